@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 import edgecore
+from edgecore.ir.dialect.verifier import verify
 from edgecore.ir.graph import calls
-from edgecore.ir.verifier import verify
 from edgecore.pipeline import to_edge
 
 

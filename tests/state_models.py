@@ -7,7 +7,8 @@ from fake_backends import compiles
 from torch import nn
 
 from edgecore.partition import CapabilityPartitioner
-from edgecore.pipeline.lowering.lower import lower
+from edgecore.pipeline import EdgeProgramManager
+from edgecore.pipeline.lowering import LowerOptions, lower
 
 aten = torch.ops.aten
 X = torch.arange(8.0).reshape(2, 4)
@@ -77,12 +78,12 @@ def compile_(methods, *partitioners, inputs=(X,), preprocess=compiles, **options
     """Lower methods, which are functions or modules, with the given partitioners and a fake backend."""
     modules = {name: method if isinstance(method, nn.Module) else Cached(method) for name, method in methods.items()}
     exported = {name: torch.export.export(module.eval(), inputs) for name, module in modules.items()}
-    options.setdefault("partitioner", list(partitioners))
+    partitioner = options.pop("partitioner", list(partitioners))
     with (
-        patch("edgecore.pipeline.lowering.lower.preprocess", preprocess),
-        patch("edgecore.pipeline.lowering.lower.link", None),
+        patch("edgecore.pipeline.lowering.lower_programs.preprocess", preprocess),
+        patch("edgecore.pipeline.lowering.lower_programs.link", None),
     ):
-        return lower(exported, **options)
+        return EdgeProgramManager.of(lower(exported, partitioner, LowerOptions(**options)))
 
 
 def holders(edge):

@@ -1,4 +1,4 @@
-"""Write src/edgecore/ir/dtype_rules.json: the dtypes that each operator of the edge dialect accepts and returns.
+"""Write src/edgecore/ir/dialect/dtype_rules.json: the dtypes that each edge operator accepts and returns.
 
 The table is generated. A dispatch mode records the operators that PyTorch's OpInfo samples call, with their arguments.
 Then each operator is called with every combination of dtypes, on meta tensors and on the CPU. A combination is allowed
@@ -7,7 +7,7 @@ with float32 or int32 instead must succeed.
 
     python tools/make_dtype_rules.py        (some minutes; prints the operators without a rule)
 
-Format: see `edgecore.ir.dtype_rules`.
+Format: see `edgecore.ir.dialect.dtype_rules`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from torch._ops import OpOverload
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from edgecore.ir.dialect import COMPLEX, VIEW_COPIES, edge_operators
-from edgecore.ir.dtype_rules import MAX_SLOTS, is_slot, key_of, slots_of
-from edgecore.ir.dtypes import DTYPE_LETTERS
+from edgecore.ir.dialect.dtype_rules import MAX_SLOTS, is_slot, key_of, slots_of
+from edgecore.ir.dialect.dtypes import DTYPE_LETTERS
+from edgecore.ir.dialect.edge_operators import COMPLEX, VIEW_COPIES, edge_operators
 
-PATH = Path(__file__).resolve().parents[1] / "src/edgecore/ir/dtype_rules.json"
+PATH = Path(__file__).resolve().parents[1] / "src/edgecore/ir/dialect/dtype_rules.json"
 LETTER_DTYPES = {letter: dtype for dtype, letter in DTYPE_LETTERS.items()}
 SCALARS = {"I": 1, "F": 1.5, "B": True}
 NO_KERNEL = tuple(f"for '{name}'" for name in ("Half", "BFloat16", "UInt16", "UInt32"))

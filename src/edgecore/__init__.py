@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from edgecore.backend import Backend
     from edgecore.executorch.exir.config import EdgeCompileConfig, ExecutorchBackendConfig
     from edgecore.executorch.exir.program import EdgeProgramManager, to_edge, to_edge_transform_and_lower
-    from edgecore.ir.lazy_constants import lazy_constant
+    from edgecore.ir.program.lazy_constants import lazy_constant
     from edgecore.pipeline import BundledProgram, MethodTestCase, MethodTestSuite
     from edgecore.pipeline.compile import compile, prepare_qat
     from edgecore.plugin.api import InstalledBackend
@@ -73,7 +73,7 @@ _MODULE_OF = {
     "Rule": "edgecore.recipe",
     "Tensor": "edgecore.runtime",
     "compile": "edgecore.pipeline.compile",
-    "lazy_constant": "edgecore.ir.lazy_constants",
+    "lazy_constant": "edgecore.ir.program.lazy_constants",
     "load": "edgecore.runtime",
     "prepare_qat": "edgecore.pipeline.compile",
     "search": "edgecore.sweeps.search",

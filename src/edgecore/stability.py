@@ -32,7 +32,7 @@ def lazy_names(
         The function; assign it to `__getattr__` in the package.
 
     Example:
-        >>> __getattr__ = lazy_names("edgecore.sdk", {"Constants": "edgecore.ir.constants"})
+        >>> __getattr__ = lazy_names("edgecore.sdk", {"Constants": "edgecore.ir.program.constants"})
     """
 
     def getattr_of_package(name: str) -> Any:

@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 import edgecore
 from edgecore.partition import PartitionResult
 from edgecore.passes.decompose import KERNEL_REWRITES
-from edgecore.pipeline.lowering.lower import lower
+from edgecore.pipeline.lowering import LowerOptions, lower
 
 KERNEL = "edgecore::scaled_dot_product_attention.out"
 QUERY, KEYS, VALUES = (
@@ -174,7 +174,7 @@ class KeepsAttention:
 @pytest.mark.parametrize("preserves", [True, False])
 def test_a_backend_chooses_between_attention_and_its_decomposition(preserves):
     program = torch.export.export(Attention(grouped).eval(), (QUERY, KEYS, VALUES))
-    edge = lower(program, partitioner=[KeepsAttention(preserves)], rewrites=KERNEL_REWRITES)
-    targets = {node.target for node in edge.exported_program().graph.nodes}
+    edge = lower(program, [KeepsAttention(preserves)], LowerOptions(rewrites=KERNEL_REWRITES))
+    targets = {node.target for node in edge.programs["forward"].graph.nodes}
     assert (torch.ops.edgecore.scaled_dot_product_attention.default in targets) == preserves
     assert (torch.ops.aten.bmm.default in targets) != preserves

@@ -14,8 +14,8 @@ import edgecore
 from edgecore.devtools import compare
 from edgecore.devtools.comparison import bisect as search
 from edgecore.devtools.comparison import taps
-from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, module_path
+from edgecore.ir.program.constants import Constants
 
 compiler = pytest.importorskip("edgecore_xnnpack.compiler")
 aten = torch.ops.aten

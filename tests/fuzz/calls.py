@@ -11,6 +11,7 @@ from fuzz.graph import Ref
 from torch._ops import OpOverload
 
 from edgecore import runtime
+from edgecore.conformance.samples import sample_table  # noqa: F401  (fills calls.TABLE)
 from edgecore.conformance.samples.calls import RANGES, TABLE, Sample, Weight, resolve
 
 aten = torch.ops.aten

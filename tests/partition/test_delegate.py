@@ -125,7 +125,7 @@ class Compiler:
 def test_compile_survives_a_failing_backend_and_says_so(monkeypatch):
     monkeypatch.setattr(compiling.registry, "find_by_name", lambda name: SimpleNamespace(name=name))
     monkeypatch.setattr(compiling, "compiler_of", lambda info: Compiler())
-    monkeypatch.setattr("edgecore.pipeline.lowering.lower.preprocess", fails_at_convolutions)
+    monkeypatch.setattr("edgecore.pipeline.lowering.lower_programs.preprocess", fails_at_convolutions)
     torch.manual_seed(0)
     model = Network().eval()
     with pytest.warns(FallbackWarning) as caught:

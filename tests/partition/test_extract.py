@@ -20,7 +20,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from edgecore import format as fmt
 from edgecore.ir.delegate import delegates
-from edgecore.ir.state import mutable_buffers
+from edgecore.ir.program.mutable_state import mutable_buffers
 from edgecore.memory import MemoryPlanningPass
 from edgecore.partition import PartitionView
 from edgecore.partition.extract import extract

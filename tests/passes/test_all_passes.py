@@ -7,7 +7,7 @@ import torch
 from edge_programs import Model
 
 import edgecore
-from edgecore.ir.program import copy_program
+from edgecore.ir.program.copying import copy_program
 from edgecore.passes import (
     PassManager,
     convert_dim_order,

@@ -9,8 +9,8 @@ from torch._higher_order_ops.scan import scan
 from torch._subclasses.fake_tensor import FakeTensor
 
 from edgecore.errors import CompileError
+from edgecore.ir.dialect.verifier import verify
 from edgecore.ir.graph import calls
-from edgecore.ir.verifier import verify
 from edgecore.partition import CapabilityPartitioner
 from edgecore.passes import ExportPass, NodeMetadata, PassManager, ProxyValue
 from edgecore.pipeline import to_edge

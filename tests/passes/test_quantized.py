@@ -4,8 +4,8 @@ import torch
 import torch.ao.quantization.fx._decomposed
 from edge_programs import check, edge_of
 
+from edgecore.ir.dialect.verifier import verify
 from edgecore.ir.graph import Editor, calls, edit, fake_mode
-from edgecore.ir.verifier import verify
 from edgecore.passes.quantized import (
     QuantizationParameters,
     fold_quantize,

@@ -13,7 +13,7 @@ import tosa_numpy
 from torch import nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-from edgecore.pipeline.lowering.lower import lower as edge_lower
+from edgecore.pipeline.lowering import lower as edge_lower
 from edgecore.plugin import PreprocessResult
 from edgecore.sdk import is_dequantize
 from edgecore_tosa.graph import Array, Graph
@@ -139,10 +139,10 @@ def graphs_of(program: torch.export.ExportedProgram, spec: TosaSpec = INTEGER) -
 
     table = table_of(spec)
     with (
-        patch("edgecore.pipeline.lowering.lower.preprocess", preprocess),
-        patch("edgecore.pipeline.lowering.lower.link", None),
+        patch("edgecore.pipeline.lowering.lower_programs.preprocess", preprocess),
+        patch("edgecore.pipeline.lowering.lower_programs.link", None),
     ):
-        edge = edge_lower({"forward": program}, partitioner=[table.partitioner("tosa", inside_only=table.inside_only)])
+        edge = edge_lower({"forward": program}, [table.partitioner("tosa", inside_only=table.inside_only)])
     return graphs, edge
 
 
@@ -196,7 +196,7 @@ def compared(
     """Lower a program, and run its only partition; `expected` are the results of PyTorch."""
     graphs, edge = graphs_of(program, spec)
     assert len(graphs) == 1 and "not delegated: aten" not in str(edge.report()), edge.report()
-    lowered = edge.exported_program("forward")
+    lowered = edge.programs["forward"]
     inputs = dict(zip(lowered.graph_signature.user_inputs, inputs_of(cases), strict=True))
     (call,) = [node for node in lowered.graph.nodes if "call_delegate" in str(node.target)]
     arrays = []

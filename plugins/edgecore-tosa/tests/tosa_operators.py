@@ -136,7 +136,7 @@ def compare(operator: str, name: str) -> int:
     if name == "int4":
         constants = {tensor.dtype for graph in graphs for one in graph.operators for tensor in one.inputs}
         assert DType.INT4 in constants
-    lowered = edge.exported_program("forward")
+    lowered = edge.programs["forward"]
     signature, rest = lowered.graph_signature, iter(inputs)
     names = {
         **signature.inputs_to_parameters, **signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants

@@ -14,7 +14,7 @@ from edgecore.conformance.check import BackendUnderTest, Failed
 from edgecore.conformance.samples.network_models import NETWORKS, Inputs
 from edgecore.conformance.workers.remote import RemoteProgram
 from edgecore.errors import NothingToQuantize
-from edgecore.ir.dtypes import dtype_name
+from edgecore.ir.dialect.dtypes import dtype_name
 from edgecore.quantize import make_plan, quantize_model
 
 TOLERANCES = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from edgecore import format as fmt
-from edgecore.emit.spool import Spool
+from edgecore.emit.constants_file import Spool
 from edgecore.format.segments import parts
-from edgecore.ir.lazy_constants import load, pieces_of
+from edgecore.ir.program.lazy_constants import load, pieces_of
 
 
 class ConstantData:

@@ -7,7 +7,7 @@ import torch
 from edgecore import format as fmt
 from edgecore.emit.program_data import ProgramData
 from edgecore.errors import CompileError
-from edgecore.ir.dtypes import scalar_type
+from edgecore.ir.dialect.dtypes import scalar_type
 
 
 def constant_plan(name: str, value: object, program_data: ProgramData) -> fmt.ExecutionPlan:

@@ -22,14 +22,14 @@ from edgecore.emit.out_variants import Argument, KernelForm, kernel_form
 from edgecore.emit.program_data import ProgramData
 from edgecore.emit.signature import describe_arguments
 from edgecore.errors import CompileError
-from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import is_control_flow
 from edgecore.ir.delegate import LoweredBackendModule, is_delegate_call, module_of
-from edgecore.ir.dtypes import scalar_type
+from edgecore.ir.dialect.dtypes import scalar_type
 from edgecore.ir.graph import describe, module_path, operator_name, source_line
-from edgecore.ir.program import buffer_of
-from edgecore.ir.writes import Writer, writer_of
-from edgecore.ir.written import written_placeholders
+from edgecore.ir.operators.mutating_operators import Writer, writer_of
+from edgecore.ir.program.constants import Constants
+from edgecore.ir.program.copying import buffer_of
+from edgecore.ir.program.outputs import written_placeholders
 from edgecore.memory.planning import MemoryPlan
 from edgecore.memory.specs import SPEC, TensorSpec, result_specs, specs_of
 from edgecore.plugin import PreprocessResult

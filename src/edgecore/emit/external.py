@@ -14,9 +14,9 @@ from torch.fx import Node
 
 from edgecore.emit.constant_data import tensor_bytes
 from edgecore.errors import CompileError
-from edgecore.ir.constants import Constants, parameter_of
 from edgecore.ir.delegate import LoweredBackendModule
 from edgecore.ir.graph import calls, handles_of
+from edgecore.ir.program.constants import Constants, parameter_of
 from edgecore.plugin import NamedBlob
 from edgecore.stability import level_of_caller
 

@@ -12,11 +12,11 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from edgecore.errors import CompileError
-from edgecore.ir import packed_weights  # noqa: F401  (registers its operators)
-from edgecore.ir.dim_orders import dim_order
+from edgecore.ir.dialect.dim_orders import dim_order
 from edgecore.ir.graph import describe
 from edgecore.ir.op_args import arguments_by_name
-from edgecore.ir.writes import writer_of
+from edgecore.ir.operators import packed_weights  # noqa: F401  (registers its operators)
+from edgecore.ir.operators.mutating_operators import writer_of
 
 aten = torch.ops.aten
 

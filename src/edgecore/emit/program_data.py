@@ -11,7 +11,7 @@ from edgecore import format as fmt
 from edgecore.emit.constant_data import ConstantData, equal_bytes
 from edgecore.emit.external import Rule
 from edgecore.errors import CompileError
-from edgecore.ir.dtypes import scalar_type
+from edgecore.ir.dialect.dtypes import scalar_type
 from edgecore.plugin import PreprocessResult
 
 

@@ -16,8 +16,8 @@ from torch.export.graph_signature import InputKind, OutputKind, OutputSpec
 from torch.utils import _pytree as pytree
 
 from edgecore import format as fmt
-from edgecore.ir.tensors import Bounds
-from edgecore.ir.written import is_result
+from edgecore.ir.program.outputs import is_result
+from edgecore.ir.program.symbolic_sizes import Bounds
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     "executorch.exir.delegate": {"executorch_call_delegate": "edgecore.ir.delegate:call_delegate"},
     "executorch.exir.dialects._ops": {
         "ops": "edgecore.executorch.exir.dialects:ops",
-        "bind_pattern_to_op": "edgecore.ir.backend_dialect:bind_pattern_to_op",
+        "bind_pattern_to_op": "edgecore.ir.operators.backend_operators:bind_pattern_to_op",
     },
     "executorch.exir.dialects.edge._ops": {"EdgeOpOverload": "torch._ops:OpOverload"},
     "executorch.exir.dim_order_utils": _same(

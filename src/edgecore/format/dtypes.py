@@ -1,6 +1,6 @@
 """The element types of tensors as one table, for files, tools and messages. This module does not import torch.
 
-`edgecore.ir.dtypes` maps these types to torch's dtypes.
+`edgecore.ir.dialect.dtypes` maps these types to torch's dtypes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Dtype:
         name: The name of the torch dtype.
         size: In bytes.
         code: The format character of Python's `struct` and buffer protocol; empty if there is none.
-        letter: The abbreviation of the dtype in `ir/dtype_rules.json`, which lists the dtypes that operators accept; empty
+        letter: The abbreviation of the dtype in `ir/dialect/dtype_rules.json`, which lists the dtypes that operators accept; empty
             for a dtype that the edge dialect does not have.
     """
 

@@ -11,7 +11,7 @@ from torch.fx import Node
 from torch.fx.node import has_side_effect
 
 from edgecore.ir.control_flow import in_execution_order
-from edgecore.ir.state import MutableBuffer, mutable_buffers
+from edgecore.ir.program.mutable_state import MutableBuffer, mutable_buffers
 from edgecore.plugin import CompileSpec, PreprocessResult
 
 

@@ -19,10 +19,10 @@ from torch.fx import GraphModule, Node
 
 from edgecore.ir.control_flow import graph_modules, is_control_flow
 from edgecore.ir.delegate import is_delegate_call, module_of
-from edgecore.ir.dialect import VIEW_COPIES
-from edgecore.ir.dim_orders import MEMORY_FORMATS, dim_order
-from edgecore.ir.dtypes import dtype_name
-from edgecore.ir.writes import writer_of
+from edgecore.ir.dialect.dim_orders import MEMORY_FORMATS, dim_order
+from edgecore.ir.dialect.dtypes import dtype_name
+from edgecore.ir.dialect.edge_operators import VIEW_COPIES
+from edgecore.ir.operators.mutating_operators import writer_of
 
 _VIEWS: dict[Any, Any] = {copied: view for view, copied in VIEW_COPIES.items()}
 # `view_copy` accepts inputs with any strides, as `reshape` does; `view` does not.

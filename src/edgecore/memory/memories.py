@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edgecore.errors import CompileError
-from edgecore.ir.dtypes import dtype_name
+from edgecore.ir.dialect.dtypes import dtype_name
 from edgecore.memory.planners import align, lower_bound, overlap
 from edgecore.memory.specs import TensorSpec
 

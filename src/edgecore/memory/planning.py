@@ -12,10 +12,10 @@ from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassResult
 
 from edgecore.errors import CompileError
-from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import in_execution_order, is_control_flow
-from edgecore.ir.writes import writer_of
-from edgecore.ir.written import is_result, written_inputs, written_placeholders
+from edgecore.ir.operators.mutating_operators import writer_of
+from edgecore.ir.program.constants import Constants
+from edgecore.ir.program.outputs import is_result, written_inputs, written_placeholders
 from edgecore.memory.memories import Memory, distribute
 from edgecore.memory.planners import Planner, annealed, lower_bound, overlap
 from edgecore.memory.sharing import Sharing, share_memory

@@ -8,8 +8,8 @@ import torch
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError
-from edgecore.ir.dtypes import dtype_name
-from edgecore.ir.program import buffer_of
+from edgecore.ir.dialect.dtypes import dtype_name
+from edgecore.ir.program.copying import buffer_of
 from edgecore.memory.planners import align
 from edgecore.memory.planning import SHARED_ARENA, MemoryPlan, check_plan
 

@@ -19,8 +19,8 @@ from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 
 from edgecore.ir.delegate import is_delegate_call
+from edgecore.ir.dialect.op_sets import SAME_BYTES_NAMES, SPLIT_NAMES
 from edgecore.ir.op_args import arguments_by_name
-from edgecore.ir.op_sets import SAME_BYTES_NAMES, SPLIT_NAMES
 from edgecore.memory.specs import SPEC, TensorSpec, specs_of
 
 IN_PLACE = frozenset(

@@ -12,10 +12,10 @@ from torch.fx import GraphModule, Node
 
 from edgecore.errors import CompileError
 from edgecore.ir.control_flow import COND, control_flow, is_control_flow, results
-from edgecore.ir.dim_orders import dim_order
+from edgecore.ir.dialect.dim_orders import dim_order
 from edgecore.ir.graph import describe
-from edgecore.ir.tensors import Bounds
-from edgecore.ir.writes import writer_of
+from edgecore.ir.operators.mutating_operators import writer_of
+from edgecore.ir.program.symbolic_sizes import Bounds
 
 SPEC = "spec"
 """Key in `node.meta`: the node's `TensorSpec`, or a tuple of specs if the node has several results."""

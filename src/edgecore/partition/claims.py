@@ -11,9 +11,9 @@ from torch.fx import Node
 
 from edgecore.errors import CompileError
 from edgecore.ir.delegate import delegates, is_delegate_call, module_of
-from edgecore.ir.dtypes import dtype_name
+from edgecore.ir.dialect.dtypes import dtype_name
 from edgecore.ir.graph import describe
-from edgecore.ir.state import MutableBuffer, mutable_buffers
+from edgecore.ir.program.mutable_state import MutableBuffer, mutable_buffers
 from edgecore.partition.protocol import REFUSED, TAG, PartitionResult
 
 

@@ -11,14 +11,14 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.errors import BackendError, CompileError
-from edgecore.ir.constants import Constants
 from edgecore.ir.delegate import LoweredBackendModule, is_delegate_call
 from edgecore.ir.failures import text_of
 from edgecore.ir.graph import calls, describe, edit
-from edgecore.ir.program import copy_program
-from edgecore.ir.state import mutable_buffers, remove_buffers
-from edgecore.partition.bodies import body_programs, drop_unread_captures, name_apart
+from edgecore.ir.program.constants import Constants
+from edgecore.ir.program.copying import copy_program
+from edgecore.ir.program.mutable_state import mutable_buffers, remove_buffers
 from edgecore.partition.claims import settle_claims
+from edgecore.partition.control_flow_bodies import body_programs, drop_unread_captures, name_apart
 from edgecore.partition.extract import extract, replace_by_call
 from edgecore.partition.fallback import PartitionDiagnostics, counted
 from edgecore.partition.link import Link, link_delegates

@@ -12,11 +12,11 @@ from torch.export import ExportedProgram, ExportGraphSignature
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
 from torch.fx import Graph, Node
 
-from edgecore.ir.constants import Constants
 from edgecore.ir.delegate import DelegatedCall, LoweredBackendModule, call_delegate
 from edgecore.ir.graph import dtypes_of, edit, module_path, operator_name, source_line
-from edgecore.ir.program import make_program
-from edgecore.ir.state import MutableBuffer, freeze, mutable_buffers
+from edgecore.ir.program.constants import Constants
+from edgecore.ir.program.copying import make_program
+from edgecore.ir.program.mutable_state import MutableBuffer, freeze, mutable_buffers
 from edgecore.partition.fallback import operator_calls
 
 

@@ -13,10 +13,10 @@ from torch.fx import GraphModule
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 from edgecore.errors import CompileError
-from edgecore.ir.complete import complete_program, complete_vals
+from edgecore.ir.dialect.verifier import verify
 from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import edit, has_result, take_graph
-from edgecore.ir.verifier import verify
+from edgecore.ir.program.completion import complete_program, complete_vals
 from edgecore.passes.pass_list import NamedPass, Pass, name_of
 
 GraphCheck = Callable[[GraphModule], None]

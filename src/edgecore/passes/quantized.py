@@ -10,12 +10,12 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import graph_modules
-from edgecore.ir.dialect import VIEW_COPIES
+from edgecore.ir.dialect.edge_operators import VIEW_COPIES
+from edgecore.ir.dialect.op_sets import COMMUTE_WITH_QUANTIZATION, VIEW_COPY_FORMS
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
 from edgecore.ir.op_args import argument
-from edgecore.ir.op_sets import COMMUTE_WITH_QUANTIZATION, VIEW_COPY_FORMS
+from edgecore.ir.program.constants import Constants
 
 aten = torch.ops.aten
 

@@ -14,10 +14,10 @@ from torch.utils import _pytree as pytree
 
 from edgecore import runtime
 from edgecore.errors import CompileError
-from edgecore.ir.dtypes import dtype_name
-from edgecore.ir.lazy_constants import load_all
-from edgecore.ir.program import module_to_run, unchanged_buffers
-from edgecore.ir.written import has_gradients
+from edgecore.ir.dialect.dtypes import dtype_name
+from edgecore.ir.program.copying import module_to_run, unchanged_buffers
+from edgecore.ir.program.lazy_constants import load_all
+from edgecore.ir.program.outputs import has_gradients
 from edgecore.quantize.quality import copied, decibels, signal_to_noise
 from edgecore.quantize.rounding import chooses_scales, output_steps, perturbed_eager, quantized_eager
 from edgecore.runtime.nesting import leaves

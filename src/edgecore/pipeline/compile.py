@@ -16,9 +16,9 @@ from edgecore import format as fmt
 from edgecore.backend import Backend
 from edgecore.emit import ExternalConstants
 from edgecore.errors import CompileError
-from edgecore.ir.dense_tensors import check_dense
+from edgecore.ir.dialect.dense_tensors import check_dense
+from edgecore.ir.dialect.func_transforms import check_transforms
 from edgecore.ir.failures import failures_named
-from edgecore.ir.func_transforms import check_transforms
 from edgecore.memory import MemoryPlanningPass
 from edgecore.partition import Partitioner
 from edgecore.passes.decompose import KERNEL_REWRITES, REWRITES

@@ -14,11 +14,11 @@ from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from edgecore.errors import PrecisionWarning
-from edgecore.ir.attention import ATTENTION, reaches_softmax
-from edgecore.ir.constants import Constants
 from edgecore.ir.delegate import delegates
 from edgecore.ir.graph import calls, describe
 from edgecore.ir.op_args import arguments_by_name
+from edgecore.ir.operators.attention import ATTENTION, reaches_softmax
+from edgecore.ir.program.constants import Constants
 
 LOST = 0.1
 """The relative error of a small number from which it counts as not held."""

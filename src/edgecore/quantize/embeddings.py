@@ -10,10 +10,10 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.errors import CompileError
-from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, calls, edit, fake_mode
 from edgecore.ir.op_args import argument
-from edgecore.ir.program import copy_program
+from edgecore.ir.program.constants import Constants
+from edgecore.ir.program.copying import copy_program
 from edgecore.passes.quantized import SMALLEST_SCALE
 from edgecore.plugin import Selects
 

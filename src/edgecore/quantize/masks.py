@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import torch
 from torch.fx import GraphModule, Node
 
+from edgecore.ir.dialect.op_sets import EXPORTED_MOVEMENT_NAMES
 from edgecore.ir.op_args import argument
-from edgecore.ir.op_sets import EXPORTED_MOVEMENT_NAMES
 
 aten = torch.ops.aten
 

@@ -14,11 +14,11 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from edgecore.ir.constants import PART_OF, Constants, parameter_of
 from edgecore.ir.graph import all_calls, calls
-from edgecore.ir.program import copy_program
-from edgecore.ir.state import mutable_buffers
-from edgecore.ir.written import written_buffers
+from edgecore.ir.program.constants import PART_OF, Constants, parameter_of
+from edgecore.ir.program.copying import copy_program
+from edgecore.ir.program.mutable_state import mutable_buffers
+from edgecore.ir.program.outputs import written_buffers
 from edgecore.passes.in_place import is_mutable, written_by
 from edgecore.passes.library.functionalize import functionalize
 

@@ -16,11 +16,11 @@ from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_leaves, tree_map
 
 from edgecore.errors import CompileError, QuantizationWarning
+from edgecore.ir.dialect.op_sets import EXPORTED_MOVEMENT_NAMES
 from edgecore.ir.graph import calls, module_path, operator_name, source_line
 from edgecore.ir.op_args import argument
-from edgecore.ir.op_sets import EXPORTED_MOVEMENT_NAMES
-from edgecore.ir.program import unchanged_buffers
-from edgecore.ir.written import written_buffers
+from edgecore.ir.program.copying import unchanged_buffers
+from edgecore.ir.program.outputs import written_buffers
 from edgecore.passes.in_place import is_mutable, written_by
 from edgecore.passes.quantized import dequantized_inputs, is_dequantize, is_quantize
 

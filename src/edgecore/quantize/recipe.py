@@ -12,9 +12,9 @@ from torch.utils._pytree import tree_map
 from edgecore.errors import CalibrationMissing, CompileError
 from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import calls
-from edgecore.ir.lazy_constants import load_all
-from edgecore.ir.program import copy_program, unchanged_buffers
-from edgecore.ir.written import has_gradients
+from edgecore.ir.program.copying import copy_program, unchanged_buffers
+from edgecore.ir.program.lazy_constants import load_all
+from edgecore.ir.program.outputs import has_gradients
 from edgecore.passes.quantized import dequantized_inputs
 from edgecore.plugin import QuantizerRecipe, RewriteRecipe
 from edgecore.quantize.calibration import Calibration, with_progress

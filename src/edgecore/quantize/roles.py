@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec
 
-from edgecore.ir.dialect import VIEW_COPIES
+from edgecore.ir.dialect.edge_operators import VIEW_COPIES
 
 aten = torch.ops.aten
 

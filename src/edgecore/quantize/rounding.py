@@ -12,8 +12,8 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Interpreter, Node
 
 from edgecore.ir.op_args import argument
-from edgecore.ir.program import module_to_run
-from edgecore.ir.written import is_result
+from edgecore.ir.program.copying import module_to_run
+from edgecore.ir.program.outputs import is_result
 
 library = torch.ops.quantized_decomposed
 

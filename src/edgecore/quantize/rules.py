@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from edgecore.errors import CompileError
 from edgecore.ir.graph import all_calls, operator_name
-from edgecore.ir.program import copy_program
+from edgecore.ir.program.copying import copy_program
 from edgecore.quantize.plan import MARK, Plan
 from edgecore.recipe import Rule
 

@@ -61,17 +61,9 @@ from edgecore.stability import deprecated, experimental, lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from edgecore.ir.attention import (
-        LARGEST_SCORE,
-        has_hidden_rows,
-        holds_scores,
-        reaches_softmax,
-        without_repeated_heads,
-    )
-    from edgecore.ir.constants import Constants, parameter_of
-    from edgecore.ir.dim_orders import dim_order
-    from edgecore.ir.dtype_rules import allowed_types
-    from edgecore.ir.dtypes import dtype_name
+    from edgecore.ir.dialect.dim_orders import dim_order
+    from edgecore.ir.dialect.dtype_rules import allowed_types
+    from edgecore.ir.dialect.dtypes import dtype_name
     from edgecore.ir.graph import (
         Editor,
         calls,
@@ -84,11 +76,19 @@ if TYPE_CHECKING:
         replace,
     )
     from edgecore.ir.op_args import argument, arguments_by_name
-    from edgecore.ir.program import copy_program
+    from edgecore.ir.operators.attention import (
+        LARGEST_SCORE,
+        has_hidden_rows,
+        holds_scores,
+        reaches_softmax,
+        without_repeated_heads,
+    )
+    from edgecore.ir.operators.pooling_windows import reaches_past_padding
+    from edgecore.ir.program.constants import Constants, parameter_of
+    from edgecore.ir.program.copying import copy_program
+    from edgecore.ir.program.mutable_state import MutableBuffer, mutable_buffers
+    from edgecore.ir.program.symbolic_sizes import Bounds
     from edgecore.ir.shapes import axes, pads_of_dims, rank, shape, swapped_axes
-    from edgecore.ir.state import MutableBuffer, mutable_buffers
-    from edgecore.ir.tensors import Bounds
-    from edgecore.ir.windows import reaches_past_padding
     from edgecore.partition import (
         TAG,
         CapabilityPartitioner,
@@ -192,20 +192,20 @@ __all__ = [
 ]
 
 _NAMES_OF = {
-    "edgecore.ir.attention": ("LARGEST_SCORE", "has_hidden_rows", "holds_scores", "reaches_softmax", "without_repeated_heads"),
-    "edgecore.ir.constants": ("Constants", "parameter_of"),
-    "edgecore.ir.dtype_rules": ("allowed_types",),
-    "edgecore.ir.dtypes": ("dtype_name",),
+    "edgecore.ir.operators.attention": ("LARGEST_SCORE", "has_hidden_rows", "holds_scores", "reaches_softmax", "without_repeated_heads"),
+    "edgecore.ir.program.constants": ("Constants", "parameter_of"),
+    "edgecore.ir.dialect.dtype_rules": ("allowed_types",),
+    "edgecore.ir.dialect.dtypes": ("dtype_name",),
     "edgecore.ir.graph": (
         "Editor", "calls", "describe", "edit", "fake_mode", "for_each", "module_path", "operator_name", "replace",
     ),
     "edgecore.ir.op_args": ("argument", "arguments_by_name"),
-    "edgecore.ir.program": ("copy_program",),
+    "edgecore.ir.program.copying": ("copy_program",),
     "edgecore.ir.shapes": ("axes", "pads_of_dims", "rank", "shape", "swapped_axes"),
-    "edgecore.ir.state": ("MutableBuffer", "mutable_buffers"),
-    "edgecore.ir.dim_orders": ("dim_order",),
-    "edgecore.ir.tensors": ("Bounds",),
-    "edgecore.ir.windows": ("reaches_past_padding",),
+    "edgecore.ir.program.mutable_state": ("MutableBuffer", "mutable_buffers"),
+    "edgecore.ir.dialect.dim_orders": ("dim_order",),
+    "edgecore.ir.program.symbolic_sizes": ("Bounds",),
+    "edgecore.ir.operators.pooling_windows": ("reaches_past_padding",),
     "edgecore.partition": (
         "TAG", "CapabilityPartitioner", "Constraint", "DelegationSpec", "LayoutReason", "NodeQuery", "OperatorRow", "OperatorTable",
         "PartitionResult", "PartitionView", "Partitioner", "UnsupportedNode", "UnsupportedReason", "at_most_dims",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from edgecore.conformance.samples import sample_table  # noqa: F401  (fills calls.TABLE)
 from edgecore.conformance.samples.calls import TABLE, resolve, round_inputs, samples_of
 from edgecore.plugin import registry
 

@@ -24,7 +24,7 @@ from torch.utils._pytree import tree_leaves
 
 import edgecore
 from edgecore.errors import EdgecoreError, NothingToQuantize
-from edgecore.ir.written import written_inputs
+from edgecore.ir.program.outputs import written_inputs
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.plugin import QuantizingCompiler, RecipeSupport, registry
 from edgecore.quantize.kernels import RECIPES as KERNEL_RECIPES

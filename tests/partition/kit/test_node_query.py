@@ -3,8 +3,8 @@
 import torch
 from edge_programs import edge_of
 
-from edgecore.ir.constants import Constants
 from edgecore.ir.graph import calls
+from edgecore.ir.program.constants import Constants
 from edgecore.partition import NodeQuery
 
 aten = torch.ops.aten

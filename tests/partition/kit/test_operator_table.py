@@ -16,7 +16,7 @@ from edgecore.partition import (
     same_ranks,
     static_sizes,
 )
-from edgecore.pipeline.lowering.lower import to_edge
+from edgecore.pipeline import to_edge
 
 aten = torch.ops.aten
 FLOATS = (torch.float32, torch.float16)

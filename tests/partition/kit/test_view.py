@@ -9,7 +9,7 @@ from edgecore.partition import (
     PartitionView,
     debug_handles,
 )
-from edgecore.pipeline.lowering.lower import to_edge
+from edgecore.pipeline import to_edge
 
 aten = torch.ops.aten
 

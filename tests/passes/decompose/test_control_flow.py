@@ -8,8 +8,8 @@ from torch._higher_order_ops.associative_scan import associative_scan
 import edgecore
 from edgecore.errors import CompileError
 from edgecore.ir.control_flow import control_flow
+from edgecore.ir.dialect.verifier import VerificationError
 from edgecore.ir.graph import calls
-from edgecore.ir.verifier import VerificationError
 from edgecore.pipeline import to_edge
 
 torch.manual_seed(0)

@@ -7,10 +7,10 @@ import torch
 from edge_programs import export
 from torch import nn
 
-from edgecore.ir.dim_orders import dim_order
+from edgecore.ir.dialect.dim_orders import dim_order
+from edgecore.ir.dialect.verifier import verify
 from edgecore.ir.graph import calls
-from edgecore.ir.program import copy_program
-from edgecore.ir.verifier import verify
+from edgecore.ir.program.copying import copy_program
 from edgecore.passes.decompose import decompose
 from edgecore.pipeline import to_edge
 

@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
+from edgecore.ir.dialect.verifier import verify
 from edgecore.ir.graph import calls
-from edgecore.ir.verifier import verify
 from edgecore.pipeline import to_edge
 
 aten = torch.ops.aten

@@ -13,7 +13,7 @@ from zoo import torchvision_models
 import edgecore
 from edgecore.errors import CompileError
 from edgecore.ir.graph import calls
-from edgecore.ir.program import copy_program
+from edgecore.ir.program.copying import copy_program
 from edgecore.passes.in_place import is_mutable
 from edgecore.passes.library.functionalize import functionalize
 

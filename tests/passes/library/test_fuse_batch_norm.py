@@ -5,7 +5,7 @@ from edge_programs import export
 from torch import nn
 
 from edgecore.ir.graph import calls
-from edgecore.ir.program import copy_program
+from edgecore.ir.program.copying import copy_program
 from edgecore.passes.decompose import decompose
 from edgecore.passes.library.fuse_batch_norm import fuse_batch_norm
 

@@ -8,7 +8,7 @@ from torch import nn
 
 import edgecore
 from edgecore.ir.graph import REGIONS, all_calls
-from edgecore.ir.program import copy_program
+from edgecore.ir.program.copying import copy_program
 from edgecore.passes.library.functionalize import functionalize
 from edgecore.passes.library.inline_regions import inline_regions
 

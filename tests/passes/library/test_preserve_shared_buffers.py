@@ -3,7 +3,7 @@
 import torch
 from edge_programs import Model
 
-from edgecore.ir.program import copy_program
+from edgecore.ir.program.copying import copy_program
 from edgecore.passes.library.functionalize import functionalize
 from edgecore.passes.library.preserve_shared_buffers import preserve_shared_buffers
 

@@ -6,7 +6,7 @@ from edge_programs import Model, check, edge_of, targets
 
 import edgecore
 from edgecore.errors import CompileError
-from edgecore.ir.backend_dialect import bind_pattern_to_op
+from edgecore.ir.operators.backend_operators import bind_pattern_to_op
 from edgecore.passes import expand_bound_operators, replace_pattern
 from edgecore.pipeline import ExecutorchBackendConfig, to_edge
 

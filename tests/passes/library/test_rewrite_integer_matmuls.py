@@ -5,7 +5,7 @@ import torch.ao.quantization.fx._decomposed
 from edge_programs import Model
 
 from edgecore.ir.graph import calls
-from edgecore.ir.program import copy_program
+from edgecore.ir.program.copying import copy_program
 from edgecore.passes.library.functionalize import functionalize
 from edgecore.passes.library.rewrite_integer_matmuls import rewrite_integer_matmuls
 

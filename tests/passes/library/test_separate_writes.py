@@ -6,8 +6,8 @@ from edge_programs import Model, check, edge_of, targets
 from writing_operators import ROWS, ops
 
 from edgecore.errors import CompileError
+from edgecore.ir.dialect.verifier import verify
 from edgecore.ir.graph import operator_name
-from edgecore.ir.verifier import verify
 from edgecore.pipeline import to_edge
 
 

@@ -48,8 +48,8 @@ def takes(name, *operators, whole=()):
 @pytest.fixture
 def places(monkeypatch):
     """Lower a model for partitioners. Return operator -> names of the backends that get its calls."""
-    monkeypatch.setattr(sys.modules["edgecore.pipeline.lowering.lower"], "preprocess", compiles)
-    monkeypatch.setattr(sys.modules["edgecore.pipeline.lowering.lower"], "link", None)
+    monkeypatch.setattr(sys.modules["edgecore.pipeline.lowering.lower_programs"], "preprocess", compiles)
+    monkeypatch.setattr(sys.modules["edgecore.pipeline.lowering.lower_programs"], "link", None)
 
     def lower(*partitioners, model=None, x=None):
         program = torch.export.export((model or Norm()).eval(), (torch.ones(2, 4) if x is None else x,))

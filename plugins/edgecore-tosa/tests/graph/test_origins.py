@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from tosa_lowered import CONFIGS, INTEGER, quantized, random
 
-from edgecore.pipeline.lowering.lower import lower as edge_lower
+from edgecore.pipeline.lowering import lower as edge_lower
 from edgecore.plugin import PreprocessResult
 from edgecore.sdk import PartitionView, debug_handles
 from edgecore_tosa.graph.origins import WHOLE, debug_handle_map
@@ -50,10 +50,10 @@ def origins() -> tuple[Mapping[int | str, tuple[int, ...]], dict[str, tuple[int,
     partitioner = table.partitioner("tosa", inside_only=table.inside_only)
     program = quantized(Net().eval(), inputs, CONFIGS["int8"]())
     with (
-        patch("edgecore.pipeline.lowering.lower.preprocess", preprocess),
-        patch("edgecore.pipeline.lowering.lower.link", None),
+        patch("edgecore.pipeline.lowering.lower_programs.preprocess", preprocess),
+        patch("edgecore.pipeline.lowering.lower_programs.link", None),
     ):
-        edge_lower({"forward": program}, partitioner=[partitioner])
+        edge_lower({"forward": program}, [partitioner])
     (one,) = found
     return one
 

@@ -12,6 +12,7 @@ import torch
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import edgecore
+from edgecore.conformance.samples import sample_table  # noqa: F401  (fills calls.TABLE)
 from edgecore.conformance.samples.calls import Sample, evaluate, samples_of
 from edgecore_tosa.simulator import Simulator
 from edgecore_vgf import VgfCompileSpec, VgfPartitioner, VgfQuantizer

@@ -26,11 +26,12 @@ from edgecore.conformance.programs import (
     quantized,
     undelegated_calls,
 )
+from edgecore.conformance.samples import sample_table  # noqa: F401  (fills calls.TABLE)
 from edgecore.conformance.samples.calls import Sample, evaluate, mixed_samples_of, resolve, round_inputs, samples_of
 from edgecore.conformance.workers.runner import Died
 from edgecore.errors import EdgecoreError, FallbackWarning
-from edgecore.ir.dtypes import dtype_name
-from edgecore.ir.op_sets import DATA_MOVEMENT
+from edgecore.ir.dialect.dtypes import dtype_name
+from edgecore.ir.dialect.op_sets import DATA_MOVEMENT
 
 OTHER_DTYPES = (torch.float64, torch.int32)
 """Dtypes that are tried even if the backend does not claim them: if it delegates a call, the result must be correct."""

@@ -22,7 +22,7 @@ from edgecore.conformance.programs import network, network_model
 from edgecore.conformance.samples.network_models import NETWORKS
 from edgecore.conformance.workers.process import call, results
 from edgecore.ir.delegate import delegates
-from edgecore.ir.dialect import SYMBOLIC
+from edgecore.ir.dialect.edge_operators import SYMBOLIC
 from edgecore.ir.graph import describe
 from edgecore.partition import Partitioner
 from edgecore.partition.protocol import TAG

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from edgecore.ir.dialect import VIEW_COPIES
-from edgecore.ir.dtypes import dtype_name
+from edgecore.ir.dialect.dtypes import dtype_name
+from edgecore.ir.dialect.edge_operators import VIEW_COPIES
 
 Shape = tuple[int, ...]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from edgecore.conformance.samples import sample_table  # noqa: F401  (fills calls.TABLE)
 from edgecore.conformance.samples.calls import Sample, Weight, evaluate, resolve, samples_of
 
 UNARY = frozenset(

@@ -28,7 +28,7 @@ from edgecore.conformance.check import Failed
 from edgecore.conformance.special_values.calls import NUMBERS, ORDINARY, VALUES, Call, Label, calls_of
 from edgecore.conformance.special_values.words import highest, table, tried
 from edgecore.conformance.workers.process import call, results
-from edgecore.ir.dtypes import dtype_name
+from edgecore.ir.dialect.dtypes import dtype_name
 
 BEGIN = "<!-- special values: {} -->"
 END = "<!-- end of special values -->"

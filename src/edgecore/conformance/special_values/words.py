@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from edgecore.conformance.special_values.calls import NUMBERS, ORDINARY, Label
-from edgecore.ir.dtypes import dtype_name
+from edgecore.ir.dialect.dtypes import dtype_name
 
 if TYPE_CHECKING:
     from edgecore.conformance.special_values.measure import Difference

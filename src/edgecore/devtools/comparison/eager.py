@@ -14,11 +14,11 @@ from torch.fx import Node
 
 from edgecore.devtools.comparison.sites import Site, depends_on_inputs, short_name
 from edgecore.devtools.comparison.taps import EXPORTED_NAME, Sample
-from edgecore.ir.constants import Constants
+from edgecore.ir.dialect.op_sets import RESHAPES
 from edgecore.ir.graph import calls, module_path, operator_name, source_line
-from edgecore.ir.lazy_constants import load
-from edgecore.ir.op_sets import RESHAPES
-from edgecore.ir.written import is_result
+from edgecore.ir.program.constants import Constants
+from edgecore.ir.program.lazy_constants import load
+from edgecore.ir.program.outputs import is_result
 from edgecore.passes.quantized import is_quantize
 from edgecore.quantize.rounding import Rounding, chooses_scales
 

@@ -38,12 +38,12 @@ from edgecore.devtools.comparison.taps import (
 )
 from edgecore.devtools.remote import Device
 from edgecore.errors import CompileError
-from edgecore.ir.program import copy_program, module_to_run, unchanged_buffers
-from edgecore.ir.written import written_inputs
+from edgecore.ir.program.copying import copy_program, module_to_run, unchanged_buffers
+from edgecore.ir.program.outputs import written_inputs
 from edgecore.passes.pass_list import PassList
 from edgecore.passes.pipeline import EDGE_PASSES
 from edgecore.pipeline.compare import NOISE_SEEDS
-from edgecore.pipeline.lowering.lower import add_debug_handles
+from edgecore.pipeline.lowering.lower_programs import add_debug_handles
 from edgecore.quantize import Calibration
 from edgecore.quantize import samples as read_samples
 from edgecore.quantize.quality import FloatReference, Quantized

@@ -13,7 +13,7 @@ from edgecore.devtools.comparison.metrics import measure
 from edgecore.devtools.comparison.sites import depends_on_inputs
 from edgecore.devtools.comparison.taps import DeviceProgram, Tap, tapped_program
 from edgecore.errors import CompileError, WriteError
-from edgecore.ir.program import copy_program
+from edgecore.ir.program.copying import copy_program
 from edgecore.partition.extract import extract as extract_nodes
 from edgecore.passes.pipeline import EDGE_PASSES
 from edgecore.passes.quantized import is_quantize

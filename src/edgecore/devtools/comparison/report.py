@@ -13,7 +13,7 @@ import torch
 from edgecore.devtools.comparison.eager import Group
 from edgecore.devtools.comparison.metrics import Gap, Judgement, decibels
 from edgecore.devtools.comparison.sites import Site
-from edgecore.ir.dtypes import dtype_name
+from edgecore.ir.dialect.dtypes import dtype_name
 
 if TYPE_CHECKING:
     from edgecore.devtools.comparison.engine import Comparison

@@ -12,9 +12,9 @@ from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
 from edgecore.format import PteFile, get_meta
+from edgecore.ir.dialect.op_sets import DATA_MOVEMENT
 from edgecore.ir.graph import calls, operator_name
-from edgecore.ir.op_sets import DATA_MOVEMENT
-from edgecore.ir.written import is_result, written_buffers
+from edgecore.ir.program.outputs import is_result, written_buffers
 from edgecore.passes.quantized import is_dequantize, is_quantize, parameters_of
 
 METHOD = "forward"

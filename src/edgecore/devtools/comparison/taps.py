@@ -22,8 +22,8 @@ from edgecore import runtime
 from edgecore.devtools.comparison.sites import METHOD, Site, delegates_of, results_of
 from edgecore.errors import BackendError, CompileError, ExecutionError, FallbackWarning
 from edgecore.ir.graph import calls
-from edgecore.ir.program import copy_program, make_program
-from edgecore.ir.written import is_result
+from edgecore.ir.program.copying import copy_program, make_program
+from edgecore.ir.program.outputs import is_result
 from edgecore.passes.pass_list import NamedPass, PassList
 from edgecore.runtime.nesting import leaves
 

@@ -174,7 +174,7 @@ def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], 
     import torch
 
     from edgecore.ir.delegate import call_delegate, delegates
-    from edgecore.ir.program import module_to_run
+    from edgecore.ir.program.copying import module_to_run
 
     programs = (program, *(lowered.original_module for _, lowered in delegates(program)))
     tensors = [value for part in programs for value in (*part.state_dict.values(), *part.constants.values())]

@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError
-from edgecore.ir.constants import Constants
-from edgecore.ir.program import copy_program
+from edgecore.ir.program.constants import Constants
+from edgecore.ir.program.copying import copy_program
 from edgecore.partition import TAG
 from edgecore.plugin import BackendInfo, CompiledPartition, CompileSpec, NamedBlob, PreprocessResult, hookimpl, register
 from edgecore.stability import warn_no_effect

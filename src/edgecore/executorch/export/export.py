@@ -21,7 +21,7 @@ from edgecore.executorch.exir.scripts.lowering import to_edge, to_edge_transform
 from edgecore.executorch.exir.scripts.managers import GraphPass
 from edgecore.executorch.export.recipes import RecipeType, recipe_of
 from edgecore.executorch.runtime.runtime import Program
-from edgecore.ir.program import unchanged_buffers
+from edgecore.ir.program.copying import unchanged_buffers
 from edgecore.partition import Partitioner
 from edgecore.pipeline.lowering.methods import check_methods, partitioners_by_method
 from edgecore.quantize.pt2e import convert, functional_copy

@@ -10,11 +10,11 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import is_control_flow
 from edgecore.ir.delegate import is_delegate_call
-from edgecore.ir.op_sets import DATA_MOVEMENT
-from edgecore.ir.state import MutableBuffer, mutable_buffers
+from edgecore.ir.dialect.op_sets import DATA_MOVEMENT
+from edgecore.ir.program.constants import Constants
+from edgecore.ir.program.mutable_state import MutableBuffer, mutable_buffers
 from edgecore.partition.claims import claimable_buffers
 from edgecore.partition.kit.crossings import InsideOnly, crossings, keep_inside
 from edgecore.partition.protocol import TAG, DelegationSpec, PartitionResult, UnsupportedNode, UnsupportedReason

@@ -15,7 +15,7 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.constants import Constants
+from edgecore.ir.program.constants import Constants
 from edgecore.partition.protocol import TAG, UnsupportedReason
 
 InsideOnly = Callable[[Node], "str | None"]

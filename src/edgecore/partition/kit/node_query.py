@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import torch
 from torch.fx import Node
 
-from edgecore.ir.constants import Constants
 from edgecore.ir.op_args import argument
+from edgecore.ir.program.constants import Constants
 
 Query = TypeVar("Query", bound="NodeQuery")
 

@@ -16,11 +16,11 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.constants import Constants
-from edgecore.ir.dim_orders import dim_order
-from edgecore.ir.dtypes import dtype_name
+from edgecore.ir.dialect.dim_orders import dim_order
+from edgecore.ir.dialect.dtypes import dtype_name
 from edgecore.ir.op_args import arguments_by_name
-from edgecore.ir.state import MutableBuffer
+from edgecore.ir.program.constants import Constants
+from edgecore.ir.program.mutable_state import MutableBuffer
 from edgecore.partition.kit.capability import CapabilityPartitioner, Preserve
 from edgecore.partition.kit.crossings import InsideOnly
 from edgecore.partition.kit.node_query import NodeQuery

@@ -8,9 +8,9 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.constants import Constants
-from edgecore.ir.state import MutableBuffer, mutable_buffers
-from edgecore.ir.tensors import Bounds
+from edgecore.ir.program.constants import Constants
+from edgecore.ir.program.mutable_state import MutableBuffer, mutable_buffers
+from edgecore.ir.program.symbolic_sizes import Bounds
 
 
 class PartitionView:

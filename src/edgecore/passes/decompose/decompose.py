@@ -16,8 +16,8 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from edgecore.errors import CompileError
 from edgecore.ir.control_flow import control_flow, is_control_flow
-from edgecore.ir.dialect import VIEW_COPIES, is_edge_operator
-from edgecore.ir.dim_orders import dim_order
+from edgecore.ir.dialect.dim_orders import dim_order
+from edgecore.ir.dialect.edge_operators import VIEW_COPIES, is_edge_operator
 from edgecore.ir.graph import (
     Editor,
     calls,
@@ -36,6 +36,14 @@ from edgecore.passes.decompose.control_flow import (
     make_operands_dense,
     make_placeholders_dense,
     make_results_dense,
+)
+from edgecore.passes.decompose.decompositions import (  # noqa: F401  (they register their rewrites)
+    in_place_forms,
+    ordering,
+    pooling,
+    resampling,
+    scatters,
+    volumes,
 )
 from edgecore.passes.decompose.decompositions.various import decomposition_of
 from edgecore.passes.decompose.rewrites.direct import REWRITES, Rewrite

@@ -10,7 +10,7 @@ from torch.export.graph_signature import InputSpec
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from edgecore.ir.dim_orders import dim_order
+from edgecore.ir.dialect.dim_orders import dim_order
 from edgecore.ir.graph import dense
 
 

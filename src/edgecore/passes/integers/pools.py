@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, for_each
 from edgecore.ir.op_args import argument
+from edgecore.ir.program.constants import Constants
 from edgecore.passes.integers.layers import MAX_DEPTH
 from edgecore.passes.integers.values import Integers, call_operator, input_value, without_clamps
 

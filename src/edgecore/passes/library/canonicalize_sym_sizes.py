@@ -8,7 +8,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.dialect import SYMBOLIC
+from edgecore.ir.dialect.edge_operators import SYMBOLIC
 from edgecore.ir.graph import calls, edit, replace, view_sizes
 
 aten = torch.ops.aten

@@ -7,9 +7,9 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.errors import CompileError
-from edgecore.ir.constants import Constants
 from edgecore.ir.graph import all_calls, describe
-from edgecore.ir.lazy_constants import is_lazy
+from edgecore.ir.program.constants import Constants
+from edgecore.ir.program.lazy_constants import is_lazy
 from edgecore.passes.quantized import parameters_of
 
 SMALLEST = torch.finfo(torch.float32).tiny

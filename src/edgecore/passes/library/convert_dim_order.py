@@ -8,7 +8,7 @@ from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
 from edgecore.errors import CompileError
-from edgecore.ir.dim_orders import dim_order
+from edgecore.ir.dialect.dim_orders import dim_order
 from edgecore.ir.graph import Editor, edit, fake_mode, refresh_vals
 from edgecore.passes.pass_list import Pass
 

@@ -12,8 +12,8 @@ from torch.fx import GraphModule, Node
 
 from edgecore.ir.control_flow import graph_modules
 from edgecore.ir.graph import Editor, calls, edit, fake_mode
-from edgecore.ir.writes import writer_of
-from edgecore.ir.written import written_placeholders
+from edgecore.ir.operators.mutating_operators import writer_of
+from edgecore.ir.program.outputs import written_placeholders
 
 aten = torch.ops.aten
 

@@ -6,8 +6,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, for_each
+from edgecore.ir.program.constants import Constants
 from edgecore.passes.quantized import is_dequantize
 
 aten = torch.ops.aten

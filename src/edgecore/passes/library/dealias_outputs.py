@@ -8,7 +8,7 @@ from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 
 from edgecore.ir.graph import Editor, edit, fake_mode
-from edgecore.ir.written import is_result
+from edgecore.ir.program.outputs import is_result
 
 aten = torch.ops.aten
 

@@ -8,10 +8,10 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, calls, edit, fake_mode
-from edgecore.ir.lazy_constants import is_lazy
 from edgecore.ir.op_args import argument
+from edgecore.ir.program.constants import Constants
+from edgecore.ir.program.lazy_constants import is_lazy
 from edgecore.passes.quantized import QuantizationParameters, is_dequantize, is_quantize, parameters_of
 
 aten = torch.ops.aten

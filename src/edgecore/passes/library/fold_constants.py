@@ -10,10 +10,10 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.constants import Constants
+from edgecore.ir.dialect.op_sets import VIEW_COPY_FORMS
 from edgecore.ir.graph import calls, edit, replace
-from edgecore.ir.lazy_constants import is_lazy
-from edgecore.ir.op_sets import VIEW_COPY_FORMS
+from edgecore.ir.program.constants import Constants
+from edgecore.ir.program.lazy_constants import is_lazy
 from edgecore.passes.quantized import is_dequantize
 
 MAX_BYTES = 1 << 20

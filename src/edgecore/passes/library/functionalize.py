@@ -26,7 +26,7 @@ from edgecore.ir.graph import (
     same_sizes,
 )
 from edgecore.ir.op_args import argument
-from edgecore.ir.program import copy_program
+from edgecore.ir.program.copying import copy_program
 from edgecore.passes.in_place import functional_form, is_mutable, writes_statistics, written_by
 from edgecore.passes.library.inline_composites import inline_composites
 from edgecore.passes.library.lift_body_constants import lift_body_constants

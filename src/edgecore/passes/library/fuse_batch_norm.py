@@ -8,8 +8,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.constants import Constants
 from edgecore.ir.graph import calls, edit, replace
+from edgecore.ir.program.constants import Constants
 
 aten = torch.ops.aten
 

@@ -11,9 +11,9 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.ir import int8_operators, int16_operators
-from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
 from edgecore.ir.op_args import argument
+from edgecore.ir.program.constants import Constants
 from edgecore.passes.integers.layers import MAX_DEPTH, fuse_layer
 from edgecore.passes.integers.pools import fuse_average, fuse_windows
 from edgecore.passes.integers.values import Integers, call_operator, input_value, limits_of, without_clamps

@@ -12,8 +12,8 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from edgecore.ir.control_flow import graph_modules
+from edgecore.ir.dialect.op_sets import PERMUTATIONS, RESHAPES
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace, same_sizes, view_sizes
-from edgecore.ir.op_sets import PERMUTATIONS, RESHAPES
 from edgecore.passes.library.merge_views import order_of
 
 aten = torch.ops.aten

@@ -9,9 +9,9 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import control_flow, graph_modules, is_control_flow, placeholders
 from edgecore.ir.graph import calls, edit
+from edgecore.ir.program.constants import Constants
 
 Add = Callable[[str, torch.Tensor], Node]
 """A function (name, tensor) -> a new placeholder with this content in a graph."""

@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from edgecore.ir.control_flow import graph_modules
-from edgecore.ir.dialect import SYMBOLIC
+from edgecore.ir.dialect.edge_operators import SYMBOLIC
 from edgecore.ir.graph import calls, edit, replace
 from edgecore.passes.quantized import is_dequantize
 

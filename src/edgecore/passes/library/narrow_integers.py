@@ -9,10 +9,10 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.constants import Constants
+from edgecore.ir.dialect.op_sets import ELEMENTS_OF_FIRST
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, refresh_vals
 from edgecore.ir.op_args import argument
-from edgecore.ir.op_sets import ELEMENTS_OF_FIRST
+from edgecore.ir.program.constants import Constants
 
 aten = torch.ops.aten
 Range = tuple[int, int]

@@ -8,10 +8,10 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from edgecore.ir import packed_weights as packed
-from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace, view_sizes
 from edgecore.ir.op_args import argument
+from edgecore.ir.operators import packed_weights as packed
+from edgecore.ir.program.constants import Constants
 from edgecore.passes.quantized import is_dequantize
 
 aten = torch.ops.aten

@@ -9,7 +9,7 @@ from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, Tens
 from torch.fx import Node
 
 from edgecore.ir.graph import edit
-from edgecore.ir.written import written_buffers
+from edgecore.ir.program.outputs import written_buffers
 
 
 def preserve_shared_buffers(program: ExportedProgram, written: Collection[str]) -> ExportedProgram:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch.export import ExportedProgram
 
-from edgecore.ir.constants import Constants
 from edgecore.ir.graph import edit
+from edgecore.ir.program.constants import Constants
 
 
 def remove_dead_code(program: ExportedProgram) -> ExportedProgram:

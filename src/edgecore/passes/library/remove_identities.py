@@ -6,9 +6,9 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.dim_orders import dim_order
+from edgecore.ir.dialect.dim_orders import dim_order
+from edgecore.ir.dialect.op_sets import MAY_BE_IDENTITY
 from edgecore.ir.graph import all_calls, edit, replace, same_sizes
-from edgecore.ir.op_sets import MAY_BE_IDENTITY
 from edgecore.passes.quantized import is_quantize, quantized_before
 
 aten = torch.ops.aten

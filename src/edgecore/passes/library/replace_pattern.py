@@ -11,9 +11,9 @@ from torch.fx import Graph, GraphModule, symbolic_trace
 from torch.fx.passes.utils.matcher_utils import InternalMatch, SubgraphMatcher
 
 from edgecore.errors import CompileError
-from edgecore.ir.backend_dialect import PATTERNS, Pattern
 from edgecore.ir.control_flow import graph_modules
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, operator_name
+from edgecore.ir.operators.backend_operators import PATTERNS, Pattern
 from edgecore.passes.decompose import inline_decomposition
 from edgecore.passes.pass_list import ProgramPass
 

@@ -14,8 +14,8 @@ import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
+from edgecore.ir.program.constants import Constants
 
 aten = torch.ops.aten
 CASTS = (aten.to.dtype, aten._to_copy.default)

@@ -15,9 +15,9 @@ import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
 from edgecore.ir.op_args import argument
+from edgecore.ir.program.constants import Constants
 
 library = torch.ops.quantized_decomposed
 INT8 = (-128, 127)

@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 from edgecore.errors import CompileError
 from edgecore.ir.graph import Editor, calls, describe, edit, fake_mode
 from edgecore.ir.op_args import arguments_by_name
-from edgecore.ir.writes import functional_form_of_writer, writes_argument
+from edgecore.ir.operators.mutating_operators import functional_form_of_writer, writes_argument
 from edgecore.passes.in_place import functional_form, is_mutable
 
 aten = torch.ops.aten

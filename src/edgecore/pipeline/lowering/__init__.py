@@ -1,6 +1,6 @@
 """Lowering: from exported programs to edge programs with delegates, and from these to a finished program."""
 
-from edgecore.pipeline.lowering.lower import lower, lower_to_edge
+from edgecore.pipeline.lowering.lower_programs import lower, lower_to_edge
 from edgecore.pipeline.lowering.lowered_program import LoweredProgram
 from edgecore.pipeline.lowering.methods import (
     PartitionerSpec,

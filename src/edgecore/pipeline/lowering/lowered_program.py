@@ -13,10 +13,10 @@ from typing_extensions import Self
 
 from edgecore.emit import emit, external_rule
 from edgecore.errors import CompileError
-from edgecore.ir.complete import complete_program
+from edgecore.ir.dialect.verifier import verify
 from edgecore.ir.failures import failures_named
-from edgecore.ir.program import copy_program
-from edgecore.ir.verifier import verify
+from edgecore.ir.program.completion import complete_program
+from edgecore.ir.program.copying import copy_program
 from edgecore.memory import MemoryPlan
 from edgecore.memory.shared_state import share_state
 from edgecore.partition import PartitionDiagnostics, Partitioner, held_buffers, to_backend

@@ -13,8 +13,8 @@ from torch.fx import GraphModule, Node
 
 from edgecore.errors import WriteError
 from edgecore.ir.control_flow import control_flow, is_control_flow
-from edgecore.ir.dim_orders import dim_order
-from edgecore.ir.dtypes import dtype_name
+from edgecore.ir.dialect.dim_orders import dim_order
+from edgecore.ir.dialect.dtypes import dtype_name
 from edgecore.ir.graph import operator_name, source_line
 
 

@@ -17,15 +17,15 @@ from torch.utils import _pytree as pytree
 
 from edgecore import format as fmt
 from edgecore.errors import CompileError
-from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import is_control_flow
 from edgecore.ir.delegate import LoweredBackendModule, call_delegate, delegates, is_delegate_call
+from edgecore.ir.dialect.verifier import verify
 from edgecore.ir.graph import calls, compute_val, describe, edit, fake_mode, handles_of
-from edgecore.ir.lazy_constants import load
-from edgecore.ir.program import copy_program
-from edgecore.ir.state import mutable_buffers
-from edgecore.ir.verifier import verify
-from edgecore.ir.written import is_result
+from edgecore.ir.program.constants import Constants
+from edgecore.ir.program.copying import copy_program
+from edgecore.ir.program.lazy_constants import load
+from edgecore.ir.program.mutable_state import mutable_buffers
+from edgecore.ir.program.outputs import is_result
 from edgecore.partition import (
     TAG,
     DelegationSpec,

@@ -14,9 +14,9 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.ir.delegate import delegates, is_delegate_call
-from edgecore.ir.dialect import SYMBOLIC
+from edgecore.ir.dialect.edge_operators import SYMBOLIC
 from edgecore.ir.graph import all_calls, dtypes_of, module_path, operator_name, source_line
-from edgecore.ir.state import mutable_buffers
+from edgecore.ir.program.mutable_state import mutable_buffers
 from edgecore.partition import Failure, PartitionDiagnostics, held_buffers
 from edgecore.pipeline.preprocess import report_lines
 from edgecore.pipeline.report.memory import ArenaReport

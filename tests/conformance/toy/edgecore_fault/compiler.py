@@ -6,8 +6,8 @@ from typing import Literal
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from edgecore.ir.constants import Constants
-from edgecore.ir.program import copy_program
+from edgecore.ir.program.constants import Constants
+from edgecore.ir.program.copying import copy_program
 from edgecore.partition import CapabilityPartitioner, PartitionResult, UnsupportedNode
 from edgecore.plugin import (
     BlobGraph,

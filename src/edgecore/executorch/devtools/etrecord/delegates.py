@@ -15,7 +15,7 @@ from edgecore.format.etrecord import Graph
 from edgecore.ir import delegate
 from edgecore.ir.control_flow import graph_modules
 from edgecore.ir.graph import all_calls, handles_of
-from edgecore.ir.program import copy_program
+from edgecore.ir.program.copying import copy_program
 from edgecore.plugin import CompileSpec, NamedBlob, PreprocessResult
 
 Serialize = Callable[[ExportedProgram], Graph]

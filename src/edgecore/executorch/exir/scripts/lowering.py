@@ -15,7 +15,7 @@ from edgecore.errors import CompileError
 from edgecore.executorch.exir import program as edge_program
 from edgecore.executorch.exir.config import EdgeCompileConfig
 from edgecore.executorch.exir.scripts.managers import EdgeProgramManager, Passes, edge_passes, on_graphs
-from edgecore.ir.program import copy_program
+from edgecore.ir.program.copying import copy_program
 from edgecore.partition import Partitioner
 from edgecore.pipeline.lowering import to_backend as delegate_whole
 from edgecore.pipeline.lowering.methods import PartitionerSpec, Programs, partitioners_by_method, programs_by_method

@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 
-from edgecore.ir.program import buffer_of
+from edgecore.ir.program.copying import buffer_of
 
 
 @dataclass(frozen=True)

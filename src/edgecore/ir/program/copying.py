@@ -15,8 +15,8 @@ from torch.fx import Graph, GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.utils import _pytree as pytree
 
-from edgecore.ir.lazy_constants import load
-from edgecore.ir.written import has_gradients, is_result
+from edgecore.ir.program.lazy_constants import load
+from edgecore.ir.program.outputs import has_gradients, is_result
 
 
 def make_program(

@@ -11,13 +11,13 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.complete import complete_program
-from edgecore.ir.dense_tensors import check_dense
-from edgecore.ir.func_transforms import check_transforms
+from edgecore.ir.dialect.dense_tensors import check_dense
+from edgecore.ir.dialect.func_transforms import check_transforms
+from edgecore.ir.dialect.verifier import verify
 from edgecore.ir.graph import all_calls, operator_name
-from edgecore.ir.program import copy_program
-from edgecore.ir.verifier import verify
-from edgecore.ir.written import written_buffers
+from edgecore.ir.program.completion import complete_program
+from edgecore.ir.program.copying import copy_program
+from edgecore.ir.program.outputs import written_buffers
 from edgecore.partition import PartitionDiagnostics, Partitioner, to_backend
 from edgecore.passes.decompose import (
     REWRITES,

@@ -10,7 +10,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from edgecore.ir.dim_orders import dim_order
+from edgecore.ir.dialect.dim_orders import dim_order
 from edgecore.ir.graph import Editor
 from edgecore.ir.op_args import argument
 from edgecore.passes.decompose.decompositions.complex_parts import (

@@ -16,9 +16,9 @@ from torch.export.graph_signature import (
 )
 from torch.fx import GraphModule, Node
 
-from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import WHILE, ControlFlow, control_flow, is_control_flow, placeholders, results
 from edgecore.ir.graph import all_calls, calls, edit
+from edgecore.ir.program.constants import Constants
 
 
 def body_programs(program: ExportedProgram) -> Iterator[ExportedProgram]:

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from edgecore.ir.dialect.op_sets import DATA_MOVEMENT
 from edgecore.ir.graph import same_sizes
 from edgecore.ir.op_args import argument
-from edgecore.ir.op_sets import DATA_MOVEMENT
 
 aten = torch.ops.aten
 

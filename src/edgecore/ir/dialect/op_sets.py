@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from edgecore.ir.dialect import VIEW_COPIES
+from edgecore.ir.dialect.edge_operators import VIEW_COPIES
 
 aten = torch.ops.aten
 

@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from edgecore.ir.dtypes import DTYPE_LETTERS, dtype_name
+from edgecore.ir.dialect.dtypes import DTYPE_LETTERS, dtype_name
 
 MAX_SLOTS = 3
 """Maximum number of arguments for which tools/make_dtype_rules.py tried all combinations of dtypes."""

@@ -4,7 +4,7 @@ import pytest
 import torch
 from edge_programs import export
 
-from edgecore.ir.verifier import VerificationError, verify
+from edgecore.ir.dialect.verifier import VerificationError, verify
 from edgecore.pipeline import to_edge
 
 

@@ -3,9 +3,9 @@
 import torch
 from edge_programs import Model, export
 
-from edgecore.ir.constants import Constants
 from edgecore.ir.graph import calls, edit
-from edgecore.ir.program import buffer_of, copy_program
+from edgecore.ir.program.constants import Constants
+from edgecore.ir.program.copying import buffer_of, copy_program
 
 aten = torch.ops.aten
 

@@ -13,10 +13,10 @@ from torch.fx import GraphModule, Node
 
 from edgecore.errors import CompileError
 from edgecore.ir.control_flow import control_flow, graph_modules, is_control_flow, results
-from edgecore.ir.dialect import is_edge_operator
-from edgecore.ir.dim_orders import dim_order
-from edgecore.ir.dtype_rules import dtype_finding
-from edgecore.ir.dtypes import DTYPE_LETTERS
+from edgecore.ir.dialect.dim_orders import dim_order
+from edgecore.ir.dialect.dtype_rules import dtype_finding
+from edgecore.ir.dialect.dtypes import DTYPE_LETTERS
+from edgecore.ir.dialect.edge_operators import is_edge_operator
 from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import describe, vals
 

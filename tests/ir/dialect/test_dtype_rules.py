@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from edgecore.ir import dtype_rules
-from edgecore.ir.dialect import edge_operators
-from edgecore.ir.dtype_rules import allowed_types, dtype_finding
+from edgecore.ir.dialect import dtype_rules
+from edgecore.ir.dialect.dtype_rules import allowed_types, dtype_finding
+from edgecore.ir.dialect.edge_operators import edge_operators
+from edgecore.ir.dialect.verifier import VerificationError, verify
 from edgecore.ir.graph import calls, edit
-from edgecore.ir.verifier import VerificationError, verify
 from edgecore.pipeline import to_edge
 
 aten = torch.ops.aten

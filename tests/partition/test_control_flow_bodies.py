@@ -8,10 +8,10 @@ from fake_backends import compiles, lower
 from torch._higher_order_ops.while_loop import while_loop
 
 from edgecore.errors import FallbackWarning
-from edgecore.ir.constants import Constants
 from edgecore.ir.delegate import delegates
+from edgecore.ir.dialect.verifier import verify
 from edgecore.ir.graph import all_calls
-from edgecore.ir.verifier import verify
+from edgecore.ir.program.constants import Constants
 from edgecore.partition import CapabilityPartitioner
 from edgecore.pipeline import to_edge
 

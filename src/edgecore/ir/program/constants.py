@@ -10,8 +10,8 @@ from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 from torch.fx import Node
 
 from edgecore.ir.graph import fake_mode
-from edgecore.ir.lazy_constants import load
-from edgecore.ir.written import written_buffers
+from edgecore.ir.program.lazy_constants import load
+from edgecore.ir.program.outputs import written_buffers
 
 PART_OF = ":"
 """Separates, in the name of a constant that was computed from a parameter, the parameter's name from what it is:

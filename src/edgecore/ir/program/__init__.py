@@ -1,0 +1,1 @@
+"""Exported programs as a whole: copies, constants, mutable state, outputs and symbolic sizes."""
