@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from interpreter import run
-from operator_cases import CASES, B, V, X
 from torch import nn
+from vulkan_cases import CASES, B, V, X
 from vulkan_support import Function, lowered
 
 MORE = {

@@ -68,14 +68,14 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
     check_group(options.precision)
     check_folder(file)
     config = _with_windows(config, options)
-    found: list[RoundedMatrix] = []
+    rounded_matrices: list[RoundedMatrix] = []
     if options.calibration:
         if stored_precision(checkpoint) is not None:
             raise ConfigError("the checkpoint is quantized already, so there is nothing to calibrate")
-        found.extend(calibrate(config, checkpoint, options.calibration, options.context, options.precision))
+        rounded_matrices.extend(calibrate(config, checkpoint, options.calibration, options.context, options.precision))
     decoder = load_decoder(
         config, checkpoint, context=options.context, chunk=options.chunk, precision=options.precision, is_lazy=True,
-        rounded={matrix.name: matrix.value for matrix in found},
+        rounded={matrix.name: matrix.value for matrix in rounded_matrices},
     )  # fmt: skip
     tokens, rows = (torch.export.Dim(name, min=1, max=options.chunk) for name in ("tokens", "rows"))
     program = edgecore.compile(
@@ -88,7 +88,7 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
         constant_methods=_constant_methods(checkpoint, options, decoder.rewindable),
     )
     program.save(file)
-    return found
+    return rounded_matrices
 
 
 def _with_windows(config: DecoderConfig, options: ExportOptions) -> DecoderConfig:
@@ -139,8 +139,8 @@ def check_folder(file: str | Path) -> None:
 def _constant_methods(checkpoint: Checkpoint, options: ExportOptions, rewindable: int | None) -> dict[str, object]:
     """Return the constant methods: those that ExecuTorch's runners read, and ours."""
     config = checkpoint.config
-    given = options.constants.get("get_eos_ids", checkpoint.eos_ids)
-    eos_ids = [given] if isinstance(given, int) else list(given)
+    ids = options.constants.get("get_eos_ids", checkpoint.eos_ids)
+    eos_ids = [ids] if isinstance(ids, int) else list(ids)
     metadata: dict[str, Any] = {
         "format": FORMAT,
         "export": uuid.uuid4().hex,

@@ -91,14 +91,14 @@ class EdgecoreModelForCausalLM:
         exported = Path(file)
         try:
             export(checkpoint, exported, options)
-            found = cls(exported, tokenizer, threads=threads)
+            model = cls(exported, tokenizer, threads=threads)
         except BaseException:
             if temporary is not None:
                 shutil.rmtree(temporary, ignore_errors=True)
             raise
         if temporary is not None:
-            weakref.finalize(found, shutil.rmtree, temporary, ignore_errors=True)
-        return found
+            weakref.finalize(model, shutil.rmtree, temporary, ignore_errors=True)
+        return model
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the file and the tokenizer into a folder, which `from_pretrained` loads without an export."""

@@ -93,8 +93,8 @@ def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], N
     largest = float(scores.max())
 
     def weights(tokens: NDArray[np.int64] | slice) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = np.exp(scores[tokens].astype(np.float64) - largest)
-        return found
+        exponentials: NDArray[np.float64] = np.exp(scores[tokens].astype(np.float64) - largest)
+        return exponentials
 
     count = min(sampling.top_k or len(scores), len(scores))
     if sampling.top_p < 1:
@@ -121,11 +121,11 @@ def _largest(scores: Logits, count: int) -> NDArray[np.int64]:
         # All scores above the smallest of the largest ones, and the first of those equal to it.
         bound = np.partition(scores, -count)[-count]
         above = np.flatnonzero(scores > bound)
-        found = np.concatenate([above, np.flatnonzero(scores == bound)[: count - len(above)]])
-        found.sort()
+        kept = np.concatenate([above, np.flatnonzero(scores == bound)[: count - len(above)]])
+        kept.sort()
     else:
-        found = np.arange(len(scores))
-    return found[np.argsort(-scores[found], kind="stable")]
+        kept = np.arange(len(scores))
+    return kept[np.argsort(-scores[kept], kind="stable")]
 
 
 def _penalize(scores: Logits, sampling: Sampling, history: Sequence[int]) -> None:
@@ -134,12 +134,12 @@ def _penalize(scores: Logits, sampling: Sampling, history: Sequence[int]) -> Non
     tokens, counts = np.unique(recent[(recent >= 0) & (recent < len(scores))], return_counts=True)
     if not len(tokens):
         return
-    found = scores[tokens]
+    penalized = scores[tokens]
     if sampling.repetition_penalty != 1:
         penalty = np.float32(sampling.repetition_penalty)
-        found = np.where(found > 0, found / penalty, found * penalty)
+        penalized = np.where(penalized > 0, penalized / penalty, penalized * penalty)
     subtracted = sampling.presence_penalty + sampling.frequency_penalty * counts
-    scores[tokens] = found - subtracted.astype(np.float32)
+    scores[tokens] = penalized - subtracted.astype(np.float32)
 
 
 def uniform(seed: int, position: int) -> float:

@@ -12,7 +12,7 @@ from edgecore_vulkan.schema import graph as s
 
 pytest.importorskip("executorch.backends.vulkan.op_registry")
 from executorch_registry import check, features
-from operator_cases import CASES
+from vulkan_cases import CASES
 
 
 @pytest.mark.parametrize("name", sorted(set(REGISTRY) - {"et_vk.prepack.default", "et_vk.sdpa.default"}))

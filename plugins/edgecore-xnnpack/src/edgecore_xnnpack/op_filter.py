@@ -119,7 +119,7 @@ def delegate_per_op(nodes: Sequence[Node], program: ExportedProgram) -> dict[Nod
     The nodes that quantize a tensor at run time belong to the delegate of each layer that reads this tensor.
     """
     constants, tagged = Constants(program), set(nodes)
-    layers = {node: [one for one in _layers(node) if one in tagged] for node in nodes if _is_dynamic(node)}
+    layers = {node: [layer for layer in _layers(node) if layer in tagged] for node in nodes if _is_dynamic(node)}
     first: dict[Node, Node] = {node: node for node in nodes if node not in layers}
 
     def join(node: Node, other: Node) -> None:
@@ -137,4 +137,4 @@ def delegate_per_op(nodes: Sequence[Node], program: ExportedProgram) -> dict[Nod
             converts = has_one_user and (is_quantize(node) or is_dequantize(source)) and not is_quantize(source)
             if node.target is operator.getitem or is_layer_weight or converts:
                 join(node, source)
-    return {node: list(dict.fromkeys(first[one] for one in layers.get(node, [node]))) for node in nodes}
+    return {node: list(dict.fromkeys(first[member] for member in layers.get(node, [node]))) for node in nodes}

@@ -35,12 +35,12 @@ def model_path(model: str | Path) -> Path:
         ) from error
     for is_local in (True, False):
         try:
-            found = Path(snapshot_download(name, allow_patterns=_FILES, local_files_only=is_local))
+            folder = Path(snapshot_download(name, allow_patterns=_FILES, local_files_only=is_local))
         except Exception as error:  # the package raises those of its HTTP client, too
             reason = error
             continue
-        if not is_local or _is_complete(found):
-            return found
+        if not is_local or _is_complete(folder):
+            return folder
     raise CheckpointError(
         f"there is no checkpoint {model}, and a model of that name is neither in the cache of huggingface_hub nor can it be "
         f"downloaded ({type(reason).__name__}); with a network: hf download {name}"

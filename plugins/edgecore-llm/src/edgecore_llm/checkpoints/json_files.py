@@ -47,10 +47,12 @@ def chat_template_of(folder: Path) -> str | None:
             return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
-    found = read_json_if_there(folder / "tokenizer_config.json").get("chat_template")
-    if isinstance(found, list):  # of named ones
-        found = {entry.get("name"): entry.get("template") for entry in found if isinstance(entry, dict)}.get("default")
-    return found if isinstance(found, str) else None
+    template = read_json_if_there(folder / "tokenizer_config.json").get("chat_template")
+    if isinstance(template, list):  # of named ones
+        template = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}.get(
+            "default"
+        )
+    return template if isinstance(template, str) else None
 
 
 def token_ids(value: object) -> tuple[int, ...]:

@@ -137,7 +137,7 @@ class MetaCheckpoint:
 
     def _precision(self) -> Precision | None:
         """Return the bits of a quantized checkpoint, after checks of what belongs together."""
-        found: dict[str, set[Literal[4, 8]]] = {"linear": set(), "embedding": set(), "output": set()}
+        stored: dict[str, set[Literal[4, 8]]] = {"linear": set(), "embedding": set(), "output": set()}
         group = GROUP
         for name, value in self._tensors.items():
             scales = self._tensors.get(_beside(name, "scales"))
@@ -160,10 +160,10 @@ class MetaCheckpoint:
                         f"{name} of {self.path} has groups of other than a multiple of {GROUP} columns"
                     )
             kind = {"embed_tokens.weight": "embedding", "lm_head.weight": "output"}.get(name, "linear")
-            found[kind].add(self.bits(name) or 8)
-        if not any(found.values()):
+            stored[kind].add(self.bits(name) or 8)
+        if not any(stored.values()):
             return None
-        linear, embedding, output = (max(bits, default=None) for bits in found.values())
+        linear, embedding, output = (max(bits, default=None) for bits in stored.values())
         return Precision(linear, embedding, output, group)
 
     def _has_rotation(self, method: QuantizationMethod | None) -> bool:

@@ -80,7 +80,7 @@ def next_prompt(session: Session, tokens: list[int]) -> list[int]:
 def head_of_chat(template: ChatTemplate, tokenizer: Tokenizer, first: list[dict[str, str]]) -> int:
     """Return how many tokens of a chat come before the text of the first question."""
     chats = (template.encode(tokenizer, [*first, {"role": "user", "content": text}]) for text in ("a", "b"))
-    return next((index for index, (one, other) in enumerate(zip(*chats, strict=False)) if one != other), 0)
+    return next((index for index, (token, other) in enumerate(zip(*chats, strict=False)) if token != other), 0)
 
 
 def _ask() -> str:

@@ -110,12 +110,12 @@ def config_from_flags(arguments: Sequence[str]) -> LlmConfig:
     parser.add_argument("--use-torchao-kernels", dest="torchao", action="store_true")
     parser.add_argument("--calibration_tasks", dest="quantization.calibration_tasks", nargs="+")
     parser.add_argument("--local_global_attention", dest="model.local_global_attention", type=yaml.safe_load)
-    found, unknown = parser.parse_known_args(arguments)
+    parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
         known = [flag for action in parser._actions for flag in action.option_strings]
         close = difflib.get_close_matches(unknown[0], known, 1)
         raise ConfigError(f"there is no flag {unknown[0]}" + (f"; did you mean {close[0]}?" if close else ""))
-    settings: dict[str, Any] = vars(found)
+    settings: dict[str, Any] = vars(parsed)
     if settings.pop("torchao", False):
         settings |= {key: True for key in _SWITCHES if key.startswith("backend.torchao.")}
     for key, other in _ALSO.items():

@@ -181,14 +181,14 @@ def plan(config: LlmConfig) -> Plan:
 
 def _changed(section: BaseModel, default: BaseModel, prefix: str = "") -> list[tuple[str, Any]]:
     """Return the settings that differ from their defaults, by their full names."""
-    found: list[tuple[str, Any]] = []
+    changed: list[tuple[str, Any]] = []
     for name in type(section).model_fields:
         value, usual = getattr(section, name), getattr(default, name)
         if isinstance(value, BaseModel) and isinstance(usual, BaseModel):
-            found += _changed(value, usual, f"{prefix}{name}.")
+            changed += _changed(value, usual, f"{prefix}{name}.")
         elif value != usual:
-            found.append((prefix + name, value))
-    return found
+            changed.append((prefix + name, value))
+    return changed
 
 
 def _sinks_and_window(config: LlmConfig) -> tuple[int, int]:

@@ -223,8 +223,8 @@ class Reader:
     def _part(self, name: str, start: int, stop: int, bits: Literal[4, 8] | None) -> Part:
         weights = self._weights
         if bits is not None and isinstance(weights, QuantizedWeights):
-            found = weights.bits(name)
-            if found is not None and found <= bits:
+            stored = weights.bits(name)
+            if stored is not None and stored <= bits:
                 return replace(weights.read_quantized(name, start, stop), bits=bits)
         return weights.read(name, start, stop)
 
@@ -246,10 +246,10 @@ class Reader:
     def _check(self, source: _Source) -> None:
         if source.name not in self._names:
             raise CheckpointError(f"the checkpoint has no tensor {source.name}")
-        found = self._weights.shape(source.name)
-        if found != source.shape:
+        shape = self._weights.shape(source.name)
+        if shape != source.shape:
             raise CheckpointError(
-                f"tensor {source.name} of the checkpoint has shape {list(found)}, not {list(source.shape)}"
+                f"tensor {source.name} of the checkpoint has shape {list(shape)}, not {list(source.shape)}"
             )
 
 

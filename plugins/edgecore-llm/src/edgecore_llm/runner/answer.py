@@ -27,10 +27,10 @@ class StopText:
         if self.is_stopped:
             return ""
         self._held += text
-        found = [(at + len(stop), at) for stop in self._stops if (at := self._held.find(stop)) >= 0]
-        if found:
+        ends = [(at + len(stop), at) for stop in self._stops if (at := self._held.find(stop)) >= 0]
+        if ends:
             self.is_stopped = True
-            _, start = min(found)
+            _, start = min(ends)
             return self._take(start)
         longest = max((len(stop) - 1 for stop in self._stops), default=0)
         for size in range(min(longest, len(self._held)), 0, -1):

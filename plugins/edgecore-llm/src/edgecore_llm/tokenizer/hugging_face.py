@@ -87,8 +87,8 @@ class HuggingFaceTokenizer(Tokenizer):
 
     def id_of(self, text: str) -> int | None:
         """Return the id of the token that is spelled so."""
-        found: int | None = self._plain.token_to_id(text)
-        return found
+        token: int | None = self._plain.token_to_id(text)
+        return token
 
     @cached_property
     def _continued(self) -> tuple[Any, Any]:

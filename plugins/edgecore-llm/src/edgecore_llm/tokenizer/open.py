@@ -40,10 +40,10 @@ def open_tokenizer(path: str | Path) -> Tokenizer:
 
 def _open(path: Path) -> Tokenizer:
     if path.is_dir():
-        found = [path / name for name in _NAMES if (path / name).exists()]
-        if not found:
+        present = [path / name for name in _NAMES if (path / name).exists()]
+        if not present:
             raise TokenizerError(f"{path} has none of {', '.join(_NAMES)}")
-        path = found[0]
+        path = present[0]
     if path.suffix == ".json":
         return HuggingFaceTokenizer(path)
     if path.suffix == ".gguf":

@@ -75,13 +75,13 @@ def added_tokens(pieces: Sequence[str], kinds: Sequence[Any]) -> list[dict[str, 
 def _merges(pieces: Sequence[str], kinds: Sequence[Any], scores: Sequence[float]) -> list[tuple[str, str]]:
     """Return the pairs that SentencePiece merges, in the order of the scores of their results."""
     usable = {piece: token for token, piece in enumerate(pieces) if kinds[token] not in (UNKNOWN, CONTROL, BYTE)}
-    found = []
+    merges = []
     for piece, token in usable.items():
         for cut in range(1, len(piece)):
             left, right = piece[:cut], piece[cut:]
             if left in usable and right in usable:
-                found.append((-scores[token], usable[left], usable[right], left, right))
-    return [(left, right) for *_, left, right in sorted(found)]
+                merges.append((-scores[token], usable[left], usable[right], left, right))
+    return [(left, right) for *_, left, right in sorted(merges)]
 
 
 def convert(path: Path, folder: Path) -> None:
@@ -99,10 +99,10 @@ def convert(path: Path, folder: Path) -> None:
     words = [
         piece.replace(_SPACE, " ") for piece, kind in zip(pieces, kinds, strict=True) if kind in (NORMAL, USER_DEFINED)
     ]
-    for one in (*_TEXTS, *words, "".join(words[::3]), " ".join(words[::2])):
-        if model.encode(one) != other.encode(one):
+    for sample in (*_TEXTS, *words, "".join(words[::3]), " ".join(words[::2])):
+        if model.encode(sample) != other.encode(sample):
             raise TokenizerError(
-                f"{path} cannot become a tokenizer.json: {one[:40]!r} would have other tokens; it is no BPE, or it changes "
+                f"{path} cannot become a tokenizer.json: {sample[:40]!r} would have other tokens; it is no BPE, or it changes "
                 "texts"
             )
     try:

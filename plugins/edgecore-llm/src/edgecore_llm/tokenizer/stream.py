@@ -28,11 +28,11 @@ class TextStream:
         is_special = self._tokenizer.is_special(token)
         if is_special and not self._specials:
             return ""
-        found = self._tokenizer.token_bytes(token)
+        data = self._tokenizer.token_bytes(token)
         if self._strips and not is_special:
-            found = found.removeprefix(b" ")
+            data = data.removeprefix(b" ")
         self._strips = False
-        return self._decoder.decode(found)
+        return self._decoder.decode(data)
 
     def finish(self) -> str:
         """Return what is left: U+FFFD for a character that stays incomplete."""

@@ -56,17 +56,17 @@ class Tokenizer(ABC):
     def decode(self, tokens: Sequence[int], *, specials: bool = False) -> str:
         """Return the text of tokens, with special ones spelled only if asked for. Bytes that are no UTF-8 become U+FFFD."""
         shown = [token for token in tokens if specials or not self.is_special(token)]
-        found = b"".join(map(self.token_bytes, shown))
+        data = b"".join(map(self.token_bytes, shown))
         if self.strips_first_space and shown and not self.is_special(shown[0]):
-            found = found.removeprefix(b" ")
-        return found.decode("utf-8", "replace")
+            data = data.removeprefix(b" ")
+        return data.decode("utf-8", "replace")
 
     @cached_property
     def special_texts(self) -> re.Pattern[str]:
         """A pattern of the spellings of special tokens, the longest first."""
         tokens = (self.token_bytes(token) for token in range(self.vocabulary) if self.is_special(token))
-        found = {re.escape(text.decode("utf-8", "replace")) for text in tokens if text}
-        return re.compile("|".join(sorted(found, key=lambda text: (-len(text), text))) or "(?!)")
+        patterns = {re.escape(text.decode("utf-8", "replace")) for text in tokens if text}
+        return re.compile("|".join(sorted(patterns, key=lambda text: (-len(text), text))) or "(?!)")
 
     def check_fit(self, rows: int) -> None:
         """Check that a model whose output layer has `rows` rows can have been made with this tokenizer.

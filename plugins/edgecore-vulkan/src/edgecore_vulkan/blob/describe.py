@@ -61,7 +61,7 @@ def _variables(graph: s.Graph, number: int) -> list[int]:
     """Return the values that an argument names and that are no constants."""
     value = graph.values[number].value
     if isinstance(value, s.ValueList):
-        return [one for item in value.items for one in _variables(graph, item)]  # none of them is a list
+        return [variable for item in value.items for variable in _variables(graph, item)]  # none of them is a list
     is_variable = isinstance(value, s.SymInt) or (isinstance(value, s.VkTensor) and value.constant_id < 0)
     return [number] if is_variable else []
 

@@ -105,9 +105,9 @@ def evaluated(node: Any, constant: Callable[[Node], torch.Tensor | None]) -> tor
     """Return the result of a dequantize node of constants; None for other nodes."""
     if not is_dequantize(node):
         return None
-    given = {source: constant(source) for source in node.all_input_nodes}
-    if any(tensor is None for tensor in given.values()):
+    tensors = {source: constant(source) for source in node.all_input_nodes}
+    if any(tensor is None for tensor in tensors.values()):
         return None
-    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), given.__getitem__)
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), tensors.__getitem__)
     result: torch.Tensor = node.target(*args, **kwargs)
     return result

@@ -20,9 +20,9 @@ def _reduce(name: str, has_dtype: bool) -> Lower:
     def lower(b: Builder, node: Node) -> TensorValue:
         args = arguments_by_name(node)
         x, output = b.value(node.args[0]), b.result(node)
-        given = args["dim"]
+        chosen = args["dim"]
         dims = sorted(
-            dim % len(x.shape) for dim in ([given] if isinstance(given, int) else given or range(len(x.shape)))
+            dim % len(x.shape) for dim in ([chosen] if isinstance(chosen, int) else chosen or range(len(x.shape)))
         )
         tail: list[Any] = [None] if has_dtype else []
         steps = [dims] if dims == _image_dims(x) else [[dim] for dim in dims]

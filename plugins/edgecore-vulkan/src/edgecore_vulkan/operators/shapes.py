@@ -47,8 +47,8 @@ def _squeeze(b: Builder, node: Node) -> TensorValue:
     if sum(not isinstance(size, int) for size in shape(node)) < 2:
         return _reshaped(b, node)
     source: Any = node.args[0]
-    given: Any = node.args[1]
-    dims = [dim % rank(source) for dim in ([given] if isinstance(given, int) else given)]
+    chosen: Any = node.args[1]
+    dims = [dim % rank(source) for dim in ([chosen] if isinstance(chosen, int) else chosen)]
     squeezed = [dim for dim in dims if shape(source)[dim] == 1]
     output: TensorValue = b.call("aten.squeeze_copy.dims", [b.value(source), squeezed], b.result(node))
     return output
@@ -81,14 +81,14 @@ def _transpose(b: Builder, node: Node) -> TensorValue:
 def _expand(b: Builder, node: Node) -> TensorValue:
     """Write (input, sizes, implicit=False); -1 keeps a size."""
     output = b.result(node)
-    source, given = node.args[:2]
+    source, wanted = node.args[:2]
     x = b.value(source)
     if is_static(node) and x.shape == output.shape:
         return x
     before = shape(source)
     offset = rank(node) - len(before)
     sizes: list[Any] = []
-    for index, size in enumerate(given):  # type: ignore[arg-type]
+    for index, size in enumerate(wanted):  # type: ignore[arg-type]
         kept = index >= offset and not isinstance(size, int) and not isinstance(before[index - offset], int)
         sizes.append(-1 if kept else b.size(size))
     b.call("aten.expand_copy.default", [x, sizes, False], output)
@@ -110,11 +110,11 @@ def _stack(b: Builder, node: Node) -> TensorValue:
     args = arguments_by_name(node)
     dim = args["dim"] % rank(node)
     output = b.result(node)
-    given = [size if isinstance(size, int) else -1 for size in shape(node)]
-    given[dim] = 1
+    sizes = [size if isinstance(size, int) else -1 for size in shape(node)]
+    sizes[dim] = 1
     values = [b.value(source) for source in args["tensors"]]
-    one = (*output.shape[:dim], 1, *output.shape[dim + 1 :])
-    b.call("aten.cat.default", [[b.view(value, one, given) for value in values], dim], output)
+    slice_shape = (*output.shape[:dim], 1, *output.shape[dim + 1 :])
+    b.call("aten.cat.default", [[b.view(value, slice_shape, sizes) for value in values], dim], output)
     return output
 
 
@@ -254,12 +254,12 @@ def _only_index(node: Node) -> tuple[int, Node]:
 def _check_index(query: Any) -> str | None:
     if query.profile.is_stock:
         return "executorch 1.5's delegate has no such operator"
-    given = [index for index in query.argument("indices") if index is not None]
-    if len(given) != 1:
+    indices = [index for index in query.argument("indices") if index is not None]
+    if len(indices) != 1:
         return "several index tensors"
-    if given[0].meta["val"].dtype not in INT:
+    if indices[0].meta["val"].dtype not in INT:
         return "a mask"
-    is_row = rank(given[0]) == 1
+    is_row = rank(indices[0]) == 1
     return None if is_row or is_static(query.node) else "symbolic sizes"
 
 

@@ -63,15 +63,15 @@ def store_states(b: Builder, stored: list[tuple[TensorValue, Node]]) -> None:
 def _only_index(node: Node) -> tuple[int, Any] | None:
     """Return the dim that an update indexes, and the index; None if it indexes several dims."""
     indices: Any = arguments_by_name(node)["indices"]
-    found = [(dim, index) for dim, index in enumerate(indices) if index is not None]
-    return found[0] if len(found) == 1 else None
+    indexed = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    return indexed[0] if len(indexed) == 1 else None
 
 
 def _update(b: Builder, node: Node) -> TensorValue:
     """Write (buffer, positions, rows, dim); the result is the buffer."""
-    found = _only_index(node)
-    assert found is not None
-    dim, index = found
+    indexed = _only_index(node)
+    assert indexed is not None
+    dim, index = indexed
     args = arguments_by_name(node)
     state, positions, rows = (b.value(source) for source in (args["self"], index, args["values"]))
     wanted = (*state.shape[:dim], positions.shape[0], *state.shape[dim + 1 :])
@@ -91,20 +91,20 @@ def _check_update(query: Query) -> str | None:
         return "not the update of a mutable buffer"
     if query.argument("accumulate"):
         return "adds to the old content"
-    found = _only_index(query.node)
-    if found is None:
+    indexed = _only_index(query.node)
+    if indexed is None:
         return "indexes several dims"
-    dim, index = found
+    dim, index = indexed
     if index.meta["val"].dtype not in INT or rank(index) != 1:
         return "positions that are no integers of one dim"
     old, values = shape(query.node), shape(query.argument("values"))
     wanted = [*old[:dim], shape(index)[0], *old[dim + 1 :]]
     while wanted and wanted[0] == 1:
         wanted.pop(0)
-    given = list(values)
-    while given and given[0] == 1:
-        given.pop(0)
-    return None if given == wanted else "rows of another shape than the positions"
+    sizes = list(values)
+    while sizes and sizes[0] == 1:
+        sizes.pop(0)
+    return None if sizes == wanted else "rows of another shape than the positions"
 
 
 ROWS = [

@@ -180,7 +180,7 @@ class _Fusion:
         if form is None:
             return None
         name, matrix, window = form
-        value, given = source
+        value, parameters = source
         if name == "q8ta_linear" and prod(value.shape[:-1]) == 1:
             name = "q8ta_linear_gemv"
         sums = weight.integers.flatten(1).sum(1, dtype=torch.int32)
@@ -189,8 +189,8 @@ class _Fusion:
         addend = None if bias is None else _constant(aligned(bias.constant))
         args: list[Argument] = [
             value,
-            given.scale,
-            given.zero_point,
+            parameters.scale,
+            parameters.zero_point,
             *constants,
             target.scale,
             target.zero_point,

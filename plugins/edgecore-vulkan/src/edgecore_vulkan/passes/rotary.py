@@ -102,8 +102,8 @@ class _Matcher:
         return x
 
     def _is_sum(self, total: list[Argument], *products: tuple[Argument, Argument]) -> bool:
-        found = [{tuple(order) for order in self._factors(value)} for value in total[:2]]
-        return any(one in found[0] and other in found[1] for one, other in (products, products[::-1]))
+        factors = [{tuple(order) for order in self._factors(value)} for value in total[:2]]
+        return any(product in factors[0] and other in factors[1] for product, other in (products, products[::-1]))
 
 
 def _fits(output: TensorValue, x: Argument, cos: Argument, sin: Argument, length: int) -> bool:

@@ -55,7 +55,7 @@ def _forms(graph: g.Graph) -> dict[int, list[str]]:
         conv = node.node
         if not isinstance(conv, g.Conv2d) or not {conv.input1_id, conv.filter_id, conv.output_id} <= tensors.keys():
             continue
-        image, kernel, output = (tensors[one] for one in (conv.input1_id, conv.filter_id, conv.output_id))
+        image, kernel, output = (tensors[number] for number in (conv.input1_id, conv.filter_id, conv.output_id))
         if len(output.dims) != 4:
             continue
         is_fp32 = all(value.datatype == g.Datatype.FP32 for value in (image, kernel, output))
