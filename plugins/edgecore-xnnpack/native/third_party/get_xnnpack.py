@@ -5,8 +5,9 @@ The plugin's CMake runs this script; it can also be run by hand: ``python3 get_x
 ``xnnpack.pins`` come from the Debian archive through apt, else from the folder that ``EDGECORE_THIRD_PARTY`` names. The
 library's description of the processor (cpuinfo) is ours, in ``../cpuinfo``. The result (``include/``, ``lib/``,
 ``licenses/`` and ``padding.tsv``) is kept in ``$EDGECORE_CACHE/third_party/xnnpack-<key>`` (default cache:
-``~/.cache/edgecore``). The key is a hash of the pins, the patches (``patches.py`` with its imports, and ``kernels/``),
-cpuinfo, the check of out-of-bounds accesses (``padding.py`` and ``footprint/``), the build options and the compiler.
+``~/.cache/edgecore``). The key is a hash of the pins, our changes to XNNPACK (``patches/``, ``kernels/``,
+``kernels.txt``; see ``README.md``), cpuinfo, the check of out-of-bounds accesses (``padding.py`` and
+``footprint/``), the build options and the compiler.
 Progress goes to stderr, the folder's path to stdout.
 
 ``--target TRIPLE`` builds ``xnnpack-TRIPLE-<key>`` for another processor, with CMake's toolchain file
@@ -42,9 +43,9 @@ from pathlib import Path
 
 import cross
 import emulated
+import generate
 import padding
-from patch import TEMPLATES, apply, generate
-from patches import KERNELS, XNNPACK_PATCHES
+import series
 
 PINS = Path(__file__).with_name("xnnpack.pins")
 CPUINFO = Path(__file__).parents[1] / "cpuinfo"
@@ -362,8 +363,8 @@ def unpack_sources(archives: dict[str, Path], work: Path) -> dict[str, Path]:
     for package in ("xnnpack", "pthreadpool", "fxdiv"):
         (work / package).mkdir(parents=True)
         sources[package] = unpack_tarball(archives[package], work / package)
-    apply(XNNPACK_PATCHES, sources["xnnpack"])
-    generate(KERNELS, sources["xnnpack"])
+    series.apply(sources["xnnpack"])
+    generate.generate(sources["xnnpack"])
     return sources
 
 
@@ -397,8 +398,7 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
     if for_tests:
         shutil.copytree(usr / "include/simde", include / "simde")
         shutil.copyfile(usr / "share/doc/libsimde-dev/copyright", licenses / "simde.txt")
-        ours = [kernel.path for kernel in KERNELS if kernel.template.startswith("src/edgecore/")]
-        emulated.prepare(sources["xnnpack"], include, ours)
+        emulated.prepare(sources["xnnpack"], include, [kernel.path for kernel in generate.read() if kernel.is_ours])
     flag_options = [f"-DCMAKE_C_FLAGS={flags} {NO_UNWIND}", f"-DCMAKE_CXX_FLAGS={flags}"]
     fxdiv = f"-DFXDIV_SOURCE_DIR={sources['fxdiv']}"
     cpuinfo, pool, xnnpack = (work / f"build-{name}" for name in ("cpuinfo", "pthreadpool", "xnnpack"))
@@ -450,15 +450,16 @@ def main() -> int:
         options = [*COMMON_OPTIONS, compiler.flags, NO_UNWIND, *XNNPACK_OPTIONS, *PTHREADPOOL_OPTIONS]
         checks = [Path(padding.__file__), *padding.FOOTPRINT.glob("*.py")]
         ours = sorted(path for path in CPUINFO.rglob("*") if path.is_file())
-        templates = [path.read_text() for path in [*sorted(TEMPLATES.iterdir()), *sorted(checks), *ours]]
-        identity = [PINS.read_text(), repr((KERNELS, XNNPACK_PATCHES)), *templates, *options, compiler.version]
+        inputs = [generate.TABLE, *sorted(generate.TEMPLATES.iterdir()), *sorted(checks), *ours]
+        changes = repr([patch.files for patch in series.read()])
+        identity = [PINS.read_text(), changes, *(path.read_text() for path in inputs), *options, compiler.version]
         name = "xnnpack"
         if for_tests:
             if "clang" not in compiler.version:
                 raise BuildError("The emulated kernels need clang's vector types; install clang-16.")
             name = "xnnpack-emulated"
-            changes = [emulated.PINS, Path(emulated.__file__), *sorted(emulated.HEADERS.iterdir())]
-            identity += [path.read_text() for path in changes]
+            emulation = [emulated.PINS, Path(emulated.__file__), *sorted(emulated.HEADERS.iterdir())]
+            identity += [path.read_text() for path in emulation]
         toolchain: Path | None = TOOLCHAINS[arguments.target] if arguments.target else arguments.toolchain
         if toolchain is not None:
             compiler = replace(compiler, toolchain=toolchain.resolve(), definitions=tuple(arguments.define))

@@ -22,7 +22,7 @@ def padding(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
     yield module
     for name in set(sys.modules) - before:
-        if name in ("padding", "patches", "get_xnnpack") or name.split(".")[0] == "footprint":
+        if name in ("padding", "series", "generate", "get_xnnpack") or name.split(".")[0] == "footprint":
             del sys.modules[name]
 
 
@@ -322,9 +322,9 @@ def xnnpack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library's patched sources with the table of matrix products alone, where the pinned file is at hand."""
     sys.path.insert(0, str(FOLDER))
     try:
+        import generate
         import get_xnnpack
-        import patch
-        import patches
+        import series
     finally:
         sys.path.remove(str(FOLDER))
     (pin,) = [pin for pin in get_xnnpack.read_pins() if pin.package == "xnnpack"]
@@ -334,8 +334,8 @@ def xnnpack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not found:
         pytest.skip(f"{pin.name} is neither in {cache} nor in EDGECORE_THIRD_PARTY")
     root: Path = get_xnnpack.unpack_tarball(found[0], tmp_path_factory.mktemp("xnnpack"))
-    patch.apply(patches.XNNPACK_PATCHES, root)
-    patch.generate(patches.KERNELS, root)
+    series.apply(root)
+    generate.generate(root)
     for table in (root / "src" / "configs").iterdir():
         if table.name != "gemm-config.c":
             table.unlink()
