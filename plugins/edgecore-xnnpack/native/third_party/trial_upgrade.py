@@ -188,7 +188,7 @@ def draw_changes(kind: str, stages: list[Tree], seed: int) -> list[Change]:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a patch."""
+    """The outcome of a patch on changed sources."""
 
     patch: str
     outcome: str  # "applies", "applies, renames", "fails" or "WRONG"
