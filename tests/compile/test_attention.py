@@ -10,7 +10,8 @@ from torch.nn.functional import scaled_dot_product_attention
 import edgecore
 from edgecore.partition import PartitionResult
 from edgecore.passes.decompose import KERNEL_REWRITES
-from edgecore.pipeline.lowering import LowerOptions, lower
+from edgecore.pipeline.lowering import LowerOptions
+from edgecore.pipeline.lowering import lower_programs as lower
 
 KERNEL = "edgecore::scaled_dot_product_attention.out"
 QUERY, KEYS, VALUES = (

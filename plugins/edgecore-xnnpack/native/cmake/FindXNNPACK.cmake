@@ -75,7 +75,8 @@ if(_xnnpack_problem)
     endforeach()
   endif()
   set(_xnnpack_native "${CMAKE_CURRENT_LIST_DIR}/..")
-  file(GLOB _xnnpack_sources "${_xnnpack_native}/third_party/*.p*" "${_xnnpack_native}/third_party/kernels/*"
+  file(GLOB _xnnpack_sources "${_xnnpack_native}/third_party/*.p*" "${_xnnpack_native}/third_party/kernels.txt"
+       "${_xnnpack_native}/third_party/patches/*" "${_xnnpack_native}/third_party/kernels/*"
        "${_xnnpack_native}/cpuinfo/*.*" "${_xnnpack_native}/cpuinfo/include/*")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${_xnnpack_sources})
   execute_process(

@@ -9,8 +9,8 @@ namespace edgecore::xnnpack {
 
 using backend::fail;
 
-// Functions that a patch of this plugin adds to XNNPACK (third_party/patches.py). They are weak, because another
-// XNNPACK (XNNPACK_DIR) may lack them.
+// Functions that a patch of this plugin adds to XNNPACK (third_party/patches/13-invoke-nodes.patch). They are weak,
+// because another XNNPACK (XNNPACK_DIR) may lack them.
 extern "C" {
 __attribute__((weak)) size_t xnn_get_num_nodes(xnn_subgraph_t subgraph);
 __attribute__((weak)) xnn_status xnn_invoke_runtime_nodes(xnn_runtime_t runtime, size_t begin, size_t end);

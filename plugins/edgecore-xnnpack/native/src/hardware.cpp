@@ -7,9 +7,9 @@
 
 #include "edgecore/backend.hpp"
 
-// Functions that a patch of this plugin adds to XNNPACK (third_party/forced_hardware.py). xnn_restrict_hardware clears
-// all flags but `keep_flags` and returns the remaining flags. The functions are weak, because another XNNPACK
-// (XNNPACK_DIR) may lack them.
+// Functions that a patch of this plugin adds to XNNPACK (third_party/patches/12-restrict-hardware.patch).
+// xnn_restrict_hardware clears all flags but `keep_flags` and returns the remaining flags. The functions are weak,
+// because another XNNPACK (XNNPACK_DIR) may lack them.
 extern "C" {
 __attribute__((weak)) uint64_t xnn_restrict_hardware(uint64_t keep_flags, uint32_t uarch);
 __attribute__((weak)) uint32_t xnn_hardware_uarch();

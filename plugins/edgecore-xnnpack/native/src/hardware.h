@@ -13,7 +13,7 @@ struct Hardware {
 };
 
 // Returns the features that XNNPACK uses. The flags are 0 if XNNPACK was built without the patch in
-// third_party/forced_hardware.py, which adds the function that returns the flags.
+// third_party/patches/12-restrict-hardware.patch, which adds the function that returns the flags.
 Hardware hardware_in_force();
 
 // Returns the comma-separated names of `flags`; omits flags that another one of the flags implies.

@@ -6,8 +6,8 @@
 
 namespace edgecore::xnnpack {
 
-// Functions that a patch of this plugin adds to XNNPACK (third_party/int8_convolution.py). They are weak, because
-// another XNNPACK (XNNPACK_DIR) may lack them.
+// Functions that a patch of this plugin adds to XNNPACK (third_party/patches/24-int8-convolution-sum.patch). They are
+// weak, because another XNNPACK (XNNPACK_DIR) may lack them.
 extern "C" {
 __attribute__((weak)) bool xnn_can_add_to_convolution_2d(size_t kernel_size, size_t input_channels,
                                                          size_t output_channels);

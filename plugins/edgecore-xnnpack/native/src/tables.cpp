@@ -10,8 +10,8 @@
 
 namespace edgecore::xnnpack {
 
-// A function that a patch of this plugin adds to XNNPACK (third_party/int8_elementwise.py). It is weak, because another
-// XNNPACK (XNNPACK_DIR) may lack it.
+// A function that a patch of this plugin adds to XNNPACK (third_party/patches/26-table-nodes.patch). It is weak,
+// because another XNNPACK (XNNPACK_DIR) may lack it.
 extern "C" {
 __attribute__((weak)) xnn_status xnn_define_table(xnn_subgraph_t subgraph, uint32_t input_id, uint32_t output_id,
                                                   const uint8_t table[256]);

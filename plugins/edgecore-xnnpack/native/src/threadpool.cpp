@@ -171,8 +171,8 @@ void pthreadpool_parallelize_2d_tile_1d_with_uarch(pthreadpool_t pool, pthreadpo
 }
 
 // XNNPACK runs GEMMs with two tiled dims: rows (i), then columns (j). Here the rows are the inner loop, so that all
-// rows are computed while the cache holds the weights of a tile of columns (third_party/patches.py chooses the tile
-// sizes).
+// rows are computed while the cache holds the weights of a tile of columns (third_party/patches/18-gemm-columns.patch
+// chooses the tile sizes).
 void pthreadpool_parallelize_2d_tile_2d(pthreadpool_t pool, pthreadpool_task_2d_tile_2d_t task, void *arg, Size i,
                                         Size j, Size ti, Size tj, uint32_t flags) {
   run<2, 2>(pool, {j, i}, {tj, ti}, flags, [=](At at, At size, Size) { task(arg, at[1], at[0], size[1], size[0]); });

@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Microarchitectures on which the rows that XNNPACK chooses were measured (third_party/fp32_gemm.py).
+// Microarchitectures on which the rows that XNNPACK chooses were measured (third_party/patches/16-f32-tiles.patch).
 constexpr uint32_t kMeasured[] = {cpuinfo_uarch_skylake_x, cpuinfo_uarch_zen4};
 
 // Convolutions of 10 to 14 million multiply-adds: 0.2 ms each on a core with one AVX512 unit. The rows of the first lie

@@ -1,5 +1,5 @@
 // The tiles of XNNPACK's fp32 matrix products: how many rows (pixels) and columns (outputs) a kernel computes at a
-// time. A patch of XNNPACK (third_party/fp32_gemm.py) has the tiles, and chooses one for each layer.
+// time. A patch of XNNPACK (third_party/patches/16-f32-tiles.patch) has the tiles, and chooses one for each layer.
 #ifndef EDGECORE_XNNPACK_TILES_H_
 #define EDGECORE_XNNPACK_TILES_H_
 

@@ -57,7 +57,7 @@ def prepare(source: Path, include: Path, separate: Iterable[str]) -> None:
         _group(source, name, frozenset(separate))
     # XNNPACK disables these kernels if the compiler lacks their intrinsics, which are not needed here.
     lists.write_text(text.replace("SET(XNNPACK_ENABLE_AVXVNNIINT8 OFF)", ""))
-    # With this definition every x86 feature is set (see forced_hardware.py).
+    # With this definition every x86 feature is set (see patches/12-restrict-hardware.patch).
     hardware = source / "src" / "configs" / "hardware-config.c"
     hardware.write_text("#define EDGECORE_XNNPACK_EMULATED 1\n" + hardware.read_text())
     for path in sorted((source / "src").glob("*/gen/*avx512amx*.c")):

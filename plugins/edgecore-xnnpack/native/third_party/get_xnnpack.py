@@ -3,16 +3,15 @@
 
 The plugin's CMake runs this script; it can also be run by hand: ``python3 get_xnnpack.py [--emulated]``. The files of
 ``xnnpack.pins`` come from the Debian archive through apt, else from the folder that ``EDGECORE_THIRD_PARTY`` names. The
-library's description of the processor (cpuinfo) is ours, in ``../cpuinfo``. The result (``include/``, ``lib/``,
-``licenses/`` and ``padding.tsv``) is kept in ``$EDGECORE_CACHE/third_party/xnnpack-<key>`` (default cache:
-``~/.cache/edgecore``). The key is a hash of the pins, the patches (``patches.py`` with its imports, and ``kernels/``),
-cpuinfo, the check of out-of-bounds accesses (``padding.py`` and ``footprint/``), the build options and the compiler.
-Progress goes to stderr, the folder's path to stdout.
+library's description of the processor (cpuinfo) is ours, in ``../cpuinfo``. The result (``include/``, ``lib/`` and
+``licenses/``) is kept in ``$EDGECORE_CACHE/third_party/xnnpack-<key>`` (default cache: ``~/.cache/edgecore``). The key is
+a hash of the pins, our changes to XNNPACK (``patches/``, ``kernels/``, ``kernels.txt``; see ``README.md``), cpuinfo, the
+build options and the compiler. Progress goes to stderr, the folder's path to stdout.
 
 ``--target TRIPLE`` builds ``xnnpack-TRIPLE-<key>`` for another processor, with CMake's toolchain file
 ``../cmake/TRIPLE.cmake``; ``--toolchain FILE`` does so with another file. The key then covers the toolchain file, those
 that it includes, and the compilers that it chooses (``cross.py``). ``--define NAME=VALUE`` sets a variable that the
-file reads. The kernels are not checked again.
+file reads.
 
 ``--emulated`` builds ``xnnpack-emulated-<key>``, a library for tests, from the same sources: its kernels for AVX512 and
 later extensions are compiled for any processor with AVX2 (``emulated.py``), and XNNPACK selects them on any such
@@ -42,9 +41,8 @@ from pathlib import Path
 
 import cross
 import emulated
-import padding
-from patch import TEMPLATES, apply, generate
-from patches import KERNELS, XNNPACK_PATCHES
+import generate
+import series
 
 PINS = Path(__file__).with_name("xnnpack.pins")
 CPUINFO = Path(__file__).parents[1] / "cpuinfo"
@@ -362,8 +360,8 @@ def unpack_sources(archives: dict[str, Path], work: Path) -> dict[str, Path]:
     for package in ("xnnpack", "pthreadpool", "fxdiv"):
         (work / package).mkdir(parents=True)
         sources[package] = unpack_tarball(archives[package], work / package)
-    apply(XNNPACK_PATCHES, sources["xnnpack"])
-    generate(KERNELS, sources["xnnpack"])
+    series.apply(sources["xnnpack"])
+    generate.generate(sources["xnnpack"])
     return sources
 
 
@@ -377,13 +375,6 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
     usr = work / "debs" / "usr"
 
     stage.mkdir()
-    # The emulated library, and those for other processors, are built from the same kernel sources, of which the check
-    # covers x86 and Arm.
-    if not for_tests and compiler.toolchain is None:
-        say("checking that no kernel accesses memory beyond its buffers and their padding")
-        findings = padding.survey(sources["xnnpack"])
-        say(padding.summary(findings))
-        (stage / "padding.tsv").write_text(padding.table(findings))
     include, lib, licenses = stage / "include", stage / "lib", stage / "licenses"
     for folder in (include, lib, licenses):
         folder.mkdir(parents=True)
@@ -397,8 +388,7 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
     if for_tests:
         shutil.copytree(usr / "include/simde", include / "simde")
         shutil.copyfile(usr / "share/doc/libsimde-dev/copyright", licenses / "simde.txt")
-        ours = [kernel.path for kernel in KERNELS if kernel.template.startswith("src/edgecore/")]
-        emulated.prepare(sources["xnnpack"], include, ours)
+        emulated.prepare(sources["xnnpack"], include, [kernel.path for kernel in generate.read() if kernel.is_ours])
     flag_options = [f"-DCMAKE_C_FLAGS={flags} {NO_UNWIND}", f"-DCMAKE_CXX_FLAGS={flags}"]
     fxdiv = f"-DFXDIV_SOURCE_DIR={sources['fxdiv']}"
     cpuinfo, pool, xnnpack = (work / f"build-{name}" for name in ("cpuinfo", "pthreadpool", "xnnpack"))
@@ -448,17 +438,17 @@ def main() -> int:
             raise BuildError("cmake was not found; install it (apt-get install cmake ninja-build).")
         compiler = choose_compiler()
         options = [*COMMON_OPTIONS, compiler.flags, NO_UNWIND, *XNNPACK_OPTIONS, *PTHREADPOOL_OPTIONS]
-        checks = [Path(padding.__file__), *padding.FOOTPRINT.glob("*.py")]
         ours = sorted(path for path in CPUINFO.rglob("*") if path.is_file())
-        templates = [path.read_text() for path in [*sorted(TEMPLATES.iterdir()), *sorted(checks), *ours]]
-        identity = [PINS.read_text(), repr((KERNELS, XNNPACK_PATCHES)), *templates, *options, compiler.version]
+        inputs = [generate.TABLE, *sorted(generate.TEMPLATES.iterdir()), *ours]
+        changes = repr([patch.files for patch in series.read()])
+        identity = [PINS.read_text(), changes, *(path.read_text() for path in inputs), *options, compiler.version]
         name = "xnnpack"
         if for_tests:
             if "clang" not in compiler.version:
                 raise BuildError("The emulated kernels need clang's vector types; install clang-16.")
             name = "xnnpack-emulated"
-            changes = [emulated.PINS, Path(emulated.__file__), *sorted(emulated.HEADERS.iterdir())]
-            identity += [path.read_text() for path in changes]
+            emulation = [emulated.PINS, Path(emulated.__file__), *sorted(emulated.HEADERS.iterdir())]
+            identity += [path.read_text() for path in emulation]
         toolchain: Path | None = TOOLCHAINS[arguments.target] if arguments.target else arguments.toolchain
         if toolchain is not None:
             compiler = replace(compiler, toolchain=toolchain.resolve(), definitions=tuple(arguments.define))

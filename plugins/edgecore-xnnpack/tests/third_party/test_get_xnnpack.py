@@ -127,25 +127,6 @@ def test_a_failed_build_leaves_no_result(tmp_path: Path, script: ModuleType, mon
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_is_compiled_when_a_kernel_touches_memory_past_its_buffers(
-    tmp_path: Path, script: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unpacked(archive: Path, into: Path) -> Path:
-        return into
-
-    def survey(sources: Path) -> None:
-        raise script.padding.PaddingError("a kernel and a buffer")
-
-    monkeypatch.setattr(script, "unpack_tarball", unpacked)
-    for name in ("apply", "generate"):
-        monkeypatch.setattr(script, name, lambda what, source: None)
-    monkeypatch.setattr(script, "cmake_build", lambda *rest: pytest.fail("compiled"))
-    monkeypatch.setattr(script.padding, "survey", survey)
-    compiler = script.Compiler("cc", "c++", "cc 1", all_kernels=True)
-    with pytest.raises(ValueError, match="a kernel and a buffer"):  # main prints it as one sentence
-        script.build(tmp_path, tmp_path / "work", tmp_path / "stage", compiler, script.read_pins(), for_tests=False)
-
-
 def test_a_second_process_waits_for_the_build_of_the_first_and_uses_it(tmp_path: Path) -> None:
     start_script(tmp_path).communicate()  # leaves the lock file, whose name tells the key
     (lock,) = (tmp_path / "cache" / "third_party").glob("xnnpack-*.lock")
