@@ -5,7 +5,7 @@
 
 #include "sentence.h"
 
-namespace edgecore_ethosu {
+namespace edgecore::ethosu {
 
 // Why a function has returned false.
 struct Problem {
@@ -40,6 +40,6 @@ struct Blob {
 // Checks all numbers of a blob but those in the command stream. Returns false if the blob is damaged.
 bool read_blob(edgecore_bytes bytes, Blob &blob, Problem &problem);
 
-}  // namespace edgecore_ethosu
+}  // namespace edgecore::ethosu
 
 #endif  // EDGECORE_ETHOSU_BLOB_H_

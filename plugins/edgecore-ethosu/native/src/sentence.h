@@ -8,7 +8,7 @@
 
 #include "edgecore/abi.h"
 
-namespace edgecore_ethosu {
+namespace edgecore::ethosu {
 
 class Sentence {
  public:
@@ -49,6 +49,6 @@ class Sentence {
   size_t size_ = 0;
 };
 
-}  // namespace edgecore_ethosu
+}  // namespace edgecore::ethosu
 
 #endif  // EDGECORE_ETHOSU_SENTENCE_H_

@@ -15,7 +15,7 @@
 
 struct edgecore_tosa_model;
 
-namespace edgecore_ethosu {
+namespace edgecore::ethosu {
 
 using Describe = int (*)(const edgecore_tosa_model *, size_t, uint32_t *dtype, const int32_t **dims, size_t *rank,
                          size_t *bytes);
@@ -61,6 +61,6 @@ class Graph {
   std::mutex mutex_;
 };
 
-}  // namespace edgecore_ethosu
+}  // namespace edgecore::ethosu
 
 #endif  // EDGECORE_ETHOSU_SIMULATOR_H_

@@ -1,6 +1,6 @@
 #include "checks.h"
 
-namespace edgecore_ethosu {
+namespace edgecore::ethosu {
 namespace {
 
 constexpr uint64_t kAlignment = 16;
@@ -107,4 +107,4 @@ bool check_invocation(const Npu &npu, edgecore_bytes payload, const Regions &reg
   return true;
 }
 
-}  // namespace edgecore_ethosu
+}  // namespace edgecore::ethosu

@@ -4,7 +4,7 @@
 
 #include "sentence.h"
 
-namespace edgecore_ethosu {
+namespace edgecore::ethosu {
 
 struct Npu {
   uint32_t family;  // 55, 65 or 85
@@ -46,6 +46,6 @@ inline const char *region_name(uint64_t region) {
   return names[region];
 }
 
-}  // namespace edgecore_ethosu
+}  // namespace edgecore::ethosu
 
 #endif  // EDGECORE_ETHOSU_CHECKS_H_

@@ -17,7 +17,7 @@ struct edgecore_scope {
   std::vector<std::string> events;
 };
 
-namespace edgecore_ethosu::test {
+namespace edgecore::ethosu::test {
 
 using Bytes = std::vector<uint8_t>;
 
@@ -83,6 +83,6 @@ class Session {
 
 inline edgecore_bytes view(const Bytes &bytes) { return {bytes.data(), bytes.size()}; }
 
-}  // namespace edgecore_ethosu::test
+}  // namespace edgecore::ethosu::test
 
 #endif  // EDGECORE_ETHOSU_TESTS_SESSION_H_

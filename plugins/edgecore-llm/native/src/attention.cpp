@@ -4,7 +4,7 @@
 #include "functions.h"
 #include "vector.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 inline namespace EDGECORE_LLM_VARIANT {
 namespace {
 
@@ -174,4 +174,4 @@ void merge(const AttentionPart &total, const AttentionPart &next, int64_t count,
 }
 
 }  // namespace EDGECORE_LLM_VARIANT
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm

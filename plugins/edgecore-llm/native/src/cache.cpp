@@ -5,7 +5,7 @@
 #include "operators.h"
 #include "variant.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 namespace {
 
 constexpr int64_t kMaxPosition = int64_t{1} << 40;  // sums of positions and sizes do not overflow
@@ -405,4 +405,4 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
   return call.status();
 }
 
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm

@@ -5,7 +5,7 @@
 #include "operators.h"
 #include "variant.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 namespace {
 
 // Work that is worth another thread, in bytes of weights.
@@ -172,4 +172,4 @@ int32_t EDGECORE_CALL embedding(const edgecore_call *c) {
   return call.status();
 }
 
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm

@@ -3,7 +3,7 @@
 
 #include "llama.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 
 void llama_write_rows(Call &call, Tensor value, Tensor cache, int64_t start, Tensor indices) {
   if (call.failed()) return;
@@ -71,4 +71,4 @@ int32_t EDGECORE_CALL llama_update_cache_with_indices(const edgecore_call *c) {
   return finish(call, 4);
 }
 
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm

@@ -5,7 +5,7 @@
 #include "llama_attention.h"
 #include "variant.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 namespace {
 
 // The arguments (attn_mask, drpout_p, is_causal, scale, out) of both operators; dropout has no meaning here.
@@ -113,4 +113,4 @@ int32_t EDGECORE_CALL llama_sdpa_with_kv_cache(const edgecore_call *c) {
   return attend(call, q, keys, values, start, options);
 }
 
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm

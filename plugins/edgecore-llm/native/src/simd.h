@@ -14,7 +14,7 @@
 #include <arm_neon.h>
 #endif
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 inline namespace EDGECORE_LLM_VARIANT {
 
 inline int32_t load_int32(const int8_t *source) {
@@ -244,6 +244,6 @@ inline void store(float *target, const Floats &values) { memcpy(target, &values,
 #endif
 
 }  // namespace EDGECORE_LLM_VARIANT
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm
 
 #endif  // EDGECORE_LLM_SIMD_H_

@@ -24,7 +24,7 @@
 #undef EDGECORE_LLM_VARIANT
 #endif
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 
 #define EDGECORE_LLM_FUNCTIONS(name)                                                                     \
   {                                                                                                      \
@@ -86,4 +86,4 @@ bool is_variant_known() { return chosen() != nullptr; }
 
 const Variant &variant() { return *chosen(); }
 
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm

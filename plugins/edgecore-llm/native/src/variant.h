@@ -6,7 +6,7 @@
 
 #include "packed.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 
 // Rows of inputs, rounded to 8 bits in groups of 32: x = values * scale of the group.
 // The kernels compute tiles of a few rows. Their groups lie in the order in which a tile is computed: the first group
@@ -103,6 +103,6 @@ struct Variant {
 const Variant &variant();
 bool is_variant_known();
 
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm
 
 #endif  // EDGECORE_LLM_VARIANT_H_

@@ -17,7 +17,7 @@
 
 #include "edgecore/backend.hpp"
 
-namespace edgecore_openvino {
+namespace edgecore::openvino {
 
 struct ov_core;
 struct ov_model;
@@ -135,6 +135,6 @@ using Request = std::unique_ptr<ov_request, Release<ov_request, &Api::ov_infer_r
 using Tensor = std::unique_ptr<ov_tensor, Release<ov_tensor, &Api::ov_tensor_free>>;
 using Port = std::unique_ptr<ov_port, Release<ov_port, &Api::ov_output_const_port_free>>;
 
-}  // namespace edgecore_openvino
+}  // namespace edgecore::openvino
 
 #endif  // EDGECORE_OPENVINO_API_H_

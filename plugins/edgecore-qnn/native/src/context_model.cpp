@@ -1,6 +1,6 @@
 #include "context_model.h"
 
-namespace edgecore_qnn {
+namespace edgecore::qnn {
 namespace {
 
 // The versions of the model: ONNX 1.16 and later read IR version 10 and opset 21.
@@ -106,4 +106,4 @@ std::string context_model(const Payload &payload) {
       .bytes();
 }
 
-}  // namespace edgecore_qnn
+}  // namespace edgecore::qnn

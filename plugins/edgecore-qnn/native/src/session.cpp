@@ -6,7 +6,7 @@
 
 #include "context_model.h"
 
-namespace edgecore_qnn {
+namespace edgecore::qnn {
 namespace {
 
 using edgecore::backend::fail;
@@ -162,4 +162,4 @@ Value make_value(const Argument &argument, void *data) {
   return Value(created);
 }
 
-}  // namespace edgecore_qnn
+}  // namespace edgecore::qnn

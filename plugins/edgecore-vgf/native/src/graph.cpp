@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-namespace edgecore_vgf {
+namespace edgecore::vgf {
 namespace {
 
 using edgecore::backend::fail;
@@ -326,4 +326,4 @@ void Session::close() {
   outputs_.clear();
 }
 
-}  // namespace edgecore_vgf
+}  // namespace edgecore::vgf

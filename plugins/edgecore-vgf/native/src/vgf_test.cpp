@@ -9,7 +9,7 @@
 
 #include "vgf_generated.h"
 
-namespace edgecore_vgf {
+namespace edgecore::vgf {
 namespace {
 
 using edgecore::backend::Failure;
@@ -292,4 +292,4 @@ TEST(Vgf, RandomNumbersInTheFileAreReadInBounds) {
 }
 
 }  // namespace
-}  // namespace edgecore_vgf
+}  // namespace edgecore::vgf
