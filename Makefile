@@ -141,7 +141,7 @@ test-emulated: install $(DONE)/test
 	$(SAY) "XNNPACK for every x86 processor (the first time it is compiled: some minutes)"
 	emulated=$$($(PYTHON) plugins/edgecore-xnnpack/native/third_party/get_xnnpack.py --emulated) && \
 	cmake -S plugins/edgecore-xnnpack/native -B build/test-emulated -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON -DXNNPACK_DIR=$$emulated
+		-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_XNNPACK_TESTS=ON -DXNNPACK_DIR=$$emulated
 	cmake --build build/test-emulated
 	$(SAY) "emulated kernels: C++ tests"
 	ctest --test-dir build/test-emulated --output-on-failure --no-tests=error
@@ -172,7 +172,7 @@ fuzz: $(DONE)/fuzzers
 	ctest --test-dir build/threads -R '^host$$' --output-on-failure --no-tests=error
 	$(SAY) "sanitizers: XNNPACK delegates: blobs, and what delegates share"
 	cmake -S plugins/edgecore-xnnpack/native -B build/xnnpack-thread -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON -DCMAKE_CXX_FLAGS="-fsanitize=thread"
+		-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_XNNPACK_TESTS=ON -DCMAKE_CXX_FLAGS="-fsanitize=thread"
 	cmake --build build/xnnpack-thread --target edgecore_xnnpack_tests
 	for kind in thread address; do ctest --test-dir build/xnnpack-$$kind --output-on-failure --no-tests=error || exit 1; done
 	$(SAY) "address sanitizer: Vulkan delegates, the readers of the blobs of VGF, Ethos-U, QNN and Core ML, runner and tokenizers of edgecore-llm"
@@ -307,7 +307,7 @@ $(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_nativ
 	cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON -DEDGECORE_BUILD_TOOLS=ON
 	cmake --build build/test --target all edgecore_kernels_test
 	cmake -S plugins/edgecore-xnnpack/native -B build/test-xnnpack -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON
+		-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_XNNPACK_TESTS=ON
 	cmake --build build/test-xnnpack
 	for name in vulkan vgf ethosu qnn coreml llm; do \
 		cmake -S plugins/edgecore-$$name/native -B build/test-$$name -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
@@ -326,7 +326,7 @@ $(DONE)/arm64-xnnpack: $(xnnpack_native) $(DONE)/arm64-core
 	$(SAY) "XNNPACK for 64-bit Arm: build, with the C++ tests of its delegate (the first time some minutes)"
 	cmake -S plugins/edgecore-xnnpack/native -B build/platforms/aarch64/xnnpack -G Ninja -DCMAKE_BUILD_TYPE=Release \
 		-DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/plugins/edgecore-xnnpack/native/cmake/aarch64-linux-gnu.cmake \
-		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON
+		-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_XNNPACK_TESTS=ON
 	cmake --build build/platforms/aarch64/xnnpack
 	ln -sfn ../../linux-arm64 build/platforms/aarch64/core
 	@touch $@
@@ -342,7 +342,7 @@ $(DONE)/armv7-xnnpack: $(xnnpack_native) $(DONE)/armv7-core
 	$(SAY) "XNNPACK for 32-bit Arm: build, with the C++ tests of its delegate (the first time some minutes)"
 	cmake -S plugins/edgecore-xnnpack/native -B build/platforms/armv7/xnnpack -G Ninja -DCMAKE_BUILD_TYPE=Release \
 		-DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/plugins/edgecore-xnnpack/native/cmake/arm-linux-gnueabihf.cmake \
-		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON
+		-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_XNNPACK_TESTS=ON
 	cmake --build build/platforms/armv7/xnnpack
 	ln -sfn ../../linux-armv7 build/platforms/armv7/core
 	@touch $@
@@ -353,7 +353,7 @@ $(DONE)/fuzzers: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(
 		-DEDGECORE_BUILD_FUZZERS=ON -DEDGECORE_SANITIZE=address,undefined
 	cmake --build build/fuzz --target edgecore_core_test edgecore_fuzzers
 	cmake -S plugins/edgecore-xnnpack/native -B build/xnnpack-address -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON -DEDGECORE_XNNPACK_FUZZ=ON \
+		-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_XNNPACK_TESTS=ON -DEDGECORE_XNNPACK_FUZZ=ON \
 		-DCMAKE_CXX_FLAGS="-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all"
 	cmake --build build/xnnpack-address --target edgecore_xnnpack_tests blob_fuzz
 	for name in vulkan vgf ethosu qnn coreml llm; do \
