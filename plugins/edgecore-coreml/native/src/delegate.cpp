@@ -225,7 +225,7 @@ class Instance {
     }
   }
 
-  // Core ML says the shapes of outputs that depend on those of inputs after a prediction only, so this makes one, of
+  // Core ML states the shapes of outputs that depend on input shapes only after a prediction, so this predicts from
   // zeros, with states of its own.
   void set_output_shapes() {
     outputs_.clear();

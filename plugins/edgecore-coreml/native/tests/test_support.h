@@ -1,4 +1,4 @@
-// What the C++ tests share.
+// Shared helpers of the C++ tests.
 #ifndef EDGECORE_COREML_TEST_SUPPORT_H_
 #define EDGECORE_COREML_TEST_SUPPORT_H_
 

@@ -1,5 +1,5 @@
 // Reads the blob of a delegate: the blocks that Arm's driver needs on a device. src/edgecore_ethosu/blob.py describes
-// the format. The delegate of the host and that of a device use this reader, so it has no heap and no exceptions.
+// the format. The delegates for the host and for a device share this reader, so it has no heap and no exceptions.
 #ifndef EDGECORE_ETHOSU_BLOB_H_
 #define EDGECORE_ETHOSU_BLOB_H_
 

@@ -1,5 +1,5 @@
 // The Ethos-U backend on the host: checks the blob of a delegate, which an NPU runs, and computes its results with the
-// TOSA graph that the file stores beside it. The results are those of the NPU bit by bit, as far as Vela and the NPU
+// TOSA graph that the file stores beside it. The results equal the NPU's bit by bit, as far as Vela and the NPU
 // implement TOSA.
 #include <cstdio>
 #include <map>

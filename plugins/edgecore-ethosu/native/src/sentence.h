@@ -36,7 +36,7 @@ class Sentence {
   edgecore_str text() const { return {text_, size_}; }
 
  private:
-  // What does not fit is left out.
+  // Text that does not fit is left out.
   Sentence &append(const char *text, uint64_t size) {
     const size_t room = sizeof(text_) - size_;
     const size_t taken = size < room ? static_cast<size_t>(size) : room;

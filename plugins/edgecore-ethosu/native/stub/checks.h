@@ -1,4 +1,4 @@
-// What the stand-in for Arm's driver checks: the payload of a command stream, its regions, and the addresses in it.
+// Checks of the stand-in for Arm's driver: the payload of a command stream, its regions, and the addresses in it.
 #ifndef EDGECORE_ETHOSU_CHECKS_H_
 #define EDGECORE_ETHOSU_CHECKS_H_
 

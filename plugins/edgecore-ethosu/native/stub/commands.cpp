@@ -1,6 +1,6 @@
 // The register commands of an Ethos-U: a command sets a register of the NPU to 16 bits, or to 32 or 40 bits, which
-// another word follows, or it starts an operation on the registers that were set. The numbers are those of Vela's
-// module ethos_u55_regs.
+// another word follows, or it starts an operation on the registers that were set. The numbers come from Vela's module
+// ethos_u55_regs.
 #include "checks.h"
 
 namespace edgecore::ethosu {

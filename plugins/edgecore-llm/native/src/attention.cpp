@@ -28,7 +28,8 @@ inline float to_float(float value) { return value; }
 inline float to_float(Half value) { return float16_value(value.bits); }
 inline float to_float(int8_t value) { return value; }
 
-// out [kCount, kVectors * 16] = weights [kCount, rows] x values [rows, size], of which the columns from `column` on.
+// Computes out [kCount, kVectors * 16] = weights [kCount, rows] x values [rows, size], for the columns from `column`
+// on.
 template <int kCount, int kVectors, class Element>
 inline void sum_values(const float *weights, const Element *values, int64_t rows, int64_t size, int64_t column,
                        float *out) {

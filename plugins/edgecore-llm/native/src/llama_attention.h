@@ -1,4 +1,4 @@
-// What the operators llama::*sdpa* give to the function of an instruction set.
+// The arguments that the operators llama::*sdpa* pass to the function of an instruction set.
 #ifndef EDGECORE_LLM_LLAMA_ATTENTION_H_
 #define EDGECORE_LLM_LLAMA_ATTENTION_H_
 

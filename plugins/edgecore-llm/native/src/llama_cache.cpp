@@ -41,7 +41,7 @@ void llama_write_rows(Call &call, Tensor value, Tensor cache, int64_t start, Ten
 
 namespace {
 
-// The result of an update has one element, which nobody reads.
+// The result of an update has one element, which is never read.
 int32_t finish(Call &call, uint64_t index) {
   const Tensor out = call.tensor_of_any_dtype(index, "out", 1);
   const int64_t one = 1;

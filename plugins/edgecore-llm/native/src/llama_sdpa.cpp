@@ -23,7 +23,7 @@ Options read_options(Call &call, uint64_t first) {
 }
 
 // q [B, S, heads, size], keys and values [B, rows, kv_heads, size] -> out [B, S, heads, size]. Without a mask a query
-// sees the rows before `start` and those of the call, up to its own if the attention is causal.
+// sees the rows before `start` and the call's own rows, up to its own if the attention is causal.
 int32_t attend(Call &call, Tensor q, Tensor keys, Tensor values, int64_t start, const Options &options) {
   if (call.failed()) return call.status();
   const int64_t batch = q.size(0);

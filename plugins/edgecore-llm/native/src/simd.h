@@ -1,5 +1,5 @@
-// The operations of which products of packed matrices consist, for the instruction set that this file is compiled for.
-// An object of type Sums holds 16 sums of 32 bits, one for each output of a block.
+// The elementary operations of products of packed matrices, for the instruction set that this file is compiled for. An
+// object of type Sums holds 16 sums of 32 bits, one for each output of a block.
 #ifndef EDGECORE_LLM_SIMD_H_
 #define EDGECORE_LLM_SIMD_H_
 

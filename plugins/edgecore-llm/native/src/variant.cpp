@@ -1,4 +1,5 @@
-// The choice of the instruction set at run time. This file and those of the operators are compiled for every processor.
+// The choice of the instruction set at run time. This file and the files of the operators are compiled for every
+// processor.
 #include "variant.h"
 
 #include <stdlib.h>

@@ -62,7 +62,7 @@ enum class Activation { kNone, kSilu, kGeluTanh };
 struct Variant {
   const char *name;
 
-  // The offset that `starts` must contain: that of the block type if the values are used as they are, 0 if the function
+  // The offset that `starts` must contain: the block type's if the values are used as they are, 0 if the function
   // `multiply` subtracts it itself.
   int32_t (*offset)(int bits);
 

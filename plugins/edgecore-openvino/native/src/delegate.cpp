@@ -171,7 +171,8 @@ struct Driver {
     check_device(created, device);
     const std::vector<ov_property> list = to_ov(properties);
     if (!list.empty()) {
-      // AUTO has few properties of its own and passes those of compile_model on; the CPU needs them for an import, too.
+      // AUTO has few properties of its own and passes the properties of compile_model on; the CPU needs them for an
+      // import, too.
       const std::string target = is_auto(device) ? "CPU" : device;
       api().check(api().ov_core_set_properties(created, target.c_str(), list.size(), list.data()),
                   EDGECORE_NOT_SUPPORTED,

@@ -1,10 +1,10 @@
 // OpenVINO's C interface. OpenVINO's library is not linked, but opened by absolute path when the first .pte file that
 // needs OpenVINO is loaded. So this plugin stays small, a machine without OpenVINO gets an error that says what to
-// install, and no C++ type or exception of OpenVINO reaches this plugin. The signatures are those of openvino/c/*.h in
+// install, and no C++ type or exception of OpenVINO reaches this plugin. The signatures follow openvino/c/*.h of
 // OpenVINO 2026.4.
 //
 // The values of OpenVINO's enum of element types have changed between releases. So delegate.cpp asks the model for the
-// element type of each input and output. Only that of the weights' buffer, and those of models without a header, are
+// element type of each input and output. Only the types of the weights' buffer and of models without a header are
 // constants there; if they change to types of another size, make_tensor fails because the number of bytes differs.
 #ifndef EDGECORE_OPENVINO_API_H_
 #define EDGECORE_OPENVINO_API_H_

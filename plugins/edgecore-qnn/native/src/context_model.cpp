@@ -58,7 +58,7 @@ class Message {
   std::string_view context_;
 };
 
-// The numbers of fields below are those of onnx.proto.
+// The numbers of fields below come from onnx.proto.
 
 Message integer_attribute(std::string_view name, uint64_t value) {
   return Message().add(1, name).add(3, value).add(20, kIntAttribute);

@@ -76,7 +76,7 @@ class Delegate {
     return payload;
   }
 
-  // Returns the settings of the program; without a load option for it, the performance mode is that of the file.
+  // Returns the settings of the program. The file's performance mode applies unless a load option replaces it.
   static Settings settings(const Program &program, const edgecore_delegate_info &info) {
     Settings result = program.settings;
     if (result.performance_mode.empty())
@@ -169,7 +169,7 @@ extern "C" EDGECORE_BACKEND(qnn) {
       edgecore::backend::option("profile", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
                                 "Start of the path of ONNX Runtime's profile, which is written when the file is "
                                 "closed; default: no profile.")};
-  // The threads are those of Qualcomm's emulator; on a device the work runs on the NPU.
+  // VENDOR_THREADS: Qualcomm's emulator starts threads; on a device the work runs on the NPU.
   static const edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
       {"QnnBackend", "edgecore-qnn", EDGECORE_QNN_VERSION,
        EDGECORE_VENDOR_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP},

@@ -1,4 +1,4 @@
-// What the C++ tests share: blobs, and the files that tests/native_files.py writes.
+// Shared helpers of the C++ tests: blobs, and the files that tests/native_files.py writes.
 #ifndef EDGECORE_QNN_TEST_SUPPORT_H_
 #define EDGECORE_QNN_TEST_SUPPORT_H_
 

@@ -71,7 +71,7 @@ std::string Supervisor::problem() const {
 
 using edgecore::tosa::Hooks;
 
-// The linker's option --wrap sends calls of `name` to `__wrap_name`; names of C++ are those of the linker.
+// The linker's option --wrap sends calls of `name` to `__wrap_name`; C++ names are mangled.
 extern "C" {
 
 // func_print_backtrace: the reference model calls it after it has printed a problem, and then returns an error, or ends

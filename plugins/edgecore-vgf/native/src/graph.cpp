@@ -203,7 +203,7 @@ void Session::create() {
   record();
 }
 
-// Gives the session the memory that it asks for: that of intermediate values.
+// Gives the session the memory that it asks for, for intermediate values.
 void Session::bind_memory() {
   const MlFunctions &ml = device_.ml();
   const VkDataGraphPipelineSessionBindPointRequirementsInfoARM question = {

@@ -156,8 +156,8 @@ struct SessionState : State {
   SessionState(Program &program, const Host &) : State(*program.numbered.device) {}
 };
 
-// Returns the memory of the session's buffers that a graph uses. Named data under a buffer's name, such as those of a
-// .ptd file, replace the initial values of the blob.
+// Returns the memory of the session's buffers that a graph uses. Named data under a buffer's name, from a .ptd file for
+// example, replace the initial values of the blob.
 StateBuffers states_of(const Graph &graph, const Host &host, const edgecore_instance_info &info) {
   StateBuffers buffers;
   for (const OperatorCall &call : graph.calls) {
