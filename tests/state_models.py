@@ -9,7 +9,7 @@ from torch import nn
 from edgecore.partition import CapabilityPartitioner
 from edgecore.pipeline import EdgeProgramManager
 from edgecore.pipeline.lowering import LowerOptions
-from edgecore.pipeline.lowering import lower_programs as lower
+from edgecore.pipeline.lowering import lower
 
 aten = torch.ops.aten
 X = torch.arange(8.0).reshape(2, 4)

@@ -12,6 +12,13 @@ PRIVATE = re.compile(r"\w*(least|greatest)\w*", re.IGNORECASE)  # the field says
 NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)  # comments and strings of C++
 
 
+TOKEN_WITH_SLASHES = re.compile(  # a comment of C++, of several lines if they begin with //, or a literal
+    r"""(?P<comment>//[^\n]*(?:\n[ \t]*//[^\n]*)*|/\*.*?\*/)|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])'""",
+    re.DOTALL,
+)
+CLUMSY = re.compile(r"\b(?:that|those) of\b|\bof (?:which|whose)\b|(?:^|[.:] )(?:What|Whether)\b|\bnobody\b")
+
+
 def sources(*suffixes: str) -> list[Path]:
     folders = [ROOT / name for name in ("src", "plugins", "runtime_cpp")]
     found = [path for folder in folders for suffix in suffixes for path in folder.rglob(f"*{suffix}")]
@@ -47,3 +54,16 @@ def test_names_in_cpp_say_minimum_and_maximum():
         code = NO_CODE.sub("", path.read_text(encoding="utf-8"))
         wrong += [f"{path.relative_to(ROOT)}: {match[0]}" for match in PRIVATE.finditer(code)]
     assert not wrong
+
+
+def test_comments_in_cpp_are_idiomatic():
+    wrong = []
+    for path in sources(".h", ".hpp", ".cpp", ".c", ".mm", ".inc"):
+        if "third_party" in path.parts:
+            continue
+        text = path.read_text(encoding="utf-8")
+        for token in TOKEN_WITH_SLASHES.finditer(text):
+            comment = " ".join(re.sub(r"\n[ \t]*//", " ", token["comment"] or "").strip("/* ").split())
+            line = text.count("\n", 0, token.start()) + 1
+            wrong += [f"{path.relative_to(ROOT)}:{line}: {match[0].strip()}" for match in CLUMSY.finditer(comment)]
+    assert not wrong, "name the thing, and begin with a verb or a noun phrase: " + ", ".join(wrong)

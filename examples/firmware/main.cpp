@@ -1,6 +1,6 @@
 // Runs each model on the inputs in the file NAME.in, which contains the elements of all inputs of a run, of the next
 // run and so on in memory order, and writes the outputs of all runs to NAME.out. A model without inputs, or with empty
-// ones only, runs once. What is wrong with a model is one sentence on the console, and the next model runs.
+// ones only, runs once. An error in a model prints one sentence on the console, and the next model runs.
 #include <string.h>
 
 #include "backends.h"
@@ -25,7 +25,7 @@ constexpr size_t kMaxName = 59;  // characters
 #define NOT_INLINED __attribute__((noinline))
 Error error;
 
-// What the board has of a platform: a console for messages, and an end. A product adds its clock.
+// The platform functions that this board has: a console for messages, and an exit. A product adds its clock.
 void EDGECORE_CALL show(uint64_t, int32_t, edgecore_str text) {
   char part[64];
   for (size_t at = 0; at < text.size; at += sizeof(part) - 1) {
@@ -54,7 +54,7 @@ struct Buffer {
   size_t size;
 };
 
-// The memory of inputs and outputs for which the model plans none lies after that of the method.
+// Inputs and outputs without planned memory get theirs behind the memory of the method.
 Status allocate(BufferAllocator &memory, uint64_t bytes, Buffer &buffer) {
   buffer.size = static_cast<size_t>(bytes);
   buffer.data = static_cast<uint8_t *>(memory.allocate(buffer.size, 16));

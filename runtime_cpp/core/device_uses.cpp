@@ -185,7 +185,7 @@ bool DeviceUses::can_have_one_copy(size_t value) const {
          method_.bindings.tensor_of[value]->storage != Storage::kView && !(is_planned(value) && has_alias(value));
 }
 
-// Returns true if only delegates of a device use a planned value, the first of which writes it.
+// Returns true if only delegates of a device use a planned value, and the first use writes it.
 bool DeviceUses::is_on_device(size_t value) const {
   return is_planned(value) && !uses_[value].on_host && uses_[value].written_first;
 }
@@ -198,8 +198,8 @@ bool DeviceUses::can_hold_new_content(size_t value) const {
          (is_on_device(value) || use.is_fresh_at_update);
 }
 
-// Decides if a mutable buffer stays on the device in this method. If so, sets its home and those of its aliases and of
-// its new content.
+// Decides if a mutable buffer stays on the device in this method. If so, sets its home, and the homes of its aliases
+// and of its new content.
 bool DeviceUses::choose_state(size_t state) {
   ValueUse &use = uses_[state];
   const bool has_update = use.update != kNoUse;

@@ -49,8 +49,8 @@ Result<size_t> input_value(const MethodImpl &method, size_t index, uint32_t argu
   return value;
 }
 
-// Returns true if `strides` are those of a dense tensor in the dim order of `tensor`. The stride of a dim of size 1
-// does not matter.
+// Returns true if `strides` describe a dense tensor in the dim order of `tensor`. The stride of a dim of size 1 does
+// not matter.
 bool is_dense(const edgecore_tensor &tensor, Span<const int64_t> shape, Span<const int64_t> strides) {
   int64_t expected = 1;
   for (size_t i = shape.size(); i-- > 0;) {

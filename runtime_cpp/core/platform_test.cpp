@@ -111,7 +111,7 @@ TEST_F(Platform, MessagesBelowTheLevelAreDropped) {
   int built = 0;
   const auto number = [&] { return ++built; };
   EDGECORE_LOG(EDGECORE_LOG_INFO, "number ", number());
-  EXPECT_EQ(built, 0);  // the text of a message that nobody reads is not built
+  EXPECT_EQ(built, 0);  // a message below the log level is not built
   EDGECORE_LOG(EDGECORE_LOG_WARNING, "number ", number(), " of ", StringView("two"));
   edgecore_set_log_level(EDGECORE_LOG_DEBUG);
   EDGECORE_LOG(EDGECORE_LOG_DEBUG, "number ", number());

@@ -10,10 +10,10 @@ namespace edgecore {
 // Asks `loader` for bytes, and checks their number and, unless they are kTables, which load_tables copies where their
 // address does not fit, their alignment.
 // Errors: INVALID_PROGRAM (misaligned), ACCESS_FAILED (another number of bytes), MEMORY_ALLOCATION_FAILED (more than
-// the address space), and those of the loader.
+// the address space), and those that the loader returns.
 Result<Bytes> load_bytes(DataLoader &loader, uint64_t offset, uint64_t size, LoadUse use, Error &error);
 
-// Copies the first `size` bytes of the file to `to`. Errors: those of load_bytes.
+// Copies the first `size` bytes of the file to `to`. Errors: those that load_bytes returns.
 Status copy_start(DataLoader &loader, size_t size, uint8_t *to, Error &error);
 
 // Where a segment lies in the file, and its bytes if they are kept.

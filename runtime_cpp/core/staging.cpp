@@ -23,7 +23,7 @@ bool meets(const TensorSlot &slot, const edgecore_buffer_requirement &need) {
 }
 
 // Returns true if the argument's old content matters: it is an input, an output that is another argument as well, or a
-// mutable buffer of which the delegate may write only a part.
+// mutable buffer that the delegate may overwrite only in part.
 bool is_read(const DelegateArgument &argument) {
   return !argument.staging.written || argument.staging.repeated ||
          (argument.slot.tensor.flags & EDGECORE_TENSOR_STATE) != 0;

@@ -176,8 +176,8 @@ struct Builder {
     return Bytes((*segment).data() + offset, (*segment).size() - offset + tail);
   }
 
-  // Sets shape, strides and maximum shape. Nothing changes those of a static tensor that is no input, so such tensors
-  // share the arrays of one of the last few with the same sizes: on a microcontroller these would be a large part of
+  // Sets shape, strides and maximum shape. They are constant for a static tensor that is not an input, so such tensors
+  // share the arrays of a recent tensor with the same sizes: on a microcontroller these arrays would be a large part of
   // a method's memory.
   Status build_sizes(const fb::Tensor &tensor, bool is_input, edgecore_tensor &out) {
     const Span<const int32_t> declared = span_of(tensor.sizes());

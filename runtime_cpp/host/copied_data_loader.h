@@ -1,4 +1,4 @@
-// A DataLoader over a private copy of bytes, which nobody else can change.
+// A DataLoader over a private copy of bytes, which no other code can change.
 #ifndef EDGECORE_HOST_COPIED_DATA_LOADER_H_
 #define EDGECORE_HOST_COPIED_DATA_LOADER_H_
 

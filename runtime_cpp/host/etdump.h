@@ -12,8 +12,7 @@
 
 namespace edgecore {
 
-// What a .pte says about the operations of a delegate: the order of the dims of their values in memory, by number or
-// name.
+// The dim orders in memory of the values of a delegate's operations, by number or name, as the .pte states them.
 struct TracedDelegate {
   int32_t instruction = -1;  // that calls it
   std::unordered_map<std::string, std::vector<uint8_t>> dim_orders = {};

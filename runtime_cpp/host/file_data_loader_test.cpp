@@ -171,7 +171,7 @@ TEST(FileDataLoader, SaysThatTheFileHasChanged) {
   EXPECT_EQ(written.load(), written.message(" was written to while it was loaded."));
 }
 
-// What read_as_told does.
+// The behaviour of read_as_told.
 struct Reads {
   int calls = 0;
   int interrupted_at = 0;  // number of the call, from 1

@@ -23,7 +23,7 @@ struct TracedLoop {
   };
   edgecore_loop_fn fn;
   void *arg;
-  std::array<Times, kMaxThreads> threads;  // those of the loop have values
+  std::array<Times, kMaxThreads> threads;  // the loop's threads have values
 
   static void EDGECORE_CALL run(void *self, uint64_t begin, uint64_t end, uint32_t worker) {
     TracedLoop &loop = *static_cast<TracedLoop *>(self);

@@ -13,11 +13,11 @@ class Trace;
 // The data of this host for one plugin object (driver, program, delegate, ...): edgecore_scope::context points to it.
 struct HostContext {
   uint32_t threads = 1;    // max threads of a parallel loop; more than 1 only for a method's delegates and kernels
-  Trace *loops = nullptr;  // receives the times of each thread in each loop; NULL: nobody does
+  Trace *loops = nullptr;  // receives the times of each thread in each loop; may be NULL
 };
 
-// Returns the table of services, which all backends and kernels share. Its log and its heap are those of the platform
-// (edgecore/platform.h), whose defaults are here those of host/platform.h.
+// Returns the table of services, which all backends and kernels share. Log and heap come from the platform
+// (edgecore/platform.h), whose defaults here are in host/platform.h.
 const edgecore_host *host_services();
 
 }  // namespace edgecore

@@ -14,8 +14,8 @@ namespace {
 // waits until the workers have finished. The loops of a network are a few microseconds apart, and waking a thread takes
 // about 50 us.
 constexpr std::chrono::microseconds kSpinTime{100};
-// Time after which a worker that has neither slept nor yielded yields between two loops. A yield takes 0.5 us if nobody
-// waits for the CPU; the kernel lets a thread run for about 3 ms before it stops it for another one.
+// Time after which a worker that has neither slept nor yielded yields between two loops. A yield takes 0.5 us if no
+// other thread waits for the CPU; the kernel lets a thread run for about 3 ms before it stops it for another one.
 constexpr std::chrono::microseconds kYieldTime{500};
 constexpr int kSpinsPerClock = 32;        // pauses between two readings of the clock
 constexpr uint64_t kUnitsPerThread = 32;  // max pieces of a loop per thread, however small the grain is

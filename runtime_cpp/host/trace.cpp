@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kNoEvent = UINT64_MAX;
 constexpr uint64_t kLoadEvent = uint64_t{1} << 63;  // in the number of an event: it is in `load_`
 constexpr size_t kMaxLoadEvents = 65536;
-constexpr size_t kMaxNames = 65536;  // further names are lost; they are not those of operations, which are few
+constexpr size_t kMaxNames = 65536;  // further names are lost; operations have far fewer
 
 uint32_t to_u32(uint64_t value) { return static_cast<uint32_t>(std::min<uint64_t>(value, UINT32_MAX)); }
 
@@ -26,8 +26,7 @@ uint64_t Trace::begin(EventKind kind, StringView name, uint64_t instruction, int
   const bool is_run = kind == EventKind::kExecute;
   if (level_ == TraceLevel::kCalls && !is_run) return kNoEvent;
   const bool has_name = kind == EventKind::kBackend || kind == EventKind::kPrepare || kind == EventKind::kCopy;
-  // For an event that a backend reports itself (kBackend) `instruction` is always 0: that of the enclosing event
-  // counts.
+  // For an event that a backend reports itself (kBackend) `instruction` is always 0: take it from the enclosing event.
   if (kind != EventKind::kBackend) instruction_ = to_u32(instruction);
   if (is_run) {
     ++runs_;

@@ -13,7 +13,7 @@
 
 namespace edgecore {
 
-// What an event is. The first kinds are those of EventKind, with the same numbers.
+// The kind of an event. The first ones are EventKind's, with the same numbers.
 enum class TraceKind : uint8_t { kExecute, kKernel, kDelegate, kPrepare, kCopy, kBackend, kLoad, kThread };
 
 struct TraceEvent {
@@ -27,7 +27,7 @@ struct TraceEvent {
 static_assert(sizeof(TraceEvent) == 32);
 
 // Records the events of one method, in the order in which they began. Used by one thread at a time, like the method.
-// The events of runs are in a ring of `limit` bytes, whose oldest events are overwritten when it is full; those of
+// The events of runs are in a ring of `limit` bytes, whose oldest events are overwritten when it is full; events of
 // loading are kept apart. The memory grows with the events.
 class Trace final : public EventTracer {
  public:

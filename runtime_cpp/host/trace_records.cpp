@@ -154,7 +154,7 @@ class Reader {
     return {};
   }
 
-  // Adds the totals of runs, then those of their events one after the other.
+  // Adds the totals of runs, then the totals of their events, in order.
   Status read_totals() {
     uint64_t dropped = header_.dropped;
     std::unordered_map<Rebuilt *, uint64_t> ends;
@@ -182,7 +182,7 @@ class Reader {
     return {};
   }
 
-  // Returns the method of a total; that of loading belongs to the only one of a program. NULL: none.
+  // Returns the method of a total, or NULL. The total of loading belongs to the only method of a program.
   Rebuilt *method_of(const TraceTotal &total) {
     if (total.method == 0 && methods_.size() == 1) return methods_.front().get();
     for (const auto &method : methods_) {

@@ -13,7 +13,7 @@ namespace {
 // Loops between two looks at the CPUs of the process, which a container or taskset may change: two system calls.
 constexpr uint32_t kLoopsPerLook = 4096;
 
-// Sets the CPUs on which the process may run: those of its main thread and of the calling thread, because an
+// Sets the CPUs on which the process may run: the union for its main thread and the calling thread, because an
 // application may bind one of the two to a CPU. Returns their number, 0 if it is unknown.
 int allowed_cpus(cpu_set_t &out) {
   cpu_set_t of_main;

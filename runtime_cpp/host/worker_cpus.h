@@ -24,8 +24,8 @@ class WorkerCpus {
   // looked up now and then, the process may run on other CPUs.
   bool update(uint32_t threads, uint32_t workers);
 
-  // Lets a worker run on all CPUs of the process but that of the calling thread of the last update. A worker may run on
-  // all of them if there are fewer CPUs than participants.
+  // Lets a worker run on all CPUs of the process except the one where the thread that called the last update ran. A
+  // worker may run on all of them if there are fewer CPUs than participants.
   void apply(pthread_t worker) const;
 
  private:

@@ -45,9 +45,8 @@ class PyMethod {
  public:
   PyMethod(std::shared_ptr<PyProgram> program, size_t index);
 
-  // Takes two functions, each of which may be None: one from a tuple of nested arguments and a dict of named ones to
-  // the tuple of all inputs, or to None if the arguments are not nested; one from the list of outputs to nested
-  // results.
+  // Takes two functions, or None for either: one from a tuple of nested arguments and a dict of named ones to the tuple
+  // of all inputs, or to None if the arguments are not nested; one from the list of outputs to nested results.
   void set_nesting(nanobind::object flatten, nanobind::object unflatten);
 
   // Makes the tuple of all inputs from the arguments of a call. `keywords` may be an invalid handle.

@@ -52,7 +52,7 @@ void append_kernels(const edgecore_kernel_library &library, nb::list &names) {
   }
 }
 
-// Lists the runtime's own kernels, or those of the library at `path`.
+// Lists the runtime's own kernels, or the kernels of the library at `path`.
 nb::list kernels(const nb::object &path) {
   nb::list names;
   if (path.is_none()) {

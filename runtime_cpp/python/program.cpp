@@ -326,7 +326,7 @@ std::shared_ptr<ExecutionLock> lock_of(PyProgram &program, size_t method) {
   return program.method(method).shares_state() ? program.shared : std::make_shared<ExecutionLock>();
 }
 
-// Wraps the methods of a program, of which some may be loaded.
+// Wraps the methods of a program; some may be loaded.
 nb::list wrap_methods(const std::shared_ptr<PyProgram> &program) {
   nb::list methods;
   program->locks.resize(program->program().method_count());

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "edgecore/backend.hpp"
+#include "failure_of.h"
 
 namespace {
 
@@ -86,6 +87,11 @@ edgecore_host make_host() {
   host.resize = [](edgecore_scope *, edgecore_tensor *, const int64_t *, int32_t, edgecore_error *) -> int32_t {
     if (resize_code != EDGECORE_OK) sentence = "the host's own words";
     return resize_code;
+  };
+  host.named_data = [](edgecore_scope *, edgecore_str key, edgecore_bytes *out, edgecore_error *) -> int32_t {
+    if (to_view(key) != "weights") return EDGECORE_NOT_FOUND;
+    *out = {reinterpret_cast<const uint8_t *>("abc"), 3};
+    return EDGECORE_OK;
   };
   return host;
 }
@@ -200,7 +206,7 @@ TEST_F(BackendHpp, CompatibilityIsAnAnswerOrAReason) {
 
 TEST_F(BackendHpp, ArgumentsAreChecked) {
   EXPECT_EQ(prepare(1), EDGECORE_INVALID_ARGUMENT);
-  EXPECT_EQ(sentence, "the call has no argument 1");
+  EXPECT_EQ(sentence, "1 arguments instead of 2");
   values_[0].tag = EDGECORE_TAG_INT;
   EXPECT_EQ(prepare(), EDGECORE_INVALID_ARGUMENT);
   EXPECT_EQ(sentence, "argument 0 is no tensor");
@@ -219,6 +225,55 @@ TEST_F(BackendHpp, ArgumentsAreChecked) {
   tensors_[0].dl.ndim = 2;
   EXPECT_EQ(prepare(), EDGECORE_INVALID_ARGUMENT);
   EXPECT_EQ(sentence, "argument 0 has 2 dims instead of 1");
+  tensors_[0].dl.ndim = 1;
+  EXPECT_EQ(table_.execute(instance_, &execute_info_, values_, 3, sizeof(values_[0]), nullptr),
+            EDGECORE_INVALID_ARGUMENT);
+  EXPECT_EQ(sentence, "3 arguments instead of 2");
+  const Arguments arguments(Host(&host_, nullptr), values_, 2, sizeof(values_[0]), nullptr);
+  arguments.check_shape(0, {1});
+  EXPECT_EQ(failure_of([&] { arguments.check_shape(0, {4}); }), "argument 0 has size 1 in dim 0 instead of 4");
+  EXPECT_EQ(failure_of([&] { arguments.value(2); }), "the call has no argument 2");
+}
+
+// An instance whose run ends after the table's execute has returned.
+struct Slow : Counted {
+  Slow(Delegate &, const Host &) {}
+  std::vector<edgecore_memory_need> prepare(const Arguments &) { return {}; }
+  int32_t run(const edgecore_execute_info &info, const Arguments &) {
+    maybe_throw();
+    return pending.begin(
+        info, [](const PendingRun::Done &done) { done(nullptr); }, [] {});
+  }
+  PendingRun pending;
+};
+
+TEST_F(BackendHpp, RunTakesThePlaceOfExecute) {
+  static const edgecore_option_spec options[] = {option("level", EDGECORE_OPTION_INT, EDGECORE_OPTION_AT_LOAD, "")};
+  const edgecore_backend slow =
+      make_table<Driver, Program, Delegate, Slow>({"Toy", "edgecore-toy", "1", EDGECORE_NO_THREADS}, options);
+  EXPECT_EQ(slow.options, options);
+  EXPECT_EQ(slow.option_count, 1u);
+  EXPECT_EQ(slow.option_stride, sizeof(options[0]));
+  edgecore_instance *instance = nullptr;
+  ASSERT_EQ(slow.instance_create(delegate_, &instance_info_, &instance, nullptr), EDGECORE_OK);
+  int32_t code = -1;
+  execute_info_.completion_arg = &code;
+  execute_info_.completion = [](void *arg, int32_t result, edgecore_str) { *static_cast<int32_t *>(arg) = result; };
+  EXPECT_EQ(slow.execute(instance, &execute_info_, values_, 2, sizeof(values_[0]), nullptr), EDGECORE_PENDING);
+  EXPECT_EQ(code, EDGECORE_OK);
+  thrown = Throw::kFailure;
+  EXPECT_EQ(slow.execute(instance, &execute_info_, values_, 2, sizeof(values_[0]), nullptr), EDGECORE_NOT_SUPPORTED);
+  EXPECT_EQ(sentence, "refused 7");
+  slow.instance_destroy(instance);
+}
+
+TEST_F(BackendHpp, NamedDataMayBeMissing) {
+  const Host host(&host_, nullptr);
+  EXPECT_EQ(host.find_named_data("weights")->size, 3u);
+  EXPECT_EQ(host.named_data("weights").size, 3u);
+  EXPECT_FALSE(host.find_named_data("other"));
+  EXPECT_EQ(failure_of([&] { host.named_data("other"); }),
+            "the file holds no data 'other'; if it is in a .ptd file, load that file with the program");
 }
 
 TEST_F(BackendHpp, AFailureOfTheHostKeepsTheHostsMessage) {
@@ -309,48 +364,6 @@ TEST_F(HostStateTest, RefusesContradictions) {
   EXPECT_EQ(code_of([&] { state_set<HostState>(none); }), EDGECORE_INVALID_STATE);
   EXPECT_EQ(sentence,
             "it keeps mutable buffers of the model, and the application has no StateStore (MethodConfig::state)");
-}
-
-// Reads a blob with the C++ ByteReader. tests/plugin/test_byte_reader.py reads the same blob with the Python class
-// ByteReader, which must accept the same format. The blob is copied to an allocation of its own, so that a sanitizer
-// detects reads past its end.
-std::string read_blob(const std::string &blob) {
-  const std::vector<uint8_t> exact(blob.begin(), blob.end());
-  try {
-    ByteReader reader({exact.data(), exact.size()});
-    reader.header("ACME", 2, "edgecore-acme");
-    const uint32_t number = reader.u32();
-    std::string text(reader.text());
-    reader.align(4);
-    const uint8_t one = reader.number<uint8_t>();
-    const uint16_t two = reader.number<uint16_t>();
-    const uint64_t three = reader.number<uint64_t>();
-    reader.finish();
-    return text + " " + std::to_string(number) + " " + std::to_string(one + two + three);
-  } catch (const Failure &failure) {
-    EXPECT_EQ(failure.code, EDGECORE_DELEGATE_INVALID_COMPATIBILITY);
-    return failure.text;
-  }
-}
-
-TEST(ByteReader, ReadsWhatIsThereAndRefusesTheRest) {
-  using namespace std::string_literals;
-  const std::string blob = "ACME\2\0\0\0\1\2\3\4\3\0\0\0\xc3\xa9!\0\1\2\0\3\0\0\0\0\0\0\0"s;
-  EXPECT_EQ(read_blob(blob), "\xc3\xa9! 67305985 6");
-  for (size_t size = 0; size < blob.size(); ++size) {
-    const char *part = size < 4 ? "not written by edgecore-acme" : "end too early";
-    EXPECT_NE(read_blob(blob.substr(0, size)).find(part), std::string::npos) << size;
-  }
-  EXPECT_EQ(read_blob(blob + "!"), "the blob is damaged: 1 bytes follow its end");
-  EXPECT_NE(read_blob("ACME\3\0\0\0"s).find("version 3 and this edgecore-acme reads version 2"), std::string::npos);
-  for (size_t at = 0; at < blob.size(); ++at) {
-    std::string damaged = blob;
-    damaged[at] = '\xff';
-    (void)read_blob(damaged);
-  }
-  const uint8_t counts[] = {2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-  EXPECT_EQ(ByteReader({counts, 12}).count(4), 2u);
-  EXPECT_THROW(ByteReader({counts, 11}).count(4), Failure);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A kernel library for tests: a few operators, each of which tests another way of passing arguments.
+// A kernel library for tests: a few operators, one for each way of passing arguments.
 #ifndef EDGECORE_TESTS_TOY_KERNELS_H_
 #define EDGECORE_TESTS_TOY_KERNELS_H_
 

@@ -79,7 +79,7 @@ class Calls {
     return {};
   }
 
-  // Goes on in a session; the next number is that of a new one.
+  // Goes on in a session; the next number starts a new one.
   Status choose(const std::string &text, Error &error) {
     char *end = nullptr;
     const size_t number = std::strtoul(text.c_str(), &end, 10);

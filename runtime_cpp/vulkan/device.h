@@ -48,7 +48,7 @@ class Buffer {
   void *mapped_ = nullptr;
 };
 
-// What a backend needs of a device.
+// A backend's requirements for a device.
 struct DeviceNeeds {
   // Flags that the family of the queue must have.
   VkQueueFlags queue_flags = VK_QUEUE_COMPUTE_BIT;
@@ -72,13 +72,13 @@ class Device {
   const VkPhysicalDeviceLimits &limits() const { return properties_.limits; }
   const char *name() const { return properties_.deviceName; }
   uint32_t queue_family() const { return queue_family_; }
-  // Whether the host and the device share their memory, so that staging copies would gain nothing.
+  // True if the host and the device share their memory, so that staging copies would gain nothing.
   bool unified() const { return unified_; }
   // Nanoseconds per tick of the device's clock; 0 if it has none.
   double nanoseconds_per_tick() const { return nanoseconds_per_tick_; }
   // Throws a Failure with the message of the validation layer if there is one.
   void check_messages() const;
-  // Whether the device is a processor.
+  // True if the device is a CPU.
   bool is_software() const { return properties_.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU; }
 
   // Submits commands; the device signals the fence, which must not be in use, when it has run them.

@@ -21,7 +21,7 @@ void check(VkResult result, const char *step);
 // Returns a version as text, such as 1.4.309.
 std::string version_text(uint32_t version);
 
-// The first message of the validation layer that nobody has taken yet. Thread-safe.
+// Holds the first message of the validation layer since the last take(). Thread-safe.
 class Messages {
  public:
   void add(const char *text);

@@ -11,7 +11,7 @@ import edgecore
 from edgecore.partition import PartitionResult
 from edgecore.passes.decompose import KERNEL_REWRITES
 from edgecore.pipeline.lowering import LowerOptions
-from edgecore.pipeline.lowering import lower_programs as lower
+from edgecore.pipeline.lowering import lower
 
 KERNEL = "edgecore::scaled_dot_product_attention.out"
 QUERY, KEYS, VALUES = (

@@ -109,7 +109,7 @@ def build_plugin(
     plugin: Plugin, build: str, *options: str, targets: Sequence[str] = (), build_type: str = "RelWithDebInfo"
 ) -> None:
     """Build the C++ tests of a plugin with the headers of this tree."""
-    core = f"-Dedgecore_DIR={ROOT}/cmake", f"-DEDGECORE_INCLUDE_DIR={ROOT}/runtime_cpp/include", "--no-warn-unused-cli"
+    core = (f"-Dedgecore_DIR={ROOT}/cmake",)
     tests = f"-DEDGECORE_{plugin.name.upper()}_TESTS=ON"
     cmake(f"{plugin.folder}/native", build, *core, tests, *options, targets=targets, build_type=build_type)
 

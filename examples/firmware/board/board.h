@@ -1,4 +1,4 @@
-// What the firmware needs of a board: its memory, and files and the console of the machine that runs the emulator or
+// The board interface of the firmware: memory, and files and the console of the machine that runs the emulator or
 // debugger (https://github.com/ARM-software/abi-aa/blob/main/semihosting/semihosting.rst).
 #ifndef BOARD_H_
 #define BOARD_H_

@@ -13,7 +13,7 @@ import tosa_numpy
 from torch import nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-from edgecore.pipeline.lowering import lower_programs as edge_lower
+from edgecore.pipeline.lowering import lower as edge_lower
 from edgecore.plugin import PreprocessResult
 from edgecore.sdk import is_dequantize
 from edgecore_tosa.graph import Array, Graph

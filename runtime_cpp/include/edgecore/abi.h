@@ -52,8 +52,9 @@ typedef struct edgecore_bytes {
 } edgecore_bytes;
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Errors: functions return a code and write a message into an edgecore_error that the caller passes. The codes are
-// those of ExecuTorch, the reference runtime for .pte files, so that a code in a log means the same for both runtimes.
+// Errors: functions return a code and write a message into an edgecore_error that the caller passes. The codes have the
+// numbers of ExecuTorch, the reference runtime for .pte files, so that a code in a log means the same for both
+// runtimes.
 
 #define EDGECORE_OK 0x00
 #define EDGECORE_INTERNAL 0x01
@@ -215,7 +216,7 @@ typedef struct edgecore_host {
   int32_t(EDGECORE_CALL *is_worker)(edgecore_scope *scope);      // 1 within a body of parallel_for
 
   // Finds the bytes stored under `key` in the .pte file, or in a .ptd file that was loaded with it. The bytes stay
-  // valid at the same address until the program is closed. May be called with any scope but that of a driver, which
+  // valid at the same address until the program is closed. May be called with any scope except a driver's, which
   // belongs to no file.
   int32_t(EDGECORE_CALL *named_data)(edgecore_scope *scope, edgecore_str key, edgecore_bytes *out,
                                      edgecore_error *error);

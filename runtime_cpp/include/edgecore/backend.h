@@ -287,7 +287,7 @@ typedef struct edgecore_backend {
   // Gives all tensors of the set their initial values. After an execution that failed, the host calls reset, or
   // import_state for each tensor, before the next execution with the set, also if one of these functions has failed.
   int32_t(EDGECORE_CALL *reset)(edgecore_state_set *state_set, edgecore_error *error);
-  // Copy a tensor to or from bytes in row-major order. The number of bytes is that of state_describe. Names, dtypes and
+  // Copy a tensor to or from bytes in row-major order. state_describe states the number of bytes. Names, dtypes and
   // shapes are checked by the host before the first import_state, so import_state fails only if the device fails.
   int32_t(EDGECORE_CALL *export_state)(edgecore_state_set *state_set, uint64_t index, edgecore_memory_block out,
                                        edgecore_error *error);

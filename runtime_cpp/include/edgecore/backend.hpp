@@ -15,13 +15,19 @@
 //     return &table;
 //   }
 //
-// Optional members: `static void Driver::probe(const Host &)`; `int32_t Driver::check_compatibility(std::string_view)`,
-// which returns EDGECORE_COMPATIBLE or _RECOMPILE, and throws for an incompatible blob; `void
-// Delegate::buffer_requirement(uint64_t, edgecore_buffer_requirement &) const noexcept`. The constructor of Instance
-// may have a third parameter `const edgecore_instance_info &`, for its flags and its state set. Set other functions of
-// the table (device buffers, an `execute` that returns EDGECORE_PENDING) by hand; get<Program>(handle) is the object
-// behind a handle. No exception reaches the host, which receives its code and message. The rules for threads are those
-// of backend.h.
+// Optional members:
+// - `static void Driver::probe(const Host &)`.
+// - `int32_t Driver::check_compatibility(std::string_view)` returns EDGECORE_COMPATIBLE or _RECOMPILE, and throws for
+// an
+//   incompatible blob; see check_format.
+// - `void Delegate::buffer_requirement(uint64_t, edgecore_buffer_requirement &) const noexcept`.
+// - The constructor of Instance may have a third parameter `const edgecore_instance_info &`, for its flags and its
+//   state set.
+// - `int32_t Instance::run(const edgecore_execute_info &, const Arguments &)` takes the place of `execute` and returns
+//   EDGECORE_OK or EDGECORE_PENDING; see PendingRun. Memory(info) are its blocks of memory.
+//
+// Set the functions for device buffers by hand; get<Program>(handle) is the object behind a handle. No exception
+// reaches the host, which receives its code and message. backend.h states the rules for threads.
 //
 // A backend that keeps mutable buffers of the model, such as a KV cache, has a fifth class: HostState, if the buffers
 // are in host memory, or a class with the same public members but `add`. Instances get their memory from it:
@@ -32,13 +38,10 @@
 #define EDGECORE_BACKEND_HPP_
 
 #include <atomic>
-#include <cstdarg>
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
 #include <exception>
-#include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -46,118 +49,12 @@
 #include <vector>
 
 #include "edgecore/backend.h"
+#include "edgecore/byte_reader.hpp"
+#include "edgecore/host_state.hpp"
+#include "edgecore/load_options.hpp"
+#include "edgecore/pending_run.hpp"
 
 namespace edgecore::backend {
-
-constexpr edgecore_str to_str(std::string_view text) { return {text.data(), text.size()}; }
-inline std::string_view to_view(edgecore_str text) {
-  return text.size == 0 ? std::string_view() : std::string_view(text.data, static_cast<size_t>(text.size));
-}
-
-template <typename Struct>
-constexpr edgecore_header header() {
-  return {sizeof(Struct), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
-}
-
-// The exception that a backend throws to report an error to the host: an EDGECORE_* code and a message.
-struct Failure {
-  int32_t code;
-  std::string text;
-};
-
-// Formats like std::vprintf; cuts the text off after 511 bytes.
-[[gnu::format(printf, 1, 0)]] inline std::string format_text(const char *format, va_list arguments) {
-  char text[512];
-  std::vsnprintf(text, sizeof(text), format, arguments);
-  return text;
-}
-
-[[noreturn, gnu::format(printf, 2, 3)]] inline void fail(int32_t code, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  std::string text = format_text(format, arguments);
-  va_end(arguments);
-  throw Failure{code, std::move(text)};
-}
-
-// Throws a Failure for a damaged blob; its message starts with "the blob is damaged: ".
-[[noreturn, gnu::format(printf, 1, 2)]] inline void damaged(const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  const std::string text = format_text(format, arguments);
-  va_end(arguments);
-  fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob is damaged: %s", text.c_str());
-}
-
-// Reads a blob from its start: little-endian unsigned numbers, texts and bytes. Texts and bytes are not copied: they
-// point into the blob. Every member throws a Failure if the rest of the blob is too short for the item that it reads.
-// edgecore.plugin.ByteReader does the same in Python.
-class ByteReader {
- public:
-  explicit ByteReader(edgecore_bytes blob) : blob_(blob) {}
-
-  // Reads the start of a blob: the bytes `magic` and a format version. Throws a Failure if the blob starts with other
-  // bytes or has another version than `version`. `package`, the package that writes these blobs, is for the message.
-  void header(std::string_view magic, uint32_t version, const char *package) {
-    if (left() < magic.size() || std::memcmp(blob_.data + position_, magic.data(), magic.size()) != 0) {
-      fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob was not written by %s", package);
-    }
-    position_ += magic.size();
-    const uint32_t blob_version = u32();
-    if (blob_version == version) return;
-    fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
-         "the blob has version %u and this %s reads version %u: install the release that compiled it", blob_version,
-         package, version);
-  }
-
-  const uint8_t *take(uint64_t size) {
-    if (size > left()) damaged("its %llu bytes end too early", static_cast<unsigned long long>(blob_.size));
-    const uint8_t *bytes = blob_.data + position_;
-    position_ += size;
-    return bytes;
-  }
-
-  template <typename Unsigned>
-  Unsigned number() {
-    static_assert(std::is_unsigned<Unsigned>::value, "signed numbers and floats are up to the caller");
-    const uint8_t *bytes = take(sizeof(Unsigned));
-    uint64_t value = 0;
-    for (size_t i = 0; i < sizeof(Unsigned); ++i) value |= uint64_t{bytes[i]} << 8 * i;
-    return static_cast<Unsigned>(value);
-  }
-  uint32_t u32() { return number<uint32_t>(); }
-
-  // Reads the number of records that follow, each of at least `min_bytes` bytes. Throws if so many records do not fit
-  // into the rest of the blob, so that a damaged count does not lead to a huge allocation.
-  uint32_t count(uint64_t min_bytes) {
-    const uint32_t records = u32();
-    if (records > left() / min_bytes) {
-      damaged("%u records in %llu bytes", records, static_cast<unsigned long long>(left()));
-    }
-    return records;
-  }
-
-  // Reads a length of 32 bits, and a text of that many bytes.
-  std::string_view text() {
-    const uint32_t size = u32();
-    return {reinterpret_cast<const char *>(take(size)), size};
-  }
-
-  // Skips to a multiple of `alignment` bytes from the start of the blob.
-  void align(uint64_t alignment) { take((alignment - position_ % alignment) % alignment); }
-
-  // Returns the number of bytes that were not read yet.
-  uint64_t left() const { return blob_.size - position_; }
-
-  // Throws if the blob has bytes left.
-  void finish() const {
-    if (left() != 0) damaged("%llu bytes follow its end", static_cast<unsigned long long>(left()));
-  }
-
- private:
-  edgecore_bytes blob_;
-  uint64_t position_ = 0;
-};
 
 // Thrown if a service of the host failed. The service has stored the error message already, so this exception carries
 // only the code.
@@ -226,16 +123,19 @@ class Host {
     table_->event_value(scope_, to_str(name), debug_id, &tensor);
   }
 
-  // Returns the bytes stored under `key` in the .pte file or in a loaded .ptd file; they stay valid until the program
-  // is closed. Throws a Failure if there are none.
-  edgecore_bytes named_data(std::string_view key) const {
+  // Returns the bytes stored under `key` in the .pte file or in a loaded .ptd file, or nothing; they stay valid until
+  // the program is closed.
+  std::optional<edgecore_bytes> find_named_data(std::string_view key) const {
     edgecore_bytes bytes = {};
-    if (table_->named_data(scope_, to_str(key), &bytes, nullptr) != EDGECORE_OK) {
-      fail(EDGECORE_NOT_FOUND,
-           "the file holds no data '%.*s'; if it is in a .ptd file, load that file with the program",
-           static_cast<int>(key.size()), key.data());
-    }
+    if (table_->named_data(scope_, to_str(key), &bytes, nullptr) != EDGECORE_OK) return std::nullopt;
     return bytes;
+  }
+
+  // Returns the bytes that find_named_data returns. Throws a Failure if there are none.
+  edgecore_bytes named_data(std::string_view key) const {
+    if (const std::optional<edgecore_bytes> bytes = find_named_data(key)) return *bytes;
+    fail(EDGECORE_NOT_FOUND, "the file holds no data '%.*s'; if it is in a .ptd file, load that file with the program",
+         static_cast<int>(key.size()), key.data());
   }
 
  private:
@@ -277,42 +177,7 @@ class Event {
   uint64_t event_ = 0;
 };
 
-// The options of a load call; the host has checked names and types. Each member returns `fallback` for an option that
-// was not set.
-class Options {
- public:
-  explicit Options(const edgecore_options &options) : options_(options) {}
-
-  bool has(std::string_view name) const { return find(name) != nullptr; }
-
-  int64_t integer(std::string_view name, int64_t fallback) const {  // 0 or 1 for a bool
-    const edgecore_option *option = find(name);
-    return option == nullptr ? fallback : option->value.i;
-  }
-  double number(std::string_view name, double fallback) const {
-    const edgecore_option *option = find(name);
-    return option == nullptr ? fallback : option->value.d;
-  }
-  std::string_view text(std::string_view name, std::string_view fallback) const {
-    const edgecore_option *option = find(name);
-    if (option == nullptr) return fallback;
-    const edgecore_bytes &bytes = option->value.bytes;
-    return {reinterpret_cast<const char *>(bytes.data), static_cast<size_t>(bytes.size)};
-  }
-
- private:
-  const edgecore_option *find(std::string_view name) const {
-    const char *item = reinterpret_cast<const char *>(options_.items);
-    for (uint64_t i = 0; i < options_.count; ++i, item += options_.stride) {
-      const auto *option = reinterpret_cast<const edgecore_option *>(item);
-      if (to_view(option->name) == name) return option;
-    }
-    return nullptr;
-  }
-  edgecore_options options_;
-};
-
-// The arguments of one prepare or execute: inputs, then outputs.
+// The arguments of one prepare or execute: inputs, then outputs. make_table checks their number.
 class Arguments {
  public:
   Arguments(const Host &host, const edgecore_value *args, uint64_t count, uint32_t stride, edgecore_error *error)
@@ -362,6 +227,16 @@ class Arguments {
     return argument;
   }
 
+  // Throws if a tensor does not have a shape; its rank was checked before.
+  void check_shape(uint64_t index, const std::vector<int64_t> &shape) const {
+    const int64_t *sizes = any_tensor(index).dl.shape;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (sizes[d] == shape[d]) continue;
+      fail(EDGECORE_INVALID_ARGUMENT, "argument %llu has size %lld in dim %zu instead of %lld", number(index),
+           static_cast<long long>(sizes[d]), d, static_cast<long long>(shape[d]));
+    }
+  }
+
   // Returns the address of a tensor's elements; in prepare it may be NULL.
   template <typename Element>
   Element *data(uint64_t index) const {
@@ -401,93 +276,9 @@ class Memory {
   const edgecore_execute_info &info_;
 };
 
-// Mutable buffers of the model that the backend keeps in host memory, for make_table.
-class HostState {
- public:
-  template <typename Program>
-  HostState(Program &, const Host &) {}
-
-  // Returns the memory of a buffer, aligned to 64 bytes, with 128 more readable bytes after its end; the memory lives
-  // as long as the set. The first call with a name adds the buffer. `initial` has its initial values, in row-major
-  // order, or no bytes, which means zeros; it is not copied, and must stay valid as long as the set has instances.
-  // Throws if the set has a buffer of this name with another dtype or shape.
-  void *add(std::string_view name, int32_t scalar_type, const std::vector<int64_t> &shape, uint64_t bytes,
-            edgecore_bytes initial) {
-    for (const Buffer &buffer : buffers_) {
-      if (buffer.name != name) continue;
-      if (buffer.scalar_type == scalar_type && buffer.shape == shape && buffer.bytes == bytes) return buffer.data.get();
-      fail(EDGECORE_INVALID_PROGRAM, "two delegates give the state '%s' different dtypes or shapes",
-           buffer.name.c_str());
-    }
-    if (initial.size != 0 && initial.size != bytes) {
-      fail(EDGECORE_INVALID_PROGRAM, "the initial values of the state '%.*s' have the wrong size",
-           static_cast<int>(name.size()), name.data());
-    }
-    if (bytes > SIZE_MAX - kTail) throw std::bad_alloc();
-    const size_t size = static_cast<size_t>(bytes);
-    std::unique_ptr<void, Free> data(::operator new(size + kTail, std::align_val_t(kAlignment)));
-    std::memset(static_cast<char *>(data.get()) + size, 0, kTail);
-    buffers_.push_back({std::string(name), scalar_type, shape, bytes, initial, std::move(data)});
-    fill(buffers_.back());
-    return buffers_.back().data.get();
-  }
-
-  uint64_t count() const noexcept { return buffers_.size(); }
-  void describe(uint64_t index, edgecore_state_tensor &out) const noexcept {
-    const Buffer &buffer = buffers_[static_cast<size_t>(index)];
-    out.name = to_str(buffer.name);
-    out.scalar_type = buffer.scalar_type;
-    out.ndim = static_cast<int32_t>(buffer.shape.size());
-    out.shape = buffer.shape.data();
-    out.bytes = buffer.bytes;
-  }
-  void reset() {
-    for (Buffer &buffer : buffers_) fill(buffer);
-  }
-  void export_state(uint64_t index, edgecore_memory_block out) const {
-    const Buffer &buffer = buffers_[static_cast<size_t>(index)];
-    std::memcpy(out.data, buffer.data.get(), static_cast<size_t>(out.bytes));
-  }
-  void import_state(uint64_t index, edgecore_bytes in) {
-    const Buffer &buffer = buffers_[static_cast<size_t>(index)];
-    std::memcpy(buffer.data.get(), in.data, static_cast<size_t>(in.size));
-  }
-
- private:
-  static constexpr size_t kAlignment = 64, kTail = 128;
-  struct Free {
-    void operator()(void *data) const { ::operator delete(data, std::align_val_t(kAlignment)); }
-  };
-  struct Buffer {
-    std::string name;
-    int32_t scalar_type;
-    std::vector<int64_t> shape;
-    uint64_t bytes;
-    edgecore_bytes initial;
-    std::unique_ptr<void, Free> data;
-  };
-
-  static void fill(Buffer &buffer) {
-    const size_t size = static_cast<size_t>(buffer.bytes);
-    if (buffer.initial.size == 0) {
-      std::memset(buffer.data.get(), 0, size);
-    } else {
-      std::memcpy(buffer.data.get(), buffer.initial.data, size);
-    }
-  }
-
-  std::vector<Buffer> buffers_;
-};
-
 // Returns a request for host memory, for the result of prepare; `kind` is EDGECORE_MEMORY_*.
 constexpr edgecore_memory_need memory_need(uint32_t kind, uint64_t bytes, uint64_t alignment = 16) {
   return {header<edgecore_memory_need>(), kind, 0, bytes, alignment, {nullptr, 0}};
-}
-
-// Returns the declaration of an option of a backend, for edgecore_backend.options. `type` is EDGECORE_OPTION_BOOL etc.,
-// `when` is EDGECORE_OPTION_AT_LOAD, EDGECORE_OPTION_AT_RUN or both. The texts are not copied: pass string literals.
-constexpr edgecore_option_spec option(const char *name, uint32_t type, uint32_t when, const char *help) {
-  return {header<edgecore_option_spec>(), to_str(name), type, when, to_str(help)};
 }
 
 // The names and flags of a backend, for make_table. The texts are not copied: pass string literals. `flags` must have
@@ -510,7 +301,16 @@ struct Handle {
 
 template <typename Instance>
 struct InstanceHandle : Handle<Instance> {
+  uint64_t argument_count;
   std::vector<edgecore_memory_need> needs;
+
+  Arguments arguments(const edgecore_value *args, uint64_t count, uint32_t stride, edgecore_error *error) const {
+    if (count != argument_count) {
+      fail(EDGECORE_INVALID_ARGUMENT, "%llu arguments instead of %llu", static_cast<unsigned long long>(count),
+           static_cast<unsigned long long>(argument_count));
+    }
+    return Arguments(this->host, args, count, stride, error);
+  }
 };
 
 // Calls `body` and returns the code that `body` returns. Exceptions must not reach the host, which may be C: an
@@ -541,6 +341,11 @@ struct HasCheck : std::false_type {};
 template <typename T>
 struct HasCheck<T, std::void_t<decltype(std::declval<T &>().check_compatibility(std::string_view()))>>
     : std::true_type {};
+template <typename T, typename = void>
+struct HasRun : std::false_type {};
+template <typename T>
+struct HasRun<T, std::void_t<decltype(std::declval<T &>().run(std::declval<const edgecore_execute_info &>(),
+                                                              std::declval<const Arguments &>()))>> : std::true_type {};
 template <typename T, typename = void>
 struct HasRequirement : std::false_type {};
 template <typename T>
@@ -716,11 +521,13 @@ edgecore_backend make_table(const Declaration &declaration) {
     return guard(host, error, [&] {
       const Host services(host, info->scope);
       Delegate &owner = get<Delegate>(delegate);
+      const uint64_t arguments = owner.argument_count();
       if constexpr (std::is_constructible_v<Instance, Delegate &, const Host &, const edgecore_instance_info &>) {
-        *out =
-            reinterpret_cast<edgecore_instance *>(new InstanceHandle{{services, Instance(owner, services, *info)}, {}});
+        *out = reinterpret_cast<edgecore_instance *>(
+            new InstanceHandle{{services, Instance(owner, services, *info)}, arguments, {}});
       } else {
-        *out = reinterpret_cast<edgecore_instance *>(new InstanceHandle{{services, Instance(owner, services)}, {}});
+        *out = reinterpret_cast<edgecore_instance *>(
+            new InstanceHandle{{services, Instance(owner, services)}, arguments, {}});
       }
       return EDGECORE_OK;
     });
@@ -730,7 +537,7 @@ edgecore_backend make_table(const Declaration &declaration) {
                      edgecore_prepared *out, edgecore_error *error) -> int32_t {
     auto *handle = reinterpret_cast<InstanceHandle *>(instance);
     return guard(handle->host.table(), error, [&] {
-      handle->needs = handle->object.prepare(Arguments(handle->host, args, count, stride, error));
+      handle->needs = handle->object.prepare(handle->arguments(args, count, stride, error));
       out->needs = handle->needs.data();
       out->need_count = handle->needs.size();
       out->need_stride = sizeof(edgecore_memory_need);
@@ -741,11 +548,27 @@ edgecore_backend make_table(const Declaration &declaration) {
                      uint64_t count, uint32_t stride, edgecore_error *error) -> int32_t {
     auto *handle = reinterpret_cast<InstanceHandle *>(instance);
     return guard(handle->host.table(), error, [&] {
-      handle->object.execute(Arguments(handle->host, args, count, stride, error), Memory(*info));
-      return EDGECORE_OK;
+      const Arguments arguments = handle->arguments(args, count, stride, error);
+      if constexpr (detail::HasRun<Instance>::value) {
+        return handle->object.run(*info, arguments);
+      } else {
+        handle->object.execute(arguments, Memory(*info));
+        return int32_t{EDGECORE_OK};
+      }
     });
   };
   if constexpr (!std::is_same_v<StateSet, detail::NoState>) detail::add_state_set<Program, StateSet>(table);
+  return table;
+}
+
+// Returns the table of a backend that has options; they must live as long as the library.
+template <typename Driver, typename Program, typename Delegate, typename Instance, typename StateSet = detail::NoState,
+          size_t count>
+edgecore_backend make_table(const Declaration &declaration, const edgecore_option_spec (&options)[count]) {
+  edgecore_backend table = make_table<Driver, Program, Delegate, Instance, StateSet>(declaration);
+  table.options = options;
+  table.option_count = count;
+  table.option_stride = sizeof(options[0]);
   return table;
 }
 

@@ -13,7 +13,8 @@ namespace edgecore {
 
 class BundledCases {
  public:
-  // Verifies a .bpte file. The bytes must not change as long as this object is used. Errors: those of bundled_program.
+  // Verifies a .bpte file. The bytes must not change as long as this object is used. Errors: those that bundled_program
+  // returns.
   Status open(Bytes file, const Limits &limits, Error &error);
 
   // Return the names of the methods that have test cases, and the number of cases of a method.
@@ -31,13 +32,13 @@ class BundledCases {
   Bytes file_;
 };
 
-// Sets the inputs of a test case for the next calls of Module::execute. Errors: those of BundledCases::inputs and
-// Module::set_inputs.
+// Sets the inputs of a test case for the next calls of Module::execute. Errors: those that BundledCases::inputs and
+// Module::set_inputs return.
 Status load_bundled_input(Module &module, const BundledCases &cases, StringView method, size_t index, Error &error);
 
 // Check the outputs of a run with the inputs of a test case. Errors: INVALID_ARGUMENT (another number of outputs, and
-// the first output that check_close refuses), NOT_FOUND (no such case, or one without expected outputs), and those of
-// BundledCases::expected_outputs.
+// the first output that check_close refuses), NOT_FOUND (no such case, or one without expected outputs), and those that
+// BundledCases::expected_outputs returns.
 Status verify_method_outputs(const std::vector<Value> &outputs, const BundledCases &cases, StringView method,
                              size_t index, const Tolerance &tolerance, Error &error);
 Status verify_method_outputs(const Method &method, const BundledCases &cases, size_t index, const Tolerance &tolerance,

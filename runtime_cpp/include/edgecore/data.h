@@ -29,7 +29,7 @@ class DataFile {
   // `name` (the path) is for error messages and must outlive the DataFile too. The DataFile lives in `allocator` and
   // needs no destruction.
   // Errors: INVALID_EXTERNAL_DATA (not a .ptd, truncated or inconsistent), NOT_SUPPORTED (a newer version),
-  // MEMORY_ALLOCATION_FAILED, and those of the loader.
+  // MEMORY_ALLOCATION_FAILED, and those that the loader returns.
   static Result<const DataFile *> load(DataLoader &loader, StringView name, Allocator *allocator, const Limits &limits,
                                        Error &error);
 
@@ -37,10 +37,10 @@ class DataFile {
   size_t count() const { return keys_.size(); }  // of entries
   StringView key(size_t index) const;            // sorted byte by byte
   // Sets `result` to the entry with this key. Its bytes stay valid as long as the loader. Errors: NOT_FOUND, without a
-  // message, and those of the loader.
+  // message, and those that the loader returns.
   Status find(StringView key, NamedBytes &result, Error &error) const;
   bool contains(StringView key) const;
-  // Returns the bytes of an entry until the caller releases them. Errors: those of the loader.
+  // Returns the bytes of an entry until the caller releases them. Errors: those that the loader returns.
   Result<Bytes> borrow(size_t index, Error &error) const;
   void release(Bytes bytes) const;
   uint64_t bytes() const;  // size of all data

@@ -8,7 +8,7 @@
 
 namespace edgecore {
 
-// What the bytes are that a DataLoader is asked for.
+// The purpose of the bytes that a DataLoader is asked for.
 enum class LoadUse : uint8_t {
   kTables,        // flatbuffers of the file; released when they are copied, or kept (ProgramConfig::tables_in_place)
   kConstants,     // constant tensors; kept, or released after a check of their digest
@@ -60,8 +60,8 @@ class BufferDataLoader final : public DataLoader {
   size_t tail_;
 };
 
-// Fails unless bytes [offset, offset + size) are within a file of `total` bytes. `name` is that of the file. Errors:
-// INVALID_ARGUMENT.
+// Fails unless bytes [offset, offset + size) are within a file of `total` bytes. `name` is the name of the file.
+// Errors: INVALID_ARGUMENT.
 Status check_range(uint64_t total, uint64_t offset, uint64_t size, StringView name, Error &error);
 
 }  // namespace edgecore

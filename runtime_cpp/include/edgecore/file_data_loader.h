@@ -15,7 +15,7 @@
 
 namespace edgecore {
 
-// How a file becomes memory. The names are those of ExecuTorch's Module::LoadMode.
+// How a file becomes memory. The names are the same as in ExecuTorch's Module::LoadMode.
 enum class LoadMode : uint8_t {
   kFile,                      // read each piece when it is needed, into memory that is freed when it is released
   kMmap,                      // map the file; the system reads pages when they are used, and may drop them
@@ -57,7 +57,8 @@ class FileDataLoader final : public SystemDataLoader {
   ~FileDataLoader() override;
 
   // Opens the file at `path`, or uses an open descriptor, which the caller closes after the loader's destruction, and
-  // for which error messages use `name`. Must be called once, before all other members. Errors: those of open_file.
+  // for which error messages use `name`. Must be called once, before all other members. Errors: those that open_file
+  // returns.
   Status open(const char *path, Error &error);
   Status open(int descriptor, const char *name, Error &error);
 
@@ -103,7 +104,7 @@ class MmapDataLoader final : public SystemDataLoader {
   explicit MmapDataLoader(LoadMode mode = LoadMode::kMmap) : mode_(mode) {}
   ~MmapDataLoader() override;
 
-  // Must be called once, before all other members. Errors: those of open_file.
+  // Must be called once, before all other members. Errors: those that open_file returns.
   Status open(const char *path, Error &error);
 
   uint64_t size() const override { return size_; }

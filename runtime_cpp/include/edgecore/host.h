@@ -12,7 +12,7 @@ class Method;
 }
 
 // The object behind the C interface's edgecore_scope pointer: tells the host which plugin object calls a service. The
-// host layer creates the scopes of drivers and programs; the core creates those of delegates, instances and kernel
+// host layer creates the scopes of drivers and programs; the core creates the scopes of delegates, instances and kernel
 // calls.
 struct edgecore_scope {
   const edgecore::Program *program = nullptr;  // NULL for a driver
@@ -22,8 +22,8 @@ struct edgecore_scope {
 
 namespace edgecore {
 
-// Returns the table of services for plugins that needs no operating system. log, allocate and deallocate are those of
-// the platform (edgecore/platform.h); the last two are NULL if it has no heap. parallel_for computes the loop on the
+// Returns the table of services for plugins that needs no operating system. log, allocate and deallocate call the
+// platform (edgecore/platform.h); the last two are NULL if it has no heap. parallel_for computes the loop on the
 // calling thread, so worker_count is 1; progress does nothing; the other services are complete. A host layer copies the
 // table and replaces the members that its system supports better.
 edgecore_host core_services();

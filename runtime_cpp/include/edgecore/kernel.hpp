@@ -99,7 +99,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     edgecore_tensor *tensor_;
   };
 
-  // A list of tensors, some of which may be missing.
+  // A list of tensors, which may have missing entries.
   class TensorList {
    public:
     explicit TensorList(const edgecore_list *list = nullptr) : list_(list) {}
@@ -339,7 +339,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     return result;
   }
 
-  // Returns the position of the parameters of a schema, or that of its end if it is a name alone.
+  // Returns the position of the parameters of a schema, or its end if it is a name alone.
   constexpr const char *parameters_of(const char *schema) {
     while (*schema != '\0' && *schema != '(') ++schema;
     return schema;

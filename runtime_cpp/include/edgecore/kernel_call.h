@@ -19,7 +19,7 @@ namespace edgecore {
 // must be large enough for. A result that is no tensor is the last argument: pass None, which the call replaces. Loops
 // run on the calling thread.
 // Errors: NOT_FOUND (the library has no such kernel), INVALID_ARGUMENT (an empty tensor as argument; a list may have
-// empty ones, which are missing entries), and those of the kernel.
+// empty ones, which are missing entries), and those that the kernel returns.
 Status call_kernel(const edgecore_kernel_library &library, StringView op, std::vector<Value> &args, Error &error);
 
 }  // namespace edgecore

@@ -1,4 +1,4 @@
-// Log messages whose text is not even built if nobody reads them.
+// Log messages whose text is not built if the log level hides them.
 #ifndef EDGECORE_LOG_H_
 #define EDGECORE_LOG_H_
 

@@ -36,7 +36,7 @@ struct MethodConfig {
   StateStore *state = nullptr;
   StateSharing sharing = StateSharing::kAsFile;
   EventTracer *tracer = nullptr;
-  ValueListener *values = nullptr;        // NULL: nobody listens to values
+  ValueListener *values = nullptr;        // NULL: values have no listener
   bool operation_values = true;           // delegates report to `values` too, if their backends can
   const DeviceMemory *devices = nullptr;  // device_memory(), or NULL: host memory only, and less code is linked
   bool trust = false;                     // accept blobs without a matching SHA-256 for any backend

@@ -22,8 +22,8 @@
 
 namespace edgecore {
 
-// What a trace records: runs; also instructions and the operations inside of delegates; also the time of each thread in
-// each parallel loop. Each level includes those before it.
+// The detail of a trace: runs; also instructions and the operations inside of delegates; also the time of each thread
+// in each parallel loop. Each level includes those before it.
 enum class TraceLevel : uint8_t { kCalls, kOperators, kThreads };
 
 // Values that a trace holds beside times: none; the outputs of runs; also the results of instructions and, if backends
@@ -48,9 +48,9 @@ struct MethodOptions {
   // Bytes for these values, in equal parts for the methods. Runs with equal values share memory. Values that do
   // not fit are left out, and the ETDump says how many.
   uint64_t debug_limit = kDebugLimit;
-  // Memory and a tracer of the application; they must outlive the module. NULL: memory of the heap, and no tracer but
-  // that of `trace`. `allocator` holds the methods and their planned tensors; with `scratch`, methods that were given
-  // the same must not run at the same time. Sessions of new_session use the heap and no tracer.
+  // Memory and a tracer of the application; they must outlive the module. NULL: memory of the heap, and no tracer
+  // except the one that `trace` makes. `allocator` holds the methods and their planned tensors; with `scratch`, methods
+  // that were given the same must not run at the same time. Sessions of new_session use the heap and no tracer.
   Allocator *allocator = nullptr;
   ScratchAllocator *scratch = nullptr;
   EventTracer *tracer = nullptr;  // not with `trace`
@@ -100,15 +100,14 @@ class Module {
 
   // Adds a .ptd file, which holds weights or data of delegates that are not in the .pte file. May be called for several
   // files. Uses the file at `path`, copies `bytes`, or uses a loader, which must outlive the module and its sessions;
-  // error messages call bytes and loaders `name`.
-  // Errors: those of open_file and DataFile::load.
+  // error messages call bytes and loaders `name`. Errors: those that open_file and DataFile::load return.
   Status add_data(const char *path, Error &error);
   Status add_data(Bytes bytes, const char *name, Error &error);
   Status add_data(DataLoader &loader, const char *name, Error &error);
 
   // Uses the file at `path`, copies `bytes`, or uses a loader, which must outlive the module and its sessions, and
-  // verifies the program. A .bpte file is copied, and the program in it is used.
-  // Errors: those of open_file, Program::load and check_data_files.
+  // verifies the program. A .bpte file is copied, and the program in it is used. Errors: those that open_file,
+  // Program::load and check_data_files return.
   Status open(const char *path, Error &error);
   Status open(Bytes bytes, Error &error);
   Status open(DataLoader &loader, Error &error);
@@ -122,16 +121,15 @@ class Module {
 
   // Returns the ids of the backends that the file's methods name, each once.
   std::vector<StringView> required_backends() const;
-  // Return those of the required backends, or of those that one method names, that were not added yet.
+  // Return the backends that the file, or one method, needs and that were not added yet.
   std::vector<StringView> missing_backends() const;
   std::vector<StringView> missing_backends(StringView method) const;
 
   // Makes a backend available to this file: the first function takes the table of a backend that is linked into the
   // application, the second loads the library at an absolute path and checks that it is the backend `backend_id`
   // (empty: any). `options` must be among those that the backend declares for loading, with the declared types (an int
-  // is accepted for a float).
-  // Errors: those of check_backend, NOT_FOUND and ACCESS_FAILED for the library, INVALID_ARGUMENT for an option, and
-  // errors of the backend.
+  // is accepted for a float). Errors: those that check_backend returns, NOT_FOUND and ACCESS_FAILED for the library,
+  // INVALID_ARGUMENT for an option, and errors of the backend.
   Status add_backend(const edgecore_backend *table, Span<const edgecore_option> options, Error &error);
   Status load_backend(const char *path, StringView backend_id, Span<const edgecore_option> options, Error &error);
 
@@ -141,7 +139,8 @@ class Module {
   // interface that the library was built for, its path, absolute or relative to the manifest, and options for loading,
   // which `options` override. A library for another version of the interface is never opened. Errors: NOT_FOUND (no
   // manifest), NOT_SUPPORTED (only manifests for another version), INVALID_EXTERNAL_DATA (only broken manifests),
-  // INVALID_ARGUMENT (a relative folder, or two manifests in one folder), ACCESS_FAILED, and those of load_backend.
+  // INVALID_ARGUMENT (a relative folder, or two manifests in one folder), ACCESS_FAILED, and those that load_backend
+  // returns.
   Status find_backend(StringView backend_id, const std::vector<std::string> &folders,
                       Span<const edgecore_option> options, Error &error);
 
@@ -155,7 +154,7 @@ class Module {
   // loading a method that calls it fails. A table with KernelUse::kReplace comes before all that were there, also
   // before the runtime's own: its kernel of an operator runs if it supports the dtypes of all tensors of the call
   // (edgecore_kernel.dtypes), and may return NOT_SUPPORTED before it changes anything; then the next kernel runs.
-  // Errors: those of check_kernel_library, NOT_FOUND and ACCESS_FAILED for the library.
+  // Errors: those that check_kernel_library returns, NOT_FOUND and ACCESS_FAILED for the library.
   Status add_kernels(const edgecore_kernel_library *library, Error &error) {
     return add_kernels(library, KernelUse::kAdd, error);
   }
@@ -164,7 +163,7 @@ class Module {
   Status load_kernels(const char *path, KernelUse use, Error &error);
 
   // Build every method of the file that is not loaded yet, or one method. Errors: ALREADY_LOADED, OUT_OF_RESOURCES (too
-  // many replaced kernels), NOT_FOUND, and those of Method::load.
+  // many replaced kernels), NOT_FOUND, and those that Method::load returns.
   Status load_methods(const MethodOptions &options, Error &error);
   Status load_method(StringView method, const MethodOptions &options, Error &error);
   bool is_method_loaded(StringView method) const;
@@ -173,7 +172,8 @@ class Module {
   // backends. The sessions share the file, its weights, the backends and what they packed, and MethodOptions. Call it
   // with an empty Module, which then has all members from load_methods on; the two may be used at the same time by
   // different threads, and destroyed in any order. If both load methods, the second waits for the first. Options that
-  // set_options has set are not taken over. Errors: INVALID_STATE (no open program), and those of Method::load.
+  // set_options has set are not taken over. Errors: INVALID_STATE (no open program), and those that Method::load
+  // returns.
   Status new_session(Module &session, Error &error) const;
 
   // Return the number of methods of the file, or 0 before the first is loaded; and a method, which must be loaded.
@@ -184,25 +184,25 @@ class Module {
   // `inputs` is used in this run; None leaves the value of set_input, and so do missing ones at the end. `outputs`
   // receives a copy of each output, or the tensor of set_output, which shares its memory.
   // Errors: INVALID_STATE and NOT_FOUND as for method_meta, INVALID_ARGUMENT (an input without a value, too many
-  // inputs, and those of Method::set_input), and those of load_method and Method::execute.
+  // inputs, and those that Method::set_input returns), and those that load_method and Method::execute return.
   Status execute(StringView method, const std::vector<Value> &inputs, std::vector<Value> &outputs, Error &error);
   Status forward(const std::vector<Value> &inputs, std::vector<Value> &outputs, Error &error) {
     return execute("forward", inputs, outputs, error);
   }
   // Set inputs for all later calls of execute, until they are set again; None takes back what was set. Tensors share
-  // their memory with the caller's. Errors: those of load_method, INVALID_ARGUMENT (no such input).
+  // their memory with the caller's. Errors: those that load_method returns, INVALID_ARGUMENT (no such input).
   Status set_input(StringView method, size_t index, Value value, Error &error);
   Status set_inputs(StringView method, std::vector<Value> values, Error &error);
   // Sets the tensor that receives an output in all later calls of execute, and that must not overlap an input; Tensor()
   // takes that back. If the program has the output in other memory, or the tensor another layout, the values are
   // copied. Errors: INVALID_ARGUMENT (no such output, no tensor, another type or number of dims, too small or
-  // read-only), and those of Tensor::check.
+  // read-only), and those that Tensor::check returns.
   Status set_output(StringView method, size_t index, Tensor tensor, Error &error);
 
   // Runs the method with this name. `inputs` has a tensor for each tensor input of the method, in order; inputs of
   // other types must be set before by method(i).set_input. `outputs` receives copies of the tensor outputs.
   // Errors: INVALID_STATE (no open program, or the method is not loaded), NOT_FOUND, INVALID_ARGUMENT (the number of
-  // inputs, an empty tensor, and those of Method::set_input), and those of Method::execute.
+  // inputs, an empty tensor, and those that Method::set_input returns), and those that Method::execute returns.
   Status run(StringView method, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Error &error);
 
   // Starts to record the times of runs, in addition to those recorded so far, and stops that; then only backends that
@@ -229,8 +229,8 @@ class Module {
   std::vector<OperationValue> take_values(size_t method);
 
   // Restores the initial values of all mutable buffers and of the state of backends. No method may be running. If a
-  // backend fails, methods that use state of backends fail until reset or import_state succeeds. Errors: those of
-  // backends.
+  // backend fails, methods that use state of backends fail until reset or import_state succeeds. Errors: those that
+  // backends return.
   Status reset(Error &error);
 
   // Sets options that may change after loading on all delegates of a backend. No method may be running. All names and

@@ -38,7 +38,7 @@ typedef struct edgecore_platform {
   void(EDGECORE_CALL *free)(void *data);
 } edgecore_platform;
 
-// Makes the runtime use the functions of `platform`, which is copied, instead of those of earlier calls; NULL: the
+// Makes the runtime use the functions of `platform`, which is copied, instead of functions of earlier calls; NULL: the
 // defaults again. Call it before other threads use the runtime; the heap must be registered before its first use.
 // Returns EDGECORE_OK, EDGECORE_INVALID_ARGUMENT (another major version, a smaller struct than a header, or one member
 // of the heap without the other) or EDGECORE_INVALID_STATE (another heap, after the present one was used).

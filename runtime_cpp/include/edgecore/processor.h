@@ -1,4 +1,4 @@
-// What kind of processor the code is compiled for.
+// The kind of processor that the code is compiled for.
 #ifndef EDGECORE_PROCESSOR_H_
 #define EDGECORE_PROCESSOR_H_
 

@@ -125,7 +125,7 @@ class Program {
   // data for as long as the loader exists. `loader` must outlive the Program and its methods. The Program lives in
   // config.allocator and needs no destruction.
   // Errors: INVALID_PROGRAM (not a .pte, truncated, or inconsistent: the error says what and where),
-  // MEMORY_ALLOCATION_FAILED, NOT_SUPPORTED (a newer schema version), and those of the loader.
+  // MEMORY_ALLOCATION_FAILED, NOT_SUPPORTED (a newer schema version), and those that the loader returns.
   static Result<const Program *> load(DataLoader &loader, const ProgramConfig &config, Error &error);
 
   size_t method_count() const;
@@ -134,10 +134,10 @@ class Program {
   Result<size_t> find_method(StringView name, Error &error) const;
 
   // Returns the bytes stored under `key` in the file, or else in one of the .ptd files. They stay valid as long as the
-  // loader; the first call loads them. Thread-safe. Errors: NOT_FOUND with the key, and those of the loader.
+  // loader; the first call loads them. Thread-safe. Errors: NOT_FOUND with the key, and those that the loader returns.
   Result<Bytes> named_data(StringView key, Error &error) const;
   // Sets `data` to the tensor that the .ptd files store under `key`, as named_data does. Errors: NOT_FOUND with the key
-  // and the files, and those of the loader.
+  // and the files, and those that the loader returns.
   Status external_data(StringView key, NamedBytes &data, Error &error) const;
   size_t named_data_count() const;
   StringView named_data_key(size_t index) const;
@@ -152,7 +152,7 @@ class Program {
   // Compares the SHA-256 hashes of weights, initial state, blobs and named data, and of the entries of .ptd files that
   // the program uses, with the hashes in the metadata. Loads all these bytes, one segment at a time. Errors:
   // INVALID_PROGRAM or INVALID_EXTERNAL_DATA with the name of the data that have changed, NOT_SUPPORTED (a hash is
-  // missing, or the file has no metadata), and those of the loader.
+  // missing, or the file has no metadata), and those that the loader returns.
   Status check_digests(Error &error) const;
 
   // Checks that every tensor that the method's instructions use has memory: planned memory, data in the file, the

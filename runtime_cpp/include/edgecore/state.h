@@ -35,7 +35,7 @@ class DeviceBuffers {
  public:
   explicit DeviceBuffers(Allocator *allocator) : allocator_(allocator) {}
 
-  // Creates a buffer. Errors: those of the backend; MEMORY_ALLOCATION_FAILED.
+  // Creates a buffer. Errors: those that the backend returns; MEMORY_ALLOCATION_FAILED.
   Result<edgecore_buffer *> create(const LoadedBackend &backend, uint64_t bytes, uint64_t alignment,
                                    uint32_t memory_kind, Error &error);
   // Destroys all buffers. Call it after the instances that used them are destroyed.
@@ -66,9 +66,9 @@ struct DeviceState {
   bool is_current = false;           // `content` has the content
   bool host_is_stale = false;        // host memory does not have the content
 
-  // Copies the content to host memory if that is stale. Errors: those of the backend.
+  // Copies the content to host memory if that is stale. Errors: those that the backend returns.
   Status fetch(void *host, uint64_t size, Error &error);
-  // Copies the content from host memory. Errors: those of the backend.
+  // Copies the content from host memory. Errors: those that the backend returns.
   Status send(void *host, uint64_t size, Error &error);
   // To be called after the content of host memory was changed.
   void host_has_changed() {
@@ -110,13 +110,13 @@ class StateStore {
   // the shared buffer has another dtype, shape or dim order than `wanted`; MEMORY_ALLOCATION_FAILED.
   Result<Buffer *> share(const Buffer &wanted, Error &error);
   // Returns the state set of a backend for the method with this name, or, if `method` is empty, for all methods. The
-  // first call creates the set. Errors: those of the backend; MEMORY_ALLOCATION_FAILED.
+  // first call creates the set. Errors: those that the backend returns; MEMORY_ALLOCATION_FAILED.
   Result<StateSet *> state_set(const LoadedBackend &backend, const Program *program, StringView method, Error &error);
   StateSet *first_state_set() const { return first_set_; }
   DeviceBuffers &device_buffers() { return device_buffers_; }
 
   // Gives all buffers and state sets their initial values. If a backend fails, no state set can be used until a reset
-  // or an import succeeds. Errors: those of backends.
+  // or an import succeeds. Errors: those that backends return.
   Status reset(Error &error);
 
   StateStore(const StateStore &) = delete;

@@ -30,7 +30,8 @@
 namespace edgecore {
 namespace kernel __attribute__((visibility("hidden"))) {
 
-  // The state of one call: PyTorch's values as those of the C interface. The host's functions get it as edgecore_scope.
+  // The state of one call: PyTorch's values converted to the C interface. The host's functions receive it as
+  // edgecore_scope.
   class TorchCall {
    public:
     static TorchCall &of(edgecore_scope *scope) { return *reinterpret_cast<TorchCall *>(scope); }

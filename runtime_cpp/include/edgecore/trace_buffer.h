@@ -36,7 +36,7 @@ constexpr uint16_t kTraceNamed = 0x100;       // in `kind`: `id` is the hash of 
 constexpr uint32_t kTraceOpen = UINT32_MAX;   // in `length`: the event has not ended, or took longer
 constexpr uint16_t kTraceLater = UINT16_MAX;  // in `instruction`: this one or a later one
 
-// What identifies an event. For a run, `instruction` is the lower half of the hash of the method's name.
+// The identity of an event. For a run, `instruction` is the lower half of the hash of the method's name.
 struct TraceKey {
   uint16_t instruction;
   uint16_t kind;  // EventKind
@@ -50,8 +50,8 @@ struct TraceRecord {
 };
 static_assert(sizeof(TraceRecord) == 16);
 
-// The total of a run has a place before those of its events, and a count of 0 until the first one has ended. A time of
-// 2^32 ticks or more counts as 2^32 - 1.
+// The total of a run has a place before the totals of its events, and a count of 0 until the first one has ended. A
+// time of 2^32 ticks or more counts as 2^32 - 1.
 struct TraceTotal {
   TraceKey key;
   uint32_t count;
@@ -66,7 +66,7 @@ static_assert(sizeof(TraceTotal) == 40);
 // Returns the hash of a name in a TraceKey (FNV-1a).
 uint32_t trace_hash(StringView name);
 
-// What both classes have in common: the memory, and the times of the current run.
+// The common base of both classes: the memory, and the times of the current run.
 class TraceMemory {
  public:
   // Returns the caller's memory, with the header and the records.

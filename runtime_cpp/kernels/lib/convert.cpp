@@ -6,8 +6,8 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Not those of edgecore/half.h: the inline functions of a header without variants would be compiled for each
-// instruction set, and the linker would keep any one of them.
+// edgecore/half.h cannot be used here: its inline functions, compiled for each instruction set, have the same names,
+// and the linker would keep any one of them.
 struct Float16 {
   uint16_t bits;
 };

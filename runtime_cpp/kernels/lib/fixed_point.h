@@ -44,7 +44,7 @@ inline int32_t requantize(int32_t value, Factor factor) {
   return factor.shift < 0 ? shift_right(product, -factor.shift) : product;
 }
 
-// The int8 values of a result: a zero point, and the limits, -128 and 127 or those of a fused activation.
+// The int8 values of a result: a zero point, and the limits, which are -128 and 127 or come from a fused activation.
 struct Int8Range {
   int32_t zero_point;
   int32_t low;
@@ -71,7 +71,8 @@ inline int64_t requantize(int64_t value, WideFactor factor) {
   return (value * factor.multiplier + factor.half()) >> (factor.shift & 63);
 }
 
-// The int16 values of a result, whose zero point is 0: the limits, -32768 and 32767 or those of a fused activation.
+// The int16 values of a result, whose zero point is 0: the limits, which are -32768 and 32767 or come from a fused
+// activation.
 struct Int16Limits {
   int32_t low;
   int32_t high;

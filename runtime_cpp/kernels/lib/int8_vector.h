@@ -1,5 +1,5 @@
-// SIMD vectors of pairs of int16, of which an instruction multiplies two and adds both products to a 32-bit sum, and of
-// sums that become int8 or int16. A value is int8 or int16, a weight int8 in both cases.
+// SIMD vectors of pairs of int16, for an instruction that multiplies two pairs and adds both products to a 32-bit sum,
+// and of sums that become int8 or int16. A value is int8 or int16, a weight int8 in both cases.
 #ifndef EDGECORE_KERNELS_INT8_VECTOR_H_
 #define EDGECORE_KERNELS_INT8_VECTOR_H_
 
@@ -170,7 +170,7 @@ inline int64_t dot(const int16_t *a, const int8_t *b, int64_t n) {
   return sum;
 }
 
-// Adds the n sums of a block of products to those of the blocks before it, which are none if it is the first one. The
+// Adds the n sums of a block of products to the sums of earlier blocks, or starts them if it is the first block. The
 // arrays have room for a multiple of 4.
 inline void add_block(const int32_t *__restrict block, int64_t n, bool is_first, int64_t *__restrict sums) {
   const auto end = static_cast<ptrdiff_t>(n);
@@ -270,7 +270,7 @@ inline void requantize_row(const int32_t *__restrict sums, int64_t n, int32_t bi
   for (; i < end; ++i) out[i] = range.clamp(requantize(sums[i] + bias, factor));
 }
 
-// The same for sums of 64 bits, of which it reads up to a multiple of 4.
+// The same for sums of 64 bits; reads up to a multiple of 4 of them.
 inline void requantize_row(const int64_t *__restrict sums, int64_t n, int64_t bias, WideFactor factor,
                            Int16Limits limits, int16_t *__restrict out) {
   const int64_t offset = bias * factor.multiplier + factor.half();

@@ -184,8 +184,8 @@ void copy_run(char *target, int64_t target_stride, const char *source, int64_t s
 }
 
 // Copies a matrix of rows x columns elements to the transposed layout: in the target the elements of a row are
-// adjacent, in the source those of a column. Tiles of 16 x 16 elements read and write whole cache lines (16 elements of
-// 4 bytes are 64 bytes) while all lines of a tile stay in the L1 cache.
+// adjacent, in the source the elements of a column. Tiles of 16 x 16 elements read and write whole cache lines (16
+// elements of 4 bytes are 64 bytes) while all lines of a tile stay in the L1 cache.
 template <class T>
 void transpose(char *target, int64_t target_row, const char *source, int64_t source_column, int64_t rows,
                int64_t columns) {

@@ -87,7 +87,7 @@ Type promote(Type a, Type b) {
   return wide;
 }
 
-// Returns the result dtype of two kinds of operands (see Promotion), of which `higher` has the higher priority.
+// Returns the result dtype of two kinds of operands (see Promotion); `higher` has the higher priority.
 static Type combine(Type higher, Type lower) {
   if (is_floating(higher)) return higher;
   if (higher == Type::kNone) return lower;

@@ -56,8 +56,8 @@ struct Phases {
   void fill(const Conv &conv, const C *in, C *out) const;  // copies one plane; `out` must be zero, for the padding
 };
 
-// Depthwise convolution: each group has one input and one output channel. The layout of "planes" is N, C, H, W; that of
-// "pixels" is N, H, W, C, with `weight` as [taps, channels].
+// Depthwise convolution: each group has one input and one output channel. The layout "planes" is N, C, H, W; "pixels"
+// is N, H, W, C, with `weight` as [taps, channels].
 template <class C>
 void depthwise_planes(Call &call, const Conv &conv, const Phases &phases, const C *input, const C *weight,
                       const C *bias, C *out);

@@ -3,8 +3,8 @@
 // is a matrix product over the channels, and the 16 products of a tile are transformed to its outputs.
 //
 // The factors of the transforms are 1 and 1/2, and a sum has one term for each input channel, not nine. So results are
-// as exact as those of the direct form: errors (rms) are 0.6 to 1.7 times as large. They are
-// relative to the largest input of a tile, which all of its outputs share. Larger tiles are faster, but err more.
+// as exact as with the direct form: errors (rms) are 0.6 to 1.7 times as large. They are relative to the largest input
+// of a tile, which all of its outputs share. Larger tiles are faster, but err more.
 #include "lib/tile.h"
 #include "ops/convolution.h"
 
@@ -80,7 +80,7 @@ constexpr int64_t spread(int64_t floats) {
 
 // The sizes of a matrix product for each position: [rows, channels] times [channels, columns]. `left_step` and
 // `right_step` are the distances between positions. The left operands are a chunk of rows, `row_step` apart; the right
-// operands are panels, of which the one that begins at a column is `column` * `channels` elements further.
+// operands are panels; the panel that begins at a column is `column` * `channels` elements further.
 struct Products {
   int64_t rows, channels;
   Panels<float> panels;

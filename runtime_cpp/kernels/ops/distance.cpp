@@ -28,7 +28,8 @@ C distance(const C *a, const C *b, int64_t n, double p) {
 }
 
 // Returns the index of the matrix of `t` (its last two dims, row-major) that batch entry number `batch` of the output
-// reads. `shape` is the output's shape; the batch dims of `t`, all but the last two, broadcast to those of `shape`.
+// reads. `shape` is the output's shape; the batch dims of `t`, all but the last two, broadcast to the batch dims of
+// `shape`.
 int64_t matrix_of(int64_t batch, const Shape &shape, Tensor t) {
   int64_t matrix = 0;
   int64_t stride = 1;

@@ -183,8 +183,8 @@ void gather_blocks(Call &call, char *out, const char *source, const int64_t *ind
   });
 }
 
-// out[i0, i1, ...] = source[i0, i1, ...] with the index of `dim` replaced by indices[i0, i1, ...]. `shape` is that of
-// the indices and of `out`, both row-major.
+// out[i0, i1, ...] = source[i0, i1, ...] with the index of `dim` replaced by indices[i0, i1, ...]. Indices and `out`
+// have the shape `shape`, both row-major.
 template <class T>
 void gather_items(Call &call, const Shape &shape, const T *source, const int64_t *indices,
                   const int64_t *source_strides, int dim, T *out) {

@@ -43,11 +43,11 @@ class Indexing {
 
   Shape shape;           // shape of the result, self[...]
   Shape common;          // shape to which the index tensors broadcast
-  int leading_dims = 0;  // number of dims of the result in front of those of `common`
+  int leading_dims = 0;  // number of dims of the result in front of `common`
   bool indexed[kMaxDims] = {};
 
   // The offset, in elements, of the slice of self that a combination of indices selects. `combination` counts the
-  // entries of `common` in row-major order; `strides` are those of self.
+  // entries of `common` in row-major order; `strides` are self's.
   int64_t offset(int64_t combination, const int64_t *strides) const;
   // Returns the loop over the elements of one such slice. Operand 0 is a tensor of the shape `shape` with strides
   // `rows`; operand 1 is the tensor self, with shape `self_shape` and strides `self`. `rows` and `self` count elements

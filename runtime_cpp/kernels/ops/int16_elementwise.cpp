@@ -4,8 +4,8 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Interpolates between the entries of a table, of which entry i is for the input (i << shift) - 2^15. Entries are at
-// most 2^22 in magnitude, so that 32 bits hold everything.
+// Interpolates between the entries of a table; entry i is for the input (i << shift) - 2^15. Entries are at most 2^22
+// in magnitude, so that 32 bits hold everything.
 int32_t int16_table_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int16_table.out");
   const Tensor table = call.tensor(1);

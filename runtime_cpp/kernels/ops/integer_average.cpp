@@ -39,8 +39,8 @@ struct Windows {
 };
 
 // Computes windows of argument 0, input [N, C, H, W], which arguments 1 and 2 describe. Argument 3, int32 [2,
-// divisors], has the multiplier and the shift of the factor for each divisor from 1 on; the divisor of an output is
-// the product of those of its windows. `limits` clamps requantized sums.
+// divisors], has the multiplier and the shift of the factor for each divisor from 1 on; the divisor of an output is the
+// product of its windows' divisors. `limits` clamps requantized sums.
 template <class Element, class FactorType, class Limits>
 void average(Call &call, int32_t zero_point, Limits limits, Tensor out, const char *factor_message) {
   const Tensor input = call.tensor(0);

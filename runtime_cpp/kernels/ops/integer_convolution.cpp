@@ -155,7 +155,7 @@ void convolve(Call &call, const IntegerConvolution<Value> &c, const Channels<Val
   int8_gemm<Value>(call, c.batch * c.groups, c.outputs_of_group(), c.pixels(), depth, left, pack, finish);
 }
 
-// Reads the other arguments, of which `out` is the result, and computes it. c has its zero point and its range.
+// Reads the other arguments, and computes the result `out`. c has its zero point and its range.
 //
 // input [N, C, (H,) W], weight [outputs, C / groups, (y,) x]. The bias contains what the input's zero point adds.
 template <class Value>

@@ -1,4 +1,4 @@
-// What the convolutions of int8 and of int16 values share. Their weights are int8.
+// The common part of the convolutions of int8 and of int16 values. Their weights are int8.
 #ifndef EDGECORE_KERNELS_INTEGER_CONVOLUTION_H_
 #define EDGECORE_KERNELS_INTEGER_CONVOLUTION_H_
 

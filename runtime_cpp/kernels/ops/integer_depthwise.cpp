@@ -28,7 +28,7 @@ using ElementOf = int32_t;
 constexpr int64_t kTapsOfElement = 2;
 #endif
 
-// Copies n values, of which there are few.
+// Copies a few values.
 template <class Value>
 void copy_values(Value *target, const Value *source, int64_t n) {
 #if defined(EDGECORE_MVE)
@@ -42,8 +42,8 @@ void copy_values(Value *target, const Value *source, int64_t n) {
 // for one tap or two adjacent ones of a row. Element (row, column) of plane (fy, fx) is the pair of the padded
 // positions (y, x) and (y, x + dilation), or the first of them alone, where y = (top + row) * stride + fy and x = (left
 // + column) * stride + fx for the first output (top, left) of the block. So the elements that the taps read for all
-// outputs of the block lie in one plane, in the order of the outputs, and the sums of a block are computed like those
-// of one long row, with a few unused ones between its rows.
+// outputs of the block lie in one plane, in the order of the outputs, and the sums of a block are computed like one
+// long row, with a few unused sums between its rows.
 template <class Value>
 class Depthwise {
  public:
@@ -244,7 +244,7 @@ class Depthwise {
     }
   }
 
-  // Fills a row of the planes with those of the padded row that begins at index `start` of `source`.
+  // Fills a row of the planes with the pairs of the padded row that begins at index `start` of `source`.
   void read_row(const Value *source, int64_t start, [[maybe_unused]] Value *line, Element *target) const {
     const auto zero = static_cast<Value>(c_.zero_point);
     const auto copy = [&](Value *to, int64_t size) {

@@ -131,8 +131,8 @@ void for_sums(Call &call, Tensor input, int64_t count, bool keeps_dims, Tensor o
 }
 
 // Computes a softmax over the last dim. term(table, difference) is the exponential of an element, kOne for the largest
-// one of its row; finish(terms, width, sum, row) writes a row of the result, where `sum`, at least kOne, is that of the
-// terms. The table has kParts * 256 entries.
+// one of its row; finish(terms, width, sum, row) writes a row of the result, where `sum`, at least kOne, is the sum of
+// the terms. The table has kParts * 256 entries.
 template <class Element, class Term, class Finish>
 void for_softmax_rows(Call &call, Tensor input, Tensor table, Tensor out, const Term &term, const Finish &finish) {
   constexpr bool kIsInt8 = sizeof(Element) == 1;

@@ -8,7 +8,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
 // The product of a [..., m, depth] and b [..., depth, n], which have the same batch dims, is [..., m, n]. Depths are at
-// most 2^15: 32 bits hold the sums of int8, 46 bits those of int16.
+// most 2^15: 32 bits hold the sums of int8, 46 bits the sums of int16.
 struct Product {
   int64_t batch = 1;
   int64_t m = 0;

@@ -185,8 +185,8 @@ int64_t single_zero_point(Call &call, Tensor zero_point) {
   return clamped(single_value(call, zero_point), {INT32_MIN, INT32_MAX});
 }
 
-// Returns true for row-major tensors of which `real` is fp32: then one scale needs no loop over dims, which takes more
-// stack than a microcontroller has to spare. Resizes `out`.
+// Returns true if both tensors are row-major and `real` is fp32: then one scale needs no loop over dims, which takes
+// more stack than a microcontroller has to spare. Resizes `out`.
 bool is_dense(Call &call, Tensor out, Tensor input, Tensor real) {
   return !call.failed() && real.type() == Type::kF32 && input.is_contiguous() && call.resize(out, input.shape()) &&
          out.is_contiguous();

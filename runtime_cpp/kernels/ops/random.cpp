@@ -32,7 +32,7 @@ Block philox(uint64_t counter, uint64_t stream) {
 
 std::atomic<uint64_t> call_count{0};
 
-// The number of random bits for a dtype: at most those of its significand. With more bits, some numbers would be
+// The number of random bits for a dtype: at most the bits of its significand. With more bits, some numbers would be
 // rounded up to 1, which is not in [0, 1).
 int significand_bits(Type type) {
   return type == Type::kF16 ? 11 : type == Type::kBF16 ? 8 : type == Type::kF32 ? 24 : 32;

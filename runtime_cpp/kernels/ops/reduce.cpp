@@ -184,9 +184,9 @@ struct All {
 };
 
 // Computes m outputs of a reduction: acc[i] becomes the reduction of the input elements of output i. The first input
-// element of output 0 is at `input`, and that of each next output is `stride` bytes further. If the caller passes
-// `prepare`, prepare(x, n, columns) transforms n loaded elements in place before they are reduced: with `columns`, x[i]
-// is an input element of output i; without, all n elements are reduced to output 0.
+// element of output 0 is at `input`; each next output's is `stride` bytes further. If the caller passes `prepare`,
+// prepare(x, n, columns) transforms n loaded elements in place before they are reduced: with `columns`, x[i] is an
+// input element of output i; without, all n elements are reduced to output 0.
 struct NoPrepare {};
 template <class Op, class C, class Prepare = NoPrepare>
 void fold(const Reduction &r, Type type, const char *input, int64_t stride, int64_t m, typename Op::Accumulator *acc,

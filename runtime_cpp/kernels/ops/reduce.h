@@ -17,8 +17,8 @@ struct Reduction {
   Loop kept;     // operand 0 is the output, 1 the input
   Loop reduced;  // operand 0 is the input
   int64_t count = 1;
-  // True if the smallest stride of the input is that of a kept dim. Then a block of outputs is accumulated at the same
-  // time, so that the input is read in the order of its memory.
+  // True if a kept dim has the smallest stride of the input. Then a block of outputs is accumulated at the same time,
+  // so that the input is read in the order of its memory.
   bool by_columns = false;
 
   Reduction(Call &call, Tensor out, Tensor input, uint32_t mask, bool keepdim);
@@ -27,8 +27,8 @@ struct Reduction {
 constexpr int64_t kReduceBlock = 256;
 
 // Calls body(input, input_stride, output, output_stride, m) for blocks of m outputs, on several threads. Both strides
-// are in bytes: input_stride from the first input element of one output to that of the next output, output_stride from
-// one output to the next.
+// are in bytes: input_stride from the first input element of one output to the first of the next output, output_stride
+// from one output to the next.
 template <class Body>
 void for_each_output(Call &call, const Reduction &r, const Body &body) {
   const int64_t grain = 32768 / (r.count + 1) + 1;

@@ -1,6 +1,6 @@
 // Runs kernels for tests in a process of their own, which an emulator can run: tests/kernels/emulated_library.py sends
 // calls to its standard input and reads the results from its standard output. Numbers are in the processor's byte
-// order, which is that of both sides.
+// order, which both sides share.
 //
 // The process first writes the number of its kernels and their names. A call is: the name of the kernel, the number of
 // workers, 1 to refuse the first block of scratch memory else 0; the blocks of memory; the tensors; the values. The

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace edgecore_hello {
+namespace edgecore::hello {
 namespace {
 
 using edgecore::backend::ByteReader;
@@ -61,4 +61,4 @@ Graph read_blob(edgecore_bytes blob) {
   return graph;
 }
 
-}  // namespace edgecore_hello
+}  // namespace edgecore::hello

@@ -7,7 +7,7 @@
 
 #include "edgecore/backend.hpp"
 
-namespace edgecore_hello {
+namespace edgecore::hello {
 
 constexpr uint32_t kVersion = 1;
 constexpr uint32_t kMaxRank = 8;
@@ -44,6 +44,6 @@ struct Graph {
 // Throws edgecore::backend::Failure if the bytes are not a blob of this version, or damaged.
 Graph read_blob(edgecore_bytes blob);
 
-}  // namespace edgecore_hello
+}  // namespace edgecore::hello
 
 #endif  // EDGECORE_HELLO_BLOB_H_

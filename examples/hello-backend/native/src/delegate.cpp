@@ -10,7 +10,7 @@
 #define EDGECORE_HELLO_VERSION "0"
 #endif
 
-namespace edgecore_hello {
+namespace edgecore::hello {
 namespace {
 
 using edgecore::backend::Arguments;
@@ -101,11 +101,8 @@ struct Driver {
 
   // `compatibility` is the string that preprocess.py wrote into the file.
   int32_t check_compatibility(std::string_view compatibility) const {
-    const std::string readable = "hello-blob " + std::to_string(kVersion);
-    if (compatibility == readable) return EDGECORE_COMPATIBLE;
-    fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
-         "this edgecore-hello reads '%s': compile the model again, or install the release that compiled it",
-         readable.c_str());
+    const std::string format = "hello-blob " + std::to_string(kVersion);
+    return edgecore::backend::check_format(compatibility, format, "edgecore-hello");
   }
 };
 
@@ -140,10 +137,6 @@ class Instance {
   }
 
   std::vector<edgecore_memory_need> prepare(const Arguments &args) {
-    if (args.size() != delegate_.argument_count()) {
-      fail(EDGECORE_INVALID_ARGUMENT, "%llu arguments instead of %llu", static_cast<unsigned long long>(args.size()),
-           static_cast<unsigned long long>(delegate_.argument_count()));
-    }
     prepared_ = false;
     shapes_.clear();
     for (size_t i = 0; i < graph_.input_ranks.size(); ++i) shapes_.push_back(shape_of(args, i, graph_.input_ranks[i]));
@@ -230,19 +223,14 @@ class Instance {
 };
 
 }  // namespace
-}  // namespace edgecore_hello
+}  // namespace edgecore::hello
 
 extern "C" EDGECORE_BACKEND(hello) {
-  using namespace edgecore_hello;
+  using namespace edgecore::hello;
   static const edgecore_option_spec options[] = {edgecore::backend::option(
       "grain", EDGECORE_OPTION_INT, EDGECORE_OPTION_AT_LOAD, "Min number of elements for a thread at a time.")};
-  static const edgecore_backend table = [] {
-    edgecore_backend backend = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
-        {"HelloBackend", "edgecore-hello", EDGECORE_HELLO_VERSION, EDGECORE_HOST_THREADS | EDGECORE_VALIDATES_BLOBS});
-    backend.options = options;
-    backend.option_count = std::size(options);
-    backend.option_stride = sizeof(options[0]);
-    return backend;
-  }();
+  static const edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
+      {"HelloBackend", "edgecore-hello", EDGECORE_HELLO_VERSION, EDGECORE_HOST_THREADS | EDGECORE_VALIDATES_BLOBS},
+      options);
   return &table;
 }

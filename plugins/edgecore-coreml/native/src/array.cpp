@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 namespace {
 
 void copy_dim(const std::vector<int64_t> &shape, size_t dim, int64_t bytes, const char *from,
@@ -37,4 +37,4 @@ void copy_strided(const std::vector<int64_t> &shape, uint64_t element_bytes, con
            static_cast<char *>(to), to_strides);
 }
 
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 
 // Returns the strides, in elements, of an array without gaps.
 std::vector<int64_t> row_major_strides(const std::vector<int64_t> &shape);
@@ -15,6 +15,6 @@ std::vector<int64_t> row_major_strides(const std::vector<int64_t> &shape);
 void copy_strided(const std::vector<int64_t> &shape, uint64_t element_bytes, const void *from,
                   const std::vector<int64_t> &from_strides, void *to, const std::vector<int64_t> &to_strides);
 
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml
 
 #endif  // EDGECORE_COREML_ARRAY_H_

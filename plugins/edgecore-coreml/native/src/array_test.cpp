@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 namespace {
 
 using Sizes = std::vector<int64_t>;
@@ -32,4 +32,4 @@ TEST(Array, ColumnsAndScalarsAreCopied) {
 }
 
 }  // namespace
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml

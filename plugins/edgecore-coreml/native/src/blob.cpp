@@ -4,7 +4,7 @@
 
 #include "json.h"
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 namespace {
 
 using edgecore::backend::damaged;
@@ -129,4 +129,4 @@ Package read_package(edgecore_bytes blob, const std::function<edgecore_bytes(std
   return package;
 }
 
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml

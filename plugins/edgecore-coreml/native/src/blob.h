@@ -10,7 +10,7 @@
 
 #include "edgecore/backend.hpp"
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 
 struct File {
   std::string path;  // inside of the folder, with '/'
@@ -44,6 +44,6 @@ std::vector<File> read_files(edgecore_bytes folder);
 // blob is damaged.
 Package read_package(edgecore_bytes blob, const std::function<edgecore_bytes(std::string_view)> &named_data);
 
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml
 
 #endif  // EDGECORE_COREML_BLOB_H_

@@ -7,7 +7,7 @@
 
 #include "test_support.h"
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 namespace {
 
 using test::expect_failure;
@@ -240,4 +240,4 @@ TEST(Blob, DamagedMetadataIsRefused) {
 }
 
 }  // namespace
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml

@@ -9,7 +9,7 @@
 
 #include "core/sha256.h"
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 namespace {
 
 namespace fs = std::filesystem;
@@ -91,4 +91,4 @@ std::string default_cache() {
 #endif
 }
 
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml

@@ -8,7 +8,7 @@
 
 #include "blob.h"
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 
 // Returns the folder `cache`/DIGEST. If it does not exist, writes `files` to a new folder, calls `finish` with its
 // path, and renames it: other threads and processes see the whole folder or none, and one that was cut off leaves no
@@ -21,6 +21,6 @@ std::string cached_folder(const std::string &cache, edgecore_bytes blob, const s
 // names neither.
 std::string default_cache();
 
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml
 
 #endif  // EDGECORE_COREML_CACHE_H_

@@ -8,7 +8,7 @@
 
 #include "test_support.h"
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 namespace {
 
 namespace fs = std::filesystem;
@@ -78,4 +78,4 @@ TEST_F(Cache, TheDefaultIsTheFolderOfTheEnvironment) {
 }
 
 }  // namespace
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml

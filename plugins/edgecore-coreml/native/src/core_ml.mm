@@ -7,7 +7,7 @@
 #include "model.h"
 #include "prediction.h"
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 namespace {
 
 using edgecore::backend::fail;
@@ -328,4 +328,4 @@ std::shared_ptr<Engine> make_engine(const std::string &standin) {
   return std::make_shared<CoreMlEngine>();
 }
 
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml

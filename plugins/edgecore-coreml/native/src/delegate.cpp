@@ -12,14 +12,13 @@
 #include "cache.h"
 #include "edgecore/backend.hpp"
 #include "model.h"
-#include "pending.h"
 #include "state.h"
 
 #ifndef EDGECORE_COREML_VERSION
 #define EDGECORE_COREML_VERSION "0"
 #endif
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 namespace {
 
 using edgecore::backend::Arguments;
@@ -27,20 +26,16 @@ using edgecore::backend::Event;
 using edgecore::backend::fail;
 using edgecore::backend::Failure;
 using edgecore::backend::Host;
-using edgecore::backend::Memory;
 using edgecore::backend::Options;
+using edgecore::backend::PendingRun;
 
 // The engines of this process: one for each value of the load option.
 struct Driver {
   explicit Driver(const Host &) {}
 
-  // Checks the compatibility string that preprocess.py writes: "coreml-package 1 TARGET".
+  // preprocess.py writes "coreml-package 1 TARGET".
   int32_t check_compatibility(std::string_view text) const {
-    constexpr std::string_view kFormat = "coreml-package 1 ";
-    if (text.substr(0, kFormat.size()) == kFormat) return EDGECORE_COMPATIBLE;
-    fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
-         "'%.*s' is not a format that this release of edgecore-coreml reads: install the release that compiled it",
-         static_cast<int>(text.size()), text.data());
+    return edgecore::backend::check_format(text, "coreml-package 1", "edgecore-coreml");
   }
 
   std::shared_ptr<Engine> engine(const std::string &standin) {
@@ -57,35 +52,16 @@ struct Driver {
 // The load options of one loaded .pte file.
 struct Program {
   Program(Driver &owner, const Host &, const Options &options)
-      : driver(owner), standin(options.text("standin", "")), cache(options.text("model_cache_folder", "")) {
-    if (!cache.empty() && cache[0] != '/') {
-      fail(EDGECORE_INVALID_ARGUMENT, "the load option model_cache_folder is no absolute path: %s", cache.c_str());
-    }
-  }
+      : driver(owner), standin(options.path("standin")), cache(options.path("model_cache_folder")) {}
 
   Driver &driver;
   const std::string standin, cache;
 };
 
-// Returns the value of a compile spec; empty if there is none.
-std::string compile_spec(const edgecore_delegate_info &info, std::string_view key) {
-  const auto *item = reinterpret_cast<const char *>(info.compile_specs);
-  for (uint64_t i = 0; i < info.compile_spec_count; ++i, item += info.compile_spec_stride) {
-    const auto *spec = reinterpret_cast<const edgecore_compile_spec *>(item);
-    if (edgecore::backend::to_view(spec->key) != key) continue;
-    return {reinterpret_cast<const char *>(spec->value.data), static_cast<size_t>(spec->value.size)};
-  }
-  return {};
-}
-
 // Returns the initial values of a state. A .ptd file may have some for a buffer of zeros, too.
 edgecore_bytes initial_values(const Host &host, const StateInfo &state) {
-  try {
-    return host.named_data(state.buffer);
-  } catch (const edgecore::backend::Failure &failure) {
-    if (state.has_initial || failure.code != EDGECORE_NOT_FOUND) throw;
-    return {};
-  }
+  if (state.has_initial) return host.named_data(state.buffer);
+  return host.find_named_data(state.buffer).value_or(edgecore_bytes{});
 }
 
 // A loaded model. All methods that use the delegate share it.
@@ -98,7 +74,7 @@ class Delegate {
     request.folder = cached_folder(program.cache.empty() ? default_cache() : program.cache, package.folder,
                                    package.files, [&](const std::string &folder) { engine_->compile(folder); });
     request.function = package.function;
-    request.compute_units = compile_spec(info, "compute_units");
+    request.compute_units = edgecore::backend::compile_spec(info, "compute_units");
     request.inputs = std::move(package.inputs);
     request.outputs = std::move(package.outputs);
     model = engine_->load(request);
@@ -168,10 +144,6 @@ class Instance {
   }
 
   std::vector<edgecore_memory_need> prepare(const Arguments &args) {
-    if (args.size() != model_.inputs.size() + model_.outputs.size()) {
-      fail(EDGECORE_INVALID_ARGUMENT, "%llu arguments instead of %zu", static_cast<unsigned long long>(args.size()),
-           model_.inputs.size() + model_.outputs.size());
-    }
     inputs_.clear();
     wide_.assign(args.size(), {});
     for (size_t i = 0; i < model_.inputs.size(); ++i) {
@@ -201,10 +173,6 @@ class Instance {
     return {};  // Core ML allocates its own memory
   }
 
-  void execute(const Arguments &, const Memory &) {}  // the table has run() instead
-
-  const Host &host() const { return host_; }
-
   // Runs the model. Returns EDGECORE_PENDING if the host wants to be called at the end.
   int32_t run(const edgecore_execute_info &info, const Arguments &args) {
     if (refusal_) std::rethrow_exception(refusal_);
@@ -233,7 +201,7 @@ class Instance {
       return EDGECORE_OK;
     }
     return pending_.begin(
-        info, [this](const Done &done) { session_->session->start(inputs_, outputs_, done); }, widen);
+        info, [this](const PendingRun::Done &done) { session_->session->start(inputs_, outputs_, done); }, widen);
   }
 
  private:
@@ -257,7 +225,7 @@ class Instance {
     }
   }
 
-  // Core ML says the shapes of outputs that depend on those of inputs after a prediction only, so this makes one, of
+  // Core ML states the shapes of outputs that depend on input shapes only after a prediction, so this predicts from
   // zeros, with states of its own.
   void set_output_shapes() {
     outputs_.clear();
@@ -295,14 +263,14 @@ class Instance {
   std::exception_ptr refusal_;  // of the shapes for which the instance was prepared
   std::vector<Array> inputs_, outputs_;
   std::vector<std::vector<int32_t>> wide_;  // by argument: the elements of an argument of 64 bits
-  Pending pending_;                         // last: it uses the other members until it goes
+  PendingRun pending_;
 };
 
 }  // namespace
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml
 
 extern "C" EDGECORE_BACKEND(coreml) {
-  using namespace edgecore_coreml;
+  using namespace edgecore::coreml;
   static const edgecore_option_spec options[] = {
       edgecore::backend::option("model_cache_folder", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
                                 "Absolute path of the folder with compiled models; default: edgecore-coreml in the "
@@ -316,19 +284,7 @@ extern "C" EDGECORE_BACKEND(coreml) {
 #else
   constexpr uint32_t kFlags = kThreadsAndHeap | EDGECORE_VALIDATES_BLOBS;
 #endif
-  static const edgecore_backend table = [] {
-    edgecore_backend created = edgecore::backend::make_table<Driver, Program, Delegate, Instance, State>(
-        {"CoreMLBackend", "edgecore-coreml", EDGECORE_COREML_VERSION, kFlags});
-    created.options = options;
-    created.option_count = std::size(options);
-    created.option_stride = sizeof(options[0]);
-    created.execute = [](edgecore_instance *instance, const edgecore_execute_info *info, const edgecore_value *args,
-                         uint64_t count, uint32_t stride, edgecore_error *error) -> int32_t {
-      auto &run = edgecore::backend::get<Instance>(instance);
-      return edgecore::backend::detail::guard(
-          run.host().table(), error, [&] { return run.run(*info, Arguments(run.host(), args, count, stride, error)); });
-    };
-    return created;
-  }();
+  static const edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance, State>(
+      {"CoreMLBackend", "edgecore-coreml", EDGECORE_COREML_VERSION, kFlags}, options);
   return &table;
 }

@@ -1,7 +1,7 @@
 // On systems that have neither Core ML nor the stand-in.
 #include "model.h"
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 
 std::shared_ptr<Engine> make_engine(const std::string &) {
   edgecore::backend::fail(
@@ -10,4 +10,4 @@ std::shared_ptr<Engine> make_engine(const std::string &) {
       "that links a delegate for CoreMLBackend");
 }
 
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml

@@ -6,7 +6,7 @@
 
 #include "edgecore/backend.hpp"
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 namespace {
 
 using edgecore::backend::damaged;
@@ -196,4 +196,4 @@ Json parse_json(std::string_view text, size_t *end) {
   return value;
 }
 
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 
 // A value of JSON. Numbers with a fraction, and integers of more than 64 bits, are kOther, as are true, false and null.
 struct Json {
@@ -34,6 +34,6 @@ struct Json {
 // there is no value, if an object has a key twice, or if the value is nested more than 16 times.
 Json parse_json(std::string_view text, size_t *end);
 
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml
 
 #endif  // EDGECORE_COREML_JSON_H_

@@ -3,7 +3,7 @@
 
 #include "test_support.h"
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 namespace {
 
 using test::expect_failure;
@@ -60,4 +60,4 @@ TEST(Json, DamagedTextsAreRefused) {
 }
 
 }  // namespace
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml

@@ -4,15 +4,13 @@
 #define EDGECORE_COREML_MODEL_H_
 
 #include <cstdint>
-#include <exception>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "edgecore/backend.hpp"
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 
 enum class Element { kFloat16, kFloat32, kInt32 };
 
@@ -38,8 +36,7 @@ struct Array {
   void *data = nullptr;
 };
 
-// Is called at the end of a prediction, by any thread, with null or what the prediction has thrown.
-using Done = std::function<void(std::exception_ptr failure)>;
+using Done = edgecore::backend::PendingRun::Done;
 
 // The values of a model's states, and its predictions. One thread at a time.
 class Session {
@@ -87,6 +84,6 @@ class Engine {
 // Makes the engine of this system. `standin` is the load option. Throws edgecore::backend::Failure if there is none.
 std::shared_ptr<Engine> make_engine(const std::string &standin);
 
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml
 
 #endif  // EDGECORE_COREML_MODEL_H_

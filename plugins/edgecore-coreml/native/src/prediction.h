@@ -2,7 +2,7 @@
 #ifndef EDGECORE_COREML_PREDICTION_H_
 #define EDGECORE_COREML_PREDICTION_H_
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 
 // Returns what `run` returns, null if the prediction has failed. `run(true)` asks the engine to write into the caller's
 // memory, which it may refuse; then `run(false)` lets it use memory of its own. With `only_own_memory` it does so at
@@ -14,6 +14,6 @@ auto predict_once(bool only_own_memory, const Run &run) {
   return results ? results : run(false);
 }
 
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml
 
 #endif  // EDGECORE_COREML_PREDICTION_H_

@@ -3,9 +3,10 @@
 
 #include <vector>
 
+#include "model.h"
 #include "test_support.h"
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 namespace {
 
 // Predictions of an engine that writes into the caller's memory or refuses to.
@@ -41,5 +42,22 @@ TEST(Prediction, RunsOnceIfItUpdatesStates) {
   }
 }
 
+// A session that only predicts has ended its run when `start` returns.
+TEST(Session, StartPredictsAtOnceByDefault) {
+  struct Doubling : Session {
+    void predict(const std::vector<Array> &inputs, std::vector<Array> &outputs) override {
+      *static_cast<float *>(outputs[0].data) = 2 * *static_cast<float *>(inputs[0].data);
+    }
+    void read_state(const std::string &, Array) override {}
+    void write_state(const std::string &, Array) override {}
+  } session;
+  float in = 3, out = 0;
+  std::vector<Array> inputs = {{Element::kFloat32, {1}, &in}}, outputs = {{Element::kFloat32, {1}, &out}};
+  int ends = 0;
+  session.start(inputs, outputs, [&](const std::exception_ptr &failure) { ends += failure == nullptr; });
+  EXPECT_EQ(out, 6);
+  EXPECT_EQ(ends, 1);
+}
+
 }  // namespace
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 namespace {
 
 using edgecore::backend::fail;
@@ -130,4 +130,4 @@ void State::import_state(uint64_t index, edgecore_bytes in) {
   buffer.holder = nullptr;
 }
 
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml

@@ -11,7 +11,7 @@
 #include "blob.h"
 #include "model.h"
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 
 // The session of an instance, and the buffers that its states hold: index in the set, name of the state.
 struct SharedSession {
@@ -56,6 +56,6 @@ class State {
 float to_float(uint16_t half);
 uint16_t to_half(float value);  // rounds to the nearest, ties to even
 
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml
 
 #endif  // EDGECORE_COREML_STATE_H_

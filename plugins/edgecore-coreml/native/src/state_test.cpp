@@ -7,7 +7,7 @@
 
 #include "test_support.h"
 
-namespace edgecore_coreml {
+namespace edgecore::coreml {
 namespace {
 
 using test::expect_failure;
@@ -133,4 +133,4 @@ TEST(Half, NumbersAreRoundedToTheNearestEven) {
 }
 
 }  // namespace
-}  // namespace edgecore_coreml
+}  // namespace edgecore::coreml

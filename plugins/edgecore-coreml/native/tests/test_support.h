@@ -1,4 +1,4 @@
-// What the C++ tests share.
+// Shared helpers of the C++ tests.
 #ifndef EDGECORE_COREML_TEST_SUPPORT_H_
 #define EDGECORE_COREML_TEST_SUPPORT_H_
 
@@ -9,7 +9,7 @@
 
 #include "edgecore/backend.hpp"
 
-namespace edgecore_coreml::test {
+namespace edgecore::coreml::test {
 
 inline edgecore_bytes view(const std::string &text) {
   return {reinterpret_cast<const uint8_t *>(text.data()), text.size()};
@@ -41,6 +41,6 @@ inline std::string with_metadata(const std::string &metadata) {
   return folder(metadata, R"({"nodes":[)" + node(0, 0, metadata.size()) + "," + root + "]}");
 }
 
-}  // namespace edgecore_coreml::test
+}  // namespace edgecore::coreml::test
 
 #endif  // EDGECORE_COREML_TEST_SUPPORT_H_

@@ -4,8 +4,10 @@ set(ETHOSU_DRIVER_PATH "" CACHE PATH "Source folder of Arm's ethos-u-core-driver
 set(ETHOSU_TARGET_NPU_CONFIG "ethos-u55-128" CACHE STRING "The NPU, under the name of this option of Arm's driver")
 set(EDGECORE_ETHOSU_DELEGATES 4 CACHE STRING "The most delegates that are loaded at a time")
 
-edgecore_add_backend(edgecore_ethosu SOURCES src/blob.cpp device/delegate.cpp)
-target_include_directories(edgecore_ethosu PUBLIC device PRIVATE src)
+edgecore_add_backend(edgecore_ethosu
+  SOURCES src/blob.cpp device/delegate.cpp
+  TESTS device/delegate_test.cpp stub/checks_test.cpp tests/session.cpp)
+target_include_directories(edgecore_ethosu PUBLIC device)
 target_compile_definitions(edgecore_ethosu PRIVATE EDGECORE_ETHOSU_DELEGATES=${EDGECORE_ETHOSU_DELEGATES})
 target_compile_options(edgecore_ethosu PRIVATE -fno-exceptions -fno-rtti)
 

@@ -12,10 +12,10 @@
 #define EDGECORE_ETHOSU_VERSION "0"
 #endif
 
-using edgecore_ethosu::ArenaTensor;
-using edgecore_ethosu::Blob;
-using edgecore_ethosu::Problem;
-using edgecore_ethosu::Sentence;
+using edgecore::ethosu::ArenaTensor;
+using edgecore::ethosu::Blob;
+using edgecore::ethosu::Problem;
+using edgecore::ethosu::Sentence;
 
 struct edgecore_driver {
   const edgecore_host *host;
@@ -120,7 +120,7 @@ int32_t EDGECORE_CALL delegate_load(edgecore_program *, const edgecore_delegate_
                                     edgecore_error *error) {
   Blob blob = {};
   Problem problem;
-  if (!edgecore_ethosu::read_blob(info->blob, blob, problem)) {
+  if (!edgecore::ethosu::read_blob(info->blob, blob, problem)) {
     return fail(error, problem.code, problem.sentence.text());
   }
   if (address_of(info->blob.data) % kAlignment != 0) {

@@ -6,7 +6,7 @@
 #include "edgecore_ethosu.h"
 #include "session.h"
 
-namespace edgecore_ethosu {
+namespace edgecore::ethosu {
 namespace {
 
 using test::Bytes;
@@ -220,4 +220,4 @@ TEST_F(FastScratch, ThatWasNotDeclaredIsFoundByTheDriver) {
 }
 
 }  // namespace
-}  // namespace edgecore_ethosu
+}  // namespace edgecore::ethosu

@@ -1,4 +1,4 @@
-// What an application with the Ethos-U backend for a device sets. Plain C.
+// Settings of the Ethos-U backend for a device, which the application makes. Plain C.
 #ifndef EDGECORE_ETHOSU_H_
 #define EDGECORE_ETHOSU_H_
 

@@ -9,7 +9,7 @@
 #include "blob.h"
 #include "session.h"
 
-using namespace edgecore_ethosu;
+using namespace edgecore::ethosu;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   // At a multiple of 16, and not one byte more.

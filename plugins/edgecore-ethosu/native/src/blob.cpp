@@ -1,6 +1,6 @@
 #include "blob.h"
 
-namespace edgecore_ethosu {
+namespace edgecore::ethosu {
 namespace {
 
 constexpr uint64_t kNameSize = 16, kHeaderSize = 32, kAlignment = 16;
@@ -154,4 +154,4 @@ bool read_blob(edgecore_bytes bytes, Blob &blob, Problem &problem) {
          read_tensors(outputs, "output", blob.arena_bytes, blob.outputs, problem);
 }
 
-}  // namespace edgecore_ethosu
+}  // namespace edgecore::ethosu

@@ -1,11 +1,11 @@
 // Reads the blob of a delegate: the blocks that Arm's driver needs on a device. src/edgecore_ethosu/blob.py describes
-// the format. The delegate of the host and that of a device use this reader, so it has no heap and no exceptions.
+// the format. The delegates for the host and for a device share this reader, so it has no heap and no exceptions.
 #ifndef EDGECORE_ETHOSU_BLOB_H_
 #define EDGECORE_ETHOSU_BLOB_H_
 
 #include "sentence.h"
 
-namespace edgecore_ethosu {
+namespace edgecore::ethosu {
 
 // Why a function has returned false.
 struct Problem {
@@ -40,6 +40,6 @@ struct Blob {
 // Checks all numbers of a blob but those in the command stream. Returns false if the blob is damaged.
 bool read_blob(edgecore_bytes bytes, Blob &blob, Problem &problem);
 
-}  // namespace edgecore_ethosu
+}  // namespace edgecore::ethosu
 
 #endif  // EDGECORE_ETHOSU_BLOB_H_

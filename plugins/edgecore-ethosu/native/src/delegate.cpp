@@ -1,5 +1,5 @@
 // The Ethos-U backend on the host: checks the blob of a delegate, which an NPU runs, and computes its results with the
-// TOSA graph that the file stores beside it. The results are those of the NPU bit by bit, as far as Vela and the NPU
+// TOSA graph that the file stores beside it. The results equal the NPU's bit by bit, as far as Vela and the NPU
 // implement TOSA.
 #include <cstdio>
 #include <map>
@@ -15,7 +15,7 @@
 #define EDGECORE_ETHOSU_VERSION "0"
 #endif
 
-namespace edgecore_ethosu {
+namespace edgecore::ethosu {
 namespace {
 
 using edgecore::backend::Arguments;
@@ -30,13 +30,9 @@ class Driver {
  public:
   explicit Driver(const Host &) {}
 
-  // Checks the compatibility string that preprocess.py writes: "ethosu-vela 1 TARGET".
+  // preprocess.py writes "ethosu-vela 1 TARGET".
   int32_t check_compatibility(std::string_view text) const {
-    constexpr std::string_view kFormat = "ethosu-vela 1 ";
-    if (text.substr(0, kFormat.size()) == kFormat) return EDGECORE_COMPATIBLE;
-    fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
-         "'%.*s' is not a format that this release of edgecore-ethosu reads: install the release that compiled it",
-         static_cast<int>(text.size()), text.data());
+    return edgecore::backend::check_format(text, "ethosu-vela 1", "edgecore-ethosu");
   }
 
   const Simulator &simulator(const std::string &path) {
@@ -52,7 +48,7 @@ class Driver {
 
 struct Program {
   Program(Driver &owner, const Host &, const Options &options)
-      : driver(owner), simulator_path(options.text("simulator", "")) {}
+      : driver(owner), simulator_path(options.path("simulator")) {}
 
   Driver &driver;
   const std::string simulator_path;
@@ -81,13 +77,9 @@ Blob checked_blob(edgecore_bytes bytes) {
 
 // Returns the TOSA graph that the file stores for a blob.
 edgecore_bytes stored_tosa(const Host &host, edgecore_bytes blob) {
-  edgecore_bytes tosa = {};
-  const std::string key = tosa_key(blob);
-  if (host.table()->named_data(host.scope(), edgecore::backend::to_str(key), &tosa, nullptr) != EDGECORE_OK) {
-    fail(EDGECORE_NOT_FOUND,
-         "the file was made for a device and holds no TOSA graph to run here: compile it with include_tosa=True");
-  }
-  return tosa;
+  if (const auto tosa = host.find_named_data(tosa_key(blob))) return *tosa;
+  fail(EDGECORE_NOT_FOUND,
+       "the file was made for a device and holds no TOSA graph to run here: compile it with include_tosa=True");
 }
 
 class Delegate {
@@ -123,13 +115,10 @@ class Instance {
 
   std::vector<edgecore_memory_need> prepare(const Arguments &args) {
     const size_t inputs = graph_.inputs().size();
-    if (args.size() != inputs + graph_.outputs().size()) {
-      fail(EDGECORE_INVALID_ARGUMENT, "%llu arguments instead of %zu", static_cast<unsigned long long>(args.size()),
-           inputs + graph_.outputs().size());
-    }
     for (size_t i = 0; i < inputs; ++i) {
       const Argument &expected = graph_.inputs()[i];
-      check_shape(tensor(args, i, expected), i, expected.shape);
+      tensor(args, i, expected);
+      args.check_shape(i, expected.shape);
     }
     for (size_t i = 0; i < graph_.outputs().size(); ++i) {
       const Argument &expected = graph_.outputs()[i];
@@ -154,35 +143,22 @@ class Instance {
     return args.tensor(index, expected.code, expected.bits, static_cast<int32_t>(expected.shape.size()));
   }
 
-  static void check_shape(const edgecore_tensor &tensor, size_t index, const std::vector<int64_t> &shape) {
-    for (size_t d = 0; d < shape.size(); ++d) {
-      if (tensor.dl.shape[d] == shape[d]) continue;
-      fail(EDGECORE_INVALID_ARGUMENT, "argument %zu has size %lld in dim %zu instead of %lld", index,
-           static_cast<long long>(tensor.dl.shape[d]), d, static_cast<long long>(shape[d]));
-    }
-  }
-
   Graph &graph_;
   Host host_;
 };
 
 }  // namespace
-}  // namespace edgecore_ethosu
+}  // namespace edgecore::ethosu
 
 extern "C" EDGECORE_BACKEND(ethosu) {
-  using namespace edgecore_ethosu;
+  using namespace edgecore::ethosu;
   static const edgecore_option_spec options[] = {
       edgecore::backend::option("simulator", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
                                 "Absolute path of libedgecore_tosa_simulator; in Python the default is the one in the "
                                 "package edgecore-tosa.")};
-  static const edgecore_backend table = [] {
-    edgecore_backend created = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
-        {"EthosUBackend", "edgecore-ethosu", EDGECORE_ETHOSU_VERSION,
-         EDGECORE_NO_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP});
-    created.options = options;
-    created.option_count = std::size(options);
-    created.option_stride = sizeof(options[0]);
-    return created;
-  }();
+  static const edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
+      {"EthosUBackend", "edgecore-ethosu", EDGECORE_ETHOSU_VERSION,
+       EDGECORE_NO_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP},
+      options);
   return &table;
 }

@@ -8,7 +8,7 @@
 
 #include "edgecore/abi.h"
 
-namespace edgecore_ethosu {
+namespace edgecore::ethosu {
 
 class Sentence {
  public:
@@ -36,7 +36,7 @@ class Sentence {
   edgecore_str text() const { return {text_, size_}; }
 
  private:
-  // What does not fit is left out.
+  // Text that does not fit is left out.
   Sentence &append(const char *text, uint64_t size) {
     const size_t room = sizeof(text_) - size_;
     const size_t taken = size < room ? static_cast<size_t>(size) : room;
@@ -49,6 +49,6 @@ class Sentence {
   size_t size_ = 0;
 };
 
-}  // namespace edgecore_ethosu
+}  // namespace edgecore::ethosu
 
 #endif  // EDGECORE_ETHOSU_SENTENCE_H_

@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-namespace edgecore_ethosu {
+namespace edgecore::ethosu {
 namespace {
 
 using edgecore::backend::fail;
@@ -36,8 +36,6 @@ edgecore_dl_dtype to_dlpack(uint32_t dtype) {
 Simulator open_simulator(const std::string &path) {
   if (path.empty())
     fail(EDGECORE_NOT_FOUND, "the TOSA simulator, which runs Ethos-U files here, is missing: %s", kInstall);
-  if (path[0] != '/')
-    fail(EDGECORE_INVALID_ARGUMENT, "the load option simulator is no absolute path: %s", path.c_str());
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     fail(EDGECORE_NOT_FOUND, "the TOSA simulator cannot be loaded: %s. To reinstall it: %s --force-reinstall --no-deps",
@@ -105,4 +103,4 @@ void Graph::run(const std::vector<const void *> &inputs, const std::vector<void 
   }
 }
 
-}  // namespace edgecore_ethosu
+}  // namespace edgecore::ethosu

@@ -1,5 +1,5 @@
 // Opens the TOSA simulator, the library libedgecore_tosa_simulator of the package edgecore-tosa, and runs graphs with
-// it. The types and functions are those of its header edgecore_tosa/simulator.h.
+// it. Its header edgecore_tosa/simulator.h declares the types and functions.
 #ifndef EDGECORE_ETHOSU_SIMULATOR_H_
 #define EDGECORE_ETHOSU_SIMULATOR_H_
 
@@ -15,7 +15,7 @@
 
 struct edgecore_tosa_model;
 
-namespace edgecore_ethosu {
+namespace edgecore::ethosu {
 
 using Describe = int (*)(const edgecore_tosa_model *, size_t, uint32_t *dtype, const int32_t **dims, size_t *rank,
                          size_t *bytes);
@@ -61,6 +61,6 @@ class Graph {
   std::mutex mutex_;
 };
 
-}  // namespace edgecore_ethosu
+}  // namespace edgecore::ethosu
 
 #endif  // EDGECORE_ETHOSU_SIMULATOR_H_

@@ -1,6 +1,6 @@
 #include "checks.h"
 
-namespace edgecore_ethosu {
+namespace edgecore::ethosu {
 namespace {
 
 constexpr uint64_t kAlignment = 16;
@@ -17,7 +17,8 @@ Architecture architecture_of(const Npu &npu) {
   return npu.family == 85 ? Architecture{2, 0, 1} : Architecture{1, 0, 0};
 }
 
-// Checks what a stream was compiled for. `configuration` has the fields of the register CONFIG, `id` those of ID.
+// Checks that a stream was compiled for this NPU. `configuration` has the fields of the register CONFIG, `id` the
+// fields of ID.
 bool check_configuration(const Npu &npu, uint32_t configuration, uint32_t id, Sentence &sentence) {
   constexpr uint32_t kFamilies[] = {55, 65, 85};
   const uint32_t product = configuration >> 28;
@@ -107,4 +108,4 @@ bool check_invocation(const Npu &npu, edgecore_bytes payload, const Regions &reg
   return true;
 }
 
-}  // namespace edgecore_ethosu
+}  // namespace edgecore::ethosu

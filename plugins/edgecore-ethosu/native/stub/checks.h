@@ -1,10 +1,10 @@
-// What the stand-in for Arm's driver checks: the payload of a command stream, its regions, and the addresses in it.
+// Checks of the stand-in for Arm's driver: the payload of a command stream, its regions, and the addresses in it.
 #ifndef EDGECORE_ETHOSU_CHECKS_H_
 #define EDGECORE_ETHOSU_CHECKS_H_
 
 #include "sentence.h"
 
-namespace edgecore_ethosu {
+namespace edgecore::ethosu {
 
 struct Npu {
   uint32_t family;  // 55, 65 or 85
@@ -46,6 +46,6 @@ inline const char *region_name(uint64_t region) {
   return names[region];
 }
 
-}  // namespace edgecore_ethosu
+}  // namespace edgecore::ethosu
 
 #endif  // EDGECORE_ETHOSU_CHECKS_H_

@@ -7,7 +7,7 @@
 
 #include "session.h"
 
-namespace edgecore_ethosu {
+namespace edgecore::ethosu {
 namespace {
 
 using test::Content;
@@ -166,4 +166,4 @@ TEST(Stub, AcceptsCopiesWithinTheNpu) {
 }
 
 }  // namespace
-}  // namespace edgecore_ethosu
+}  // namespace edgecore::ethosu

@@ -1,9 +1,9 @@
 // The register commands of an Ethos-U: a command sets a register of the NPU to 16 bits, or to 32 or 40 bits, which
-// another word follows, or it starts an operation on the registers that were set. The numbers are those of Vela's
-// module ethos_u55_regs.
+// another word follows, or it starts an operation on the registers that were set. The numbers come from Vela's module
+// ethos_u55_regs.
 #include "checks.h"
 
-namespace edgecore_ethosu {
+namespace edgecore::ethosu {
 namespace {
 
 constexpr uint32_t kStop = 0x000, kConvolution = 0x002, kDepthwise = 0x003, kPooling = 0x005, kElementwise = 0x006,
@@ -118,4 +118,4 @@ bool check_commands(const Npu &npu, edgecore_bytes stream, const Regions &region
   return refuse(sentence, "its commands have no end");
 }
 
-}  // namespace edgecore_ethosu
+}  // namespace edgecore::ethosu

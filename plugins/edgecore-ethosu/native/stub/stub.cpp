@@ -19,7 +19,7 @@ void ethosu_release_driver(struct ethosu_driver *drv) { drv->reserved = false; }
 
 int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
                      uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr, void *) {
-  using namespace edgecore_ethosu;
+  using namespace edgecore::ethosu;
   const edgecore_bytes payload = {static_cast<const uint8_t *>(custom_data_ptr),
                                   static_cast<uint64_t>(custom_data_size)};
   const Regions regions = {base_addr, base_addr_size, num_base_addr};

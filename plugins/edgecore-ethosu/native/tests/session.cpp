@@ -8,7 +8,7 @@
 
 extern "C" const edgecore_backend *edgecore_backend_v0_ethosu(void);
 
-namespace edgecore_ethosu::test {
+namespace edgecore::ethosu::test {
 
 std::vector<std::string> logged;
 
@@ -157,6 +157,6 @@ int32_t Session::run(std::vector<Bytes> &arguments, const std::vector<uint8_t> &
   return code;
 }
 
-}  // namespace edgecore_ethosu::test
+}  // namespace edgecore::ethosu::test
 
-void edgecore_log(int32_t, edgecore_str text) { edgecore_ethosu::test::logged.emplace_back(text.data, text.size); }
+void edgecore_log(int32_t, edgecore_str text) { edgecore::ethosu::test::logged.emplace_back(text.data, text.size); }

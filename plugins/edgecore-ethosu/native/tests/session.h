@@ -17,7 +17,7 @@ struct edgecore_scope {
   std::vector<std::string> events;
 };
 
-namespace edgecore_ethosu::test {
+namespace edgecore::ethosu::test {
 
 using Bytes = std::vector<uint8_t>;
 
@@ -30,7 +30,7 @@ struct Tensor {
 constexpr uint32_t set(uint32_t code, uint32_t parameter) { return code | parameter << 16; }
 constexpr uint32_t set_long(uint32_t code, uint32_t high = 0) { return code | 1u << 14 | high << 16; }
 
-// What a blob says. The defaults are a convolution for an ethos-u55-128 with two inputs and two outputs.
+// The contents of a blob. The defaults are a convolution for an ethos-u55-128 with two inputs and two outputs.
 struct Content {
   std::string magic = "COP1";
   uint32_t configuration = 0x1807, id = 0x10066001;
@@ -53,7 +53,7 @@ struct Content {
 std::vector<uint32_t> payload_of(const Content &content);
 Bytes blob_of(const Content &content);
 
-// Messages of the platform's log, such as those of the driver.
+// Messages of the platform's log, such as the driver's.
 extern std::vector<std::string> logged;
 
 // A delegate that is loaded, if `error.code` is EDGECORE_OK.
@@ -83,6 +83,6 @@ class Session {
 
 inline edgecore_bytes view(const Bytes &bytes) { return {bytes.data(), bytes.size()}; }
 
-}  // namespace edgecore_ethosu::test
+}  // namespace edgecore::ethosu::test
 
 #endif  // EDGECORE_ETHOSU_TESTS_SESSION_H_

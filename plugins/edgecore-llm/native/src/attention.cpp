@@ -4,7 +4,7 @@
 #include "functions.h"
 #include "vector.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 inline namespace EDGECORE_LLM_VARIANT {
 namespace {
 
@@ -28,7 +28,8 @@ inline float to_float(float value) { return value; }
 inline float to_float(Half value) { return float16_value(value.bits); }
 inline float to_float(int8_t value) { return value; }
 
-// out [kCount, kVectors * 16] = weights [kCount, rows] x values [rows, size], of which the columns from `column` on.
+// Computes out [kCount, kVectors * 16] = weights [kCount, rows] x values [rows, size], for the columns from `column`
+// on.
 template <int kCount, int kVectors, class Element>
 inline void sum_values(const float *weights, const Element *values, int64_t rows, int64_t size, int64_t column,
                        float *out) {
@@ -174,4 +175,4 @@ void merge(const AttentionPart &total, const AttentionPart &next, int64_t count,
 }
 
 }  // namespace EDGECORE_LLM_VARIANT
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm

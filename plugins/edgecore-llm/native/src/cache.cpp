@@ -5,7 +5,7 @@
 #include "operators.h"
 #include "variant.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 namespace {
 
 constexpr int64_t kMaxPosition = int64_t{1} << 40;  // sums of positions and sizes do not overflow
@@ -302,7 +302,7 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
       call.check(of.positions[t] < cache.rows, "a position is beyond the rows of the cache");
       continue;
     }
-    // The newest position has overwritten that of a ring before, unless the ring was not full.
+    // The newest position has overwritten the one a whole ring before it, unless the ring was not full.
     const int64_t oldest = of.positions[t] - window + 1;
     const int64_t overwritten = of.newest[t] - (cache.rows - cache.sinks);
     call.check(overwritten < cache.sinks || overwritten < oldest,
@@ -405,4 +405,4 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
   return call.status();
 }
 
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm

@@ -5,7 +5,7 @@
 
 #include "variant.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 namespace {
 
 edgecore_tensor kNoTensor = {};
@@ -174,4 +174,4 @@ void *Call::scratch_bytes(int64_t bytes) {
   return memory;
 }
 
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm

@@ -6,7 +6,7 @@
 
 #include "edgecore/kernel.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 
 // Numbers of dtypes in the enum ScalarType of a .pte.
 enum class Dtype : int32_t { kUint8 = 0, kInt8 = 1, kInt64 = 4, kFloat16 = 5, kFloat32 = 6 };
@@ -79,6 +79,6 @@ class Call {
   int32_t status_ = EDGECORE_OK;
 };
 
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm
 
 #endif  // EDGECORE_LLM_CALL_H_

@@ -2,7 +2,7 @@
 // each value of EDGECORE_LLM_VARIANT, so it has no include guard.
 #include "variant.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 inline namespace EDGECORE_LLM_VARIANT {
 
 int32_t offset(int bits);
@@ -19,4 +19,4 @@ float round_to_bytes(const float *x, int64_t size, int8_t *out);
 void gate(Activation activation, const float *x, int64_t count, float *out);
 
 }  // namespace EDGECORE_LLM_VARIANT
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm

@@ -5,7 +5,7 @@
 #include "call.h"
 #include "operators.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 namespace {
 
 // Transforms a row of 2^k values: k passes of sums and differences, which are the same on every processor.
@@ -47,4 +47,4 @@ int32_t EDGECORE_CALL rotate(const edgecore_call *c) {
   return call.status();
 }
 
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm

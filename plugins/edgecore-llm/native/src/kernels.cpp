@@ -4,7 +4,7 @@
 #include "llama.h"
 #include "operators.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 namespace {
 
 template <class T>
@@ -40,6 +40,6 @@ constexpr edgecore_kernel_library kLibrary = {header<edgecore_kernel_library>(),
                                               0};
 
 }  // namespace
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm
 
-extern "C" EDGECORE_EXPORT const edgecore_kernel_library *edgecore_kernels_v0(void) { return &edgecore_llm::kLibrary; }
+extern "C" EDGECORE_EXPORT const edgecore_kernel_library *edgecore_kernels_v0(void) { return &edgecore::llm::kLibrary; }

@@ -5,7 +5,7 @@
 #include "operators.h"
 #include "variant.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 namespace {
 
 // Work that is worth another thread, in bytes of weights.
@@ -14,7 +14,8 @@ constexpr int64_t kBytesOfPiece = 64 * 1024;
 // A piece of a single row has a multiple of so many tiles: the most that a variant multiplies at once.
 constexpr int64_t kTilesOfPiece = 8;
 
-// Reads a packed matrix [tiles, groups, bytes of a block], uint8, of which `outputs` outputs exist.
+// Reads a packed matrix [tiles, groups, bytes of a block], uint8, with `outputs` real outputs; the rest of the last
+// tile is padding.
 PackedMatrix packed_matrix(Call &call, uint64_t index, const char *name, int64_t outputs) {
   const Tensor tensor = call.tensor(index, name, Dtype::kUint8, 3);
   if (call.failed()) return {};
@@ -172,4 +173,4 @@ int32_t EDGECORE_CALL embedding(const edgecore_call *c) {
   return call.status();
 }
 
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm

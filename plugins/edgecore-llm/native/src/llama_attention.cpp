@@ -7,7 +7,7 @@
 #include "functions.h"
 #include "vector.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 inline namespace EDGECORE_LLM_VARIANT {
 namespace {
 
@@ -121,4 +121,4 @@ void attend_rows(const LlamaAttention &attention, float *scores) {
 }
 
 }  // namespace EDGECORE_LLM_VARIANT
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm

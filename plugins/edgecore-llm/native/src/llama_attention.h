@@ -1,10 +1,10 @@
-// What the operators llama::*sdpa* give to the function of an instruction set.
+// The arguments that the operators llama::*sdpa* pass to the function of an instruction set.
 #ifndef EDGECORE_LLM_LLAMA_ATTENTION_H_
 #define EDGECORE_LLM_LLAMA_ATTENTION_H_
 
 #include <stdint.h>
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 
 // The most queries that share the reads of keys and values.
 constexpr int64_t kLlamaQueries = 4;
@@ -23,6 +23,6 @@ struct LlamaAttention {
   const float *masks[kLlamaQueries];  // NULL, or numbers that are added to the scores of the rows
 };
 
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm
 
 #endif  // EDGECORE_LLM_LLAMA_ATTENTION_H_

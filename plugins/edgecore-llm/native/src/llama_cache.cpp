@@ -3,7 +3,7 @@
 
 #include "llama.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 
 void llama_write_rows(Call &call, Tensor value, Tensor cache, int64_t start, Tensor indices) {
   if (call.failed()) return;
@@ -41,7 +41,7 @@ void llama_write_rows(Call &call, Tensor value, Tensor cache, int64_t start, Ten
 
 namespace {
 
-// The result of an update has one element, which nobody reads.
+// The result of an update has one element, which is never read.
 int32_t finish(Call &call, uint64_t index) {
   const Tensor out = call.tensor_of_any_dtype(index, "out", 1);
   const int64_t one = 1;
@@ -71,4 +71,4 @@ int32_t EDGECORE_CALL llama_update_cache_with_indices(const edgecore_call *c) {
   return finish(call, 4);
 }
 
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm

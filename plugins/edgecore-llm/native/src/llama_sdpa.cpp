@@ -5,7 +5,7 @@
 #include "llama_attention.h"
 #include "variant.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 namespace {
 
 // The arguments (attn_mask, drpout_p, is_causal, scale, out) of both operators; dropout has no meaning here.
@@ -23,7 +23,7 @@ Options read_options(Call &call, uint64_t first) {
 }
 
 // q [B, S, heads, size], keys and values [B, rows, kv_heads, size] -> out [B, S, heads, size]. Without a mask a query
-// sees the rows before `start` and those of the call, up to its own if the attention is causal.
+// sees the rows before `start` and the call's own rows, up to its own if the attention is causal.
 int32_t attend(Call &call, Tensor q, Tensor keys, Tensor values, int64_t start, const Options &options) {
   if (call.failed()) return call.status();
   const int64_t batch = q.size(0);
@@ -113,4 +113,4 @@ int32_t EDGECORE_CALL llama_sdpa_with_kv_cache(const edgecore_call *c) {
   return attend(call, q, keys, values, start, options);
 }
 
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm

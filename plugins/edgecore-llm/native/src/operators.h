@@ -4,7 +4,7 @@
 
 #include "edgecore/kernel.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 
 int32_t EDGECORE_CALL attend(const edgecore_call *c);
 int32_t EDGECORE_CALL embedding(const edgecore_call *c);
@@ -12,6 +12,6 @@ int32_t EDGECORE_CALL linear(const edgecore_call *c);
 int32_t EDGECORE_CALL rope_update_cache(const edgecore_call *c);
 int32_t EDGECORE_CALL rotate(const edgecore_call *c);
 
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm
 
 #endif  // EDGECORE_LLM_OPERATORS_H_

@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <string.h>
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 
 constexpr int64_t kBlockOutputs = 16;
 constexpr int64_t kGroup = 32;  // inputs of a block
@@ -58,6 +58,6 @@ inline float float16_value(uint16_t bits) {
   if (is_number) value *= 0x1p112f;
   return (bits & 0x8000) != 0 ? -value : value;
 }
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm
 
 #endif  // EDGECORE_LLM_PACKED_H_

@@ -6,7 +6,7 @@
 #include "functions.h"
 #include "simd.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 inline namespace EDGECORE_LLM_VARIANT {
 namespace {
 
@@ -126,4 +126,4 @@ void multiply(const RoundedRows &x, const PackedMatrix &w, int64_t begin, int64_
 }
 
 }  // namespace EDGECORE_LLM_VARIANT
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm

@@ -4,7 +4,7 @@
 #include "functions.h"
 #include "vector.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 inline namespace EDGECORE_LLM_VARIANT {
 namespace {
 
@@ -136,4 +136,4 @@ void gate(Activation activation, const float *x, int64_t count, float *out) {
 }
 
 }  // namespace EDGECORE_LLM_VARIANT
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm

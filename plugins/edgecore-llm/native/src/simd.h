@@ -1,5 +1,5 @@
-// The operations of which products of packed matrices consist, for the instruction set that this file is compiled for.
-// An object of type Sums holds 16 sums of 32 bits, one for each output of a block.
+// The elementary operations of products of packed matrices, for the instruction set that this file is compiled for. An
+// object of type Sums holds 16 sums of 32 bits, one for each output of a block.
 #ifndef EDGECORE_LLM_SIMD_H_
 #define EDGECORE_LLM_SIMD_H_
 
@@ -14,7 +14,7 @@
 #include <arm_neon.h>
 #endif
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 inline namespace EDGECORE_LLM_VARIANT {
 
 inline int32_t load_int32(const int8_t *source) {
@@ -244,6 +244,6 @@ inline void store(float *target, const Floats &values) { memcpy(target, &values,
 #endif
 
 }  // namespace EDGECORE_LLM_VARIANT
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm
 
 #endif  // EDGECORE_LLM_SIMD_H_

@@ -1,4 +1,5 @@
-// The choice of the instruction set at run time. This file and those of the operators are compiled for every processor.
+// The choice of the instruction set at run time. This file and the files of the operators are compiled for every
+// processor.
 #include "variant.h"
 
 #include <stdlib.h>
@@ -24,7 +25,7 @@
 #undef EDGECORE_LLM_VARIANT
 #endif
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 
 #define EDGECORE_LLM_FUNCTIONS(name)                                                                     \
   {                                                                                                      \
@@ -86,4 +87,4 @@ bool is_variant_known() { return chosen() != nullptr; }
 
 const Variant &variant() { return *chosen(); }
 
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm

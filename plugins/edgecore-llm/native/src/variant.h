@@ -6,7 +6,7 @@
 
 #include "packed.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 
 // Rows of inputs, rounded to 8 bits in groups of 32: x = values * scale of the group.
 // The kernels compute tiles of a few rows. Their groups lie in the order in which a tile is computed: the first group
@@ -62,7 +62,7 @@ enum class Activation { kNone, kSilu, kGeluTanh };
 struct Variant {
   const char *name;
 
-  // The offset that `starts` must contain: that of the block type if the values are used as they are, 0 if the function
+  // The offset that `starts` must contain: the block type's if the values are used as they are, 0 if the function
   // `multiply` subtracts it itself.
   int32_t (*offset)(int bits);
 
@@ -103,6 +103,6 @@ struct Variant {
 const Variant &variant();
 bool is_variant_known();
 
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm
 
 #endif  // EDGECORE_LLM_VARIANT_H_

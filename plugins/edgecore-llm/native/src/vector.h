@@ -14,7 +14,7 @@
 
 #include "variant.h"
 
-namespace edgecore_llm {
+namespace edgecore::llm {
 inline namespace EDGECORE_LLM_VARIANT {
 
 constexpr int kLanes = 16;
@@ -116,6 +116,6 @@ inline Vector exponential(Vector x) {
 }
 
 }  // namespace EDGECORE_LLM_VARIANT
-}  // namespace edgecore_llm
+}  // namespace edgecore::llm
 
 #endif  // EDGECORE_LLM_VECTOR_H_

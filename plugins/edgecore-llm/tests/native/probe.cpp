@@ -1,5 +1,5 @@
 // probe FILE THREADS: runs commands from standard input, one a line, on sessions of a model, and prints a line for each
-// result. The tests compare them with those of Python's sessions.
+// result. The tests compare them with the results of Python's sessions.
 //
 //   new N | use N          make session N, choose it for what follows
 //   append TOKEN...        print the bits of the logits after the last token as a hash, and the largest

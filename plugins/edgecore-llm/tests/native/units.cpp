@@ -1,4 +1,4 @@
-// units: parts of the runner that the tests compare with Python's. Numbers are those of this machine.
+// units: parts of the runner that the tests compare with Python's. Numbers have this machine's byte order.
 //
 //   units encode TOKENIZER BOS SPECIALS < TEXTS   texts as (size, bytes); writes (count, tokens, size, the decoded
 //   text) units sample < CASES    (count, seed, position, history count, top k, window, vocabulary as int64, six

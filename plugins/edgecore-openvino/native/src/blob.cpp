@@ -1,6 +1,6 @@
 #include "blob.h"
 
-namespace edgecore_openvino {
+namespace edgecore::openvino {
 namespace {
 
 using edgecore::backend::ByteReader;
@@ -59,4 +59,4 @@ Payload read_blob(edgecore_bytes blob) {
   return payload;
 }
 
-}  // namespace edgecore_openvino
+}  // namespace edgecore::openvino

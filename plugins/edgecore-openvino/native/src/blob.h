@@ -11,7 +11,7 @@
 
 #include "edgecore/backend.hpp"
 
-namespace edgecore_openvino {
+namespace edgecore::openvino {
 
 constexpr uint32_t kVersion = 1;
 constexpr uint32_t kMaxRank = 8;
@@ -43,6 +43,6 @@ struct Payload {
 // damaged.
 Payload read_blob(edgecore_bytes blob);
 
-}  // namespace edgecore_openvino
+}  // namespace edgecore::openvino
 
 #endif  // EDGECORE_OPENVINO_BLOB_H_

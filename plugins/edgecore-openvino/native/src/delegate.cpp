@@ -22,7 +22,7 @@
 #define EDGECORE_OPENVINO_VERSION "0"
 #endif
 
-namespace edgecore_openvino {
+namespace edgecore::openvino {
 namespace {
 
 using edgecore::backend::Arguments;
@@ -145,12 +145,7 @@ struct Driver {
   // release of OpenVINO reads, or "openvino-blob 1 DEVICE BUILD" for a compiled model, which only that build imports.
   int32_t check_compatibility(std::string_view text) const {
     if (text == "openvino-ir 1") return EDGECORE_COMPATIBLE;
-    constexpr std::string_view kCompiled = "openvino-blob 1 ";
-    if (text.substr(0, kCompiled.size()) != kCompiled) {
-      fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
-           "'%.*s' is not a format that this release of edgecore-openvino reads", static_cast<int>(text.size()),
-           text.data());
-    }
+    edgecore::backend::check_format(text, "openvino-blob 1", "edgecore-openvino");
     const std::string_view build = text.substr(text.rfind(' ') + 1);
     if (build == api().version) return EDGECORE_COMPATIBLE;
     fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
@@ -176,7 +171,8 @@ struct Driver {
     check_device(created, device);
     const std::vector<ov_property> list = to_ov(properties);
     if (!list.empty()) {
-      // AUTO has few properties of its own and passes those of compile_model on; the CPU needs them for an import, too.
+      // AUTO has few properties of its own and passes the properties of compile_model on; the CPU needs them for an
+      // import, too.
       const std::string target = is_auto(device) ? "CPU" : device;
       api().check(api().ov_core_set_properties(created, target.c_str(), list.size(), list.data()),
                   EDGECORE_NOT_SUPPORTED,
@@ -194,7 +190,7 @@ struct Driver {
 // The load options of one loaded .pte file.
 struct Program {
   Program(Driver &owner, const Host &, const Options &options) : driver(owner), device(options.text("device", "")) {
-    open_library(options.text("library", ""));
+    open_library(options.path("library"));
   }
 
   Driver &driver;
@@ -407,10 +403,6 @@ class Instance {
 
   std::vector<edgecore_memory_need> prepare(const Arguments &args) {
     prepared_ = false;
-    if (args.size() != types_.size()) {
-      fail(EDGECORE_INVALID_ARGUMENT, "%llu arguments instead of %zu", static_cast<unsigned long long>(args.size()),
-           types_.size());
-    }
     std::vector<std::vector<int64_t>> inputs;
     for (size_t i = 0; i < payload_.inputs.size(); ++i) inputs.push_back(checked_shape(args, i, payload_.inputs[i]));
     std::vector<std::vector<int64_t>> outputs;
@@ -499,10 +491,10 @@ class Instance {
 };
 
 }  // namespace
-}  // namespace edgecore_openvino
+}  // namespace edgecore::openvino
 
 extern "C" EDGECORE_BACKEND(openvino) {
-  using namespace edgecore_openvino;
+  using namespace edgecore::openvino;
   static const edgecore_option_spec options[] = {
       edgecore::backend::option(
           "device", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
@@ -510,14 +502,9 @@ extern "C" EDGECORE_BACKEND(openvino) {
       edgecore::backend::option(
           "library", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
           "Absolute path of OpenVINO's libopenvino_c; in Python the default is the one in the package openvino.")};
-  static const edgecore_backend table = [] {
-    edgecore_backend created = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
-        {"OpenvinoBackend", "edgecore-openvino", EDGECORE_OPENVINO_VERSION,
-         EDGECORE_OWN_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP});
-    created.options = options;
-    created.option_count = std::size(options);
-    created.option_stride = sizeof(options[0]);
-    return created;
-  }();
+  static const edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
+      {"OpenvinoBackend", "edgecore-openvino", EDGECORE_OPENVINO_VERSION,
+       EDGECORE_OWN_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP},
+      options);
   return &table;
 }

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <utility>
 
-namespace edgecore_openvino {
+namespace edgecore::openvino {
 
 int64_t operation_number(std::string_view name) {
   const size_t line = name.find('_');
@@ -61,4 +61,4 @@ void NodeTimes::report(const edgecore::backend::Host &host, uint64_t begin, uint
   }
 }
 
-}  // namespace edgecore_openvino
+}  // namespace edgecore::openvino

@@ -14,7 +14,7 @@
 #include "edgecore/backend.hpp"
 #include "openvino_api.h"
 
-namespace edgecore_openvino {
+namespace edgecore::openvino {
 
 // Returns the number of the operation in lowering.py's debug_handle_map for the name of a node, such as 3 for
 // "Convolution_3"; -1 for a node that OpenVINO has added, such as "input_0_f32_abcd_bf16_acdb_Convolution_3".
@@ -40,6 +40,6 @@ class NodeTimes {
   double runs_ = 0, base_runs_ = 0;  // all, and those that do not count
 };
 
-}  // namespace edgecore_openvino
+}  // namespace edgecore::openvino
 
 #endif  // EDGECORE_OPENVINO_NODE_TIMES_H_

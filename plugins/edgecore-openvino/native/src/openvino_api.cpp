@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <mutex>
 
-namespace edgecore_openvino {
+namespace edgecore::openvino {
 namespace {
 
 using edgecore::backend::fail;
@@ -78,9 +78,6 @@ void open_library(std::string_view path) {
          "OpenVINO was not found: %s, or set the load option library to the absolute path of its libopenvino_c",
          kCommand);
   }
-  if (path[0] != '/') {
-    fail(EDGECORE_INVALID_ARGUMENT, "the load option library is no absolute path: %s", std::string(path).c_str());
-  }
   if (opened != nullptr) {
     fail(EDGECORE_NOT_SUPPORTED, "this process has opened OpenVINO in %s and cannot open %s as well",
          opened->path.c_str(), std::string(path).c_str());
@@ -90,4 +87,4 @@ void open_library(std::string_view path) {
 
 const Api &api() { return opened->api; }
 
-}  // namespace edgecore_openvino
+}  // namespace edgecore::openvino

@@ -1,10 +1,10 @@
 // OpenVINO's C interface. OpenVINO's library is not linked, but opened by absolute path when the first .pte file that
 // needs OpenVINO is loaded. So this plugin stays small, a machine without OpenVINO gets an error that says what to
-// install, and no C++ type or exception of OpenVINO reaches this plugin. The signatures are those of openvino/c/*.h in
+// install, and no C++ type or exception of OpenVINO reaches this plugin. The signatures follow openvino/c/*.h of
 // OpenVINO 2026.4.
 //
 // The values of OpenVINO's enum of element types have changed between releases. So delegate.cpp asks the model for the
-// element type of each input and output. Only that of the weights' buffer, and those of models without a header, are
+// element type of each input and output. Only the types of the weights' buffer and of models without a header are
 // constants there; if they change to types of another size, make_tensor fails because the number of bytes differs.
 #ifndef EDGECORE_OPENVINO_API_H_
 #define EDGECORE_OPENVINO_API_H_
@@ -17,7 +17,7 @@
 
 #include "edgecore/backend.hpp"
 
-namespace edgecore_openvino {
+namespace edgecore::openvino {
 
 struct ov_core;
 struct ov_model;
@@ -135,6 +135,6 @@ using Request = std::unique_ptr<ov_request, Release<ov_request, &Api::ov_infer_r
 using Tensor = std::unique_ptr<ov_tensor, Release<ov_tensor, &Api::ov_tensor_free>>;
 using Port = std::unique_ptr<ov_port, Release<ov_port, &Api::ov_output_const_port_free>>;
 
-}  // namespace edgecore_openvino
+}  // namespace edgecore::openvino
 
 #endif  // EDGECORE_OPENVINO_API_H_

@@ -8,7 +8,7 @@
 #include "core/sha256.h"
 #include "qnn_header_generated.h"
 
-namespace edgecore_qnn {
+namespace edgecore::qnn {
 namespace {
 
 using edgecore::backend::ByteReader;
@@ -197,4 +197,4 @@ void check_sdk(std::string_view built, std::string_view installed) {
        static_cast<int>(built.size()), built.data(), static_cast<int>(installed.size()), installed.data());
 }
 
-}  // namespace edgecore_qnn
+}  // namespace edgecore::qnn

@@ -12,7 +12,7 @@
 
 #include "edgecore/backend.hpp"
 
-namespace edgecore_qnn {
+namespace edgecore::qnn {
 
 // An element type that both edgecore and ONNX have.
 struct ElementType {
@@ -49,6 +49,6 @@ Payload read_blob(edgecore_bytes blob);
 // 2.51.0.260929181845; numbers that one of them does not have are not compared.
 void check_sdk(std::string_view built, std::string_view installed);
 
-}  // namespace edgecore_qnn
+}  // namespace edgecore::qnn
 
 #endif  // EDGECORE_QNN_BLOB_H_

@@ -6,7 +6,7 @@
 
 #include "test_support.h"
 
-namespace edgecore_qnn {
+namespace edgecore::qnn {
 namespace {
 
 using test::Bytes;
@@ -170,4 +170,4 @@ TEST(Sdk, WhatIsNoVersionIsRefused) {
 }
 
 }  // namespace
-}  // namespace edgecore_qnn
+}  // namespace edgecore::qnn

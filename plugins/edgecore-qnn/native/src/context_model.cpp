@@ -1,6 +1,6 @@
 #include "context_model.h"
 
-namespace edgecore_qnn {
+namespace edgecore::qnn {
 namespace {
 
 // The versions of the model: ONNX 1.16 and later read IR version 10 and opset 21.
@@ -58,7 +58,7 @@ class Message {
   std::string_view context_;
 };
 
-// The numbers of fields below are those of onnx.proto.
+// The numbers of fields below come from onnx.proto.
 
 Message integer_attribute(std::string_view name, uint64_t value) {
   return Message().add(1, name).add(3, value).add(20, kIntAttribute);
@@ -106,4 +106,4 @@ std::string context_model(const Payload &payload) {
       .bytes();
 }
 
-}  // namespace edgecore_qnn
+}  // namespace edgecore::qnn

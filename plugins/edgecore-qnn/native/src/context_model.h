@@ -7,7 +7,7 @@
 
 #include "blob.h"
 
-namespace edgecore_qnn {
+namespace edgecore::qnn {
 
 // The name under which the provider must be registered: it takes only nodes with this name in the attribute `source`.
 constexpr const char *kProvider = "QNNExecutionProvider";
@@ -15,6 +15,6 @@ constexpr const char *kProvider = "QNNExecutionProvider";
 // Returns the model as an ONNX protobuf, with a copy of the context binary.
 std::string context_model(const Payload &payload);
 
-}  // namespace edgecore_qnn
+}  // namespace edgecore::qnn
 
 #endif  // EDGECORE_QNN_CONTEXT_MODEL_H_

@@ -8,7 +8,7 @@
 
 #include "test_support.h"
 
-namespace edgecore_qnn {
+namespace edgecore::qnn {
 namespace {
 
 // The fields of a protobuf message: by number, the bytes or the decimal digits of each value.
@@ -90,4 +90,4 @@ TEST(ContextModel, HasOneNodeWithTheContext) {
 }
 
 }  // namespace
-}  // namespace edgecore_qnn
+}  // namespace edgecore::qnn

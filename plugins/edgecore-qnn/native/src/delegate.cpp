@@ -14,7 +14,7 @@
 #define EDGECORE_QNN_VERSION "0"
 #endif
 
-namespace edgecore_qnn {
+namespace edgecore::qnn {
 namespace {
 
 using edgecore::backend::Arguments;
@@ -27,50 +27,30 @@ using edgecore::backend::Options;
 struct Driver {
   explicit Driver(const Host &) {}
 
-  // Checks the compatibility string that preprocess.py writes: "qnn-context 1 SDK SOC". The SDK is compared when the
-  // blob is loaded.
+  // preprocess.py writes "qnn-context 1 SDK SOC"; Delegate compares the SDK.
   int32_t check_compatibility(std::string_view text) const {
-    constexpr std::string_view kFormat = "qnn-context 1 ";
-    if (text.substr(0, kFormat.size()) == kFormat) return EDGECORE_COMPATIBLE;
-    fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
-         "'%.*s' is not a format that this release of edgecore-qnn reads: install the release that compiled it",
-         static_cast<int>(text.size()), text.data());
+    return edgecore::backend::check_format(text, "qnn-context 1", "edgecore-qnn");
   }
 };
 
 // The load options of one loaded .pte file.
 struct Program {
   Program(Driver &, const Host &, const Options &options)
-      : settings{std::string(options.text("onnxruntime", "")), std::string(options.text("provider", "")),
-                 std::string(options.text("profile", "")), std::string(options.text("performance_mode", ""))},
+      : settings{options.path("onnxruntime"), options.path("provider"), std::string(options.text("profile", "")),
+                 std::string(options.text("performance_mode", ""))},
         sdk(options.text("sdk_version", "")) {}
 
   const Settings settings;
   const std::string sdk;  // version of the QNN SDK in the provider's package
 };
 
-// Checks a load option with the absolute path of a library.
-void check_path(const char *option, const std::string &path) {
-  if (path.empty()) {
-    fail(EDGECORE_NOT_FOUND,
-         "the load option %s is missing: pip install onnxruntime onnxruntime-qnn, where Python finds it, or set the "
-         "absolute path of the library",
-         option);
-  }
-  if (path[0] != '/') {
-    fail(EDGECORE_INVALID_ARGUMENT, "the load option %s is no absolute path: %s", option, path.c_str());
-  }
-}
-
-// Returns the value of a compile spec; empty if there is none.
-std::string compile_spec(const edgecore_delegate_info &info, std::string_view key) {
-  const auto *item = reinterpret_cast<const char *>(info.compile_specs);
-  for (uint64_t i = 0; i < info.compile_spec_count; ++i, item += info.compile_spec_stride) {
-    const auto *spec = reinterpret_cast<const edgecore_compile_spec *>(item);
-    if (edgecore::backend::to_view(spec->key) != key) continue;
-    return {reinterpret_cast<const char *>(spec->value.data), static_cast<size_t>(spec->value.size)};
-  }
-  return {};
+// Checks that a load option names a library.
+void check_library(const char *option, const std::string &path) {
+  if (!path.empty()) return;
+  fail(EDGECORE_NOT_FOUND,
+       "the load option %s is missing: pip install onnxruntime onnxruntime-qnn, where Python finds it, or set the "
+       "absolute path of the library",
+       option);
 }
 
 // A loaded context binary. All methods that use the delegate share it.
@@ -90,16 +70,17 @@ class Delegate {
  private:
   static Payload checked(const Program &program, edgecore_bytes blob) {
     Payload payload = read_blob(blob);
-    check_path("onnxruntime", program.settings.ort);
-    check_path("provider", program.settings.provider);
+    check_library("onnxruntime", program.settings.ort);
+    check_library("provider", program.settings.provider);
     check_sdk(payload.sdk_build, program.sdk);
     return payload;
   }
 
-  // Returns the settings of the program; without a load option for it, the performance mode is that of the file.
+  // Returns the settings of the program. The file's performance mode applies unless a load option replaces it.
   static Settings settings(const Program &program, const edgecore_delegate_info &info) {
     Settings result = program.settings;
-    if (result.performance_mode.empty()) result.performance_mode = compile_spec(info, "performance_mode");
+    if (result.performance_mode.empty())
+      result.performance_mode = edgecore::backend::compile_spec(info, "performance_mode");
     return result;
   }
 };
@@ -111,23 +92,15 @@ class Instance {
       : delegate_(delegate),
         host_(host),
         inputs_(delegate.payload.inputs.size()),
-        reduced_(delegate.payload.inputs.size()),
         outputs_(delegate.payload.outputs.size()),
+        reduced_(delegate.payload.inputs.size()),
         bound_(delegate.argument_count(), nullptr) {}
 
   std::vector<edgecore_memory_need> prepare(const Arguments &args) const {
-    if (args.size() != bound_.size()) {
-      fail(EDGECORE_INVALID_ARGUMENT, "%llu arguments instead of %zu", static_cast<unsigned long long>(args.size()),
-           bound_.size());
-    }
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const Argument &expected = delegate_.payload.inputs[i];
-      const edgecore_tensor &tensor = args.tensor(i, expected.type.code, expected.type.bits, expected.rank());
-      for (size_t d = 0; d < expected.shape.size(); ++d) {
-        if (tensor.dl.shape[d] == expected.shape[d]) continue;
-        fail(EDGECORE_INVALID_ARGUMENT, "argument %zu has size %lld in dim %zu instead of %lld", i,
-             static_cast<long long>(tensor.dl.shape[d]), d, static_cast<long long>(expected.shape[d]));
-      }
+      args.tensor(i, expected.type.code, expected.type.bits, expected.rank());
+      args.check_shape(i, expected.shape);
     }
     for (size_t i = 0; i < outputs_.size(); ++i) {
       const Argument &expected = delegate_.payload.outputs[i];
@@ -176,10 +149,10 @@ class Instance {
 };
 
 }  // namespace
-}  // namespace edgecore_qnn
+}  // namespace edgecore::qnn
 
 extern "C" EDGECORE_BACKEND(qnn) {
-  using namespace edgecore_qnn;
+  using namespace edgecore::qnn;
   static const edgecore_option_spec options[] = {
       edgecore::backend::option(
           "onnxruntime", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
@@ -196,15 +169,10 @@ extern "C" EDGECORE_BACKEND(qnn) {
       edgecore::backend::option("profile", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
                                 "Start of the path of ONNX Runtime's profile, which is written when the file is "
                                 "closed; default: no profile.")};
-  static const edgecore_backend table = [] {
-    // The threads are those of Qualcomm's emulator; on a device the work runs on the NPU.
-    edgecore_backend created = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
-        {"QnnBackend", "edgecore-qnn", EDGECORE_QNN_VERSION,
-         EDGECORE_VENDOR_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP});
-    created.options = options;
-    created.option_count = std::size(options);
-    created.option_stride = sizeof(options[0]);
-    return created;
-  }();
+  // VENDOR_THREADS: Qualcomm's emulator starts threads; on a device the work runs on the NPU.
+  static const edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
+      {"QnnBackend", "edgecore-qnn", EDGECORE_QNN_VERSION,
+       EDGECORE_VENDOR_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP},
+      options);
   return &table;
 }

@@ -14,7 +14,7 @@ struct edgecore_scope {
 
 extern "C" const edgecore_backend *edgecore_backend_v0_qnn(void);
 
-namespace edgecore_qnn {
+namespace edgecore::qnn {
 namespace {
 
 using test::Bytes;
@@ -198,4 +198,4 @@ TEST(DeviceDelegate, ADelegateMayOutliveTheLibraries) {
 }
 
 }  // namespace
-}  // namespace edgecore_qnn
+}  // namespace edgecore::qnn

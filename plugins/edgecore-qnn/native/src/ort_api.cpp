@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <mutex>
 
-namespace edgecore_qnn {
+namespace edgecore::qnn {
 namespace {
 
 using edgecore::backend::fail;
@@ -89,4 +89,4 @@ const OrtApi &open_ort(std::string_view path) {
 
 const OrtApi &ort() { return opened->api; }
 
-}  // namespace edgecore_qnn
+}  // namespace edgecore::qnn

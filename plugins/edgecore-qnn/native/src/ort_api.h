@@ -16,7 +16,7 @@
 
 #include "edgecore/backend.hpp"
 
-namespace edgecore_qnn {
+namespace edgecore::qnn {
 
 struct OrtEnv;
 struct OrtEpDevice;
@@ -98,6 +98,6 @@ using MemoryInfo = std::unique_ptr<OrtMemoryInfo, Release<OrtMemoryInfo, &OrtApi
 using SessionOptions = std::unique_ptr<OrtSessionOptions, Release<OrtSessionOptions, &OrtApi::ReleaseSessionOptions>>;
 using Value = std::unique_ptr<OrtValue, Release<OrtValue, &OrtApi::ReleaseValue>>;
 
-}  // namespace edgecore_qnn
+}  // namespace edgecore::qnn
 
 #endif  // EDGECORE_QNN_ORT_API_H_

@@ -9,7 +9,7 @@
 #include "session.h"
 #include "test_support.h"
 
-namespace edgecore_qnn {
+namespace edgecore::qnn {
 namespace {
 
 using test::expect_failure;
@@ -99,4 +99,4 @@ TEST(DeviceSession, TheProfileHasOneNodeOfQnn) {
 }
 
 }  // namespace
-}  // namespace edgecore_qnn
+}  // namespace edgecore::qnn

@@ -6,7 +6,7 @@
 
 #include "context_model.h"
 
-namespace edgecore_qnn {
+namespace edgecore::qnn {
 namespace {
 
 using edgecore::backend::fail;
@@ -41,8 +41,8 @@ std::vector<const OrtEpDevice *> qnn_devices(const OrtApi &api, const OrtEnv *en
   return result;
 }
 
-// ONNX Runtime and the provider write warnings about features that a session does not use. What makes a call fail is in
-// its status.
+// ONNX Runtime and the provider write warnings about features that a session does not use. A failed call states the
+// reason in its status.
 void ignore_log(void *, int32_t, const char *, const char *, const char *, const char *) {}
 
 Environment make_environment(const Settings &settings) {
@@ -60,8 +60,8 @@ Environment make_environment(const Settings &settings) {
   if (result.devices.empty()) {
     fail(EDGECORE_NOT_SUPPORTED, "%s finds no device on this machine. %s", settings.provider.c_str(), kReinstall);
   }
-  // Functions for the process's end run in the reverse order of their registration: this one before those of the
-  // libraries, which were opened above.
+  // Exit handlers run in reverse order of registration: this one runs before the handlers of the libraries, which were
+  // opened above.
   static const struct AtExit {
     ~AtExit() { is_exiting = true; }
   } at_exit;
@@ -162,4 +162,4 @@ Value make_value(const Argument &argument, void *data) {
   return Value(created);
 }
 
-}  // namespace edgecore_qnn
+}  // namespace edgecore::qnn

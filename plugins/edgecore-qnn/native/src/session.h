@@ -9,7 +9,7 @@
 #include "blob.h"
 #include "ort_api.h"
 
-namespace edgecore_qnn {
+namespace edgecore::qnn {
 
 // How sessions are made: the load options of one .pte file.
 struct Settings {
@@ -40,6 +40,6 @@ class Session {
 // Makes a tensor of ONNX Runtime that uses memory of the caller.
 Value make_value(const Argument &argument, void *data);
 
-}  // namespace edgecore_qnn
+}  // namespace edgecore::qnn
 
 #endif  // EDGECORE_QNN_SESSION_H_

@@ -6,7 +6,7 @@
 
 #include "core/sha256.h"
 
-namespace edgecore_qnn::test {
+namespace edgecore::qnn::test {
 namespace {
 
 void append(Bytes &blob, uint64_t number, size_t size) {
@@ -87,4 +87,4 @@ void expect_failure(int32_t code, const std::string &part, const std::function<v
   }
 }
 
-}  // namespace edgecore_qnn::test
+}  // namespace edgecore::qnn::test

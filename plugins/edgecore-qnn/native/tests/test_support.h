@@ -1,4 +1,4 @@
-// What the C++ tests share: blobs, and the files that tests/native_files.py writes.
+// Shared helpers of the C++ tests: blobs, and the files that tests/native_files.py writes.
 #ifndef EDGECORE_QNN_TEST_SUPPORT_H_
 #define EDGECORE_QNN_TEST_SUPPORT_H_
 
@@ -11,7 +11,7 @@
 #include "edgecore/backend.hpp"
 #include "qnn_header_generated.h"
 
-namespace edgecore_qnn::test {
+namespace edgecore::qnn::test {
 
 using Bytes = std::vector<uint8_t>;
 
@@ -38,6 +38,6 @@ std::string read_file(const std::string &path);
 // Expects that `body` throws a Failure with this code and a message that contains `part`.
 void expect_failure(int32_t code, const std::string &part, const std::function<void()> &body);
 
-}  // namespace edgecore_qnn::test
+}  // namespace edgecore::qnn::test
 
 #endif  // EDGECORE_QNN_TEST_SUPPORT_H_

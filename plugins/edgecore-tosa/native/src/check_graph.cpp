@@ -7,7 +7,7 @@
 #include "edgecore_tosa/simulator.h"
 #include "failures.h"
 
-namespace edgecore_tosa {
+namespace edgecore::tosa {
 namespace {
 
 using flatbuffers::Offset;
@@ -299,4 +299,4 @@ void check_graph(const uint8_t *bytes, size_t size) {
   check_block(*graph.regions()->Get(0)->blocks()->Get(0));
 }
 
-}  // namespace edgecore_tosa
+}  // namespace edgecore::tosa

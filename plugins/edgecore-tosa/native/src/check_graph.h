@@ -9,7 +9,7 @@
 
 #include "tosa_generated.h"
 
-namespace edgecore_tosa {
+namespace edgecore::tosa {
 
 // The number of elements of a tensor. Throws Failure if a dim is not positive, or if the tensor is too large.
 size_t element_count(const std::string &name, const std::vector<int32_t> &shape);
@@ -18,6 +18,6 @@ size_t element_count(const std::string &name, const std::vector<int32_t> &shape)
 // version of the graph or a feature that it uses is not supported.
 void check_graph(const uint8_t *bytes, size_t size);
 
-}  // namespace edgecore_tosa
+}  // namespace edgecore::tosa
 
 #endif

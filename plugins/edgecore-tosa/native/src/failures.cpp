@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string_view>
 
-namespace edgecore_tosa {
+namespace edgecore::tosa {
 namespace {
 
 constexpr size_t kMaxText = 65536;
@@ -67,11 +67,11 @@ std::string Supervisor::problem() const {
   return function < last.find(' ') ? last.substr(function + kFunction.size()) : last;
 }
 
-}  // namespace edgecore_tosa
+}  // namespace edgecore::tosa
 
-using edgecore_tosa::Hooks;
+using edgecore::tosa::Hooks;
 
-// The linker's option --wrap sends calls of `name` to `__wrap_name`; names of C++ are those of the linker.
+// The linker's option --wrap sends calls of `name` to `__wrap_name`; C++ names are mangled.
 extern "C" {
 
 // func_print_backtrace: the reference model calls it after it has printed a problem, and then returns an error, or ends
@@ -91,7 +91,7 @@ void __wrap__Z18func_debug_warningP12func_debug_tPKcS2_iS2_z(void *, const char 
 [[noreturn]] void
 __wrap__ZN13TosaReference9GraphNode24printNodeValidationErrorERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE(
     void *, const std::string &problem) {
-  Hooks::print(edgecore_tosa::kError);
+  Hooks::print(edgecore::tosa::kError);
   Hooks::print(problem);
   Hooks::unwind();
 }
@@ -129,7 +129,7 @@ int __wrap_fputs(const char *, FILE *) { return 0; }
 
 // std::__glibcxx_assert_fail: a check of an index in the C++ library, with which Arm's libraries are compiled.
 [[noreturn]] void __wrap__ZSt21__glibcxx_assert_failPKciS0_S0_(const char *, int, const char *, const char *condition) {
-  Hooks::print(edgecore_tosa::kError);
+  Hooks::print(edgecore::tosa::kError);
   Hooks::print("a check of the reference model fails: ");
   Hooks::print(std::string_view(condition));
   Hooks::jump();

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace edgecore_tosa {
+namespace edgecore::tosa {
 
 // An error for the user: a code of simulator.h, and one sentence.
 class Failure : public std::runtime_error {
@@ -61,6 +61,6 @@ class Supervisor {
   const int rounding_;
 };
 
-}  // namespace edgecore_tosa
+}  // namespace edgecore::tosa
 
 #endif

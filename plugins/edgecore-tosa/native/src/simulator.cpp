@@ -11,7 +11,7 @@
 #include "failures.h"
 #include "model_runner.h"
 
-namespace edgecore_tosa {
+namespace edgecore::tosa {
 namespace {
 
 // An input or output.
@@ -144,24 +144,24 @@ int describe(const std::vector<Value> &values, size_t index, uint32_t *dtype, co
 }
 
 }  // namespace
-}  // namespace edgecore_tosa
+}  // namespace edgecore::tosa
 
-using edgecore_tosa::Failure;
-using edgecore_tosa::Supervisor;
+using edgecore::tosa::Failure;
+using edgecore::tosa::Supervisor;
 
 struct edgecore_tosa_model {
   tosa::TosaSerializationHandler handler;
-  std::vector<edgecore_tosa::Value> inputs, outputs;
+  std::vector<edgecore::tosa::Value> inputs, outputs;
 };
 
 uint32_t edgecore_tosa_simulator_version(void) { return EDGECORE_TOSA_SIMULATOR_VERSION; }
 
 int edgecore_tosa_load(const void *graph, size_t size, edgecore_tosa_model **model, char *error, size_t error_size) {
-  return edgecore_tosa::reported(error, error_size, [&] {
-    edgecore_tosa::configure();
+  return edgecore::tosa::reported(error, error_size, [&] {
+    edgecore::tosa::configure();
     // A copy: flatbuffers must be aligned.
     const std::vector<uint8_t> bytes(static_cast<const uint8_t *>(graph), static_cast<const uint8_t *>(graph) + size);
-    edgecore_tosa::check_graph(bytes.data(), size);
+    edgecore::tosa::check_graph(bytes.data(), size);
     auto loaded = std::make_unique<edgecore_tosa_model>();
     Supervisor supervisor;
     supervisor.call(EDGECORE_TOSA_INVALID_GRAPH, [&] {
@@ -170,9 +170,9 @@ int edgecore_tosa_load(const void *graph, size_t size, edgecore_tosa_model **mod
       }
     });
     tosa::TosaSerializationBasicBlock &block = *loaded->handler.GetMainRegion()->GetBlocks()[0];
-    loaded->inputs = edgecore_tosa::describe(block, block.GetInputs());
-    loaded->outputs = edgecore_tosa::describe(block, block.GetOutputs());
-    edgecore_tosa::prepare(supervisor, loaded->handler);  // for its checks of operators
+    loaded->inputs = edgecore::tosa::describe(block, block.GetInputs());
+    loaded->outputs = edgecore::tosa::describe(block, block.GetOutputs());
+    edgecore::tosa::prepare(supervisor, loaded->handler);  // for its checks of operators
     *model = loaded.release();
   });
 }
@@ -185,29 +185,29 @@ size_t edgecore_tosa_output_count(const edgecore_tosa_model *model) { return mod
 
 int edgecore_tosa_input(const edgecore_tosa_model *model, size_t index, uint32_t *dtype, const int32_t **dims,
                         size_t *rank, size_t *bytes) {
-  return edgecore_tosa::describe(model->inputs, index, dtype, dims, rank, bytes);
+  return edgecore::tosa::describe(model->inputs, index, dtype, dims, rank, bytes);
 }
 
 int edgecore_tosa_output(const edgecore_tosa_model *model, size_t index, uint32_t *dtype, const int32_t **dims,
                          size_t *rank, size_t *bytes) {
-  return edgecore_tosa::describe(model->outputs, index, dtype, dims, rank, bytes);
+  return edgecore::tosa::describe(model->outputs, index, dtype, dims, rank, bytes);
 }
 
 int edgecore_tosa_run(edgecore_tosa_model *model, const void *const *inputs, void *const *outputs, char *error,
                       size_t error_size) {
-  return edgecore_tosa::reported(error, error_size, [&] {
+  return edgecore::tosa::reported(error, error_size, [&] {
     Supervisor supervisor;
-    const auto runner = edgecore_tosa::prepare(supervisor, model->handler);
+    const auto runner = edgecore::tosa::prepare(supervisor, model->handler);
     supervisor.call(EDGECORE_TOSA_RUN_FAILED, [&] {
       const auto check = [&supervisor](bool ok) {
         if (!ok) throw Failure(EDGECORE_TOSA_RUN_FAILED, supervisor.problem());
       };
       for (size_t index = 0; index < model->inputs.size(); ++index) {
-        check(edgecore_tosa::set_input(*runner, model->inputs[index], inputs[index]));
+        check(edgecore::tosa::set_input(*runner, model->inputs[index], inputs[index]));
       }
       check(runner->run() == GraphStatus::TOSA_VALID);
       for (size_t index = 0; index < model->outputs.size(); ++index) {
-        check(edgecore_tosa::get_output(*runner, model->outputs[index], outputs[index]));
+        check(edgecore::tosa::get_output(*runner, model->outputs[index], outputs[index]));
       }
     });
   });

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from tosa_lowered import CONFIGS, INTEGER, quantized, random
 
-from edgecore.pipeline.lowering import lower_programs as edge_lower
+from edgecore.pipeline.lowering import lower as edge_lower
 from edgecore.plugin import PreprocessResult
 from edgecore.sdk import PartitionView, debug_handles
 from edgecore_tosa.graph.origins import WHOLE, debug_handle_map

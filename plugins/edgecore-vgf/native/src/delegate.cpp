@@ -15,7 +15,7 @@
 #define EDGECORE_VGF_VERSION "0"
 #endif
 
-namespace edgecore_vgf {
+namespace edgecore::vgf {
 namespace {
 
 using edgecore::backend::Arguments;
@@ -30,12 +30,8 @@ class Driver {
  public:
   explicit Driver(const Host &) : state_(std::make_unique<State>()) {}
 
-  // Checks the compatibility string that preprocess.py writes: "vgf 1".
   int32_t check_compatibility(std::string_view text) const {
-    if (text == "vgf 1") return EDGECORE_COMPATIBLE;
-    fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
-         "'%.*s' is not a format that this release of edgecore-vgf reads: install the release that compiled it",
-         static_cast<int>(text.size()), text.data());
+    return edgecore::backend::check_format(text, "vgf 1", "edgecore-vgf");
   }
 
   std::shared_ptr<MlDevice> device(const DeviceSettings &settings) {
@@ -63,7 +59,7 @@ class Driver {
 
 struct Program {
   Program(Driver &driver, const Host &, const Options &options)
-      : device(driver.device({std::string(options.text("emulation", "")), std::string(options.text("device", ""))})) {}
+      : device(driver.device({options.path("emulation"), std::string(options.text("device", ""))})) {}
 
   const std::shared_ptr<MlDevice> device;
 };
@@ -86,13 +82,10 @@ class Instance {
 
   std::vector<edgecore_memory_need> prepare(const Arguments &args) {
     const size_t inputs = graph_.inputs().size();
-    if (args.size() != inputs + graph_.results().size()) {
-      fail(EDGECORE_INVALID_ARGUMENT, "%llu arguments instead of %zu", static_cast<unsigned long long>(args.size()),
-           inputs + graph_.results().size());
-    }
     for (size_t i = 0; i < inputs; ++i) {
       const Tensor &expected = graph_.inputs()[i].tensor;
-      check_shape(tensor(args, i, expected), i, expected.shape);
+      tensor(args, i, expected);
+      args.check_shape(i, expected.shape);
     }
     for (size_t i = 0; i < graph_.results().size(); ++i) {
       const Tensor &expected = graph_.outputs()[graph_.results()[i]].tensor;
@@ -117,24 +110,16 @@ class Instance {
     return args.tensor(index, expected.dtype.code, expected.dtype.bits, static_cast<int32_t>(expected.shape.size()));
   }
 
-  static void check_shape(const edgecore_tensor &tensor, size_t index, const std::vector<int64_t> &shape) {
-    for (size_t d = 0; d < shape.size(); ++d) {
-      if (tensor.dl.shape[d] == shape[d]) continue;
-      fail(EDGECORE_INVALID_ARGUMENT, "argument %zu has size %lld in dim %zu instead of %lld", index,
-           static_cast<long long>(tensor.dl.shape[d]), d, static_cast<long long>(shape[d]));
-    }
-  }
-
   const Graph &graph_;
   Host host_;
   std::unique_ptr<Session> session_;
 };
 
 }  // namespace
-}  // namespace edgecore_vgf
+}  // namespace edgecore::vgf
 
 extern "C" EDGECORE_BACKEND(vgf) {
-  using namespace edgecore_vgf;
+  using namespace edgecore::vgf;
   using edgecore::backend::option;
   static const edgecore_option_spec options[] = {
       option("emulation", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
@@ -142,15 +127,10 @@ extern "C" EDGECORE_BACKEND(vgf) {
              "Python the default is the one in the package ai-ml-emulation-layer-for-vulkan."),
       option("device", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
              "Index or part of the name of the Vulkan device; without it the first that has the extensions.")};
-  static const edgecore_backend table = [] {
-    // The threads are those of the driver: lavapipe computes on them.
-    edgecore_backend created = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
-        {"VgfBackend", "edgecore-vgf", EDGECORE_VGF_VERSION,
-         EDGECORE_VENDOR_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP});
-    created.options = options;
-    created.option_count = std::size(options);
-    created.option_stride = sizeof(options[0]);
-    return created;
-  }();
+  // VENDOR_THREADS: the driver lavapipe computes on its own threads.
+  static const edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
+      {"VgfBackend", "edgecore-vgf", EDGECORE_VGF_VERSION,
+       EDGECORE_VENDOR_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP},
+      options);
   return &table;
 }

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-namespace edgecore_vgf {
+namespace edgecore::vgf {
 namespace {
 
 using edgecore::backend::fail;
@@ -203,7 +203,7 @@ void Session::create() {
   record();
 }
 
-// Gives the session the memory that it asks for: that of intermediate values.
+// Gives the session the memory that it asks for, for intermediate values.
 void Session::bind_memory() {
   const MlFunctions &ml = device_.ml();
   const VkDataGraphPipelineSessionBindPointRequirementsInfoARM question = {
@@ -326,4 +326,4 @@ void Session::close() {
   outputs_.clear();
 }
 
-}  // namespace edgecore_vgf
+}  // namespace edgecore::vgf

@@ -8,7 +8,7 @@
 #include "ml_device.h"
 #include "vgf.h"
 
-namespace edgecore_vgf {
+namespace edgecore::vgf {
 
 // A compiled graph. Several runs may use it at the same time.
 class Graph {
@@ -90,6 +90,6 @@ class Session {
   VkCommandBuffer commands_ = VK_NULL_HANDLE;
 };
 
-}  // namespace edgecore_vgf
+}  // namespace edgecore::vgf
 
 #endif  // EDGECORE_VGF_GRAPH_H_

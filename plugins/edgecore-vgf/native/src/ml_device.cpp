@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
-namespace edgecore_vgf {
+namespace edgecore::vgf {
 namespace {
 
 using edgecore::backend::fail;
@@ -59,8 +59,6 @@ void add_layer_path(const std::string &folder) {
 // Opens Vulkan with the emulation layer. The loader finds its libraries, which the manifests name without a folder,
 // because they are loaded already.
 std::shared_ptr<Vulkan> open_emulation(InstanceSettings settings, const std::string &folder) {
-  if (folder[0] != '/')
-    fail(EDGECORE_INVALID_ARGUMENT, "the load option emulation is no absolute path: %s", folder.c_str());
   for (const char *library : kLayerLibraries) {
     const std::string path = folder + "/lib/" + library;
     if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
@@ -184,4 +182,4 @@ std::shared_ptr<MlDevice> open_device(const DeviceSettings &settings) {
   }
 }
 
-}  // namespace edgecore_vgf
+}  // namespace edgecore::vgf

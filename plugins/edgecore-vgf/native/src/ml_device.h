@@ -10,7 +10,7 @@
 #include "arm_ml.h"
 #include "vulkan/device.h"
 
-namespace edgecore_vgf {
+namespace edgecore::vgf {
 
 // The functions of the extensions, for one device.
 struct MlFunctions {
@@ -53,6 +53,6 @@ struct DeviceSettings {
 // sentence if there is neither.
 std::shared_ptr<MlDevice> open_device(const DeviceSettings &settings);
 
-}  // namespace edgecore_vgf
+}  // namespace edgecore::vgf
 
 #endif  // EDGECORE_VGF_ML_DEVICE_H_

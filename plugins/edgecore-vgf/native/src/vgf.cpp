@@ -6,7 +6,7 @@
 
 #include "vgf_generated.h"
 
-namespace edgecore_vgf {
+namespace edgecore::vgf {
 namespace {
 
 using edgecore::backend::ByteReader;
@@ -236,4 +236,4 @@ Vgf read_vgf(edgecore_bytes blob) {
   return vgf;
 }
 
-}  // namespace edgecore_vgf
+}  // namespace edgecore::vgf

@@ -9,7 +9,7 @@
 
 #include "edgecore/backend.hpp"
 
-namespace edgecore_vgf {
+namespace edgecore::vgf {
 
 // A tensor of a graph. `format` is a VkFormat.
 struct Tensor {
@@ -45,6 +45,6 @@ struct Vgf {
 // damaged, or has parts that this delegate does not run.
 Vgf read_vgf(edgecore_bytes blob);
 
-}  // namespace edgecore_vgf
+}  // namespace edgecore::vgf
 
 #endif  // EDGECORE_VGF_VGF_H_

@@ -9,7 +9,7 @@
 
 #include "vgf_generated.h"
 
-namespace edgecore_vgf {
+namespace edgecore::vgf {
 namespace {
 
 using edgecore::backend::Failure;
@@ -18,8 +18,8 @@ using Bytes = std::vector<uint8_t>;
 constexpr uint32_t kTensor = 1000460000, kInt8 = 14, kFloat32 = 100;
 constexpr uint32_t kSpirv[] = {0x07230203, 0x00010600, 7};
 
-// What a file says, in the order of the sections. The defaults are a file with an input of the shape [2, 3], an output
-// of the shape [3] and a constant of 4 int8 numbers.
+// The contents of a file, in the order of the sections. The defaults are a file with an input of the shape [2, 3], an
+// output of the shape [3] and a constant of 4 int8 numbers.
 struct Content {
   std::vector<uint32_t> words = {std::begin(kSpirv), std::end(kSpirv)};
   std::string entry_point = "main";
@@ -292,4 +292,4 @@ TEST(Vgf, RandomNumbersInTheFileAreReadInBounds) {
 }
 
 }  // namespace
-}  // namespace edgecore_vgf
+}  // namespace edgecore::vgf

@@ -81,7 +81,7 @@ class Call {
   void bind_state() const;
   bool is_state(size_t index) const;
   Tensor temporary(Dtype dtype, const Shape &shape) const;
-  // Whether a shader that has a variant for texel buffers should read this tensor of floats as one.
+  // True if shaders with a variant for texel buffers should read this tensor of floats as one.
   bool prefers_texels(const Tensor &tensor) const;
   // The threads of a subgroup if they can read each other's values, or 1.
   uint32_t subgroup_size() const;

@@ -129,8 +129,8 @@ Storage part_of_arena(uint64_t offset, uint64_t bytes) {
   return storage;
 }
 
-// Random dispatches on memory of which much overlaps. Two that use the same memory, of which one writes, have a barrier
-// between them; and each barrier is there for two such dispatches.
+// Random dispatches on memory that overlaps often. Two dispatches have a barrier between them if they use the same
+// memory and one writes it; and each barrier separates two such dispatches.
 TEST_P(DeviceCommands, DispatchesThatWouldRaceHaveABarrierBetweenThemAndOthersNone) {
   constexpr VkPipelineStageFlags kCompute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
   std::mt19937 random(1);
@@ -213,7 +213,7 @@ TEST_P(DeviceCommands, CopiesOfArgumentsAreSeparatedFromTheDispatches) {
   ASSERT_EQ(copies.size(), 3u);
   EXPECT_LT(copies[1], dispatch);
   EXPECT_GT(copies[2], dispatch);
-  // What earlier runs have written and read, before the first use of memory.
+  // The writes and reads of earlier runs, before the first use of memory.
   EXPECT_TRUE(has_barrier(0, copies[0], kCompute | kTransfer, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
                           kCompute | kTransfer, VK_ACCESS_TRANSFER_WRITE_BIT));
   EXPECT_TRUE(has_barrier(copies[1], dispatch, kTransfer, VK_ACCESS_TRANSFER_WRITE_BIT, kCompute,

@@ -47,8 +47,8 @@ uint16_t to_half(float value) {
 }  // namespace
 
 // Whole vectors of four elements, so that shaders may read and write the last vector.
-// llvmpipe (22.3) compiles a shader again for texel buffers of which the second byte of the size is 0, which it takes
-// for the number of a texture's levels: no size has that.
+// llvmpipe (22.3) takes the second byte of a texel buffer's size for the number of a texture's levels, and compiles the
+// shader again if it is 0: sizes avoid that.
 uint64_t storage_bytes(Dtype dtype, int64_t elements) {
   const uint64_t bytes = (static_cast<uint64_t>(elements) * size_of(dtype) + 15) / 16 * 16;
   return (bytes >> 8 & 0xff) == 0 ? (bytes | 0xff) + 1 : bytes;

@@ -21,7 +21,7 @@ void Call::alias(size_t index, const Tensor &source, const Shape &shape) const {
     recorder_.make(number, reshaped);
     return;
   }
-  // The elements in row-major order of the input are those of the result.
+  // Input and result have the same elements in row-major order.
   const Tensor target = recorder_.output(number, shape);
   if (shape == source.shape) return copy(source, target);
   if (Tensor{source.dtype, Layout::kRowMajor, source.shape, 0}.same_order(source)) {

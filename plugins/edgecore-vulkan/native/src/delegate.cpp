@@ -1,7 +1,6 @@
 // The backend as edgecore/backend.hpp's five classes, with functions for device buffers and pending runs.
 #include <algorithm>
 #include <cstdlib>
-#include <future>
 #include <memory>
 #include <mutex>
 #include <tuple>
@@ -21,7 +20,6 @@ namespace edgecore::vulkan {
 namespace {
 
 using backend::fail;
-using backend::Failure;
 using backend::Host;
 using backend::Options;
 
@@ -158,8 +156,8 @@ struct SessionState : State {
   SessionState(Program &program, const Host &) : State(*program.numbered.device) {}
 };
 
-// Returns the memory of the session's buffers that a graph uses. Named data under a buffer's name, such as those of a
-// .ptd file, replace the initial values of the blob.
+// Returns the memory of the session's buffers that a graph uses. Named data under a buffer's name, from a .ptd file for
+// example, replace the initial values of the blob.
 StateBuffers states_of(const Graph &graph, const Host &host, const edgecore_instance_info &info) {
   StateBuffers buffers;
   for (const OperatorCall &call : graph.calls) {
@@ -171,11 +169,10 @@ StateBuffers states_of(const Graph &graph, const Host &host, const edgecore_inst
       backend::damaged("a state has no name, or is no tensor");
     }
     edgecore_bytes bytes = {nullptr, 0};
-    if (host.table()->named_data(host.scope(), backend::to_str(name.text), &bytes, nullptr) != EDGECORE_OK) {
-      bytes = {nullptr, 0};
-      if (initial.kind == Kind::kTensor && initial.constant >= 0) {
-        bytes = graph.constants[static_cast<size_t>(initial.constant)].bytes;
-      }
+    if (const auto stored = host.find_named_data(name.text)) {
+      bytes = *stored;
+    } else if (initial.kind == Kind::kTensor && initial.constant >= 0) {
+      bytes = graph.constants[static_cast<size_t>(initial.constant)].bytes;
     }
     buffers[call.args[2]] = &backend::state_set<SessionState>(info).add(name.text, tensor, bytes);
   }
@@ -191,18 +188,11 @@ class Instance {
         execution_(std::make_unique<Execution>(delegate.graph, *delegate.program.numbered.device,
                                                *delegate.program.weights, states_of(delegate.graph, host, info),
                                                delegate.program.timeout_ns, is_profiled_)) {}
-  ~Instance() {
-    if (pending_.valid()) pending_.wait();
-  }
 
   std::vector<edgecore_memory_need> prepare(const backend::Arguments &arguments) {
     execution_->prepare(arguments);
     return {};
   }
-
-  void execute(const backend::Arguments &, const backend::Memory &) {}  // the table has run() instead
-
-  const Host &host() const { return host_; }
 
   // Runs the delegate. Returns EDGECORE_PENDING if the host wants to be called at the end.
   int32_t run(const edgecore_execute_info &info, const backend::Arguments &arguments) {
@@ -212,20 +202,9 @@ class Instance {
       add_events();
       return EDGECORE_OK;
     }
-    auto ended = std::make_shared<std::promise<void>>();
-    pending_ = ended->get_future();
-    program_.waiter->add([this, ended, completion = info.completion, arg = info.completion_arg] {
-      try {
-        execution_->finish();
-        completion(arg, EDGECORE_OK, {nullptr, 0});
-      } catch (const Failure &failure) {
-        completion(arg, failure.code, backend::to_str(failure.text));
-      } catch (const std::exception &exception) {
-        completion(arg, EDGECORE_INTERNAL, backend::to_str(exception.what()));
-      }
-      ended->set_value();  // last: the instance may go now
-    });
-    return EDGECORE_PENDING;
+    return pending_.begin(
+        info, [this](const backend::PendingRun::Done &done) { program_.waiter->add([done] { done(nullptr); }); },
+        [this] { execution_->finish(); });
   }
 
  private:
@@ -240,7 +219,7 @@ class Instance {
   Program &program_;
   bool is_profiled_;
   std::unique_ptr<Execution> execution_;
-  std::future<void> pending_;
+  backend::PendingRun pending_;
 };
 
 // Calls `body`, which may throw, for a function of the table.
@@ -291,17 +270,8 @@ extern "C" EDGECORE_BACKEND(vulkan) {
   static const Exported exported = [] {
     edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance, SessionState>(
         {"VulkanBackend", "edgecore-vulkan", EDGECORE_VULKAN_VERSION,
-         EDGECORE_VENDOR_THREADS | EDGECORE_VALIDATES_BLOBS | EDGECORE_OWN_HEAP});
-    table.options = kOptions;
-    table.option_count = std::size(kOptions);
-    table.option_stride = sizeof(edgecore_option_spec);
-    table.execute = [](edgecore_instance *instance, const edgecore_execute_info *info, const edgecore_value *args,
-                       uint64_t count, uint32_t stride, edgecore_error *error) -> int32_t {
-      auto &run = edgecore::backend::get<Instance>(instance);
-      return guard(run.host(), error, [&] {
-        return run.run(*info, edgecore::backend::Arguments(run.host(), args, count, stride, error));
-      });
-    };
+         EDGECORE_VENDOR_THREADS | EDGECORE_VALIDATES_BLOBS | EDGECORE_OWN_HEAP},
+        kOptions);
     add_buffers(table);
     return Exported{table, list_devices};
   }();

@@ -144,8 +144,8 @@ class DeviceDelegate : public test::DeviceTest {
     ASSERT_EQ(Session::table().driver_create(test::host_table(), &driver_scope_, &driver_, nullptr), EDGECORE_OK);
     std::unique_ptr<AsDiscrete> discrete;
     if (GetParam() == Memory::kOwn) {
-      open(sums());  // loads the functions of Vulkan, of which AsDiscrete replaces one
-      options_.push_back(option("gpu_shaders", EDGECORE_OPTION_BOOL, 1));  // another device than that of this program
+      open(sums());  // loads the functions of Vulkan; AsDiscrete replaces one of them
+      options_.push_back(option("gpu_shaders", EDGECORE_OPTION_BOOL, 1));  // a device that this program does not use
       discrete = std::make_unique<AsDiscrete>();
     }
     first_ = open(sums());  // keeps the device open
@@ -166,7 +166,7 @@ class DeviceDelegate : public test::DeviceTest {
     return session;
   }
 
-  // The device of the sessions, which is another object than that of DeviceTest.
+  // The device of the sessions, a separate object from DeviceTest's.
   Device &sessions_device() { return *buffer_->device; }
 
   // Loads, runs and closes a program 200 times. Expects that the device then has the memory that it had before.

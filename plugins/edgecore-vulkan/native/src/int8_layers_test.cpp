@@ -182,7 +182,7 @@ TEST_P(DeviceInt8Layers, SumsAreExactForAnyNumberOfChannels) {
   }
 }
 
-// Sums beyond 2^24, of which fp32 would lose the last bits: the biases leave only these.
+// Sums beyond 2^24, where fp32 would lose the last bits: the biases leave only these bits.
 TEST_P(DeviceInt8Layers, LongSumsAreExact) {
   const std::shared_ptr<ShaderDevice> gpu = gpu_device();
   Sizes pointwise, odd, general, depthwise;

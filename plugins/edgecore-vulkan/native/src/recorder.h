@@ -114,7 +114,7 @@ class Recorder {
   bool is_done_ = false;  // whether an earlier call has done what the next one says
 };
 
-// Records a graph for the shapes of its inputs. `formats` are those of the inputs, `output_layouts` the orders in which
+// Records a graph for the shapes of its inputs. `formats` are the inputs' formats, `output_layouts` the orders in which
 // the caller wants the outputs.
 Recording record(const Graph &graph, ShaderDevice &device, Weights &weights, const StateBuffers &states,
                  const std::vector<ArgumentFormat> &formats, const std::vector<Layout> &output_layouts,

@@ -1,4 +1,4 @@
-// What a graph does for the sizes of one prepare: dispatches of shaders, and the memory that they use.
+// The work of a graph for the sizes of one prepare: dispatches of shaders, and the memory that they use.
 //
 // A *storage* is memory that tensors of one recording use: an argument's, a constant's, or a part of the arena.
 #ifndef EDGECORE_VULKAN_RECORDING_H_

@@ -46,12 +46,12 @@ class ShaderDevice : public Device {
   ShaderDevice(const ShaderDevice &) = delete;
   ShaderDevice &operator=(const ShaderDevice &) = delete;
 
-  // Whether the device runs shaders on a processor. There a load from a storage buffer is a loop over the threads of a
-  // subgroup, and one from a texel buffer is not, and shared memory costs more than it saves.
+  // True if the device runs shaders on a CPU. There a load from a storage buffer is a loop over the threads of a
+  // subgroup, a load from a texel buffer is not, and shared memory costs more than it saves.
   bool is_processor() const { return is_processor_; }
-  // Whether to read by texel buffers: such a device that has the 64-bit integers of these shaders.
+  // True to read by texel buffers: on a device that runs shaders on a CPU and has the 64-bit integers of these shaders.
   bool prefers_texels() const { return is_processor_ && has_int64_; }
-  // Whether shaders can store integers of 8 bits.
+  // True if shaders can store integers of 8 bits.
   bool has_8_bit_storage() const { return has_8_bit_storage_; }
   // The threads of a subgroup if they can read each other's values (shuffle), or 1.
   uint32_t subgroup_size() const { return subgroup_size_; }

@@ -1,4 +1,4 @@
-// Chains of Vulkan's structures, each of which points to the next one.
+// Chains of Vulkan's structures, linked by their pNext.
 #ifndef EDGECORE_VULKAN_STRUCTURE_CHAIN_H_
 #define EDGECORE_VULKAN_STRUCTURE_CHAIN_H_
 

@@ -72,8 +72,8 @@ struct Tensor {
   Shape strides() const { return vulkan::strides(shape, layout); }
   // Returns the size of a dim counted from the end: size(1) is the last dim's. 1 for a dim that the tensor lacks.
   int64_t size(size_t from_end) const { return from_end > rank() ? 1 : shape[rank() - from_end]; }
-  // Returns whether two tensors have their elements in the same order in memory. A tensor of which at most one dim is
-  // larger than 1 has the same order in each layout, so the strides of dims of size 1 do not count.
+  // Returns true if two tensors have their elements in the same order in memory. The strides of dims of size 1 do not
+  // count: a tensor with at most one larger dim has the same order in each layout.
   bool same_order(const Tensor &other) const {
     if (shape != other.shape) return false;
     const Shape a = strides(), b = other.strides();

@@ -1,4 +1,4 @@
-// What the C++ tests share: a host, blobs, arguments, and devices.
+// Shared helpers of the C++ tests: a host, blobs, arguments, and devices.
 #ifndef EDGECORE_VULKAN_TEST_SUPPORT_H_
 #define EDGECORE_VULKAN_TEST_SUPPORT_H_
 

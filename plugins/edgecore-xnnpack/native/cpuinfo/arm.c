@@ -11,7 +11,7 @@ static bool has(unsigned long word, int bit) { return (word >> bit & 1) != 0; }
 
 #if defined(__aarch64__)
 
-/* The bits are those of the kernel's asm/hwcap.h, which older systems lack in part. */
+/* The bits come from the kernel's asm/hwcap.h, which is incomplete on older systems. */
 static void describe_features(struct edgecore_processor *p) {
   const unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
   p->arm_v6 = p->arm_vfpv2 = p->arm_vfpv3 = true;

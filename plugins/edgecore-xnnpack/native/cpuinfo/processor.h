@@ -1,4 +1,4 @@
-/* What the files of this folder find out about the processor. */
+/* The facts that the files of this folder find out about the processor. */
 #ifndef EDGECORE_XNNPACK_CPUINFO_PROCESSOR_H_
 #define EDGECORE_XNNPACK_CPUINFO_PROCESSOR_H_
 
@@ -23,7 +23,7 @@ void edgecore_describe_arm(struct edgecore_processor *processor);
 /* Returns the microarchitecture of a value of Arm's main id register (MIDR_EL1). */
 enum cpuinfo_uarch edgecore_arm_uarch(uint32_t midr);
 
-/* Return that of AMD's (or Hygon's), and of Intel's, display family and model. */
+/* Return the microarchitecture of AMD's (or Hygon's), and of Intel's, display family and model. */
 enum cpuinfo_uarch edgecore_amd_uarch(uint32_t family, uint32_t model);
 enum cpuinfo_uarch edgecore_intel_uarch(uint32_t family, uint32_t model);
 

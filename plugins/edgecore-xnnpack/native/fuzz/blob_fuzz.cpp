@@ -210,7 +210,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }();
   static edgecore_scope *scope = edgecore_test_scope_new(1);
 
-  // -1: libFuzzer does not add the input to the corpus. What the delegate refuses is no good start for other inputs.
+  // -1: libFuzzer does not add the input to the corpus. A blob that the delegate refuses is a bad seed for other
+  // inputs.
   Session session(&host, scope);
   if (!session.load(data, size)) return -1;
   Graph graph = edgecore::xnnpack::read_blob({data, size}, edgecore::backend::Host(&host, scope));

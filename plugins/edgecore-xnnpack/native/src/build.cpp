@@ -44,8 +44,8 @@ bool packs_weights(const Node &node) {
   }
 }
 
-// Converts the bits of an fp16 number to those of the equal fp32 number. The exponent biases differ by 127 - 15 = 112.
-// An fp16 denormal is m * 2^-24, a normal fp32 number. Infinities and NaN keep their fraction.
+// Converts the bits of an fp16 number to the bits of the equal fp32 number. The exponent biases differ by 127 - 15 =
+// 112. An fp16 denormal is m * 2^-24, a normal fp32 number. Infinities and NaN keep their fraction.
 uint32_t fp16_to_fp32_bits(uint16_t bits16) {
   const uint32_t sign = (bits16 & 0x8000u) << 16;
   const uint32_t magnitude = bits16 & 0x7FFFu;

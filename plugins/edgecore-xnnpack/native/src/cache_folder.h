@@ -1,9 +1,9 @@
 // Files of packed weights in a folder that the user names, so that other processes need not pack the weights again.
 //
-// FOLDER/key holds the secret of the keyed hash that names the files; without this secret nobody can craft weights with
-// the hash of other weights. FOLDER/IDENTITY.packed is a header followed by the packed weights; a file gets this name
-// only once it is complete. A file that fails its checks is treated as missing, and replaced. FOLDER/IDENTITY.measured
-// has a number that was measured on this processor, in the same format.
+// FOLDER/key holds the secret of the keyed hash that names the files; without this secret it is not possible to craft
+// weights with the hash of other weights. FOLDER/IDENTITY.packed is a header followed by the packed weights; a file
+// gets this name only once it is complete. A file that fails its checks is treated as missing, and replaced.
+// FOLDER/IDENTITY.measured has a number that was measured on this processor, in the same format.
 #ifndef EDGECORE_XNNPACK_CACHE_FOLDER_H_
 #define EDGECORE_XNNPACK_CACHE_FOLDER_H_
 

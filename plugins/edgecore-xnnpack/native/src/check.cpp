@@ -258,8 +258,8 @@ uint64_t packed_bytes(const Graph &graph, const Node &node, const Shape *shapes)
   return times(times(groups, rounded(outputs, kTileColumns)), row);
 }
 
-// Sets `work` to an upper bound of the node's multiply-adds (or comparisons), and `table` to that of the bytes of
-// XNNPACK's table of input addresses for this node.
+// Sets `work` to an upper bound of the node's multiply-adds (or comparisons), and `table` to an upper bound of the
+// bytes of XNNPACK's table of input addresses for this node.
 void node_cost(const Node &node, const Shape *shapes, uint64_t *work, uint64_t *table) {
   const Shape &output = shapes[node.out[0]];
   const Window &w = node.window;

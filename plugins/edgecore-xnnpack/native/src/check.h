@@ -12,8 +12,9 @@ namespace edgecore::xnnpack {
 // from the inputs. Removes nodes with unused results. Throws backend::Failure.
 void check_graph(Graph *graph);
 
-// Infers the shapes of all values. `shapes` has one entry per value; the caller fills in those of inputs and constants.
-// Throws backend::Failure, also if intermediate values and XNNPACK's address tables would need too much memory.
+// Infers the shapes of all values. `shapes` has one entry per value; the caller fills in the shapes of inputs and
+// constants. Throws backend::Failure, also if intermediate values and XNNPACK's address tables would need too much
+// memory.
 void infer_shapes(const Graph &graph, Shape *shapes);
 
 }  // namespace edgecore::xnnpack

@@ -198,10 +198,6 @@ class Instance {
   }
 
   std::vector<edgecore_memory_need> prepare(const Arguments &args) {
-    if (args.size() != graph_.externals.size()) {
-      fail(EDGECORE_INVALID_ARGUMENT, "%llu arguments instead of %zu", static_cast<unsigned long long>(args.size()),
-           graph_.externals.size());
-    }
     if (prepared_ && has_same_inputs(args)) {
       resize_outputs(args, shapes_);
       return {};

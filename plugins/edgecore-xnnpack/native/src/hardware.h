@@ -9,7 +9,7 @@ namespace edgecore::xnnpack {
 
 struct Hardware {
   uint64_t flags;  // XNNPACK's xnn_arch_flags
-  uint32_t uarch;  // a number of cpuinfo.h, or UINT32_MAX for that of this processor
+  uint32_t uarch;  // a number of cpuinfo.h, or UINT32_MAX for this processor's
 };
 
 // Returns the features that XNNPACK uses. The flags are 0 if XNNPACK was built without the patch in

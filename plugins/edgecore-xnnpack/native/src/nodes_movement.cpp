@@ -148,8 +148,8 @@ void infer_pad(const Graph &, const Node &node, Shape *shapes) {
 
 void infer_resize(const Graph &graph, const Node &node, Shape *shapes) {
   const Shape &input = shapes[node.in[0]];
-  // The number of channels must be that of the blob: if only this number changes, XNNPACK does not update its
-  // indirection buffer (a table of input addresses, which depend on this number).
+  // The blob's number of channels is required: if only this number changes, XNNPACK does not update its indirection
+  // buffer (a table of input addresses, which depend on this number).
   if (input.rank != 4 || input_value(graph, node, 0).shape.rank != 4 ||
       input[3] != input_value(graph, node, 0).shape[3]) {
     refuse(node, "the input is %s; expected [N, H, W, C] with the C of the file", shape_text(input));

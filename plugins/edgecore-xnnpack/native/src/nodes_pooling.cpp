@@ -109,8 +109,8 @@ void check_global(const Graph &graph, const Node &node) {
   }
 }
 
-// Checks the input shape. The number of channels must be that of the blob: if only this number changes, XNNPACK does
-// not update its indirection buffer (a table of input addresses, which depend on this number).
+// Checks the input shape. The blob's number of channels is required: if only this number changes, XNNPACK does not
+// update its indirection buffer (a table of input addresses, which depend on this number).
 void check_input(const Graph &graph, const Node &node, const Shape &input) {
   if (input.rank != 4 || input_value(graph, node, 0).shape.rank != 4 ||
       input[3] != input_value(graph, node, 0).shape[3]) {

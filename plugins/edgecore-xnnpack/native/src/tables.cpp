@@ -23,7 +23,7 @@ using backend::fail;
 
 bool is_scalar(const Value &value) { return value.role == Role::kConstant && element_count(value.shape) == 1; }
 
-// Returns the 8-bit value of which the output of `node` is a function, else kNone. `sources` has this value for each
+// Returns the 8-bit value that alone determines the output of `node`, else kNone. `sources` has this value for each
 // value that was computed before.
 uint32_t source_of(const Graph &graph, const Node &node, const std::vector<uint32_t> &sources) {
   uint32_t source = kNone;

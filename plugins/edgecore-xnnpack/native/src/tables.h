@@ -17,7 +17,7 @@ namespace edgecore::xnnpack {
 struct Tables {
   using Bytes = std::array<uint8_t, 256>;  // the result for each byte of the source
 
-  std::vector<uint32_t> source;    // by node: the 8-bit value of which the output is a function, else kNone
+  std::vector<uint32_t> source;    // by node: the 8-bit value that alone determines the output, else kNone
   std::vector<bool> is_in_tables;  // by node: true if only tables would use the output
   std::vector<Bytes> bytes;        // by node: see compute_tables
 

@@ -59,9 +59,9 @@ class Denormals {
   State saved_ = {};
 };
 
-// Nested loops over Rank dims, of which the innermost Tiled loops advance by tiles. Tiles are numbered in row-major
-// order. piece() runs the tiles from number `begin` to `end`: it computes the position of the first tile, then steps
-// from tile to tile.
+// Nested loops over Rank dims; the innermost Tiled loops advance by tiles. Tiles are numbered in row-major order.
+// piece() runs the tiles from number `begin` to `end`: it computes the position of the first tile, then steps from tile
+// to tile.
 template <size_t Rank, size_t Tiled, typename Call>
 struct Nest {
   std::array<size_t, Rank> range;

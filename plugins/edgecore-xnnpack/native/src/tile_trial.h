@@ -1,5 +1,5 @@
-// A trial of the rows of fp32 tiles, for processors on which nobody has measured them. It takes a few milliseconds, and
-// its result is kept in the folder of packed weights; without a folder there is none. Packed weights and, with finite
+// A trial of the rows of fp32 tiles, for processors without known measurements. It takes a few milliseconds, and its
+// result is kept in the folder of packed weights; without a folder there is none. Packed weights and, with finite
 // weights, results do not depend on the rows of tiles.
 #ifndef EDGECORE_XNNPACK_TILE_TRIAL_H_
 #define EDGECORE_XNNPACK_TILE_TRIAL_H_

@@ -52,7 +52,7 @@ class Weights {
 
   xnn_weights_cache_t provider() { return &provider_; }
 
-  // Returns packed weights that the delegate reads itself: those of an equal node in the same form, or `bytes` bytes
+  // Returns packed weights that the delegate reads itself: shared with an equal node in the same form, or `bytes` bytes
   // that `fill` packs. `is_shared`: others may use them.
   const void *pack(const Graph &graph, const Node &node, uint32_t form, uint64_t bytes, bool is_shared,
                    const std::function<void(void *)> &fill);

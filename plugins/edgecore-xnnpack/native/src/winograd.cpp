@@ -123,7 +123,7 @@ void pack_winograd(const WinogradTarget &target, const WinogradLayer &layer, con
   constexpr uint64_t kLanes = kWinogradChannels;  // channels that are transformed together
   double g[6][3];
   set_transform(layer.form, g);
-  // What a slice gets from a block of channels stays in the cache while its outputs come one after the other.
+  // The part of a block of channels that a slice reads stays in the cache while the slice computes its outputs.
   for (uint64_t first = 0; first < outputs; first += target.slice) {
     const uint64_t width = std::min(target.slice, outputs - first);
     for (uint64_t c = 0; c < channels; c += kLanes) {

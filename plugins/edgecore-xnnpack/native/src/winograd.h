@@ -2,7 +2,7 @@
 //
 // A tile of m x m outputs is computed from (m + 2) x (m + 2) inputs. Inputs, filter and products are transformed; in
 // between there is a matrix product over the channels for each of the P = (m + 2)^2 positions of a tile. F(4x4) uses
-// the points 0, +-sqrt(1/2), +-sqrt(2) (and infinity), whose error is a fifth of that of the points 0, +-1, +-2.
+// the points 0, +-sqrt(1/2), +-sqrt(2) (and infinity), whose error is a fifth of the error of the points 0, +-1, +-2.
 #ifndef EDGECORE_XNNPACK_WINOGRAD_H_
 #define EDGECORE_XNNPACK_WINOGRAD_H_
 

@@ -8,7 +8,7 @@
   case cpuinfo_uarch_##uarch: \
     return #uarch;
 
-/* Only those that XNNPACK tells apart; the names are those of both headers. */
+/* Only the ones that XNNPACK tells apart; both headers have these names. */
 static const char *name_of(enum cpuinfo_uarch uarch) {
   switch (uarch) {
     NAME(zen)

@@ -1,5 +1,5 @@
 // Tests of our cpuinfo: microarchitectures by their numbers, and what Linux says in files. test_cpuinfo.py compares the
-// answers about this machine with those of the library.
+// answers about this machine with the library's.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -27,7 +27,7 @@ from edgecore.ir.graph import describe
 from edgecore.partition import Partitioner
 from edgecore.partition.protocol import TAG
 from edgecore.pipeline.lowering import LoweredProgram, lower_to_edge
-from edgecore.pipeline.lowering import lower_programs as lower
+from edgecore.pipeline.lowering import lower
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:

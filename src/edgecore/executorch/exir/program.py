@@ -24,7 +24,7 @@ from edgecore.pipeline.lowering import (
     TransformPasses,
     lower_to_edge,
 )
-from edgecore.pipeline.lowering import lower_programs as lower
+from edgecore.pipeline.lowering import lower
 
 DebugHandleMap = dict[str, dict[int, "int | list[int]"]]
 DelegateMap = dict[str, dict[int, dict[str, Any]]]

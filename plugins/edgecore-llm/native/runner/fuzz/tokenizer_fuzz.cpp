@@ -37,7 +37,7 @@ void compare_tables(const std::string &content) {
   }
   const Json *merges = member(*model, "merges");
   if (merges != nullptr && merges->is_array() && !tables.has_wrong_merge) {
-    expect(tables.merges.size() >= merges->size());  // it has those of a second key, too
+    expect(tables.merges.size() >= merges->size());  // it also has the merges of a second key
   }
 }
 

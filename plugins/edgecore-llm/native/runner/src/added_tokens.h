@@ -16,7 +16,7 @@ struct AddedToken {
   int32_t id = -1;
   bool is_special = false;
   bool is_normalized = false;   // it is found in the text after the normalizer
-  bool is_single_word = false;  // it is found only between other characters than those of words
+  bool is_single_word = false;  // it is found only where no word character is next to it
   bool eats_left = false;       // white space before it belongs to it
   bool eats_right = false;
 };
@@ -32,8 +32,8 @@ class AddedTokens {
   // Adds a token that is found where the text has `spelling`, which is not empty.
   void add(const AddedToken &token, const std::string &spelling);
 
-  // Appends the parts of a text, none of which is empty text. Of tokens that begin at one place the longest is found,
-  // before those that begin later. Special tokens stay text unless `specials`.
+  // Appends the parts of a text; no part is empty text. Of tokens that begin at one place the longest is found, before
+  // those that begin later. Special tokens stay text unless `specials`.
   void split(const std::string &text, bool specials, std::vector<TextPart> &parts) const;
 
  private:

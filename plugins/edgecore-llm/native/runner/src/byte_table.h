@@ -35,7 +35,7 @@ class ByteTable {
   size_t count_ = 0;
 };
 
-// What two neighbouring tokens become, and when: a smaller order comes first.
+// The token that two neighbouring tokens merge into, and the order of merges: smaller first.
 struct Merge {
   double order = 0;
   int32_t token = -1;  // none

@@ -158,7 +158,7 @@ void Sampler::truncate(const Sampling &sampling, double largest) {
   }
 }
 
-// Fills tokens_ with those of the `count` largest scores in falling order; equal ones are ordered by their token.
+// Fills tokens_ with the tokens of the `count` largest scores in falling order; equal ones are ordered by their token.
 void Sampler::take_largest(size_t count) {
   const auto is_before = [this](int32_t a, int32_t b) {
     const float x = scores_[static_cast<size_t>(a)], y = scores_[static_cast<size_t>(b)];

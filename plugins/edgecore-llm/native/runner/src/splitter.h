@@ -13,7 +13,7 @@
 
 namespace edgecore::llm {
 
-// What a step searches for: a literal text or a regular expression.
+// The pattern of a step: a literal text or a regular expression.
 class Pattern {
  public:
   Status compile(const std::string &expression, Error &error);
@@ -33,10 +33,10 @@ struct Normalization {
   std::string content;  // the text that is prepended or that replaces
 };
 
-// Changes a text by all steps. Errors: those of Regex::find_all.
+// Changes a text by all steps. Errors: those that Regex::find_all returns.
 Status normalize(const std::vector<Normalization> &steps, std::string &text, Error &error);
 
-// What becomes of matches.
+// The use of matches.
 enum class Behavior { kRemoved, kIsolated, kContiguous, kMergedWithPrevious, kMergedWithNext };
 
 // A step that divides pieces.
@@ -56,7 +56,7 @@ struct Piece {
   bool is_at_begin = false;  // of the whole text
 };
 
-// Divides pieces by all steps. Errors: those of Regex::find_all.
+// Divides pieces by all steps. Errors: those that Regex::find_all returns.
 Status split(const std::vector<Splitting> &steps, std::vector<Piece> &pieces, Error &error);
 
 // Reads the normalizer, or the pre-tokenizer with `is_byte_level`: the pieces are encoded as bytes.

@@ -11,7 +11,7 @@ namespace edgecore::llm {
 // Returns true if a file begins with a line `BASE64 RANK`.
 bool has_ranks(const std::string &content);
 
-// The pattern that splits a text and the special tokens, which the file does not have, are those of Llama 3.
+// The file lacks the pattern that splits a text and the special tokens: Llama 3's are used.
 class TiktokenTokenizer final : public Tokenizer, private MergeRules {
  public:
   // Reads a file. `path` is for messages. Errors: INVALID_EXTERNAL_DATA.

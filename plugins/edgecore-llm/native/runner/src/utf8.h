@@ -22,7 +22,7 @@ void append_valid_utf8(StringView bytes, std::string &text);
 // Returns the number of bytes of a character of valid UTF-8 from its first byte.
 size_t utf8_size(char first);
 
-// Returns the code point of the character of valid UTF-8 at `text`, or appends that of a code point.
+// Returns the code point of the character of valid UTF-8 at `text`, or appends the character of a code point.
 uint32_t utf8_code(const char *text);
 void append_utf8(uint32_t code, std::string &text);
 

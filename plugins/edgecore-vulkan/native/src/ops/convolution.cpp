@@ -24,7 +24,7 @@ struct Images {
       strides.insert(strides.begin() + 2, 0);
     }
   }
-  // Whether the channels of a pixel are neighbours in memory, and the pixels as well.
+  // True if the tensor is dense NHWC.
   bool is_channels_last() const {
     int64_t stride = 1;
     for (const size_t dim : {1, 3, 2, 0}) {
@@ -124,7 +124,7 @@ void record_depthwise(const Call &call, const Convolution &c, const Tensor &targ
       call.device().tuning().group_threads);
 }
 
-// Records any convolution. `strides` are those of x as images, in elements.
+// Records any convolution. `strides` describe x as images, in elements.
 void record_general(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, Shape strides,
                     bool x_vectors, const Tensor &w, const Tensor &bias, const Finish &finish) {
   if (x_vectors) {
@@ -177,7 +177,7 @@ void convolve(const Call &call, Finish finish) {
   const Tensor out = finish.addend.has_value() ? call.output_of_sum(shape) : call.output(call.last(), shape);
   const Tensor w = packed_weights(call, c), bias = packed_bias(call, kBias, 1, c.out_channels);
   if (!is_float(out.dtype)) call.unsupported("its result has integers");
-  // Texel buffers have their own format; storage buffers have that of the result.
+  // Texel buffers have their own format; storage buffers have the result's.
   if (x.dtype != out.dtype && !(call.prefers_texels(x) && call.prefers_texels(w))) x = call.tensor(0);
 
   // Vectors of channels need channels-last images. Few channels are read one by one, wherever they lie.

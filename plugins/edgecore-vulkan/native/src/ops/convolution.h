@@ -21,7 +21,7 @@ struct Convolution {
         stride[0] != 1 || stride[1] != 1 || padding[0] != 0 || padding[1] != 0 || extra[0] != 0 || extra[1] != 0;
     return taps() == 1 && groups == 1 && !moves;
   }
-  // Whether vectors of four output channels read vectors of four input channels.
+  // True if vectors of four output channels read vectors of four input channels.
   bool has_vectors() const { return in_group % 4 == 0 && (groups == 1 || out_group % 4 == 0); }
   // The columns of the input that a thread of the depthwise shader needs for some pixels of the result.
   int64_t window(int64_t neighbours) const { return (neighbours - 1) * stride[1] + (kernel[1] - 1) * dilation[1] + 1; }
@@ -29,7 +29,7 @@ struct Convolution {
     constexpr int64_t kMaxWindow = 32;
     return !transposed && in_group == 1 && out_group == 1 && groups % 4 == 0 && window(8) <= kMaxWindow;
   }
-  // Whether the input must be channels-last.
+  // True if the input must be channels-last.
   bool needs_order() const { return is_pointwise() || is_depthwise() || has_vectors(); }
   // How many neighbouring pixels a thread computes: as many as waste the fewest at the end of a row, with a preference
   // that gives the usual images of 224 pixels one shader for all sizes.
@@ -44,7 +44,7 @@ inline Shape channels_last_strides(const Shape &shape) {
   return {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]};
 }
 
-// Records a convolution. `target` is channels-last. `strides` are those of x as images [N, C, H, W], which is
+// Records a convolution. `target` is channels-last. `strides` describe x as images [N, C, H, W], which are
 // channels-last where the convolution needs_order(). The weights are in panels, [taps, channels of a group] by output
 // channels.
 void record(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, const Shape &strides,

@@ -21,12 +21,12 @@ constexpr int64_t kExactProducts = 512;
 // How exact sums of products of 8-bit integers become numbers, and these the integers of the result.
 struct Requantization {
   Tensor scales;  // of the weights of each column, floats in whole vectors
-  // Push constants: the zero points, the scale of the input, and 1 / that of the result.
+  // Push constants: the zero points, the scale of the input, and the reciprocal of the result's scale.
   uint32_t in_zero = 0, out_zero = 0, in_scale = 0, inverse = 0;
 };
 
-// What is done with a result before it is written: it gets a range, in which NaN stays NaN, and then a tensor of its
-// form is added. Only results in whole vectors can have that. Integers have no addend and no upper limit.
+// The epilogue of a result: it is clamped to a range, where NaN stays NaN, and then a tensor of its form is added. Only
+// results in whole vectors can have one. Integers have no addend and no upper limit.
 struct Finish {
   double low = -kNoLimit, high = kNoLimit;
   std::optional<Tensor> addend;

@@ -8,7 +8,7 @@ namespace edgecore::vulkan {
 namespace {
 
 // Records out[place] = x[base of the place + index * stride of `dim`]: `bases` are the strides of x by the dims of
-// `out`, 0 for those that only choose an index; `choices` are those of `indices`.
+// `out`, 0 for dims that only choose an index; `choices` are the strides of `indices`.
 void take(const Call &call, const Tensor &out, const Tensor &x, const Shape &bases, size_t dim, const Tensor &indices,
           const Shape &choices) {
   if (is_float(indices.dtype) || x.dtype != out.dtype) {

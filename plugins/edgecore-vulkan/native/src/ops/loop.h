@@ -41,13 +41,13 @@ struct Loop {
   std::vector<uint32_t> constants;
 };
 
-// What a shader with a loop can do.
+// Features of a shader with a loop.
 struct LoopOptions {
   bool vectors = true;   // read operands in vectors of four
   bool repeats = false;  // compute several vectors in a thread
 };
 
-// Returns the loop over `out`. `strides` are those of each operand by the dims of `out`.
+// Returns the loop over `out`. `strides` has the strides of each operand by the dims of `out`.
 Loop make_loop(const Tensor &out, const std::vector<Shape> &strides, LoopOptions options = {});
 
 // How many vectors a thread of an elementwise shader computes where it computes several.

@@ -26,7 +26,7 @@ void check_rows(const Call &call, const Tensor &out) {
     call.unsupported("its result is not row-major");
 }
 
-// Whether to compute with subgroups whose threads read for each other: for several rows, and rows of b that are whole
+// True to compute with subgroups whose threads read for each other: for several rows, and rows of b that are whole
 // vectors.
 bool can_shuffle(const Call &call, const Product &product, const Tensor &a, const Tensor &b) {
   const bool texels = call.prefers_texels(a) && call.prefers_texels(b) && call.subgroup_size() == kPanel / 4;

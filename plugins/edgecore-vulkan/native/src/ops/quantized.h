@@ -1,4 +1,4 @@
-// What calls of quantized tensors share.
+// Shared helpers of calls with quantized tensors.
 #ifndef EDGECORE_VULKAN_OPS_QUANTIZED_H_
 #define EDGECORE_VULKAN_OPS_QUANTIZED_H_
 

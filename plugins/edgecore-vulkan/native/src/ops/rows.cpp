@@ -11,8 +11,8 @@ constexpr int64_t kThreads = 64;        // of a workgroup, as in rows.glsl
 constexpr int64_t kPasses = 4;          // the most loops over a row in one shader, the one over lanes included
 constexpr int64_t kManyTerms = 32'768;  // from here on threads share a row in any case
 
-// Returns the dims without those of size 1, and with one dim instead of neighbours that lie in memory like one, or
-// instead of all if there are no elements.
+// Drops dims of size 1 and merges neighbouring dims that are contiguous in memory, or all dims if there are no
+// elements.
 std::vector<Dim> joined(const std::vector<Dim> &dims) {
   std::vector<Dim> result;
   for (const Dim &dim : dims) {
@@ -75,7 +75,7 @@ Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_re
 }
 
 RowVectors vectors_of(const Rows &rows, bool may_use_terms, bool may_use_rows) {
-  // Whether the innermost dim is of whole vectors, and all others step by whole vectors.
+  // True if the innermost dim consists of whole vectors, and all others step by whole vectors.
   const auto fits = [](const std::vector<Dim> &inner, const std::vector<Dim> &others) {
     const auto is_whole = [](const Dim &dim) { return dim.stride % 4 == 0; };
     return inner.back().stride == 1 && inner.back().size % 4 == 0 &&

@@ -22,14 +22,14 @@ struct Rows {
   std::vector<Dim> kept, reduced;
 };
 
-// Returns the rows of a tensor: `kept` are the dims of the rows and `reduced` those of the elements of a row, each in
-// the order in which the shader counts them.
+// Returns the rows of a tensor: `kept` are the dims that count rows and `reduced` the dims within a row, each in the
+// order in which the shader counts them.
 Rows rows_of(const Call &call, const std::vector<Dim> &kept, const std::vector<Dim> &reduced);
 // Returns the rows over some dims of `x`, counted in the order of the elements of `result`, which has the other dims of
 // `x` and may have the reduced ones.
 Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_reduced, const Tensor &result);
 
-// What a thread may read at once: one element, four neighbouring terms of a row, or the same term of four rows.
+// The unit that a thread reads at once: one element, four neighbouring terms of a row, or the same term of four rows.
 enum class RowVectors : uint8_t { kNone, kTerms, kRows };
 
 // Returns the vectors that rows allow: of terms if `terms`, else of rows if `rows`.

@@ -1,8 +1,8 @@
 /* The processor that this process runs on, as XNNPACK asks for it.
  *
- * XNNPACK calls these functions and includes a header of this name. They are written for this plugin, without the
- * library cpuinfo, of which they are a small part: only the features, microarchitectures and caches by which XNNPACK
- * chooses kernels and tiles. The numbers of the microarchitectures are not those of that library. */
+ * XNNPACK calls these functions and includes a header of this name. They are written for this plugin, in place of the
+ * library cpuinfo, and are a small part of its interface: only the features, microarchitectures and caches by which
+ * XNNPACK chooses kernels and tiles. The microarchitectures have other numbers than in that library. */
 #ifndef EDGECORE_XNNPACK_CPUINFO_H_
 #define EDGECORE_XNNPACK_CPUINFO_H_
 
@@ -72,8 +72,8 @@ struct cpuinfo_uarch_info {
 /* Must be called before all others; may be called again, by any thread. Returns true. */
 bool cpuinfo_initialize(void);
 
-/* These return NULL for an index other than 0: the description is that of the fastest cores on Arm, on which edgecore's
- * threads run, and that of the core that asks first on x86. The caches are NULL if their sizes are unknown. */
+/* These return NULL for an index other than 0. They describe the fastest cores on Arm, where edgecore's threads run,
+ * and the core that asks first on x86. The caches are NULL if their sizes are unknown. */
 const struct cpuinfo_core *cpuinfo_get_core(uint32_t index);
 const struct cpuinfo_uarch_info *cpuinfo_get_uarch(uint32_t index);
 const struct cpuinfo_cache *cpuinfo_get_l1d_cache(uint32_t index);

@@ -1,5 +1,5 @@
 // Compares emulated intrinsics with the definitions of the instructions in Intel's manuals: the intrinsics that this
-// plugin emulates, and those of the library SIMDe that XNNPACK's kernels use.
+// plugin emulates, and the intrinsics of the library SIMDe that XNNPACK's kernels use.
 #include <gtest/gtest.h>
 #include <immintrin.h>
 #include <sys/mman.h>

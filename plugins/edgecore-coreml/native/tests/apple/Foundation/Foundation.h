@@ -28,7 +28,7 @@ __attribute__((objc_root_class))
 @property(readonly) const char *UTF8String;
 @end
 
-// What the compiler makes of @"text".
+// The type of @"text".
 @interface NSConstantString : NSString {
   const char *text_;
   unsigned int size_;

@@ -9,8 +9,8 @@
 
 namespace edgecore::llm {
 
-// How tokens are chosen. Each default but that of the temperature leaves the logits as they are. The names, ranges and
-// results are those of edgecore_llm.sampler.Sampling in Python.
+// The parameters of sampling. Each default except the temperature's leaves the logits as they are. Names, ranges and
+// results are the same as for edgecore_llm.sampler.Sampling in Python.
 struct Sampling {
   double temperature = 0;         // logits are divided by it; 0 takes the largest one
   int64_t top_k = 0;              // only the largest remain; 0 for all
@@ -33,9 +33,9 @@ double uniform(uint64_t seed, uint64_t position);
 // draw equally, here and in Python.
 class Sampler {
  public:
-  // Returns the next token. `position` is that of the new token, `history` has the tokens before it, for penalties.
-  // Tokens from `vocabulary` on, which the tokenizer lacks, are never chosen; 0 for all.
-  // Errors: INVALID_ARGUMENT (a logit is not a number).
+  // Returns the next token. `position` is the new token's, `history` has the tokens before it, for penalties. Tokens
+  // from `vocabulary` on, which the tokenizer lacks, are never chosen; 0 for all. Errors: INVALID_ARGUMENT (a logit is
+  // not a number).
   Result<int32_t> sample(Span<const float> logits, const Sampling &sampling, uint64_t position,
                          Span<const int32_t> history, size_t vocabulary, Error &error);
 

@@ -41,16 +41,17 @@ class Session {
 
   // Computes tokens that follow the sequence, in pieces of Metadata::chunk, and returns the logits [vocabulary] after
   // the last of them, which stay valid until the next call. Errors: INVALID_ARGUMENT (there are no tokens, one is
-  // outside of the vocabulary, or they do not fit into the context; the sequence stays as it was), and those of a run.
+  // outside of the vocabulary, or they do not fit into the context; the sequence stays as it was), and those that a run
+  // returns.
   Result<Span<const float>> append(Span<const int32_t> tokens, Error &error);
 
   // Computes tokens that follow the sequence, and sets `logits` to those after each of them [tokens, vocabulary].
   // Errors: as append.
   Status logits(Span<const int32_t> tokens, std::vector<float> &logits, Error &error);
 
-  // Computes an answer to tokens that follow the sequence. It ends with a token that ends a text, of which `on_token`
-  // hears, or is cut off. Errors: INVALID_ARGUMENT (prompt and answer do not fit into the context, or a value of the
-  // sampling is outside of its range), and those of append.
+  // Computes an answer to tokens that follow the sequence. It ends with an end token, which `on_token` receives too, or
+  // is cut off. Errors: INVALID_ARGUMENT (prompt and answer do not fit into the context, or a value of the sampling is
+  // outside of its range), and those that append returns.
   Status generate(Span<const int32_t> prompt, const GenerateOptions &options, const TokenFunction &on_token,
                   Error &error);
 
@@ -70,7 +71,7 @@ class Session {
   Status save(std::vector<uint8_t> &saved, Error &error) const;
   Status restore(Bytes saved, Error &error);
 
-  // Drops old tokens after the first `keep`: half of them, or more if `count` new ones need more room. What is left is
+  // Drops old tokens after the first `keep`: half of them, or more if `count` new ones need more room. The rest is
   // computed anew, as in a new session. Errors: INVALID_ARGUMENT (the sequence has fewer tokens than `keep`, or `count`
   // more do not fit beside these).
   Status shift(size_t keep, size_t count, Error &error);

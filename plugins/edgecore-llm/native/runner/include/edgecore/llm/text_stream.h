@@ -65,7 +65,8 @@ class StopText {
 using TextFunction = std::function<bool(const std::string &text)>;
 
 // Computes an answer as Session::generate, and passes its text in pieces of whole characters. The answer ends before
-// the first of the strings `stops` too. Tokens that the tokenizer lacks are never chosen. Errors: those of generate.
+// the first of the strings `stops` too. Tokens that the tokenizer lacks are never chosen. Errors: those that generate
+// returns.
 Status generate_text(Session &session, const Tokenizer &tokenizer, Span<const int32_t> prompt, GenerateOptions options,
                      const std::vector<std::string> &stops, const TextFunction &on_text, Error &error);
 

@@ -29,8 +29,8 @@ class Tokenizer {
   // Returns true if a text gets a space at its front, which decoding takes away again.
   bool strips_first_space() const { return strips_first_space_; }
 
-  // Sets `tokens` to those of a text. Bytes that are no UTF-8 count as U+FFFD. Errors: NOT_SUPPORTED (the search for
-  // the pattern that splits texts exceeds its limits).
+  // Sets `tokens` to the tokens of a text. Bytes that are not UTF-8 count as U+FFFD. Errors: NOT_SUPPORTED (the search
+  // for the pattern that splits texts exceeds its limits).
   Status encode(StringView text, const EncodeOptions &options, std::vector<int32_t> &tokens, Error &error) const;
 
   // Returns the text of tokens, with special ones spelled only if asked for. Bytes that are no UTF-8 become U+FFFD.
@@ -54,7 +54,7 @@ class Tokenizer {
   bool strips_first_space_ = false;
 };
 
-// Opens a folder, of which tokenizer.json is preferred to tokenizer.model and tokenizer.bin, or one of these files: a
+// Opens a folder, preferring its tokenizer.json to tokenizer.model and tokenizer.bin, or one of these files: a
 // tokenizer.json of Hugging Face with BPE, ranks of tiktoken with the pattern and special tokens of Llama 3, or a file
 // of llama2.c. Errors: NOT_FOUND, ACCESS_FAILED, INVALID_EXTERNAL_DATA (damaged), NOT_SUPPORTED (of another kind).
 Status open_tokenizer(const char *path, std::unique_ptr<Tokenizer> &tokenizer, Error &error);

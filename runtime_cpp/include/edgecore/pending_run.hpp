@@ -1,0 +1,65 @@
+// Runs that end after execute has returned; a part of edgecore/backend.hpp.
+#ifndef EDGECORE_PENDING_RUN_HPP_
+#define EDGECORE_PENDING_RUN_HPP_
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <future>
+#include <memory>
+#include <utility>
+
+#include "edgecore/byte_reader.hpp"
+
+namespace edgecore::backend {
+
+// The pending run of an Instance (EDGECORE_PENDING in backend.h). The destructor waits for the end of the run, so make
+// this the last member: the run may use the others.
+class PendingRun {
+ public:
+  // Reports the end of the work: null, or the exception that ended it. Call it once, from any thread.
+  using Done = std::function<void(std::exception_ptr)>;
+
+  PendingRun() = default;
+  ~PendingRun() {
+    if (ended_.valid()) ended_.wait();
+  }
+  PendingRun(const PendingRun &) = delete;
+  PendingRun &operator=(const PendingRun &) = delete;
+
+  // Calls start(Done), which starts the work and may return before its end. After the work, `finish` makes the results
+  // ready; then the host receives EDGECORE_OK, or the code and the message of the first exception. Returns
+  // EDGECORE_PENDING. If `start` throws, it must not call Done, and the exception is thrown here.
+  template <typename Start>
+  int32_t begin(const edgecore_execute_info &info, const Start &start, std::function<void()> finish) {
+    const auto ended = std::make_shared<std::promise<void>>();
+    ended_ = ended->get_future();
+    const auto complete = info.completion;
+    void *const arg = info.completion_arg;
+    try {
+      start(Done([ended, complete, arg, finish = std::move(finish)](std::exception_ptr failure) {
+        try {
+          if (failure) std::rethrow_exception(failure);
+          finish();
+          complete(arg, EDGECORE_OK, {nullptr, 0});
+        } catch (const Failure &error) {
+          complete(arg, error.code, to_str(error.text));
+        } catch (const std::exception &error) {
+          complete(arg, EDGECORE_INTERNAL, to_str(error.what()));
+        }
+        ended->set_value();  // last: the instance may be destroyed now
+      }));
+    } catch (...) {
+      ended_ = {};  // nothing runs
+      throw;
+    }
+    return EDGECORE_PENDING;
+  }
+
+ private:
+  std::future<void> ended_;
+};
+
+}  // namespace edgecore::backend
+
+#endif  // EDGECORE_PENDING_RUN_HPP_
