@@ -161,7 +161,8 @@ def _implementation(
         if not arithmetic.has_zero_points:
             rest = [*rest[:arguments], *[0] * operands, *rest[arguments:], 0]
         *rest, zero_point = rest
-        return (compute(arithmetic, *rest) + zero_point).clamp(low, high).to(arithmetic.dtype)
+        integers: torch.Tensor = compute(arithmetic, *rest) + zero_point
+        return integers.clamp(low, high).to(arithmetic.dtype)
 
     return run
 
