@@ -8,8 +8,7 @@ from torch import nn
 
 from edgecore.partition import CapabilityPartitioner
 from edgecore.pipeline import EdgeProgramManager
-from edgecore.pipeline.lowering import LowerOptions
-from edgecore.pipeline.lowering import lower
+from edgecore.pipeline.lowering import LowerOptions, lower
 
 aten = torch.ops.aten
 X = torch.arange(8.0).reshape(2, 4)

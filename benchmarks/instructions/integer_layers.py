@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 import edgecore
-from edgecore.ir import int8_operators, int16_operators  # noqa: F401  (registers their operators)
+from edgecore.ir.operators import integer_operators  # noqa: F401  (registers the operators)
 
 LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "convolution 3 x 3, 64 to 64 channels, 28 x 28": (lambda: nn.Conv2d(64, 64, 3, padding=1), (1, 64, 28, 28)),

@@ -1,6 +1,9 @@
 // A parser for the part of JSON (RFC 8259) that small configuration files need: an object of strings, integers,
 // booleans, and objects of these. Everything else is refused: arrays, null, fractions, deeper objects, a key that
 // occurs twice.
+//
+// nlohmann-json, which the runner of edgecore-llm uses, would be a dependency of every application in C++ for this one
+// file of a few lines, and would accept all that is refused here.
 #ifndef EDGECORE_HOST_FLAT_JSON_H_
 #define EDGECORE_HOST_FLAT_JSON_H_
 

@@ -10,8 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 import edgecore
 from edgecore.partition import PartitionResult
 from edgecore.passes.decompose import KERNEL_REWRITES
-from edgecore.pipeline.lowering import LowerOptions
-from edgecore.pipeline.lowering import lower
+from edgecore.pipeline.lowering import LowerOptions, lower
 
 KERNEL = "edgecore::scaled_dot_product_attention.out"
 QUERY, KEYS, VALUES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from edgecore.ir import int16_operators
+from edgecore.ir.operators.integer_operators import INT16, TABLE_LIMIT
 
 FULL = (-(2**15), 2**15 - 1)
 FACTORS = ((2**15, 1), (2**16 - 1, 1), (2**15, 15), (40000, 31), (50000, 32), (60000, 33), (2**15, 62), (2**16 - 1, 62))
@@ -26,12 +26,12 @@ def smallest(*shape):
 def table_of_exponentials(scale):
     """Return the table of a softmax whose input has a scale."""
     exponents = torch.cat([256 * torch.arange(256.0), torch.arange(256.0)]).double()
-    return (torch.exp(-exponents * scale) * 2**int16_operators.SOFTMAX_BITS).round().to(torch.int32)
+    return (torch.exp(-exponents * scale) * 2**INT16.softmax_bits).round().to(torch.int32)
 
 
 def elementwise_cases():
     everything = torch.arange(-(2**15), 2**15).to(torch.int16)
-    steep = (torch.tensor([-1, 1], dtype=torch.int32) * int16_operators.TABLE_LIMIT).repeat(257)[:513]
+    steep = (torch.tensor([-1, 1], dtype=torch.int32) * TABLE_LIMIT).repeat(257)[:513]
     for bits in (9, 10, 15, 16):
         table = torch.randint(*FULL, (2**bits + 1,), dtype=torch.int32, generator=torch.Generator().manual_seed(bits))
         yield f"table: {bits} bits", "int16_table", (everything, table, -30000, 32767)

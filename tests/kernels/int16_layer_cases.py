@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from int8_cases import CONVOLUTIONS, random_int8
 
-from edgecore.ir import int16_operators  # noqa: F401  (registers its operators)
+from edgecore.ir.operators import integer_operators  # noqa: F401  (registers the operators)
 
 FULL = (-32768, 32767)
 POINTWISE = ((1, 1), (0, 0), (1, 1), (1, 1), (0, 0))

@@ -1,4 +1,4 @@
-"""The kernels on int16 values give the same bits as the integer arithmetic of edgecore.ir.int16_operators, everywhere."""
+"""The kernels on int16 values give the same bits as the integer arithmetic of edgecore.ir.operators.integer_operators, everywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernels of int16 layers give the same bits as the arithmetic of edgecore.ir.int16_operators, everywhere."""
+"""The kernels of int16 layers give the same bits as the arithmetic of edgecore.ir.operators.integer_operators, everywhere."""
 
 from __future__ import annotations
 

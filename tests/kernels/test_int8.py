@@ -1,4 +1,4 @@
-"""The kernels on int8 values give the same bits as the integer arithmetic of edgecore.ir.int8_operators, everywhere."""
+"""The kernels on int8 values give the same bits as the integer arithmetic of edgecore.ir.operators.integer_operators, everywhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from emulated_library import EmulatedLibrary
 from int8_cases import CASES, convolution_arguments, random_int8
 from native import KernelError
 
-from edgecore.ir import int8_operators
+from edgecore.ir.operators import integer_operators  # noqa: F401  (registers the operators)
 
 
 def check_call(library, name):
@@ -78,19 +78,3 @@ def test_wrong_arguments_of_integer_kernels_are_errors(build, operator, position
     with pytest.raises(KernelError) as caught:
         build.call(f"edgecore::{operator}.out", *arguments, torch.zeros(1, dtype=torch.int8))
     assert message in caught.value.text
-
-
-def test_factors_are_the_nearest_fixed_point_numbers():
-    assert int8_operators.fixed_point(1.0) == (2**30, 1)
-    assert int8_operators.fixed_point(0.75) == (3 << 29, 0)
-    assert int8_operators.fixed_point(1 - 2**-40) == (2**30, 1)  # the mantissa rounds up to the next power of two
-    assert int8_operators.fixed_point(1e-30) == (2**30, -31)
-    assert int8_operators.fixed_point(2.0**30) is None
-
-
-def test_requantization_rounds_half_up_and_saturates():
-    values = torch.tensor([-3, -2, -1, 0, 1, 2, 3, 2**31 - 1, -(2**31)])
-    half = int8_operators.requantize(values, 2**30, 0)
-    assert half.tolist() == [-1, -1, 0, 0, 1, 1, 2, 2**30, -(2**30)]
-    assert int8_operators.requantize(values, 2**30, 8).tolist()[-2:] == [2**30, -(2**30)]
-    assert int8_operators.requantize(values, 2**30, -31).tolist() == [0] * 7 + [1, 0]  # rounded twice

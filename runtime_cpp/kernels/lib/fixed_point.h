@@ -14,13 +14,24 @@ constexpr int64_t kBlockOfProducts = 256;
 
 // Shifts are masked, because the result of a damaged file may overlap the numbers that were checked.
 
-// A real factor: multiplier * 2^(shift - 31), with a multiplier in [2^30, 2^31) and a shift in [-31, 30].
-struct Factor {
+// A real factor: a multiplier in [2^(kBits - 1), 2^kBits), and a shift in [kMinShift, kMaxShift].
+template <int kBits, int32_t kMinShift, int32_t kMaxShift>
+struct FixedPoint {
+  static constexpr int32_t kLeastMultiplier = int32_t{1} << (kBits - 1);
+  static constexpr int32_t kLargestMultiplier = kLeastMultiplier - 1 + kLeastMultiplier;
+  static constexpr int32_t kLeastShift = kMinShift;
+  static constexpr int32_t kLargestShift = kMaxShift;
+
   int32_t multiplier;
   int32_t shift;
 
-  bool is_valid() const { return multiplier >= 1 << 30 && shift >= -31 && shift <= 30; }
+  bool is_valid() const {
+    return multiplier >= kLeastMultiplier && multiplier <= kLargestMultiplier && shift >= kLeastShift &&
+           shift <= kLargestShift;
+  }
 };
+using Factor = FixedPoint<31, -31, 30>;    // of sums of 32 bits: multiplier * 2^(shift - 31)
+using WideFactor = FixedPoint<16, 1, 62>;  // of sums of 64 bits: multiplier / 2^shift
 
 // Returns a * b / 2^31, rounded half up. It needs no saturation, because b is a multiplier and so never -2^31.
 inline int32_t multiply_high(int32_t a, int32_t b) {
@@ -44,41 +55,64 @@ inline int32_t requantize(int32_t value, Factor factor) {
   return factor.shift < 0 ? shift_right(product, -factor.shift) : product;
 }
 
-// The int8 values of a result: a zero point, and the limits, which are -128 and 127 or come from a fused activation.
-struct Int8Range {
-  int32_t zero_point;
-  int32_t low;
-  int32_t high;
+// Returns half of 2^shift.
+inline int64_t half_of(int32_t shift) { return static_cast<int64_t>((uint64_t{1} << (shift & 63)) >> 1); }
 
-  bool is_valid() const { return -128 <= zero_point && zero_point <= 127 && -128 <= low && low <= high && high <= 127; }
-  int8_t clamp(int32_t value) const {  // limits first, because value + zero_point could overflow
-    const int32_t limited = value < low - zero_point ? low - zero_point : value;
-    return static_cast<int8_t>((limited > high - zero_point ? high - zero_point : limited) + zero_point);
-  }
-};
-
-// A real factor of results of 16 bits: multiplier / 2^shift, with a multiplier in [2^15, 2^16) and a shift in [1, 62].
-struct WideFactor {
-  int32_t multiplier;
-  int32_t shift;
-
-  int64_t half() const { return static_cast<int64_t>((uint64_t{1} << (shift & 63)) >> 1); }  // of 2^shift
-  bool is_valid() const { return multiplier >= 1 << 15 && multiplier < 1 << 16 && shift >= 1 && shift <= 62; }
-};
+// Returns value / 2^shift for a shift of 1 to 62, rounded half up. The sum must not overflow.
+inline int64_t shift_right(int64_t value, int32_t shift) { return (value + half_of(shift)) >> (shift & 63); }
 
 // Returns value * factor, rounded half up, for a value of less than 2^46 in magnitude: nothing overflows.
 inline int64_t requantize(int64_t value, WideFactor factor) {
-  return (value * factor.multiplier + factor.half()) >> (factor.shift & 63);
+  return shift_right(value * factor.multiplier, factor.shift);
 }
 
-// The int16 values of a result, whose zero point is 0: the limits, which are -32768 and 32767 or come from a fused
-// activation.
-struct Int16Limits {
+struct ZeroPoint {
+  int32_t zero_point;
+};
+struct NoZeroPoint {
+  static constexpr int32_t zero_point = 0;  // a constant, so that compilers leave out what it adds
+};
+
+// The arithmetic of int8 and of int16 values: the widths of sums, factors and their rounding, and zero points.
+template <class Value>
+struct Arithmetic;
+template <>
+struct Arithmetic<int8_t> {
+  using Sum = int32_t;  // and the type of the numbers of a layer's channels
+  using FactorType = Factor;
+  using ZeroPointType = ZeroPoint;
+  static constexpr int32_t kAddBits = 21;   // factors of sums are at most 2^21 in magnitude, so that 32 bits hold these
+  static constexpr int32_t kAddShift = 31;  // the largest shift of sums
+};
+template <>
+struct Arithmetic<int16_t> {
+  using Sum = int64_t;
+  using FactorType = WideFactor;
+  using ZeroPointType = NoZeroPoint;
+  static constexpr int32_t kAddBits = 30;
+  static constexpr int32_t kAddShift = 62;
+};
+template <class Value>
+using SumOf = typename Arithmetic<Value>::Sum;
+template <class Value>
+using FactorOf = typename Arithmetic<Value>::FactorType;
+template <class Value>
+using ZeroPointOf = typename Arithmetic<Value>::ZeroPointType;
+
+// The values of a result: their zero point, and their limits, which are those of the type or of a fused activation.
+template <class Value>
+struct Range : ZeroPointOf<Value> {
+  static constexpr int32_t kMax = (1 << (8 * sizeof(Value) - 1)) - 1;
+  static constexpr int32_t kMin = -kMax - 1;
+
   int32_t low;
   int32_t high;
 
-  bool is_valid() const { return INT16_MIN <= low && low <= high && high <= INT16_MAX; }
-  int16_t clamp(int64_t value) const { return static_cast<int16_t>(value < low ? low : value > high ? high : value); }
+  Value clamp(SumOf<Value> value) const {  // limits first, because value + zero_point could overflow
+    const SumOf<Value> limited = value < low - this->zero_point ? low - this->zero_point : value;
+    return static_cast<Value>((limited > high - this->zero_point ? high - this->zero_point : limited) +
+                              this->zero_point);
+  }
 };
 
 }  // namespace EDGECORE_VARIANT

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/lib/int8_vector.h"
+#include "kernels/lib/integer_vector.h"
 
 namespace edgecore {
 namespace {
@@ -53,13 +53,10 @@ TEST(FixedPoint, RequantizationScalesByTheFactor) {
 }
 
 TEST(FixedPoint, ResultsStayBetweenTheLimits) {
-  const Int8Range range = {-100, -128, 127};
+  const Range<int8_t> range = {{-100}, -128, 127};
   EXPECT_EQ(range.clamp(INT32_MIN), -128);
   EXPECT_EQ(range.clamp(INT32_MAX), 127);
   EXPECT_EQ(range.clamp(0), -100);
-  EXPECT_TRUE(range.is_valid());
-  EXPECT_FALSE((Int8Range{0, 1, 0}.is_valid()));
-  EXPECT_FALSE((Int8Range{128, -128, 127}.is_valid()));
 }
 
 TEST(FixedPoint, WideFactorsHaveLimits) {
@@ -83,22 +80,18 @@ TEST(FixedPoint, WideRequantizationRoundsHalfUpWithoutOverflow) {
 }
 
 TEST(FixedPoint, Int16ResultsStayBetweenTheLimits) {
-  const Int16Limits limits = {-32768, 20000};
+  const Range<int16_t> limits = {{}, -32768, 20000};
   EXPECT_EQ(limits.clamp(INT64_MIN), -32768);
   EXPECT_EQ(limits.clamp(-32768), -32768);
   EXPECT_EQ(limits.clamp(19999), 19999);
   EXPECT_EQ(limits.clamp(INT64_MAX), 20000);
-  EXPECT_TRUE(limits.is_valid());
-  EXPECT_FALSE((Int16Limits{1, 0}.is_valid()));
-  EXPECT_FALSE((Int16Limits{-32769, 0}.is_valid()));
-  EXPECT_FALSE((Int16Limits{0, 32768}.is_valid()));
 }
 
 TEST(FixedPoint, RowsEqualSingleValues) {
   constexpr int kCount = 67;  // whole vectors of every instruction set, and some more
   int32_t sums[kCount] = {INT32_MIN / 2, -1000, -1, 0, 1, 777, INT32_MAX / 2};
   for (int i = 7; i < kCount; ++i) sums[i] = static_cast<int32_t>(static_cast<uint32_t>(i) * 2654435761u) >> i % 24;
-  const Int8Range range = {3, -90, 80};
+  const Range<int8_t> range = {{3}, -90, 80};
   for (const int32_t shift : {-31, -7, -1, 0, 1, 30}) {
     int8_t row[kCount];
     requantize_row(sums, kCount, 11, {kOne + 12345, shift}, range, row);
@@ -113,7 +106,7 @@ TEST(FixedPoint, WideRowsEqualSingleValues) {
   constexpr int64_t kLargest = (int64_t{1} << 45) - 1;
   int64_t sums[kCount + 1] = {kLargest, -kLargest, -1, 0, 1, INT32_MAX, INT32_MIN};  // read up to a multiple of 4
   for (int i = 7; i < kCount; ++i) sums[i] = static_cast<int64_t>(static_cast<uint64_t>(i) << 58) >> i % 47 >> 17;
-  const Int16Limits limits = {-30000, 20000};
+  const Range<int16_t> limits = {{}, -30000, 20000};
   for (const int64_t bias : {int64_t{-11}, kLargest, -kLargest}) {
     for (int32_t shift = 1; shift <= 62; ++shift) {
       int16_t row[kCount];

@@ -4,12 +4,26 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Interpolates between the entries of a table; entry i is for the input (i << shift) - 2^15. Entries are at most 2^22
-// in magnitude, so that 32 bits hold everything.
+int32_t int16_add_out(const edgecore_call *raw) {
+  Call call(raw, "edgecore::int16_add.out");
+  return run_add<int16_t>(call);
+}
+int32_t int16_mul_out(const edgecore_call *raw) {
+  Call call(raw, "edgecore::int16_mul.out");
+  return run_mul<int16_t>(call);
+}
+int32_t int16_mean_out(const edgecore_call *raw) {
+  Call call(raw, "edgecore::int16_mean.out");
+  return run_mean<int16_t>(call);
+}
+
+// Interpolates between the entries of a table, of which entry i is for the input (i << shift) - 2^15. Entries are at
+// most 2^22 in magnitude, so that 32 bits hold everything.
 int32_t int16_table_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int16_table.out");
   const Tensor table = call.tensor(1);
-  const Int16Limits limits = limits_at(call, 2);
+  Arguments<int16_t> next(call, 2);
+  const Range<int16_t> range = next.range();
   if (call.failed()) return call.status();
   int32_t shift = 0;
   const int64_t size = table.ndim() == 1 ? table.size(0) : 0;
@@ -19,55 +33,21 @@ int32_t int16_table_out(const edgecore_call *raw) {
     return call.status();
   const auto *entries = reinterpret_cast<const int32_t *>(dense_bytes(call, table));
   const int32_t rest = (1 << shift) - 1, half = 1 << shift >> 1;
-  for_elements<int16_t>(call, call.tensor(0), call.tensor(4), [=](int32_t x) {
+  for_elements<int16_t>(call, call.tensor(0), next.tensor(), [=](int32_t x) {
     const int32_t *pair = entries + ((x + 32768) >> shift);
-    return limits.clamp(pair[0] + (((pair[1] - pair[0]) * (x & rest) + half) >> shift));
+    return range.clamp(pair[0] + (((pair[1] - pair[0]) * (x & rest) + half) >> shift));
   });
   return call.status();
 }
 
 int32_t int16_rescale_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int16_rescale.out");
-  const WideFactor factor = wide_factor_at(call, 1);
-  const Int16Limits limits = limits_at(call, 3);
+  Arguments<int16_t> next(call, 1);
+  const WideFactor factor = next.factor();
+  const Range<int16_t> range = next.range();
   if (call.failed()) return call.status();
-  for_elements<int16_t>(call, call.tensor(0), call.tensor(5),
-                        [=](int32_t x) { return limits.clamp(requantize(int64_t{x}, factor)); });
-  return call.status();
-}
-
-// out = (a * a_factor + b * b_factor) / 2^shift.
-int32_t int16_add_out(const edgecore_call *raw) {
-  Call call(raw, "edgecore::int16_add.out");
-  const int32_t factor_a = int_between(call, 2, -(1 << 30), 1 << 30);
-  const int32_t factor_b = int_between(call, 3, -(1 << 30), 1 << 30);
-  const int32_t shift = int_between(call, 4, 1, 62);
-  const Int16Limits limits = limits_at(call, 5);
-  if (call.failed()) return call.status();
-  const int64_t half = int64_t{1} << (shift - 1);
-  for_pairs<int16_t>(call, call.tensor(0), call.tensor(1), call.tensor(7), [=](int32_t a, int32_t b) {
-    return limits.clamp((int64_t{a} * factor_a + int64_t{b} * factor_b + half) >> shift);
-  });
-  return call.status();
-}
-
-int32_t int16_mul_out(const edgecore_call *raw) {
-  Call call(raw, "edgecore::int16_mul.out");
-  const WideFactor factor = wide_factor_at(call, 2);
-  const Int16Limits limits = limits_at(call, 4);
-  if (call.failed()) return call.status();
-  for_pairs<int16_t>(call, call.tensor(0), call.tensor(1), call.tensor(6),
-                     [=](int32_t a, int32_t b) { return limits.clamp(requantize(int64_t{a * b}, factor)); });
-  return call.status();
-}
-
-// The sum of the last dims [-count, end), requantized: a mean, if the factor contains the number of elements.
-int32_t int16_mean_out(const edgecore_call *raw) {
-  Call call(raw, "edgecore::int16_mean.out");
-  const WideFactor factor = wide_factor_at(call, 3);
-  const Int16Limits limits = limits_at(call, 5);
-  for_sums<int16_t>(call, call.tensor(0), call.integer(1), call.flag(2), call.tensor(7),
-                    [=](int64_t sum, int32_t) { return limits.clamp(requantize(sum, factor)); });
+  for_elements<int16_t>(call, call.tensor(0), next.tensor(),
+                        [=](int32_t x) { return range.clamp(requantize(int64_t{x}, factor)); });
   return call.status();
 }
 
@@ -75,7 +55,8 @@ int32_t int16_mean_out(const edgecore_call *raw) {
 // difference d from the largest one, table[d / 256] * table[256 + d % 256] / 2^30.
 int32_t int16_softmax_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int16_softmax.out");
-  const Int16Limits limits = limits_at(call, 2);
+  Arguments<int16_t> next(call, 2);
+  const Range<int16_t> range = next.range();
   const auto term = [](const int32_t *table, int32_t difference) {
     const auto steep = static_cast<uint32_t>(table[difference >> 8]);
     const auto flat = static_cast<uint32_t>(table[256 + (difference & 255)]);
@@ -88,10 +69,10 @@ int32_t int16_softmax_out(const edgecore_call *raw) {
     const uint64_t half = uint64_t{1} << (shift - 1);
     for (ptrdiff_t j = 0; j < width; ++j) {
       const uint64_t product = uint64_t{static_cast<uint32_t>(terms[j])} * reciprocal;
-      row[j] = limits.clamp(static_cast<int64_t>((product + half) >> shift));
+      row[j] = range.clamp(static_cast<int64_t>((product + half) >> shift));
     }
   };
-  for_softmax_rows<int16_t>(call, call.tensor(0), call.tensor(1), call.tensor(4), term, finish);
+  for_softmax_rows<int16_t>(call, call.tensor(0), call.tensor(1), next.tensor(), term, finish);
   return call.status();
 }
 

@@ -1,5 +1,5 @@
 // Averages of int8 and int16 values over windows of all sizes.
-#include "ops/int8_arguments.h"
+#include "ops/integer_arguments.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
@@ -39,17 +39,21 @@ struct Windows {
 };
 
 // Computes windows of argument 0, input [N, C, H, W], which arguments 1 and 2 describe. Argument 3, int32 [2,
-// divisors], has the multiplier and the shift of the factor for each divisor from 1 on; the divisor of an output is the
-// product of its windows' divisors. `limits` clamps requantized sums.
-template <class Element, class FactorType, class Limits>
-void average(Call &call, int32_t zero_point, Limits limits, Tensor out, const char *factor_message) {
+// divisors], has the multiplier and the shift of the factor for each divisor from 1 on; the divisor of an output is
+// the product of those of its windows.
+template <class Value>
+int32_t average(Call &call) {
+  Arguments<Value> next(call, 4);
+  const auto zero = next.zero_point();
+  const Range<Value> range = next.range();
+  const Tensor out = next.tensor();
   const Tensor input = call.tensor(0);
   const Tensor factors = call.tensor(3);
   if (call.failed() || !call.check(input.ndim() == 4, "the input must have 4 dims") ||
       !call.check(factors.type() == Type::kI32 && factors.ndim() == 2 && factors.size(0) == 2,
                   "factors must be int32 with a multiplier and a shift for each divisor") ||
-      !check_result<Element>(call, out))
-    return;
+      !check_result<Value>(call, out))
+    return call.status();
   const int64_t height = input.size(2), width = input.size(3), divisors = factors.size(1);
   const Windows y(call, 1, height), x(call, 2, width);
   Shape shape = input.shape();
@@ -57,53 +61,49 @@ void average(Call &call, int32_t zero_point, Limits limits, Tensor out, const ch
   shape.sizes[3] = x.count;
   if (call.failed() || !call.check(y.largest * x.largest <= kMaxWindow, "a window has at most 2^15 elements") ||
       !call.check(y.largest_divisor <= divisors / x.largest_divisor, "there is no factor for the largest divisor"))
-    return;
+    return call.status();
   const auto *multipliers = reinterpret_cast<const int32_t *>(dense_bytes(call, factors));
   for (int64_t i = 0; i < divisors && !call.failed(); ++i) {
-    call.check(FactorType{multipliers[i], multipliers[divisors + i]}.is_valid(), factor_message);
+    call.check(FactorOf<Value>{multipliers[i], multipliers[divisors + i]}.is_valid(), kFactorLimits<Value>);
   }
-  if (call.failed() || !call.resize(out, shape)) return;
-  const Element *data = elements<Element>(call, input);
+  if (call.failed() || !call.resize(out, shape)) return call.status();
+  const Value *data = elements<Value>(call, input);
   const BytesOut result(call, out);
-  if (call.failed() || out.numel() == 0) return;
-  auto *target = reinterpret_cast<Element *>(result.data());
+  if (call.failed() || out.numel() == 0) return call.status();
+  auto *target = reinterpret_cast<Value *>(result.data());
   const auto pitch = static_cast<ptrdiff_t>(width);
   const int64_t grain = 16384 / (y.count * x.count * max_of(1, y.largest * x.largest)) + 1;
   call.parallel(input.size(0) * input.size(1), grain, [&](int64_t begin, int64_t end, int64_t) {
     for (int64_t plane = begin; plane < end; ++plane) {
-      const Element *source = data + plane * height * width;
-      Element *to = target + plane * y.count * x.count;
+      const Value *source = data + plane * height * width;
+      Value *to = target + plane * y.count * x.count;
       for (ptrdiff_t i = 0; i < static_cast<ptrdiff_t>(y.count); ++i) {
         for (ptrdiff_t j = 0; j < static_cast<ptrdiff_t>(x.count); ++j) {
           int32_t sum = 0;
           for (ptrdiff_t row = y.begins[i]; row < y.ends[i]; ++row) {
-            const Element *line = source + row * pitch;
+            const Value *line = source + row * pitch;
             for (ptrdiff_t column = x.begins[j]; column < x.ends[j]; ++column) sum += line[column];
           }
-          sum -= zero_point * (y.ends[i] - y.begins[i]) * (x.ends[j] - x.begins[j]);
+          sum -= zero.zero_point * (y.ends[i] - y.begins[i]) * (x.ends[j] - x.begins[j]);
           const ptrdiff_t divisor = y.divisors[i] * x.divisors[j] - 1;
-          *to++ = limits.clamp(requantize(sum, FactorType{multipliers[divisor], multipliers[divisors + divisor]}));
+          *to++ = range.clamp(requantize(sum, FactorOf<Value>{multipliers[divisor], multipliers[divisors + divisor]}));
         }
       }
     }
   });
   result.finish(call);
+  return call.status();
 }
 
 }  // namespace
 
 int32_t int8_average_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int8_average.out");
-  average<int8_t, Factor>(call, zero_point_at(call, 4), range_at(call, 5), call.tensor(8),
-                          "multipliers must be in [2^30, 2^31), shifts in [-31, 30]");
-  return call.status();
+  return average<int8_t>(call);
 }
-
 int32_t int16_average_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int16_average.out");
-  average<int16_t, WideFactor>(call, 0, limits_at(call, 4), call.tensor(6),
-                               "multipliers must be in [2^15, 2^16), shifts in [1, 62]");
-  return call.status();
+  return average<int16_t>(call);
 }
 
 }  // namespace EDGECORE_VARIANT

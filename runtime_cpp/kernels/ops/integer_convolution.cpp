@@ -2,7 +2,7 @@
 // input: between its elements are zeros, which are the zero point here, as in the padding.
 #include "ops/integer_convolution.h"
 
-#include "lib/int8_gemm.h"
+#include "lib/integer_gemm.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
@@ -146,20 +146,23 @@ void convolve(Call &call, const IntegerConvolution<Value> &c, const Channels<Val
 #if defined(EDGECORE_MVE)
       requantize_to(columns, target);
 #else
-      Value line[kInt8Panel];  // requantized by whole vectors
+      Value line[kIntegerPanel];  // requantized by whole vectors
       requantize_to(width, line);
       __builtin_memcpy(target, line, static_cast<size_t>(columns) * sizeof(Value));
 #endif
     }
   };
-  int8_gemm<Value>(call, c.batch * c.groups, c.outputs_of_group(), c.pixels(), depth, left, pack, finish);
+  integer_gemm<Value>(call, c.batch * c.groups, c.outputs_of_group(), c.pixels(), depth, left, pack, finish);
 }
 
-// Reads the other arguments, and computes the result `out`. c has its zero point and its range.
-//
 // input [N, C, (H,) W], weight [outputs, C / groups, (y,) x]. The bias contains what the input's zero point adds.
 template <class Value>
-int32_t run_convolution(Call &call, IntegerConvolution<Value> &c, Tensor out) {
+int32_t convolution(Call &call) {
+  IntegerConvolution<Value> c = {};
+  Arguments<Value> next(call, 9);
+  c.zero_point = next.zero_point().zero_point;
+  c.range = next.range();
+  const Tensor out = next.tensor();
   const Tensor input = call.tensor(0);
   const Tensor weight = call.tensor(1);
   const Ints lists[5] = {call.ints(3), call.ints(4), call.ints(5), call.ints(6), call.ints(7)};
@@ -187,7 +190,7 @@ int32_t run_convolution(Call &call, IntegerConvolution<Value> &c, Tensor out) {
   shape.push(c.x.output);
   if (call.failed() || !call.resize(out, shape)) return call.status();
   c.input = elements<Value>(call, input);
-  c.weight = int8_elements(call, weight);
+  c.weight = elements<int8_t>(call, weight);
   const BytesOut result(call, out);
   if (call.failed() || out.numel() == 0) return call.status();
   c.result = reinterpret_cast<Value *>(result.data());
@@ -205,17 +208,11 @@ int32_t run_convolution(Call &call, IntegerConvolution<Value> &c, Tensor out) {
 
 int32_t int8_convolution_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int8_convolution.out");
-  IntegerConvolution<int8_t> c = {};
-  c.zero_point = zero_point_at(call, 9);
-  c.range = range_at(call, 10);
-  return run_convolution(call, c, call.tensor(13));
+  return convolution<int8_t>(call);
 }
-
 int32_t int16_convolution_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int16_convolution.out");
-  IntegerConvolution<int16_t> c = {};
-  c.range = limits_at(call, 9);
-  return run_convolution(call, c, call.tensor(11));
+  return convolution<int16_t>(call);
 }
 
 }  // namespace EDGECORE_VARIANT

@@ -2,7 +2,7 @@
 #ifndef EDGECORE_KERNELS_INTEGER_CONVOLUTION_H_
 #define EDGECORE_KERNELS_INTEGER_CONVOLUTION_H_
 
-#include "ops/int8_arguments.h"
+#include "ops/integer_arguments.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
@@ -28,7 +28,7 @@ struct IntegerConvolution {
   int32_t zero_point;                      // 0 for int16
   const Value *input;
   const int8_t *weight;  // [outputs, inputs / groups, y.kernel, x.kernel]
-  typename TypesOf<Value>::Range range;
+  Range<Value> range;
   Value *result;
 
   int64_t inputs_of_group() const { return inputs / groups; }

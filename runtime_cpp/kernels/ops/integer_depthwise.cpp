@@ -1,5 +1,5 @@
 // Depthwise convolutions of int8 and of int16 values in one and two dims.
-#include "lib/int8_vector.h"
+#include "lib/integer_vector.h"
 #include "ops/integer_convolution.h"
 
 namespace edgecore {

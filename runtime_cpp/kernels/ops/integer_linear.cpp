@@ -1,6 +1,6 @@
 // Linear layers of int8 and of int16 values. Their weights are int8.
-#include "lib/int8_gemm.h"
-#include "ops/int8_arguments.h"
+#include "lib/integer_gemm.h"
+#include "ops/integer_arguments.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
@@ -11,7 +11,10 @@ constexpr int64_t kFewRows = 8;  // with fewer rows of the input, packing them c
 // Computes `out`: input [..., depth] times the transpose of weight [outputs, depth]. The bias contains what the input's
 // zero point adds.
 template <class Value>
-int32_t run_linear(Call &call, typename TypesOf<Value>::Range range, Tensor out) {
+int32_t linear(Call &call) {
+  Arguments<Value> next(call, 3);
+  const Range<Value> range = next.range();
+  const Tensor out = next.tensor();
   const Tensor input = call.tensor(0);
   const Tensor weight = call.tensor(1);
   if (call.failed() ||
@@ -26,7 +29,7 @@ int32_t run_linear(Call &call, typename TypesOf<Value>::Range range, Tensor out)
   shape.sizes[shape.ndim - 1] = outputs;
   if (call.failed() || !call.resize(out, shape)) return call.status();
   const Value *x = elements<Value>(call, input);
-  const int8_t *w = int8_elements(call, weight);
+  const int8_t *w = elements<int8_t>(call, weight);
   const BytesOut result(call, out);
   if (call.failed() || out.numel() == 0) return call.status();
   auto *y = reinterpret_cast<Value *>(result.data());
@@ -47,14 +50,14 @@ int32_t run_linear(Call &call, typename TypesOf<Value>::Range range, Tensor out)
     };
     const auto finish = [&](int64_t, int64_t row, int64_t height, int64_t column, int64_t columns,
                             const SumOf<Value> *block, int64_t width) {
-      Value line[kInt8Panel];
+      Value line[kIntegerPanel];
       for (int64_t r = 0; r < height; ++r) {
         const int64_t channel = row + r;
         requantize_row(block + r * width, columns, channels.biases[channel], channels.factor(channel), range, line);
         for (int64_t j = 0; j < columns; ++j) y[(column + j) * outputs + channel] = line[j];
       }
     };
-    int8_gemm<Value>(call, 1, outputs, rows, depth, left, pack, finish);
+    integer_gemm<Value>(call, 1, outputs, rows, depth, left, pack, finish);
   }
   result.finish(call);
   return call.status();
@@ -64,14 +67,11 @@ int32_t run_linear(Call &call, typename TypesOf<Value>::Range range, Tensor out)
 
 int32_t int8_linear_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int8_linear.out");
-  const Int8Range range = range_at(call, 3);
-  return run_linear<int8_t>(call, range, call.tensor(6));
+  return linear<int8_t>(call);
 }
-
 int32_t int16_linear_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int16_linear.out");
-  const Int16Limits limits = limits_at(call, 3);
-  return run_linear<int16_t>(call, limits, call.tensor(5));
+  return linear<int16_t>(call);
 }
 
 }  // namespace EDGECORE_VARIANT

@@ -1,11 +1,12 @@
-// Loops over int8 or int16 values: elements, pairs that broadcast, sums of the last dims, and rows of a softmax. Their
-// indices are as wide as a pointer, because indices of 64 bits are slow on a microcontroller.
+// Loops over int8 or int16 values: elements, pairs that broadcast, sums of the last dims, and rows of a softmax; and
+// the operators that are these loops alone. Indices are as wide as a pointer, because indices of 64 bits are slow on a
+// microcontroller.
 #ifndef EDGECORE_KERNELS_INTEGER_LOOPS_H_
 #define EDGECORE_KERNELS_INTEGER_LOOPS_H_
 
 #include <type_traits>
 
-#include "ops/int8_arguments.h"
+#include "ops/integer_arguments.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
@@ -179,6 +180,52 @@ void for_softmax_rows(Call &call, Tensor input, Tensor table, Tensor out, const 
     }
   });
   result.finish(call);
+}
+
+// out = ((a - a_zero_point) * a_factor + (b - b_zero_point) * b_factor) / 2^shift.
+template <class Value>
+int32_t run_add(Call &call) {
+  using Sum = SumOf<Value>;
+  constexpr int32_t kMaxFactor = 1 << Arithmetic<Value>::kAddBits;
+  Arguments<Value> next(call, 2);
+  const auto first = next.zero_point(), second = next.zero_point();
+  const int32_t factor_a = next.integer(-kMaxFactor, kMaxFactor);
+  const int32_t factor_b = next.integer(-kMaxFactor, kMaxFactor);
+  const int32_t shift = next.integer(1, Arithmetic<Value>::kAddShift);
+  const Range<Value> range = next.range();
+  if (call.failed()) return call.status();
+  for_pairs<Value>(call, call.tensor(0), call.tensor(1), next.tensor(), [=](int32_t a, int32_t b) {
+    const Sum sum = Sum{a - first.zero_point} * factor_a + Sum{b - second.zero_point} * factor_b;
+    return range.clamp(shift_right(sum, shift));
+  });
+  return call.status();
+}
+
+template <class Value>
+int32_t run_mul(Call &call) {
+  Arguments<Value> next(call, 2);
+  const auto first = next.zero_point(), second = next.zero_point();
+  const FactorOf<Value> factor = next.factor();
+  const Range<Value> range = next.range();
+  if (call.failed()) return call.status();
+  for_pairs<Value>(call, call.tensor(0), call.tensor(1), next.tensor(), [=](int32_t a, int32_t b) {
+    const SumOf<Value> product = (a - first.zero_point) * (b - second.zero_point);
+    return range.clamp(requantize(product, factor));
+  });
+  return call.status();
+}
+
+// The sum of the last dims [-count, end), requantized: a mean, if the factor contains the number of elements.
+template <class Value>
+int32_t run_mean(Call &call) {
+  Arguments<Value> next(call, 3);
+  const auto zero = next.zero_point();
+  const FactorOf<Value> factor = next.factor();
+  const Range<Value> range = next.range();
+  for_sums<Value>(
+      call, call.tensor(0), call.integer(1), call.flag(2), next.tensor(),
+      [=](SumOf<Value> sum, int32_t width) { return range.clamp(requantize(sum - zero.zero_point * width, factor)); });
+  return call.status();
 }
 
 }  // namespace EDGECORE_VARIANT

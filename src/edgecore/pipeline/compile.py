@@ -27,8 +27,7 @@ from edgecore.passes.pipeline import EDGE_PASSES
 from edgecore.pipeline.compare import Comparison, Reference, compare
 from edgecore.pipeline.export import dynamic_shapes_by_argument, export_model
 from edgecore.pipeline.finished_program import FinishedProgram
-from edgecore.pipeline.lowering import FinishOptions, LowerOptions, PassDump, file_alignments
-from edgecore.pipeline.lowering import lower
+from edgecore.pipeline.lowering import FinishOptions, LowerOptions, PassDump, file_alignments, lower
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.pipeline.unheld import unheld_constants, warn_of_unheld
 from edgecore.plugin import BackendCompiler, LowPrecisionCompiler, WeightRoundingCompiler, registry

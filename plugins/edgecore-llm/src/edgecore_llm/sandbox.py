@@ -1,4 +1,8 @@
-"""The sandbox of chat templates: Jinja's, with bounds for the sizes of texts and sequences, and for the work."""
+"""The sandbox of chat templates: Jinja's, with bounds for the sizes of texts and sequences, and for the work.
+
+Jinja's own sandbox bounds `range` alone: a template of a checkpoint can still fill the memory by repetition, padding or
+`~`, and loop without end. No setting of Jinja bounds these, so this module does.
+"""
 
 from __future__ import annotations
 

@@ -26,8 +26,7 @@ from edgecore.ir.dialect.edge_operators import SYMBOLIC
 from edgecore.ir.graph import describe
 from edgecore.partition import Partitioner
 from edgecore.partition.protocol import TAG
-from edgecore.pipeline.lowering import LoweredProgram, lower_to_edge
-from edgecore.pipeline.lowering import lower
+from edgecore.pipeline.lowering import LoweredProgram, lower, lower_to_edge
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:

@@ -22,9 +22,9 @@ from edgecore.pipeline.lowering import (
     PartitionerSpec,
     Programs,
     TransformPasses,
+    lower,
     lower_to_edge,
 )
-from edgecore.pipeline.lowering import lower
 
 DebugHandleMap = dict[str, dict[int, "int | list[int]"]]
 DelegateMap = dict[str, dict[int, dict[str, Any]]]

@@ -46,6 +46,7 @@ from edgecore.passes.decompose.decompositions import (  # noqa: F401  (they regi
     volumes,
 )
 from edgecore.passes.decompose.decompositions.various import decomposition_of
+from edgecore.passes.decompose.rewrites import complex_numbers  # noqa: F401  (registers its rewrites)
 from edgecore.passes.decompose.rewrites.direct import REWRITES, Rewrite
 from edgecore.passes.decompose.strided_inputs import lay_out_inputs
 from edgecore.passes.in_place import functional_form, is_mutable

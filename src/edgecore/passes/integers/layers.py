@@ -111,5 +111,5 @@ def _channels(
     factors = [arithmetic.fixed_point(scale / result.scale) for scale in scales.tolist()]
     if None in factors or not (biases.abs() < arithmetic.max_bias).all():
         return None
-    pairs = torch.tensor(factors, dtype=arithmetic.channels).reshape(-1, 2)
-    return torch.stack([biases.to(arithmetic.channels), pairs[:, 0], pairs[:, 1]])
+    pairs = torch.tensor(factors, dtype=arithmetic.sum_dtype).reshape(-1, 2)
+    return torch.stack([biases.to(arithmetic.sum_dtype), pairs[:, 0], pairs[:, 1]])

@@ -31,7 +31,7 @@ def fuse_average(editor: Editor, node: Node, result: Integers, constants: Consta
     factor = result.arithmetic.fixed_point(source.scale / (result.scale * count))
     if not isinstance(channels, int) or size > MAX_DEPTH or factor is None:
         return None
-    numbers = torch.tensor([-source.zero_point * size, *factor], dtype=result.arithmetic.channels)
+    numbers = torch.tensor([-source.zero_point * size, *factor], dtype=result.arithmetic.sum_dtype)
     tensors = (
         constants.add(f"{node.name}_ones", torch.ones(channels, 1, *kernel, dtype=torch.int8)),
         constants.add(f"{node.name}_channels", numbers[:, None].repeat(1, channels)),

@@ -3,54 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.fx import Node
 
-from edgecore.ir import int8_operators, int16_operators
 from edgecore.ir.graph import Editor
 from edgecore.ir.op_args import argument
+from edgecore.ir.operators.integer_operators import INT8, INT16, Arithmetic
 from edgecore.passes.quantized import is_dequantize, parameters_of
 
 aten = torch.ops.aten
 
 
-@dataclass(frozen=True)
-class Arithmetic:
-    """Arithmetic of edgecore's operators on the values of one dtype.
-
-    Attributes:
-        dtype: The dtype of the values.
-        prefix: The start of the operators' names.
-        fixed_point: The function that makes (multiplier, shift) of a real factor.
-        has_zero_points: True if operators take zero points; False if these are always 0.
-        channels: The dtype of the biases and factors of a layer's output channels.
-        max_bias: Limit of a bias.
-        add_bits: The factors of a sum are at most 2^add_bits in magnitude.
-        max_shift: The largest shift of a sum.
-    """
-
-    dtype: torch.dtype
-    prefix: str
-    fixed_point: Callable[[float], tuple[int, int] | None]
-    has_zero_points: bool
-    channels: torch.dtype
-    max_bias: int
-    add_bits: int
-    max_shift: int
-
-
-_ARITHMETICS = {
-    torch.int8: Arithmetic(
-        torch.int8, "int8", int8_operators.fixed_point, True, torch.int32, 2**30, int8_operators.ADD_BITS, 31
-    ),
-    torch.int16: Arithmetic(
-        torch.int16, "int16", int16_operators.fixed_point, False, torch.int64, 2**45, int16_operators.ADD_BITS, 62
-    ),
-}
+_ARITHMETICS = {arithmetic.dtype: arithmetic for arithmetic in (INT8, INT16)}
 
 
 @dataclass(frozen=True)

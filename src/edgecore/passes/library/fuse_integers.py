@@ -10,9 +10,9 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir import int8_operators, int16_operators
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
 from edgecore.ir.op_args import argument
+from edgecore.ir.operators.integer_operators import TABLE_LIMIT
 from edgecore.ir.program.constants import Constants
 from edgecore.passes.integers.layers import MAX_DEPTH, fuse_layer
 from edgecore.passes.integers.pools import fuse_average, fuse_windows
@@ -116,7 +116,7 @@ def _smallest_table(numbers: torch.Tensor, low: int, high: int) -> torch.Tensor:
         low: The lower limit of the result.
         high: Its upper limit.
     """
-    entries = numbers.nan_to_num(0).clamp(-int16_operators.TABLE_LIMIT, int16_operators.TABLE_LIMIT).round().int()
+    entries = numbers.nan_to_num(0).clamp(-TABLE_LIMIT, TABLE_LIMIT).round().int()
     values = torch.arange(-(2**15), 2**15).to(torch.int16)
     right = entries[:-1].clamp(low, high)
     for bits in range(9, 16):
@@ -222,12 +222,13 @@ def _softmax(editor: Editor, node: Node, result: Integers, constants: Constants)
         return None
     steps = torch.arange(256, dtype=torch.float64) * source.scale
     if dtype == torch.int8:
-        most, bits = 2**10, int8_operators.SOFTMAX_BITS  # an entry errs by up to 2^-17, so the sum by up to 2^-7
+        most = 2**10  # an entry errs by up to 2^-17, so the sum by up to 2^-7
     else:
-        most, bits, steps = 2**15 - 1, int16_operators.SOFTMAX_BITS, torch.cat([256 * steps, steps])
+        most, steps = 2**15 - 1, torch.cat([256 * steps, steps])
     if not 0 < width <= most:
         return None
-    table = constants.add(f"{node.name}_table", (torch.exp(-steps) * 2**bits).round().to(torch.int32))
+    entries = (torch.exp(-steps) * 2**result.arithmetic.softmax_bits).round().to(torch.int32)
+    table = constants.add(f"{node.name}_table", entries)
     return call_operator(editor, "softmax", (source.node, table), (), (), result)
 
 

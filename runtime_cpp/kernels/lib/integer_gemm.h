@@ -1,11 +1,11 @@
 // Products of int8 matrices and matrices of values, which are int8 or int16, on all threads: with sums of 32 bits for
-// int8, else of 64. The right operand, the values, is packed panel by panel: as pairs of int16, where element (k, j) is
-// half k % 2 of pair (k / 2, j); with MVE as columns of values.
-#ifndef EDGECORE_KERNELS_INT8_GEMM_H_
-#define EDGECORE_KERNELS_INT8_GEMM_H_
+// int8, else of 64. The right operand, that of values, is packed panel by panel: as pairs of int16, where element
+// (k, j) is half k % 2 of pair (k / 2, j); with MVE as columns of values.
+#ifndef EDGECORE_KERNELS_INTEGER_GEMM_H_
+#define EDGECORE_KERNELS_INTEGER_GEMM_H_
 
 #include "lib/call.h"
-#include "lib/int8_vector.h"
+#include "lib/integer_vector.h"
 #include "lib/tile.h"
 
 namespace edgecore {
@@ -14,34 +14,34 @@ inline namespace EDGECORE_VARIANT {
 #if defined(EDGECORE_MVE)
 template <class Value>
 using Packed = Value;
-constexpr int64_t kInt8Rows = 4;
-constexpr int64_t kInt8Panel = 8;  // columns of a panel
+constexpr int64_t kIntegerRows = 4;
+constexpr int64_t kIntegerPanel = 8;  // columns of a panel
 #else
 template <class Value>
 using Packed = int16_t;
-constexpr int64_t kInt8Rows = kTileRows;
-constexpr int64_t kInt8Panel = kTileVectors * kSumLanes;       // max columns of a panel
-constexpr int64_t kInt8Depth = kVectorBytes >= 32 ? 256 : 64;  // steps whose left operand is widened at a time; even
-static_assert(kInt8Depth <= kBlockOfProducts);
+constexpr int64_t kIntegerRows = kTileRows;
+constexpr int64_t kIntegerPanel = kTileVectors * kSumLanes;       // max columns of a panel
+constexpr int64_t kIntegerDepth = kVectorBytes >= 32 ? 256 : 64;  // steps whose left operand is widened at a time; even
+static_assert(kIntegerDepth <= kBlockOfProducts);
 #endif
 
 // Splits the n columns of the right operand into panels.
 #if defined(EDGECORE_MVE)
-struct Int8Panels {
+struct IntegerPanels {
   int64_t columns, count;
-  explicit Int8Panels(int64_t n) : columns(n), count((n + kInt8Panel - 1) / kInt8Panel) {}
-  int64_t begin(int64_t i) const { return i * kInt8Panel; }
-  int64_t width(int64_t) const { return kInt8Panel; }
+  explicit IntegerPanels(int64_t n) : columns(n), count((n + kIntegerPanel - 1) / kIntegerPanel) {}
+  int64_t begin(int64_t i) const { return i * kIntegerPanel; }
+  int64_t width(int64_t) const { return kIntegerPanel; }
 };
 #else
-using Int8Panels = Panels<int32_t>;
+using IntegerPanels = Panels<int32_t>;
 #endif
 
 // Returns the number of elements of a panel in memory.
 template <class Value>
 constexpr int64_t packed_size(int64_t k) {
   constexpr int64_t kSize = sizeof(Packed<Value>);
-  return round_up((kSize == 1 ? k : (k + 1) / 2 * 2) * kInt8Panel, 64 / kSize);
+  return round_up((kSize == 1 ? k : (k + 1) / 2 * 2) * kIntegerPanel, 64 / kSize);
 }
 
 // The left operand of int8 elements; the rows are `step` elements apart.
@@ -51,20 +51,20 @@ struct Int8Left {
 };
 
 #if defined(EDGECORE_MVE)
-// Computes block[kInt8Rows][width], the product of m <= kInt8Rows rows and a panel.
+// Computes block[kIntegerRows][width], the product of m <= kIntegerRows rows and a panel.
 template <class Value>
-inline void multiply_int8_rows(Int8Left left, int64_t m, int64_t k, const Value *panel, int64_t width,
-                               SumOf<Value> *block) {
+inline void multiply_weight_rows(Int8Left left, int64_t m, int64_t k, const Value *panel, int64_t width,
+                                 SumOf<Value> *block) {
   const auto depth = static_cast<int32_t>(k);
-  const int8_t *rows[kInt8Rows];
-  for (int64_t i = 0; i < kInt8Rows; ++i) rows[i] = left.data + min_of(i, m - 1) * left.step;
+  const int8_t *rows[kIntegerRows];
+  for (int64_t i = 0; i < kIntegerRows; ++i) rows[i] = left.data + min_of(i, m - 1) * left.step;
   for (int64_t j = 0; j < width; ++j) mve_dot4(rows, panel + j * depth, depth, block + j, static_cast<int32_t>(width));
 }
 
 // Packs a right operand [k, columns] whose rows are `step` elements apart.
 template <class Value>
 inline void pack_rows(const Value *rows, int64_t step, int64_t k, int64_t columns, int64_t, Value *target) {
-  constexpr int64_t kMaxStep = (1 << 16) / kInt8Panel;  // columns of a target have 16-bit offsets
+  constexpr int64_t kMaxStep = (1 << 16) / kIntegerPanel;  // columns of a target have 16-bit offsets
   if (k < kMaxStep) {
     mve_transpose(rows, static_cast<int32_t>(step), static_cast<int32_t>(k), static_cast<int32_t>(columns), target,
                   static_cast<int32_t>(k));
@@ -78,7 +78,7 @@ inline void pack_rows(const Value *rows, int64_t step, int64_t k, int64_t column
 // Packs a right operand whose row i is line(i, memory), which may be in `memory`.
 template <class Value, class Line>
 inline void pack_lines(int64_t k, int64_t columns, int64_t, const Line &line, Value *target) {
-  Value memory[kInt8Panel];
+  Value memory[kIntegerPanel];
   const auto step = static_cast<ptrdiff_t>(k);
   for (int64_t i = 0; i < k; ++i, ++target) {
     const Value *row = line(i, memory);
@@ -94,13 +94,13 @@ inline void pack_columns(const Value *columns, int64_t step, int64_t k, int64_t 
   for (int64_t j = 0; j < count; ++j) __builtin_memcpy(target + j * k, columns + j * step, bytes);
 }
 #else
-// Adds to block[kInt8Rows][kVectors * lanes] the products of kInt8Rows rows of pairs, kInt8Depth elements apart, and
-// `pairs` rows of a panel.
+// Adds to block[kIntegerRows][kVectors * lanes] the products of kIntegerRows rows of pairs, kIntegerDepth elements
+// apart, and `pairs` rows of a panel.
 template <int kVectors>
-inline void add_int8_tile(const int16_t *left, int64_t pairs, const int16_t *panel, int32_t *block) {
+inline void add_integer_tile(const int16_t *left, int64_t pairs, const int16_t *panel, int32_t *block) {
   constexpr int kWidth = kVectors * kSumLanes;
-  Sums sums[kInt8Rows][kVectors];
-  EDGECORE_UNROLL for (int i = 0; i < kInt8Rows; ++i) {
+  Sums sums[kIntegerRows][kVectors];
+  EDGECORE_UNROLL for (int i = 0; i < kIntegerRows; ++i) {
     EDGECORE_UNROLL for (int j = 0; j < kVectors; ++j) sums[i][j] = load_vector(block + i * kWidth + j * kSumLanes);
   }
   for (const int16_t *end = left + 2 * pairs; left != end; left += 2, panel += 2 * kWidth) {
@@ -108,27 +108,27 @@ inline void add_int8_tile(const int16_t *left, int64_t pairs, const int16_t *pan
     EDGECORE_UNROLL for (int j = 0; j < kVectors; ++j) {
       __builtin_memcpy(&right[j], panel + 2 * j * kSumLanes, sizeof(Sums));
     }
-    EDGECORE_UNROLL for (int i = 0; i < kInt8Rows; ++i) {
-      const Sums pair = load_pair(left + i * kInt8Depth) - Sums{};  // in all lanes
+    EDGECORE_UNROLL for (int i = 0; i < kIntegerRows; ++i) {
+      const Sums pair = load_pair(left + i * kIntegerDepth) - Sums{};  // in all lanes
       EDGECORE_UNROLL for (int j = 0; j < kVectors; ++j) sums[i][j] = add_products(sums[i][j], pair, right[j]);
     }
   }
-  EDGECORE_UNROLL for (int i = 0; i < kInt8Rows; ++i) {
+  EDGECORE_UNROLL for (int i = 0; i < kIntegerRows; ++i) {
     EDGECORE_UNROLL for (int j = 0; j < kVectors; ++j) store_vector(block + i * kWidth + j * kSumLanes, sums[i][j]);
   }
 }
 
-// Computes block[kInt8Rows][width], the product of m <= kInt8Rows rows and a panel of `width` columns.
+// Computes block[kIntegerRows][width], the product of m <= kIntegerRows rows and a panel of `width` columns.
 template <class Value>
-inline void multiply_int8_rows(Int8Left left, int64_t m, int64_t k, const int16_t *panel, int64_t width,
-                               SumOf<Value> *block) {
-  int16_t wide[kInt8Rows * kInt8Depth];
-  __builtin_memset(block, 0, static_cast<size_t>(kInt8Rows * width) * sizeof(*block));
-  for (int64_t k0 = 0; k0 < k; k0 += kInt8Depth) {
-    const int64_t steps = min_of(kInt8Depth, k - k0);
-    for (int64_t i = 0; i < kInt8Rows; ++i) {
+inline void multiply_weight_rows(Int8Left left, int64_t m, int64_t k, const int16_t *panel, int64_t width,
+                                 SumOf<Value> *block) {
+  int16_t wide[kIntegerRows * kIntegerDepth];
+  __builtin_memset(block, 0, static_cast<size_t>(kIntegerRows * width) * sizeof(*block));
+  for (int64_t k0 = 0; k0 < k; k0 += kIntegerDepth) {
+    const int64_t steps = min_of(kIntegerDepth, k - k0);
+    for (int64_t i = 0; i < kIntegerRows; ++i) {
       const int8_t *row = left.data + min_of(i, m - 1) * left.step + k0;
-      int16_t *target = wide + i * kInt8Depth;
+      int16_t *target = wide + i * kIntegerDepth;
       int64_t p = 0;
       for (; p + 16 <= steps; p += 16) widen_block<16>(row + p, target + p);
       for (; p + 4 <= steps; p += 4) widen_block<4>(row + p, target + p);
@@ -137,11 +137,11 @@ inline void multiply_int8_rows(Int8Left left, int64_t m, int64_t k, const int16_
     }
     with_vectors(width / kSumLanes, [&](auto vectors) {
       if constexpr (sizeof(Value) == 1) {
-        add_int8_tile<vectors.kCount>(wide, (steps + 1) / 2, panel + k0 * width, block);
+        add_integer_tile<vectors.kCount>(wide, (steps + 1) / 2, panel + k0 * width, block);
       } else {
-        alignas(64) int32_t tile[kInt8Rows * vectors.kCount * kSumLanes] = {};
-        add_int8_tile<vectors.kCount>(wide, (steps + 1) / 2, panel + k0 * width, tile);
-        for (int i = 0; i < kInt8Rows * vectors.kCount * kSumLanes; ++i) block[i] += tile[i];
+        alignas(64) int32_t tile[kIntegerRows * vectors.kCount * kSumLanes] = {};
+        add_integer_tile<vectors.kCount>(wide, (steps + 1) / 2, panel + k0 * width, tile);
+        for (int i = 0; i < kIntegerRows * vectors.kCount * kSumLanes; ++i) block[i] += tile[i];
       }
     });
   }
@@ -170,7 +170,7 @@ inline void pack_pairs(const Value *first, const Value *second, int64_t n, int16
 // Packs a right operand whose row i is line(i, memory), which may be in `memory`.
 template <class Value, class Line>
 inline void pack_lines(int64_t k, int64_t columns, int64_t width, const Line &line, int16_t *target) {
-  Value memory[2][kInt8Panel];
+  Value memory[2][kIntegerPanel];
   for (int64_t i = 0; i < k; i += 2, target += 2 * width) {
     const Value *first = line(i, memory[0]);
     pack_pairs<Value>(first, i + 1 < k ? line(i + 1, memory[1]) : nullptr, columns, target);
@@ -203,10 +203,10 @@ inline void pack_columns(const Value *columns, int64_t step, int64_t k, int64_t 
 // its right operand to a panel of `width` columns. finish(i, row, rows, column, columns, block, width) gets `rows` x
 // `columns` sums of the result, whose rows are `width` elements apart.
 template <class Value, class Left, class Pack, class Finish>
-void int8_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const Left &left, const Pack &pack,
-               const Finish &finish) {
+void integer_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const Left &left, const Pack &pack,
+                  const Finish &finish) {
   if (call.failed() || count <= 0 || m <= 0 || n <= 0) return;
-  const Int8Panels panels(n);
+  const IntegerPanels panels(n);
   const int64_t workers = call.worker_count();
   const int64_t part = packed_size<Value>(k);
   Packed<Value> *memory = call.scratch<Packed<Value>>(part * workers);
@@ -214,11 +214,11 @@ void int8_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const
   // With few panels the rows are split, too; each task then packs its panel again.
   const int64_t wanted = max_of(1, 4 * workers / (count * panels.count));
   const int64_t splits = workers == 1 ? 1 : min_of(wanted, max_of(1, m / 64));
-  const int64_t rows_of_task = round_up((m + splits - 1) / splits, kInt8Rows);
-  const int64_t grain = 65536 / (rows_of_task * k * kInt8Panel + 1) + 1;
+  const int64_t rows_of_task = round_up((m + splits - 1) / splits, kIntegerRows);
+  const int64_t grain = 65536 / (rows_of_task * k * kIntegerPanel + 1) + 1;
   call.parallel(count * panels.count * splits, grain, [&](int64_t begin, int64_t end, int64_t worker) {
     Packed<Value> *panel = memory + worker * part;
-    alignas(64) SumOf<Value> block[kInt8Rows * kInt8Panel];
+    alignas(64) SumOf<Value> block[kIntegerRows * kIntegerPanel];
     int64_t packed = -1;  // the panel that is in `panel`
     for (int64_t task = begin; task < end; ++task) {
       const int64_t at = task / splits;
@@ -230,9 +230,9 @@ void int8_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const
       packed = at;
       const Int8Left rows = left(i);
       const int64_t first = task % splits * rows_of_task;
-      for (int64_t row = first; row < min_of(m, first + rows_of_task); row += kInt8Rows) {
-        const int64_t height = min_of(kInt8Rows, m - row);
-        multiply_int8_rows<Value>({rows.data + row * rows.step, rows.step}, height, k, panel, width, block);
+      for (int64_t row = first; row < min_of(m, first + rows_of_task); row += kIntegerRows) {
+        const int64_t height = min_of(kIntegerRows, m - row);
+        multiply_weight_rows<Value>({rows.data + row * rows.step, rows.step}, height, k, panel, width, block);
         finish(i, row, height, column, columns, block, width);
       }
     }
@@ -242,4 +242,4 @@ void int8_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const
 }  // namespace EDGECORE_VARIANT
 }  // namespace edgecore
 
-#endif  // EDGECORE_KERNELS_INT8_GEMM_H_
+#endif  // EDGECORE_KERNELS_INTEGER_GEMM_H_

@@ -1,7 +1,7 @@
-// SIMD vectors of pairs of int16, for an instruction that multiplies two pairs and adds both products to a 32-bit sum,
-// and of sums that become int8 or int16. A value is int8 or int16, a weight int8 in both cases.
-#ifndef EDGECORE_KERNELS_INT8_VECTOR_H_
-#define EDGECORE_KERNELS_INT8_VECTOR_H_
+// SIMD vectors of pairs of int16, of which an instruction multiplies two and adds both products to a 32-bit sum, and of
+// sums that become int8 or int16. A value is int8 or int16, a weight int8 in both cases.
+#ifndef EDGECORE_KERNELS_INTEGER_VECTOR_H_
+#define EDGECORE_KERNELS_INTEGER_VECTOR_H_
 
 #include <stddef.h>
 
@@ -21,8 +21,7 @@
 
 #if EDGECORE_MICROCONTROLLER && defined(__ARM_FEATURE_MVE)
 #define EDGECORE_MVE
-#include "lib/int16_mve.h"
-#include "lib/int8_mve.h"
+#include "lib/integer_mve.h"
 #endif
 
 // Unrolls a loop over the sums of a tile when code is compiled for size, too: else they would lie in memory.
@@ -40,24 +39,6 @@ constexpr bool kHasCache = true;
 #else
 constexpr bool kHasCache = false;  // a microcontroller: memory is scarce, and all of it is fast
 #endif
-
-// The types that go with values: of their sums and of the numbers of a layer's channels, of factors and of limits.
-template <class Value>
-struct TypesOf;
-template <>
-struct TypesOf<int8_t> {
-  using Sum = int32_t;
-  using FactorType = Factor;
-  using Range = Int8Range;
-};
-template <>
-struct TypesOf<int16_t> {
-  using Sum = int64_t;
-  using FactorType = WideFactor;
-  using Range = Int16Limits;
-};
-template <class Value>
-using SumOf = typename TypesOf<Value>::Sum;
 
 using Sums = Vector<int32_t>;
 constexpr int kSumLanes = kLanes<int32_t>;
@@ -231,7 +212,7 @@ inline Sums multiply_high(Sums v, int32_t multiplier) {
 }
 
 // Requantizes whole vectors of the n sums whose factor is at most 1, and returns how many sums these are.
-inline int64_t requantize_vectors(const int32_t *sums, int64_t n, int32_t bias, Factor factor, Int8Range range,
+inline int64_t requantize_vectors(const int32_t *sums, int64_t n, int32_t bias, Factor factor, Range<int8_t> range,
                                   int8_t *out) {
   typedef int8_t Bytes __attribute__((vector_size(kSumLanes)));
   const Sums low = (range.low - range.zero_point) - Sums{};
@@ -251,7 +232,7 @@ inline int64_t requantize_vectors(const int32_t *sums, int64_t n, int32_t bias, 
 #endif
 
 // Requantizes n sums that have one factor. The compiler vectorizes each loop, because the shift has one sign in it.
-inline void requantize_row(const int32_t *__restrict sums, int64_t n, int32_t bias, Factor factor, Int8Range range,
+inline void requantize_row(const int32_t *__restrict sums, int64_t n, int32_t bias, Factor factor, Range<int8_t> range,
                            int8_t *__restrict out) {
 #if defined(EDGECORE_MVE)
   return mve_requantize(sums, static_cast<int32_t>(n), bias, factor, range, out);
@@ -272,8 +253,8 @@ inline void requantize_row(const int32_t *__restrict sums, int64_t n, int32_t bi
 
 // The same for sums of 64 bits; reads up to a multiple of 4 of them.
 inline void requantize_row(const int64_t *__restrict sums, int64_t n, int64_t bias, WideFactor factor,
-                           Int16Limits limits, int16_t *__restrict out) {
-  const int64_t offset = bias * factor.multiplier + factor.half();
+                           Range<int16_t> limits, int16_t *__restrict out) {
+  const int64_t offset = bias * factor.multiplier + half_of(factor.shift);
 #if defined(EDGECORE_MVE)
   if (factor.shift > 1) return mve_requantize(sums, static_cast<int32_t>(n), offset, factor, limits, out);
 #endif
@@ -287,4 +268,4 @@ inline void requantize_row(const int64_t *__restrict sums, int64_t n, int64_t bi
 }  // namespace EDGECORE_VARIANT
 }  // namespace edgecore
 
-#endif  // EDGECORE_KERNELS_INT8_VECTOR_H_
+#endif  // EDGECORE_KERNELS_INTEGER_VECTOR_H_
