@@ -44,9 +44,10 @@ class LoweredPartition:
 
 
 class TosaCompiler(ABC, Generic[T]):
-    """Implements the protocols of `edgecore.plugin` for compilers, recipes, targets, reports and readers of blobs.
+    """Implements the protocols of `edgecore.plugin` for compilers, recipes and targets.
 
-    A backend derives its compiler, sets the class attributes, and implements the abstract methods.
+    A backend derives its compiler, sets the class attributes, and implements the abstract methods. It adds the methods
+    of other protocols, such as reports.
     """
 
     Options: type[T]
