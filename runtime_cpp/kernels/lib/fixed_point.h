@@ -14,20 +14,19 @@ constexpr int64_t kBlockOfProducts = 256;
 
 // Shifts are masked, because the result of a damaged file may overlap the numbers that were checked.
 
-// A real factor: a multiplier in [2^(kBits - 1), 2^kBits), and a shift in [kMinShift, kMaxShift].
-template <int kBits, int32_t kMinShift, int32_t kMaxShift>
+// A real factor: a multiplier in [2^(kBits - 1), 2^kBits), and a shift in [kLow, kHigh].
+template <int kBits, int32_t kLow, int32_t kHigh>
 struct FixedPoint {
-  static constexpr int32_t kLeastMultiplier = int32_t{1} << (kBits - 1);
-  static constexpr int32_t kLargestMultiplier = kLeastMultiplier - 1 + kLeastMultiplier;
-  static constexpr int32_t kLeastShift = kMinShift;
-  static constexpr int32_t kLargestShift = kMaxShift;
+  static constexpr int32_t kMinMultiplier = int32_t{1} << (kBits - 1);
+  static constexpr int32_t kMaxMultiplier = kMinMultiplier - 1 + kMinMultiplier;
+  static constexpr int32_t kMinShift = kLow;
+  static constexpr int32_t kMaxShift = kHigh;
 
   int32_t multiplier;
   int32_t shift;
 
   bool is_valid() const {
-    return multiplier >= kLeastMultiplier && multiplier <= kLargestMultiplier && shift >= kLeastShift &&
-           shift <= kLargestShift;
+    return multiplier >= kMinMultiplier && multiplier <= kMaxMultiplier && shift >= kMinShift && shift <= kMaxShift;
   }
 };
 using Factor = FixedPoint<31, -31, 30>;    // of sums of 32 bits: multiplier * 2^(shift - 31)

@@ -59,8 +59,8 @@ class Arguments {
   }
   FactorOf<Value> factor() {
     using F = FactorOf<Value>;
-    const int32_t multiplier = integer(F::kLeastMultiplier, F::kLargestMultiplier);
-    return {multiplier, integer(F::kLeastShift, F::kLargestShift)};
+    const int32_t multiplier = integer(F::kMinMultiplier, F::kMaxMultiplier);
+    return {multiplier, integer(F::kMinShift, F::kMaxShift)};
   }
   Range<Value> range() {
     const ZeroPointOf<Value> zero = zero_point();

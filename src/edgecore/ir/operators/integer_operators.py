@@ -64,11 +64,11 @@ class Arithmetic:
         multiplier = round(mantissa * 2**self.multiplier_bits)
         if multiplier == 2**self.multiplier_bits:
             multiplier, exponent = multiplier // 2, exponent + 1
-        least, largest = self.exponents
-        if exponent > largest:
+        min_exponent, max_exponent = self.exponents
+        if exponent > max_exponent:
             return None
-        if exponent < least:
-            multiplier, exponent = 2 ** (self.multiplier_bits - 1), least
+        if exponent < min_exponent:
+            multiplier, exponent = 2 ** (self.multiplier_bits - 1), min_exponent
         return multiplier, exponent if self.rounds_twice else self.multiplier_bits - exponent
 
     def requantize(self, value: torch.Tensor, multiplier: Any, shift: Any) -> torch.Tensor:

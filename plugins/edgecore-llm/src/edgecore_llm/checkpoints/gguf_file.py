@@ -1,7 +1,7 @@
 """The structure of GGUF files. A file is not trusted: every count is checked before it is used.
 
-The reader of the package gguf does not check counts: a file of 49 bytes that announces 1,000,000 numbers keeps it busy
-for minutes, and with fewer it is accepted (0.19.0). Its functions for blocks are used (`gguf_blocks.py`).
+The reader of the package gguf does not check counts: it accepts a file of 49 bytes that announces 100,000 numbers, and
+its work and memory grow with what a file announces (0.19.0). Only its functions for blocks are used (`gguf_blocks.py`).
 """
 
 from __future__ import annotations
