@@ -202,12 +202,8 @@ def _rope_update_cache_fake(
     positions: Tensor,
     slots: Tensor | None,
     heads: int,
-    sinks: int = 0,
-    q_norm: Tensor | None = None,
-    k_norm: Tensor | None = None,
-    eps: float = 0.0,
-    k_scales: Tensor | None = None,
-    v_scales: Tensor | None = None,
+    *_: Any,
+    **__: Any,
 ) -> Tensor:
     return qkv.new_empty(qkv.shape[0], heads, k_cache.shape[3])
 
@@ -257,19 +253,7 @@ def attend(
 
 
 @_fake("attend")
-def _attend_fake(
-    q: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    positions: Tensor,
-    slots: Tensor | None = None,
-    window: int = 0,
-    sinks: int = 0,
-    scale: float = 1.0,
-    softcap: float = 0.0,
-    k_scales: Tensor | None = None,
-    v_scales: Tensor | None = None,
-) -> Tensor:
+def _attend_fake(q: Tensor, k_cache: Tensor, v_cache: Tensor, *_: Any, **__: Any) -> Tensor:
     return q.new_empty(q.shape[0], q.shape[1] * v_cache.shape[3])
 
 
