@@ -26,8 +26,8 @@ def from_pretrained(
     """Return a model that makes text: of an exported file, or of a checkpoint, which is exported first.
 
     Args:
-        name_or_path: A `.pte` file, a folder with a `model.pte`, or a checkpoint: a folder of Hugging Face, a name on its
-            Hub, a GGUF file.
+        name_or_path: A `.pte` file, a folder with a `model.pte`, or a checkpoint: a folder of Hugging Face, a name on
+            its Hub, a GGUF file.
         tokenizer: The folder or file of the tokenizer; by default it is looked for beside or in the checkpoint or file.
         options: The options of the export; by default 4 bits and a context of 2048 tokens, or of what the model has.
         file: Where the exported file is written; by default a temporary one, which is deleted with the model.

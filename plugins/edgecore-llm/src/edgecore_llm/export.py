@@ -30,13 +30,13 @@ class ExportOptions:
         context: How many positions a sequence may have: prompt and answer together.
         chunk: How many tokens a call computes at most: long prompts are computed in pieces of this number.
         precision: The bits of the weights.
-        calibration: Tokens of a text: the linear layers but the last are rounded by their inputs on it. Without them, each
-            weight is rounded to the nearest.
+        calibration: Tokens of a text: the linear layers but the last are rounded by their inputs on it. Without them,
+            each weight is rounded to the nearest.
         backends: Backends of edgecore that get the parts which they support, such as "xnnpack".
         windows: How many positions the layers see, 0 for all; repeated over the layers. Empty: as the model says.
         sinks: How many of the first positions the layers with one of `windows` see, too (attention sinks).
-        constants: Further constant methods: numbers, texts, and lists of them. `get_eos_ids` replaces the tokens that end a
-            text.
+        constants: Further constant methods: numbers, texts, and lists of them. `get_eos_ids` replaces the tokens that
+            end a text.
         chat_template: The Jinja template of a chat; None for the checkpoint's own.
     """
 
@@ -54,8 +54,8 @@ class ExportOptions:
 def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = ExportOptions()) -> list[RoundedMatrix]:
     """Write the file. Its method `forward(tokens [T], positions [T], rows [R]) -> logits [R, vocabulary]` keeps the caches.
 
-    The weights are read from the checkpoint one part of a matrix after the other. Returns the matrices that were rounded
-    with calibration, with their losses.
+    The weights are read from the checkpoint one part of a matrix after the other. Returns the matrices that were
+    rounded with calibration, with their losses.
 
     Raises:
         ConfigError: The context is longer than the model's, or the chunk, the group or the folder is not possible.

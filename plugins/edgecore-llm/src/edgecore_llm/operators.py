@@ -5,8 +5,8 @@ the sequence, which is 0 where it is None. The result of a token does not depend
 
 The keys of a cache are [slots, kv_heads, rows / 16, key_size, 16], its values [slots, kv_heads, rows, value_size]: both
 float32, float16, or int8. With int8 each row of a head has a scale, its largest magnitude / 127. Position p
-lies in row p if p is below `sinks`, and in row `sinks + (p - sinks) % (rows - sinks)` else, so a cache of fewer rows than
-positions is a ring; its first `sinks` rows are never written again. A ring for calls of up to T tokens needs
+lies in row p if p is below `sinks`, and in row `sinks + (p - sinks) % (rows - sinks)` else, so a cache of fewer rows
+than positions is a ring; its first `sinks` rows are never written again. A ring for calls of up to T tokens needs
 `sinks + window + T - 1` rows.
 """
 
@@ -71,8 +71,8 @@ def linear(
         norm: float32 [inputs]. Rows of x are divided by their root mean square and multiplied by it first.
         eps: Added to the mean square.
         residual: Added at the end; of the shape of the result.
-        activation: "silu" or "gelu_tanh": the result [..., outputs / 2] is that function of the gates times the values, which
-            alternate in blocks of 16.
+        activation: "silu" or "gelu_tanh": the result [..., outputs / 2] is that function of the gates times the values,
+            which alternate in blocks of 16.
     """
     if norm is not None:
         x = F.rms_norm(x, norm.shape, norm, eps)
@@ -202,12 +202,8 @@ def _rope_update_cache_fake(
     positions: Tensor,
     slots: Tensor | None,
     heads: int,
-    sinks: int = 0,
-    q_norm: Tensor | None = None,
-    k_norm: Tensor | None = None,
-    eps: float = 0.0,
-    k_scales: Tensor | None = None,
-    v_scales: Tensor | None = None,
+    *_: Any,
+    **__: Any,
 ) -> Tensor:
     return qkv.new_empty(qkv.shape[0], heads, k_cache.shape[3])
 
@@ -228,8 +224,8 @@ def attend(
 ) -> Tensor:
     """Attend from q [T, heads, key_size] to the cache, which holds the tokens of the call already.
 
-    Each token sees the positions up to its own: all of them, or the last `window` and the first `sinks`. Query head h reads
-    head `h // (heads // kv_heads)` of the cache. The result is [T, heads * value_size].
+    Each token sees the positions up to its own: all of them, or the last `window` and the first `sinks`. Query head h
+    reads head `h // (heads // kv_heads)` of the cache. The result is [T, heads * value_size].
 
     Raises:
         IndexError: A position lies beyond a cache that is not a ring.
@@ -257,19 +253,7 @@ def attend(
 
 
 @_fake("attend")
-def _attend_fake(
-    q: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    positions: Tensor,
-    slots: Tensor | None = None,
-    window: int = 0,
-    sinks: int = 0,
-    scale: float = 1.0,
-    softcap: float = 0.0,
-    k_scales: Tensor | None = None,
-    v_scales: Tensor | None = None,
-) -> Tensor:
+def _attend_fake(q: Tensor, k_cache: Tensor, v_cache: Tensor, *_: Any, **__: Any) -> Tensor:
     return q.new_empty(q.shape[0], q.shape[1] * v_cache.shape[3])
 
 

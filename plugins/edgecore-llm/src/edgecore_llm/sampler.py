@@ -25,7 +25,8 @@ class Sampling:
         top_k: Only the `top_k` largest remain; 0 for all.
         top_p: Only the largest remain whose probabilities sum up to `top_p`, with the one that reaches it.
         min_p: Only those remain that have at least `min_p` of the largest probability.
-        repetition_penalty: Logits of tokens of the last `penalty_window` are divided by it if positive, else multiplied.
+        repetition_penalty: Logits of tokens of the last `penalty_window` are divided by it if positive, else
+            multiplied.
         presence_penalty: Subtracted from the logits of these tokens.
         frequency_penalty: Subtracted from them for each time that they occur.
         penalty_window: How many of the last tokens count for penalties; 0 for all.
@@ -87,8 +88,8 @@ def sample(logits: Logits, sampling: Sampling, position: int, history: Sequence[
 def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the tokens that top-k, top-p and min-p leave, and their probabilities.
 
-    The three work on the distribution before the temperature, one after the other. The tokens are in the falling order of
-    their scores, and those of equal scores in rising order; if nothing is truncated, all are in rising order.
+    The three work on the distribution before the temperature, one after the other. The tokens are in the falling order
+    of their scores, and those of equal scores in rising order; if nothing is truncated, all are in rising order.
     """
     largest = float(scores.max())
 

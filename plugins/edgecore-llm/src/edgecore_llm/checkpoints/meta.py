@@ -44,7 +44,8 @@ class MetaCheckpoint:
     """A `params.json` with a `.pth` file, which is mapped and not unpickled beyond tensors.
 
     With the parameters that executorch adds they describe other families, too: Qwen by `attention_qkv_bias` and
-    `use_qk_norm`, Phi 4-mini by the factors of longrope, SmolLM3 by `no_rope_layer_interval`, Granite by its multipliers.
+    `use_qk_norm`, Phi 4-mini by the factors of longrope, SmolLM3 by `no_rope_layer_interval`, Granite by its
+    multipliers.
 
     Matrices may be quantized, as in the SpinQuant and QAT checkpoints of Llama 3.2: int8 tensors with `scales` beside
     them, one for each row or for groups of columns, and with adapters, which `lora_args` of the parameters describes.

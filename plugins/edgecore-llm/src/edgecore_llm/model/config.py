@@ -19,7 +19,8 @@ class Rope:
         theta: The base of the frequencies `theta ** (-2 i / dims)`.
         dims: How many values at the start of each head are turned.
         divisors: A divisor for each frequency; empty for ones.
-        long_divisors: The divisors of a decoder for a longer context than `original_context`, where the family has two lists.
+        long_divisors: The divisors of a decoder for a longer context than `original_context`, where the family has two
+            lists.
         original_context: The context of the training before it was extended; 0 if that does not matter.
         amplitude: A factor of cosine and sine.
     """

@@ -121,8 +121,8 @@ class Decoder(nn.Module):
         precision: The bits of the weights.
 
     Attributes:
-        rewindable: How many of the last positions can be taken back; None for all. A ring keeps more rows than its window,
-            but each later position has overwritten one that a token farther back sees.
+        rewindable: How many of the last positions can be taken back; None for all. A ring keeps more rows than its
+            window, but each later position has overwritten one that a token farther back sees.
     """
 
     def __init__(self, config: DecoderConfig, *, context: int, chunk: int, precision: Precision = Precision()) -> None:

@@ -15,8 +15,8 @@ DAMPING = 0.01
 def quantize_by_inputs(weight: Tensor, products: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:
     """Round a matrix so that its products with given inputs change little.
 
-    Columns are rounded one after the other, and the error of each is made up for by the columns that follow. The scales of
-    a group are those of `quantize`, for the columns as they are when their turn comes.
+    Columns are rounded one after the other, and the error of each is made up for by the columns that follow. The scales
+    of a group are those of `quantize`, for the columns as they are when their turn comes.
 
     Args:
         weight: [outputs, inputs].

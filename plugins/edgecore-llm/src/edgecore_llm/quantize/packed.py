@@ -1,7 +1,8 @@
 """The packed layout of weight matrices, which `native/src/packed.h` describes.
 
-A matrix [outputs, inputs] of 4 or 8 bits becomes a uint8 tensor [tiles, groups, bytes]: blocks of 16 outputs x 32 inputs,
-each with its values and then a float16 scale for each output. The size of the last dim tells the number of bits.
+A matrix [outputs, inputs] of 4 or 8 bits becomes a uint8 tensor [tiles, groups, bytes]: blocks of 16 outputs x 32
+inputs, each with its values and then a float16 scale for each output. The size of the last dim tells the number of
+bits.
 """
 
 from __future__ import annotations
@@ -108,8 +109,8 @@ def unpack(packed: Tensor, outputs: int, inputs: int) -> QuantizedMatrix:
 def round_rows(x: Tensor, size: int = GROUP) -> tuple[Tensor, Tensor]:
     """Round rows to 8 bits as the kernels do: int8 values [rows, groups, size] and float32 scales [rows, groups].
 
-    Values are rounded to the nearest, ties to even. A group with a NaN or an infinity has the scale NaN; one whose largest
-    magnitude is at most 2**-119 counts as zeros.
+    Values are rounded to the nearest, ties to even. A group with a NaN or an infinity has the scale NaN; one whose
+    largest magnitude is at most 2**-119 counts as zeros.
     """
     groups = F.pad(x.float(), (0, -x.shape[-1] % size)).reshape(*x.shape[:-1], -1, size)
     largest = groups.abs().amax(-1)

@@ -18,16 +18,16 @@ SMALLEST_SCALE = 2.0**-24
 def quantize(weight: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:
     """Round a matrix symmetrically to 4 or 8 bits.
 
-    With 8 bits the largest magnitude of a group becomes 127. With 4 bits the integers are [-8, 7]: integers are found by
-    several scales, then the scale that fits them best by least squares; of these the one with the least squared error is
-    taken. A scale may be negative, so that the value of largest magnitude can become -8.
+    With 8 bits the largest magnitude of a group becomes 127. With 4 bits the integers are [-8, 7]: integers are found
+    by several scales, then the scale that fits them best by least squares; of these the one with the least squared
+    error is taken. A scale may be negative, so that the value of largest magnitude can become -8.
 
     Args:
         weight: [outputs, inputs].
         bits: 4 or 8.
-        group: The number of inputs that share a scale: 32, 64, 128, 256; 0 for a whole row. The layout stores a scale for
-            each 32 anyway, so larger groups take as many bytes and are less precise; they are for results equal to those
-            of other tools.
+        group: The number of inputs that share a scale: 32, 64, 128, 256; 0 for a whole row. The layout stores a scale
+            for each 32 anyway, so larger groups take as many bytes and are less precise; they are for results equal to
+            those of other tools.
 
     Raises:
         ValueError: Other bits or another group.

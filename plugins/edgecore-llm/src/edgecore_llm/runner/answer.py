@@ -13,8 +13,8 @@ class StopText:
     The end of the text so far that may be the begin of a stop string is held back.
 
     Args:
-        stops: The strings; the text ends before the one that is complete first, and of several before the longest. So the
-            result is the same however a text is divided into pieces.
+        stops: The strings; the text ends before the one that is complete first, and of several before the longest. So
+            the result is the same however a text is divided into pieces.
     """
 
     def __init__(self, stops: Sequence[str] = ()) -> None:

@@ -167,8 +167,8 @@ class Session:
         """Compute tokens that follow the sequence, and return the logits [vocabulary] after the last of them.
 
         Raises:
-            SessionError: There are no tokens, a token is outside of the vocabulary, or they do not fit into the context.
-                The sequence stays as it was.
+            SessionError: There are no tokens, a token is outside of the vocabulary, or they do not fit into the
+                context. The sequence stays as it was.
         """
         self._check(tokens)
         start = time.perf_counter()
@@ -219,11 +219,11 @@ class Session:
     def shift(self, keep: int, count: int = 1) -> None:
         """Drop old tokens after the first `keep`: half of them, or more if `count` new ones need more room.
 
-        The tokens that stay are computed anew, so the sequence goes on as if it had begun with them, with the bits of a new
-        session. Turning the keys in the caches instead would be faster, but values would still come from what was dropped,
-        caches of few bits would be rounded again at each shift, rings would lack rows, and each file would need another
-        method. Half a context is computed for half a context of new tokens: about one token of a prompt, which is
-        several times faster, for each token of an answer.
+        The tokens that stay are computed anew, so the sequence goes on as if it had begun with them, with the bits of a
+        new session. Turning the keys in the caches instead would be faster, but values would still come from what was
+        dropped, caches of few bits would be rounded again at each shift, rings would lack rows, and each file would
+        need another method. Half a context is computed for half a context of new tokens: about one token of a prompt,
+        which is several times faster, for each token of an answer.
 
         Raises:
             SessionError: `count` tokens and the kept ones do not fit into the context.
@@ -250,7 +250,8 @@ class Session:
     ) -> Iterator[int]:  # fmt: skip
         """Return an iterator over the tokens of an answer.
 
-        The answer ends with a token that ends a text, which is yielded, or is cut off. It is computed while it is taken.
+        The answer ends with a token that ends a text, which is yielded, or is cut off. It is computed while it is
+        taken.
 
         Args:
             prompt: Tokens that follow the sequence; at least one.
@@ -258,11 +259,12 @@ class Session:
             sampling: How tokens are chosen.
             ignore_eos: Goes on after a token that ends a text.
             vocabulary: The tokens that the tokenizer has; others are never chosen. 0 for all.
-            keep: A full context is shifted: the oldest tokens after the first `keep` of the sequence are dropped, see `shift`.
-                None: an answer that does not fit into the context is refused.
+            keep: A full context is shifted: the oldest tokens after the first `keep` of the sequence are dropped, see
+                `shift`. None: an answer that does not fit into the context is refused.
 
         Raises:
-            SessionError: The prompt and the answer do not fit into the context, or the prompt is refused as by `append`.
+            SessionError: The prompt and the answer do not fit into the context, or the prompt is refused as by
+                `append`.
         """
         if keep is not None:
             if not 0 <= keep <= self.metadata.context // 2:

@@ -38,7 +38,8 @@ class Tokenizer(ABC):
         Args:
             text: The text.
             bos: Begin with `bos_id`, if `adds_bos`.
-            specials: Text that spells a special token, such as `<|eot_id|>`, becomes this token. Wrong for what users write.
+            specials: Text that spells a special token, such as `<|eot_id|>`, becomes this token. Wrong for what users
+                write.
             is_continued: The text goes on after another one, so it gets no space at its front.
         """
 

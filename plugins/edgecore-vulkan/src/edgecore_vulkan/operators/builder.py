@@ -121,8 +121,8 @@ class Builder:
     def weights(self, tensor: torch.Tensor) -> TensorValue:
         """Return a constant that is the weight or bias of a convolution or linear layer.
 
-        With `force_fp16`, small weights stay float32: they cost little, and would cause about half of a network's rounding
-        error. For executorch's delegate `keep_exact` chooses them.
+        With `force_fp16`, small weights stay float32: they cost little, and would cause about half of a network's
+        rounding error. For executorch's delegate `keep_exact` chooses them.
         """
         value = self.constant(tensor)
         value.is_exact = self.profile.force_fp16 and not self.profile.is_stock and _is_few(value)

@@ -63,9 +63,10 @@ def _unsqueeze(b: Builder, node: Node) -> TensorValue:
     return output
 
 
-def _permute(b: Builder, node: Node) -> TensorValue:
+def _along_dims(b: Builder, node: Node) -> TensorValue:
+    """Write a permute or flip: (input, dims), with the dims counted from the front."""
     dims = [dim % rank(node) for dim in node.args[1]]  # type: ignore[union-attr,operator]
-    output: TensorValue = b.call("aten.permute_copy.default", [b.value(node.args[0]), dims], b.result(node))
+    output: TensorValue = b.call(str(node.target), [b.value(node.args[0]), dims], b.result(node))
     return output
 
 
@@ -216,12 +217,6 @@ def _pad(b: Builder, node: Node) -> TensorValue:
     return output
 
 
-def _flip(b: Builder, node: Node) -> TensorValue:
-    dims = [dim % rank(node) for dim in node.args[1]]  # type: ignore[union-attr,operator]
-    output: TensorValue = b.call("aten.flip.default", [b.value(node.args[0]), dims], b.result(node))
-    return output
-
-
 def _along_dim(b: Builder, node: Node) -> TensorValue:
     """Write an operator with an argument `dim`, counted from the front."""
     source: Any = node.args[0]
@@ -352,7 +347,7 @@ def _row(
 
 ROWS = [
     _row(aten.view_copy.default, _view),
-    _row(aten.permute_copy.default, _permute),
+    _row(aten.permute_copy.default, _along_dims),
     _row(aten.transpose_copy.int, _transpose),
     _row(aten.t_copy.default, _transpose),
     _row(aten.squeeze_copy.dims, _squeeze, check=_check_squeeze),
@@ -369,7 +364,7 @@ ROWS = [
     _row(aten.glu.default, _glu, "a dim of static size", _check_even_split, FLOAT),
     _row(aten.constant_pad_nd.default, _pad),
     _row(aten.repeat.default, plain(), "static sizes", _static),
-    _row(aten.flip.default, _flip, "static sizes", _static),
+    _row(aten.flip.default, _along_dims, "static sizes", _static),
     _row(aten.pixel_shuffle.default, plain(), "4 static dims", _static_image, FLOAT, keep=True),
     _row(aten.gather.default, _along_dim, check=_has_dims),
     _row(aten.index_select.default, _along_dim, "static sizes", _static),

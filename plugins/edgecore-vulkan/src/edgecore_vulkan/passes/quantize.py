@@ -1,8 +1,8 @@
 """Fuse dequantize, operator and quantize into calls with integer weights and, where the registry has them, integers.
 
 A convolution or linear layer between static int8 becomes one `et_vk.q8ta_*` call. Other linear layers with integer
-weights keep them: of 4 bits in `et_vk.linear_q4gsw`, or `et_vk.linear_dq8ca_q4gsw` if the input is quantized by row while
-the graph runs; of 8 bits in `aten._weight_int8pack_mm`. The rest computes in floating point between quantize and
+weights keep them: of 4 bits in `et_vk.linear_q4gsw`, or `et_vk.linear_dq8ca_q4gsw` if the input is quantized by row
+while the graph runs; of 8 bits in `aten._weight_int8pack_mm`. The rest computes in floating point between quantize and
 dequantize calls.
 """
 

@@ -1,7 +1,7 @@
 """Fuse rotary position embeddings, of two forms, into one call for edgecore's delegate.
 
-Halves: `x * cos + cat([-second half of x, first half of x]) * sin`. Pairs: `a, b` are the even and odd elements of a row,
-and become `a * cos - b * sin` and `a * sin + b * cos`.
+Halves: `x * cos + cat([-second half of x, first half of x]) * sin`. Pairs: `a, b` are the even and odd elements of a
+row, and become `a * cos - b * sin` and `a * sin + b * cos`.
 """
 
 from __future__ import annotations

@@ -145,7 +145,8 @@ class SubgraphValue:
 class QuantizePerToken:
     """Kind of an operation that marks dynamic quantization; `passes/quantize.py` replaces the operation.
 
-    In XNNPACK, only linear layers and convolutions with integer weights can read a tensor that is quantized in this way.
+    In XNNPACK, only linear layers and convolutions with integer weights can read a tensor that is quantized in this
+    way.
     """
 
 

@@ -1,8 +1,8 @@
 """The operators that XNNPACK supports.
 
-Each module enters rows into one table (`operator_table.TABLE`), which the partitioner, the lowering and the documentation read.
-A function that is decorated with `lowers` emits XNNPACK operations for calls of an operator; its first argument `low`
-is the `Lowering`. A function `_check...` returns why a call is not supported, or None.
+Each module enters rows into one table (`operator_table.TABLE`), which the partitioner, the lowering and the
+documentation read. A function that is decorated with `lowers` emits XNNPACK operations for calls of an operator; its
+first argument `low` is the `Lowering`. A function `_check...` returns why a call is not supported, or None.
 """
 
 from edgecore_xnnpack.operator_table import TABLE

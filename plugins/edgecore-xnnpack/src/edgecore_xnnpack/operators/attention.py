@@ -1,8 +1,8 @@
 """Scaled dot product attention, composed of matmuls and softmax.
 
-XNNPACK's own attention node is not used: the delegate of executorch 1.5 does not support it. The blob has an attention node
-only if the delegate keeps the KV cache. edgecore's delegate computes this node itself, because a matmul of XNNPACK would copy
-the whole cache into the packed form of its second operand in each call.
+XNNPACK's own attention node is not used: the delegate of executorch 1.5 does not support it. The blob has an attention
+node only if the delegate keeps the KV cache. edgecore's delegate computes this node itself, because a matmul of XNNPACK
+would copy the whole cache into the packed form of its second operand in each call.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def _attention(low: Lowering, node: Node) -> SubgraphValue:
 
     If the mask of a row is -inf everywhere, the result of this row must be 0, as in ATen, but its softmax is NaN. So
     scores are clamped to finite numbers, which avoids NaN, and the result of such a row is multiplied by 0 (`_seen`).
-    In grouped-query attention, query heads that share a key head become rows of the same matmul. Over KV caches that the
-    delegate keeps, emit the attention node.
+    In grouped-query attention, query heads that share a key head become rows of the same matmul. Over KV caches that
+    the delegate keeps, emit the attention node.
     """
     key, value = low.argument("key"), low.argument("value")
     caches = _caches(low, key, value)

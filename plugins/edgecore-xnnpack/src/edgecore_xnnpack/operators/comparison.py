@@ -1,8 +1,8 @@
 """Comparisons, logic and rounding. XNNPACK has no comparison node and no boolean type.
 
-Booleans are float32 numbers, 0 and 1, and never leave a delegate (`partitioner.py`). A comparison computes the difference
-of its operands (`_difference`) and maps it to -1, 0 or 1 by two saturating multiplications (`_saturate`). XNNPACK
-flushes denormals to zero, so that numbers compare as equal if they differ by less than 2^-126. The result of a
+Booleans are float32 numbers, 0 and 1, and never leave a delegate (`partitioner.py`). A comparison computes the
+difference of its operands (`_difference`) and maps it to -1, 0 or 1 by two saturating multiplications (`_saturate`).
+XNNPACK flushes denormals to zero, so that numbers compare as equal if they differ by less than 2^-126. The result of a
 comparison with NaN is undefined: it depends on the minimum and maximum instructions of the processor.
 """
 

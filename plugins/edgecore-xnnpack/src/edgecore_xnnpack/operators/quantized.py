@@ -110,7 +110,8 @@ def _is_convolution(node: Node) -> bool:
 def _dynamic(low: Lowering, node: Node) -> SubgraphValue | list[None]:
     """Emit `QuantizePerToken` for the dequantize node of a dynamic quantization, and nothing for the nodes before it.
 
-    XNNPACK itself computes the quantization parameters of each row or image, so the node that chooses them has no values.
+    XNNPACK itself computes the quantization parameters of each row or image, so the node that chooses them has no
+    values.
     """
     if node.target in _CHOOSE:
         return [None, None]

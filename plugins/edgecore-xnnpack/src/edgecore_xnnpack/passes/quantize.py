@@ -111,8 +111,8 @@ def _quantize_at_run_time(subgraph: Subgraph) -> None:
 def _mark_after_moves(subgraph: Subgraph) -> None:
     """Move the marks of dynamic quantization behind the reshapes and zero paddings that the layers' lowerings emit.
 
-    The rows or images that a layer reads are those of the model, so that the marks mean the same there. Layers that read
-    the same tensor share the moved one.
+    The rows or images that a layer reads are those of the model, so that the marks mean the same there. Layers that
+    read the same tensor share the moved one.
     """
     producers = subgraph.producers()
     moved: dict[Any, SubgraphValue] = {}
@@ -368,8 +368,8 @@ def _is_supported(kind: type, inputs: list[Quantization], output: Quantization) 
 def _supports_slope(slope: float, source: Quantization, target: Quantization) -> bool:
     """Return True if the fixed-point kernel of LeakyReLU can represent its two factors.
 
-    The factors are input scale / output scale, and this ratio times the slope: from 2^-8 to 2^7, and the second one below
-    2^7 by one unit of its 15 bits. `native/src/nodes_unary.cpp` checks the same limits in float32.
+    The factors are input scale / output scale, and this ratio times the slope: from 2^-8 to 2^7, and the second one
+    below 2^7 by one unit of its 15 bits. `native/src/nodes_unary.cpp` checks the same limits in float32.
     """
     ratio = np.float32(source.scale) / np.float32(target.scale)
     negative = abs(ratio * np.float32(slope))

@@ -52,8 +52,8 @@ def quantize_linear_layers(
         is_dynamic: True to quantize inputs per token at run time, False to keep them in floating point.
 
     Raises:
-        NothingToQuantize: The program has no linear layer with a constant weight of float32 or float16, and nothing else is
-            quantized.
+        NothingToQuantize: The program has no linear layer with a constant weight of float32 or float16, and nothing
+            else is quantized.
     """
     program = functionalize(copy_program(program))
     constants = Constants(program)

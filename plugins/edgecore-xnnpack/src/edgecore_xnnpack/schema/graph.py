@@ -1,6 +1,7 @@
 """The flatbuffer tables of an XNNPACK graph as dataclasses; the delegate of executorch 1.5 reads the same tables.
 
-Only `CacheUpdate`, `State` and the datatype INT64 are edgecore's own; a graph with a state has an identifier of its own.
+Only `CacheUpdate`, `State` and the datatype INT64 are edgecore's own; a graph with a state has an identifier of its
+own.
 
 `xnnpack.fbs` is the schema. Dimensions are in memory order (NHWC for images). Fields that end in `_id` hold the
 `TensorValue.id_out` of a value.
