@@ -12,7 +12,7 @@ import pytest
 from pages import NOT_WRITTEN_BY_HAND, ROOT, Block, blocks, markdown, name_of, pages
 
 LONGEST_LINE = 120
-GENERATED_ROWS = ("| `aten.", "| `quantized_decomposed.")  # of the tables that `edgecore backends --markdown` prints
+GENERATED_ROWS = ("| `aten.", "| `quantized_decomposed.", "| `edgecore")  # of tables that are printed from code
 GENERATED_PAGE = "special-values.md"  # its tables are written by a test of the backend
 LANGUAGES = {"python", "sh"}
 RUN_ELSEWHERE = {
@@ -150,3 +150,17 @@ def test_the_glossary_has_fifty_terms_at_most() -> None:
     terms = [row.strip("` .").lower() for row in rows]
     assert 20 < len(terms) <= 50
     assert terms == sorted(terms)
+
+
+def test_the_page_of_packages_has_the_roles_of_the_docstrings():
+    command = [sys.executable, ROOT / "tools" / "make_package_table.py", "--check"]
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert outcome.returncode == 0, outcome.stderr
+
+
+def test_the_architecture_fits_on_one_page_and_names_what_exists():
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    assert len(text.splitlines()) <= 110
+    places = re.findall(r"`([a-z_]+/[\w/]+\.(?:py|cpp))`", text)
+    assert len(places) > 15
+    assert [place for place in places if not any((ROOT / base / place).is_file() for base in ("", "src/edgecore"))] == []
