@@ -14,7 +14,7 @@ using flatbuffers::Offset;
 using flatbuffers::String;
 using flatbuffers::Vector;
 using Strings = Vector<Offset<String>>;
-using Tensors = std::unordered_map<std::string, const tosa::TosaTensor *>;  // of a block; null for a TosaShape
+using Tensors = std::unordered_map<std::string, const ::tosa::TosaTensor *>;  // of a block; null for a TosaShape
 
 constexpr size_t kMaxElements = (size_t{1} << 31) - 1;  // the level 8K of the specification
 
@@ -25,32 +25,32 @@ constexpr size_t kMaxElements = (size_t{1} << 31) - 1;  // the level 8K of the s
 std::string quoted(const std::string &name) { return "'" + name + "'"; }
 
 // The bytes of `count` elements of a constant in the file; 0 for a dtype that is not supported.
-size_t constant_size(tosa::DType dtype, size_t count) {
+size_t constant_size(::tosa::DType dtype, size_t count) {
   switch (dtype) {
-    case tosa::DType_INT4:
+    case ::tosa::DType_INT4:
       return (count + 1) / 2;
-    case tosa::DType_BOOL:
-    case tosa::DType_INT8:
-    case tosa::DType_FP8E4M3:
-    case tosa::DType_FP8E5M2:
+    case ::tosa::DType_BOOL:
+    case ::tosa::DType_INT8:
+    case ::tosa::DType_FP8E4M3:
+    case ::tosa::DType_FP8E5M2:
       return count;
-    case tosa::DType_INT16:
-    case tosa::DType_FP16:
-    case tosa::DType_BF16:
+    case ::tosa::DType_INT16:
+    case ::tosa::DType_FP16:
+    case ::tosa::DType_BF16:
       return count * 2;
-    case tosa::DType_INT32:
-    case tosa::DType_FP32:
+    case ::tosa::DType_INT32:
+    case ::tosa::DType_FP32:
       return count * 4;
-    case tosa::DType_INT48:
+    case ::tosa::DType_INT48:
       return count * 6;
-    case tosa::DType_INT64:
+    case ::tosa::DType_INT64:
       return count * 8;
     default:
       return 0;
   }
 }
 
-void check_version(const tosa::Version &version) {
+void check_version(const ::tosa::Version &version) {
   const bool draft = version._major() == 1 && version._minor() == 1 && version._patch() == 0 && version._draft();
   if (draft || (version._major() == 1 && version._minor() == 0)) return;
   not_supported("The graph is of TOSA " + std::to_string(version._major()) + "." + std::to_string(version._minor()) +
@@ -58,7 +58,7 @@ void check_version(const tosa::Version &version) {
                 ", but the simulator runs TOSA 1.0 and the draft of 1.1.0; write the graph for TOSA 1.0.");
 }
 
-void check_tensor(const tosa::TosaTensor &tensor) {
+void check_tensor(const ::tosa::TosaTensor &tensor) {
   const std::string name = tensor.name()->str();
   if (tensor.is_unranked()) not_supported("Tensor " + quoted(name) + " has no rank; give it a static shape.");
   if (tensor.variable()) {
@@ -82,12 +82,12 @@ void check_tensor(const tosa::TosaTensor &tensor) {
   }
   // The reference model would read zeros instead of the whole tensor.
   const auto is_too_low = [](uint8_t byte) { return (byte & 15) == 8 || (byte >> 4) == 8; };
-  if (tensor.type() == tosa::DType_INT4 && std::any_of(tensor.data()->begin(), tensor.data()->end(), is_too_low)) {
+  if (tensor.type() == ::tosa::DType_INT4 && std::any_of(tensor.data()->begin(), tensor.data()->end(), is_too_low)) {
     invalid("Tensor " + quoted(name) + " has the value -8, but int4 values of TOSA go from -7 to 7.");
   }
 }
 
-void check_shape(const tosa::TosaShape &shape) {
+void check_shape(const ::tosa::TosaShape &shape) {
   const size_t size = shape.data() == nullptr ? 0 : shape.data()->size();
   if (size == 0 || size == size_t{8} * shape.rank()) return;
   invalid("Shape " + quoted(shape.name()->str()) + " has " + std::to_string(size) + " bytes of data, but its rank is " +
@@ -100,7 +100,7 @@ bool has_size(const Vector<T> *vector, size_t size) {
 }
 
 // True if the lists of the operator's attribute have the sizes that the specification says.
-bool lists_are_complete(const tosa::TosaOperator &op) {
+bool lists_are_complete(const ::tosa::TosaOperator &op) {
   const auto convolution = [](const auto &attribute, size_t spatial_dims) {
     return has_size(attribute.pad(), 2 * spatial_dims) && has_size(attribute.stride(), spatial_dims) &&
            has_size(attribute.dilation(), spatial_dims);
@@ -109,25 +109,25 @@ bool lists_are_complete(const tosa::TosaOperator &op) {
     return has_size(attribute.kernel(), 2) && has_size(attribute.stride(), 2) && has_size(attribute.pad(), 4);
   };
   switch (op.op()) {
-    case tosa::Op_AVG_POOL2D:
+    case ::tosa::Op_AVG_POOL2D:
       return pooling(*op.attribute_as_AvgPool2dAttribute());
-    case tosa::Op_MAX_POOL2D:
+    case ::tosa::Op_MAX_POOL2D:
       return pooling(*op.attribute_as_MaxPool2dAttribute());
-    case tosa::Op_CONV2D:
+    case ::tosa::Op_CONV2D:
       return convolution(*op.attribute_as_Conv2dAttribute(), 2);
-    case tosa::Op_CONV3D:
+    case ::tosa::Op_CONV3D:
       return convolution(*op.attribute_as_Conv3dAttribute(), 3);
-    case tosa::Op_DEPTHWISE_CONV2D:
+    case ::tosa::Op_DEPTHWISE_CONV2D:
       return convolution(*op.attribute_as_DepthwiseConv2dAttribute(), 2);
-    case tosa::Op_TRANSPOSE_CONV2D: {
+    case ::tosa::Op_TRANSPOSE_CONV2D: {
       const auto &attribute = *op.attribute_as_TransposeConv2dAttribute();
       return has_size(attribute.out_pad(), 4) && has_size(attribute.stride(), 2);
     }
-    case tosa::Op_CLAMP: {
+    case ::tosa::Op_CLAMP: {
       const auto &attribute = *op.attribute_as_ClampAttribute();
       return attribute.min_val() != nullptr && attribute.max_val() != nullptr;
     }
-    case tosa::Op_TRANSPOSE:
+    case ::tosa::Op_TRANSPOSE:
       return op.attribute_as_TransposeAttribute()->perms() != nullptr;
     default:
       return true;
@@ -135,10 +135,10 @@ bool lists_are_complete(const tosa::TosaOperator &op) {
 }
 
 // The inputs of an operator, as a list of their kinds that is separated by commas: "TENSOR, SHAPE".
-std::string_view kinds_of_inputs(tosa::Op op) {
+std::string_view kinds_of_inputs(::tosa::Op op) {
   switch (op) {
 #define DEF_OP(NAME, ATTRIBUTE, ...) \
-  case tosa::Op_##NAME:              \
+  case ::tosa::Op_##NAME:            \
     return #__VA_ARGS__;
 #include "op.def"
 #undef DEF_OP
@@ -149,8 +149,8 @@ std::string_view kinds_of_inputs(tosa::Op op) {
 
 size_t size_of(const Strings *names) { return names == nullptr ? 0 : names->size(); }
 
-bool has_all_operands(const tosa::TosaOperator &op) {
-  const bool transforms_complex_numbers = op.op() == tosa::Op_FFT2D || op.op() == tosa::Op_RFFT2D;
+bool has_all_operands(const ::tosa::TosaOperator &op) {
+  const bool transforms_complex_numbers = op.op() == ::tosa::Op_FFT2D || op.op() == ::tosa::Op_RFFT2D;
   if (size_of(op.outputs()) != (transforms_complex_numbers ? 2 : 1)) return false;
   const std::string_view kinds = kinds_of_inputs(op.op());
   if (kinds.find("LIST") != kinds.npos) return size_of(op.inputs()) != 0;
@@ -158,17 +158,19 @@ bool has_all_operands(const tosa::TosaOperator &op) {
   return size_of(op.inputs()) == (kinds.empty() ? 0 : commas + 1);
 }
 
-const tosa::TosaTensor *find(const String &name, const Tensors &tensors, const std::string &user) {
+const ::tosa::TosaTensor *find(const String &name, const Tensors &tensors, const std::string &user) {
   const auto found = tensors.find(name.str());
   if (found == tensors.end()) invalid(user + " uses " + quoted(name.str()) + ", which is not in its block.");
   return found->second;
 }
 
-tosa::DType dtype_of(const tosa::TosaTensor *tensor) { return tensor == nullptr ? tosa::DType_SHAPE : tensor->type(); }
+::tosa::DType dtype_of(const ::tosa::TosaTensor *tensor) {
+  return tensor == nullptr ? ::tosa::DType_SHAPE : tensor->type();
+}
 
 // True if the shapes are equal; a dim `except` may differ.
-bool same_shapes(const tosa::TosaTensor *a, const tosa::TosaTensor *b, int32_t except = -1) {
-  const auto rank = [](const tosa::TosaTensor *tensor) {
+bool same_shapes(const ::tosa::TosaTensor *a, const ::tosa::TosaTensor *b, int32_t except = -1) {
+  const auto rank = [](const ::tosa::TosaTensor *tensor) {
     return tensor->shape() == nullptr ? 0 : tensor->shape()->size();
   };
   if (a == nullptr || b == nullptr || rank(a) != rank(b)) return false;
@@ -180,44 +182,44 @@ bool same_shapes(const tosa::TosaTensor *a, const tosa::TosaTensor *b, int32_t e
 
 // The operators here are those that the reference model does not check itself: it crashes, or reads and writes nothing
 // where it should.
-bool operands_fit(const tosa::TosaOperator &op, const std::vector<const tosa::TosaTensor *> &in,
-                  const tosa::TosaTensor *out) {
+bool operands_fit(const ::tosa::TosaOperator &op, const std::vector<const ::tosa::TosaTensor *> &in,
+                  const ::tosa::TosaTensor *out) {
   const auto same_dtypes = [](const auto *a, const auto *b) { return dtype_of(a) == dtype_of(b); };
   switch (op.op()) {
-    case tosa::Op_IDENTITY:
+    case ::tosa::Op_IDENTITY:
       return same_dtypes(in[0], out);
-    case tosa::Op_SELECT:
-      return dtype_of(in[0]) == tosa::DType_BOOL && same_dtypes(in[1], out) && same_dtypes(in[2], out);
-    case tosa::Op_CONV2D:
-    case tosa::Op_CONV3D:
-    case tosa::Op_DEPTHWISE_CONV2D:
-    case tosa::Op_TRANSPOSE_CONV2D:
+    case ::tosa::Op_SELECT:
+      return dtype_of(in[0]) == ::tosa::DType_BOOL && same_dtypes(in[1], out) && same_dtypes(in[2], out);
+    case ::tosa::Op_CONV2D:
+    case ::tosa::Op_CONV3D:
+    case ::tosa::Op_DEPTHWISE_CONV2D:
+    case ::tosa::Op_TRANSPOSE_CONV2D:
       return same_dtypes(in[3], in[0]) && same_dtypes(in[4], in[1]);  // zero points
-    case tosa::Op_TABLE:
+    case ::tosa::Op_TABLE:
       return same_shapes(in[0], out);
-    case tosa::Op_REDUCE_ALL:
+    case ::tosa::Op_REDUCE_ALL:
       return same_shapes(in[0], out, op.attribute_as_ReduceAllAttribute()->axis());
-    case tosa::Op_REDUCE_ANY:
+    case ::tosa::Op_REDUCE_ANY:
       return same_shapes(in[0], out, op.attribute_as_ReduceAnyAttribute()->axis());
-    case tosa::Op_REDUCE_MAX:
+    case ::tosa::Op_REDUCE_MAX:
       return same_shapes(in[0], out, op.attribute_as_ReduceMaxAttribute()->axis());
-    case tosa::Op_REDUCE_MIN:
+    case ::tosa::Op_REDUCE_MIN:
       return same_shapes(in[0], out, op.attribute_as_ReduceMinAttribute()->axis());
-    case tosa::Op_REDUCE_PRODUCT:
+    case ::tosa::Op_REDUCE_PRODUCT:
       return same_shapes(in[0], out, op.attribute_as_ReduceProductAttribute()->axis());
-    case tosa::Op_REDUCE_SUM:
+    case ::tosa::Op_REDUCE_SUM:
       return same_shapes(in[0], out, op.attribute_as_ReduceSumAttribute()->axis());
     default:
       return true;
   }
 }
 
-void check_operator(const tosa::TosaOperator &op, const Tensors &tensors) {
-  if (op.op() == tosa::Op_UNKNOWN || op.op() > tosa::Op_MAX) {
+void check_operator(const ::tosa::TosaOperator &op, const Tensors &tensors) {
+  if (op.op() == ::tosa::Op_UNKNOWN || op.op() > ::tosa::Op_MAX) {
     invalid("An operator has the unknown number " + std::to_string(op.op()) + ".");
   }
-  const std::string name = std::string("An operator ") + tosa::EnumNameOp(op.op());
-  if (op.op() == tosa::Op_COND_IF || op.op() == tosa::Op_WHILE_LOOP || op.op() == tosa::Op_CUSTOM) {
+  const std::string name = std::string("An operator ") + ::tosa::EnumNameOp(op.op());
+  if (op.op() == ::tosa::Op_COND_IF || op.op() == ::tosa::Op_WHILE_LOOP || op.op() == ::tosa::Op_CUSTOM) {
     not_supported(name + " is in the graph, which the simulator does not support.");
   }
   // The enums of operators and of attributes have the same order.
@@ -229,18 +231,18 @@ void check_operator(const tosa::TosaOperator &op, const Tensors &tensors) {
     invalid(name + " has " + std::to_string(size_of(op.inputs())) + " inputs and " +
             std::to_string(size_of(op.outputs())) + " outputs, not the numbers that TOSA says.");
   }
-  std::vector<const tosa::TosaTensor *> inputs;
+  std::vector<const ::tosa::TosaTensor *> inputs;
   if (op.inputs() != nullptr) {
     for (const String *input : *op.inputs()) inputs.push_back(find(*input, tensors, name));
   }
-  const tosa::TosaTensor *output = find(*op.outputs()->Get(0), tensors, name);
+  const ::tosa::TosaTensor *output = find(*op.outputs()->Get(0), tensors, name);
   if (!operands_fit(op, inputs, output)) invalid(name + " has operands whose dtypes or shapes do not fit together.");
 }
 
-void check_block(const tosa::TosaBasicBlock &block) {
+void check_block(const ::tosa::TosaBasicBlock &block) {
   if (block.name() == nullptr || block.operators() == nullptr) invalid("A block has no name or no operators.");
   Tensors tensors;
-  const auto add = [&tensors](const String *name, const tosa::TosaTensor *tensor) {
+  const auto add = [&tensors](const String *name, const ::tosa::TosaTensor *tensor) {
     if (name == nullptr) invalid("A tensor has no name.");
     if (!tensors.emplace(name->str(), tensor).second) invalid("Two tensors have the name " + quoted(name->str()) + ".");
   };
@@ -282,12 +284,12 @@ size_t element_count(const std::string &name, const std::vector<int32_t> &shape)
 }
 
 void check_graph(const uint8_t *bytes, size_t size) {
-  if (size < 8 || !tosa::TosaGraphBufferHasIdentifier(bytes)) {
+  if (size < 8 || !::tosa::TosaGraphBufferHasIdentifier(bytes)) {
     invalid("These bytes are not a TOSA graph: the file identifier TOSA is missing.");
   }
   flatbuffers::Verifier verifier(bytes, size);
-  if (!tosa::VerifyTosaGraphBuffer(verifier)) invalid("The flatbuffer of the TOSA graph is damaged.");
-  const tosa::TosaGraph &graph = *tosa::GetTosaGraph(bytes);
+  if (!::tosa::VerifyTosaGraphBuffer(verifier)) invalid("The flatbuffer of the TOSA graph is damaged.");
+  const ::tosa::TosaGraph &graph = *::tosa::GetTosaGraph(bytes);
   check_version(*graph.version());
   if (graph.software_version() != nullptr && graph.software_version()->_modifier() == nullptr) {
     invalid("The version of the software that wrote the graph has no modifier.");

@@ -17,7 +17,7 @@ namespace {
 // An input or output.
 struct Value {
   std::string name;
-  tosa::DType dtype;
+  ::tosa::DType dtype;
   std::vector<int32_t> shape;
   size_t bytes;
 };
@@ -25,39 +25,39 @@ struct Value {
 // Calls visit(S(), T()): S is the type of the elements in a buffer of the caller, T the type in which the reference
 // model takes and gives them. Returns false for a dtype that inputs and outputs do not have.
 template <typename Visit>
-bool with_types(tosa::DType dtype, const Visit &visit) {
+bool with_types(::tosa::DType dtype, const Visit &visit) {
   switch (dtype) {
-    case tosa::DType_BOOL:
+    case ::tosa::DType_BOOL:
       return visit(uint8_t{}, uint8_t{}), true;
-    case tosa::DType_INT4:
+    case ::tosa::DType_INT4:
       return visit(int8_t{}, int32_t{}), true;
-    case tosa::DType_INT8:
+    case ::tosa::DType_INT8:
       return visit(int8_t{}, int8_t{}), true;
-    case tosa::DType_INT16:
+    case ::tosa::DType_INT16:
       return visit(int16_t{}, int16_t{}), true;
-    case tosa::DType_INT32:
+    case ::tosa::DType_INT32:
       return visit(int32_t{}, int32_t{}), true;
-    case tosa::DType_INT48:
+    case ::tosa::DType_INT48:
       return visit(int64_t{}, int64_t{}), true;
-    case tosa::DType_FP16:
+    case ::tosa::DType_FP16:
       return visit(ct::float16{}, ct::float16{}), true;
-    case tosa::DType_BF16:
+    case ::tosa::DType_BF16:
       return visit(ct::bfloat16{}, ct::bfloat16{}), true;
-    case tosa::DType_FP32:
+    case ::tosa::DType_FP32:
       return visit(float{}, float{}), true;
     default:
       return false;
   }
 }
 
-std::vector<Value> describe(tosa::TosaSerializationBasicBlock &block, const std::vector<std::string> &names) {
+std::vector<Value> describe(::tosa::TosaSerializationBasicBlock &block, const std::vector<std::string> &names) {
   std::vector<Value> values;
   for (const std::string &name : names) {
     const auto *tensor = block.GetTensorByName(name);
     size_t size = 0;
     if (!with_types(tensor->GetDtype(), [&size](auto element, auto) { size = sizeof element; })) {
       throw Failure(EDGECORE_TOSA_NOT_SUPPORTED, "Tensor '" + name + "' is an input or output of " +
-                                                     tosa::EnumNameDType(tensor->GetDtype()) +
+                                                     ::tosa::EnumNameDType(tensor->GetDtype()) +
                                                      ", a dtype that the simulator supports only inside of a graph.");
     }
     values.push_back({name, tensor->GetDtype(), tensor->GetShape(), size * element_count(name, tensor->GetShape())});
@@ -96,7 +96,8 @@ bool get_output(TosaReference::IModelRunner &runner, const Value &value, void *t
 }
 
 // The reference model can run a graph once: it frees the inputs.
-std::unique_ptr<TosaReference::IModelRunner> prepare(Supervisor &supervisor, tosa::TosaSerializationHandler &handler) {
+std::unique_ptr<TosaReference::IModelRunner> prepare(Supervisor &supervisor,
+                                                     ::tosa::TosaSerializationHandler &handler) {
   std::unique_ptr<TosaReference::IModelRunner> runner;
   supervisor.call(EDGECORE_TOSA_INVALID_GRAPH, [&] {
     runner = std::make_unique<TosaReference::IModelRunner>();
@@ -150,7 +151,7 @@ using edgecore::tosa::Failure;
 using edgecore::tosa::Supervisor;
 
 struct edgecore_tosa_model {
-  tosa::TosaSerializationHandler handler;
+  ::tosa::TosaSerializationHandler handler;
   std::vector<edgecore::tosa::Value> inputs, outputs;
 };
 
@@ -165,11 +166,11 @@ int edgecore_tosa_load(const void *graph, size_t size, edgecore_tosa_model **mod
     auto loaded = std::make_unique<edgecore_tosa_model>();
     Supervisor supervisor;
     supervisor.call(EDGECORE_TOSA_INVALID_GRAPH, [&] {
-      if (loaded->handler.LoadFileTosaFlatbuffer(bytes.data(), size) != tosa::TOSA_OK) {
+      if (loaded->handler.LoadFileTosaFlatbuffer(bytes.data(), size) != ::tosa::TOSA_OK) {
         throw Failure(EDGECORE_TOSA_INVALID_GRAPH, supervisor.problem());
       }
     });
-    tosa::TosaSerializationBasicBlock &block = *loaded->handler.GetMainRegion()->GetBlocks()[0];
+    ::tosa::TosaSerializationBasicBlock &block = *loaded->handler.GetMainRegion()->GetBlocks()[0];
     loaded->inputs = edgecore::tosa::describe(block, block.GetInputs());
     loaded->outputs = edgecore::tosa::describe(block, block.GetOutputs());
     edgecore::tosa::prepare(supervisor, loaded->handler);  // for its checks of operators
