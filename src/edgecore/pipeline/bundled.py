@@ -65,10 +65,10 @@ def eager_suite(
     Raises:
         CompileError: There are no inputs, the samples cannot be read, the model is in training mode or cannot be run.
     """
+    from edgecore.numerics.evaluate import copied
     from edgecore.pipeline.compare import restored_buffers
     from edgecore.pipeline.export import is_in_training
     from edgecore.quantize import samples as read_samples
-    from edgecore.quantize.quality import copied
 
     is_exported = isinstance(model, ExportedProgram)
     if not is_exported and is_in_training(model):

@@ -130,15 +130,13 @@ def _order(objective: Objective) -> Callable[[CellResult], tuple[float, float]]:
 
 
 def _is_good(row: CellResult, max_loss: float) -> bool:
+    from edgecore.devtools.accuracy import is_good_enough, lowest_sqnr
+
     if row.status != "ok":
         return False
     if row.accuracy is not None and row.float_accuracy is not None:
-        return row.accuracy >= row.float_accuracy - max_loss
-    return row.sqnr_db is not None and row.sqnr_db >= _decibels(max_loss)
-
-
-def _decibels(max_loss: float) -> float:
-    return -20 * math.log10(max_loss)
+        return is_good_enough(row.accuracy, row.float_accuracy, max_loss)
+    return row.sqnr_db is not None and row.sqnr_db >= lowest_sqnr(max_loss)
 
 
 def _recipe(options: Mapping[str, Any]) -> Any:
