@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from edgecore.numerics.metrics import has_signal, measure, sqnr
+from edgecore.numerics.metrics import has_signal, measure
 
 nan, inf = math.nan, math.inf
 
@@ -30,14 +30,14 @@ nan, inf = math.nan, math.inf
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_both_functions_give_one_sqnr_for_each_edge_case(want, got, expected, dtype):
+def test_each_edge_case_has_one_sqnr(want, got, expected, dtype):
     want, got = torch.tensor(want, dtype=dtype), torch.tensor(got, dtype=dtype)
-    assert sqnr(want, got) == measure(want, got).sqnr == pytest.approx(expected)
+    assert measure(want, got).sqnr == pytest.approx(expected)
 
 
 def test_an_sqnr_of_half_precision_is_computed_in_float32():
     want = torch.full((4,), 6e4, dtype=torch.float16)
-    assert sqnr(want, -want) == measure(want, -want).sqnr == pytest.approx(20 * math.log10(0.5))
+    assert measure(want, -want).sqnr == pytest.approx(20 * math.log10(0.5))
 
 
 def test_only_finite_numbers_other_than_0_are_a_signal():

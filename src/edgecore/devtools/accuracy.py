@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from edgecore.numerics.decibels import ratio_in_decibels
 from edgecore.numerics.evaluate import copied
-from edgecore.numerics.metrics import sqnr
+from edgecore.numerics.metrics import measure
 
 Run = Callable[..., Any]
 """The model or the compiled program: inputs to an output, or to a tuple of outputs."""
@@ -73,7 +73,7 @@ def output_sqnr(model: torch.nn.Module, samples: Sequence[tuple[Any, ...]]) -> M
             for want, got in zip(outputs, tree_leaves(run(*sample)), strict=True)
             if _is_float(want)
         ]
-        return sqnr(torch.cat([want for want, _ in pairs]), torch.cat([got for _, got in pairs]))
+        return measure(torch.cat([want for want, _ in pairs]), torch.cat([got for _, got in pairs])).sqnr
 
     return metric
 

@@ -19,8 +19,8 @@ from edgecore.devtools.accuracy import FLOAT_SQNR, Metric, eager, is_good_enough
 from edgecore.devtools.printable import join_lines
 from edgecore.devtools.profiling import profile
 from edgecore.errors import EdgecoreError, QuantizationWarning
+from edgecore.ir.program import unchanged_buffers
 from edgecore.numerics.quality import LayerQuality
-from edgecore.pipeline.compare import restored_buffers
 from edgecore.quantize import samples as read_samples
 from edgecore.recipe import Recipe
 
@@ -152,7 +152,7 @@ def suggest(
     recipe = Recipe(quantize) if isinstance(quantize, str) else quantize
     if not callable(calibration) and not isinstance(calibration, (str, Path)):
         calibration = list(calibration)  # each step reads them
-    with restored_buffers(model):
+    with unchanged_buffers(model):
         measured = metric or output_sqnr(model, _inputs(calibration if samples is None else samples))
         float_score = measured(eager(model)) if metric else FLOAT_SQNR
 
@@ -185,52 +185,41 @@ def suggest(
     return suggestion
 
 
+@dataclass(slots=True)
 class _Search:
     """Looks for the modules to leave in floating point, whose programs it compiles and measures.
 
-    Args:
+    Attributes:
         build: Returns the program with modules in floating point, and its score.
         suggestion: Gets the best score so far, and the steps.
-        first: The program without modules in floating point.
+        best: The best program so far.
         limit: The largest number of layers in floating point.
         on_step: Gets each step when it is done.
-
-    Attributes:
         skip: The modules of the best program so far.
-        best: The best program so far.
     """
 
-    def __init__(
-        self,
-        build: Callable[[tuple[str, ...]], tuple[Any, float]],
-        suggestion: Suggestion,
-        first: Any,
-        limit: int,
-        on_step: Callable[[Step], None],
-    ) -> None:
-        self.skip: tuple[str, ...] = ()
-        self.best = first
-        self._build = build
-        self._suggestion = suggestion
-        self._noise = suggestion.sensitivity
-        self._limit = limit
-        self._on_step = on_step
+    build: Callable[[tuple[str, ...]], tuple[Any, float]]
+    suggestion: Suggestion
+    best: Any
+    limit: int
+    on_step: Callable[[Step], None]
+    skip: tuple[str, ...] = ()
 
     def is_done(self, max_drop: float) -> bool:
         """Return True if the best program is good enough."""
-        return is_good_enough(self._suggestion.score, self._suggestion.float_score, max_drop)
+        return is_good_enough(self.suggestion.score, self.suggestion.float_score, max_drop)
 
     def run(self, candidates: int, max_drop: float) -> None:
         """Try at most `candidates` modules, until a program is good enough."""
         waiting: list[str] = []  # modules that did not help so far
         tried: set[str] = set()
-        ranking = self._noise
+        ranking = self.suggestion.sensitivity
         while not self.is_done(max_drop) and len(tried) < candidates:
             module = next((name for name in ranking if name not in tried and self._adds_layers(name)), None)
             if module is None:
                 break
             tried.add(module)
-            while self._count((*self.skip, *waiting, module)) > self._limit:
+            while self._count((*self.skip, *waiting, module)) > self.limit:
                 waiting.pop(0)
             is_kept, program = self._attempt((*self.skip, *waiting, module))
             # A spoilt layer hides the noise of those behind it, so measure again without it.
@@ -244,25 +233,25 @@ class _Search:
 
     def _attempt(self, modules: tuple[str, ...], or_equal: bool = False) -> tuple[bool, Any]:
         """Measure a program with these modules in floating point, and keep them if its score is higher, or not lower."""
-        suggestion = self._suggestion
-        program, score = self._build(modules)
+        suggestion = self.suggestion
+        program, score = self.build(modules)
         is_kept = score > suggestion.score or (or_equal and score == suggestion.score)
         step = Step(modules, score, is_kept, len(program.buffer))
         suggestion.steps.append(step)
-        self._on_step(step)
+        self.on_step(step)
         if is_kept:
             self.skip, self.best, suggestion.score = modules, program, score
             suggestion.in_float = self._count(modules)
         return is_kept, program
 
     def _is_equal(self) -> bool:
-        return self._suggestion.steps[-1].score == self._suggestion.score
+        return self.suggestion.steps[-1].score == self.suggestion.score
 
     def _adds_layers(self, module: str) -> bool:
-        return self._suggestion.in_float < self._count((*self.skip, module)) <= self._limit
+        return self.suggestion.in_float < self._count((*self.skip, module)) <= self.limit
 
     def _count(self, modules: Iterable[str]) -> int:
-        return _inside(modules, self._noise)
+        return _inside(modules, self.suggestion.sensitivity)
 
 
 def _with_skip(recipe: Recipe, skip: tuple[str, ...]) -> Recipe:

@@ -126,21 +126,6 @@ def _measure_scaled(want: torch.Tensor, got: torch.Tensor, equal: Difference) ->
     )  # fmt: skip
 
 
-def sqnr(want: torch.Tensor, got: torch.Tensor) -> float:
-    """Return the SQNR in dB of two tensors of equal shape, as `measure` does, but faster."""
-    want, got = comparable(want), comparable(got)
-    signal, noise = _norm(want), _norm(want - got)
-    if math.isfinite(signal + noise):
-        return ratio_in_decibels(signal, noise)
-    want, got = want.double(), got.double()
-    finite = want.isfinite() & got.isfinite()
-    if not bool((finite | _same(want, got)).all()):
-        return -math.inf
-    want, got = want[finite], got[finite]
-    scale = max(magnitude(want), magnitude(got)) or 1.0
-    return ratio_in_decibels(_norm(want / scale), _norm(want / scale - got / scale))
-
-
 def has_signal(value: torch.Tensor) -> bool:
     """Return True if an element is neither 0 nor infinite nor NaN; without one no SQNR says anything."""
     return bool((value.isfinite() & value.ne(0)).any())

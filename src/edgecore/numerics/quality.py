@@ -23,7 +23,7 @@ from edgecore.ir.program import unchanged_buffers
 from edgecore.ir.written import written_buffers
 from edgecore.numerics.decibels import decibels
 from edgecore.numerics.evaluate import Evaluator, copied, first
-from edgecore.numerics.metrics import has_signal, sqnr
+from edgecore.numerics.metrics import has_signal, measure
 from edgecore.passes.in_place import is_mutable, written_by
 from edgecore.passes.quantized import dequantized_inputs, is_dequantize, is_quantize
 
@@ -179,7 +179,7 @@ def output_ratios(quantized: Quantized, method: str) -> dict[str, float]:
             for index, (want, value) in enumerate(zip(wanted, got, strict=True)):
                 if isinstance(want, torch.Tensor) and want.is_floating_point() and has_signal(want):
                     name = f"{method}, output {index}"
-                    ratios[name] = min(sqnr(want, value), ratios.get(name, math.inf))
+                    ratios[name] = min(measure(want, value).sqnr, ratios.get(name, math.inf))
     return ratios
 
 
@@ -282,7 +282,7 @@ class _Ratios:
         source = _rounded(node) or node
         want = self.values.get(self.counterparts.get(source, ""))
         if want is not None and want.shape == value.shape and has_signal(want):
-            self.ratios[source] = sqnr(want, value)
+            self.ratios[source] = measure(want, value).sqnr
             if source is not node and want.numel() > 1 and _is_single(value) and not _is_single(want):
                 self.single.add(source)
         return result

@@ -15,7 +15,7 @@ from edgecore import format as fmt
 from edgecore.emit.constant_data import tensor_bytes
 from edgecore.errors import CompileError
 from edgecore.ir.dtypes import scalar_type, torch_dtype
-from edgecore.ir.program import module_to_run
+from edgecore.ir.program import module_to_run, unchanged_buffers
 from edgecore.pipeline.finished_program import FinishedProgram
 from edgecore.pipeline.save import write_files
 
@@ -66,7 +66,6 @@ def eager_suite(
         CompileError: There are no inputs, the samples cannot be read, the model is in training mode or cannot be run.
     """
     from edgecore.numerics.evaluate import copied
-    from edgecore.pipeline.compare import restored_buffers
     from edgecore.pipeline.export import is_in_training
     from edgecore.quantize import samples as read_samples
 
@@ -80,7 +79,7 @@ def eager_suite(
     else:
         calls = list(read_samples([example_inputs] if samples is None else samples))
     cases = []
-    with torch.no_grad(), restored_buffers(model):
+    with torch.no_grad(), unchanged_buffers(model):
         module = module_to_run(model) if is_exported else model
         for number, (args, kwargs) in enumerate(calls):
             inputs = pytree.tree_map(copied, (args, kwargs))  # before the model writes into one

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -291,7 +290,7 @@ def _excess(row: OutputRow) -> float:
 def _run(model: Any, calls: Sequence[Call]) -> list[list[tuple[str, Any]]]:
     """Return (name, value) of all results of each call; the name of a result is its key in a dict, or its position."""
     module = module_to_run(model) if isinstance(model, ExportedProgram) else model
-    with torch.no_grad(), restored_buffers(model):
+    with torch.no_grad(), unchanged_buffers(model):
         return [
             [(_label(path), copied(value)) for path, value in pytree.tree_leaves_with_path(module(*args, **kwargs))]
             for args, kwargs in calls
@@ -306,18 +305,6 @@ def _apply(program: ExportedProgram, function: Callable[..., Any], calls: Sequen
 
 def _label(path: Sequence[Any]) -> str:
     return ".".join(str(getattr(key, "key", getattr(key, "idx", key))) for key in path) or "0"
-
-
-@contextmanager
-def restored_buffers(model: Any) -> Iterator[None]:
-    """Restore the buffers of the user's module or program, such as a cache, at the end of the `with` block."""
-    named = list(model.named_buffers()) if isinstance(model, (torch.nn.Module, ExportedProgram)) else []
-    saved = [(buffer, buffer.detach().clone()) for _, buffer in named]
-    try:
-        yield
-    finally:
-        for buffer, value in saved:
-            buffer.copy_(value)
 
 
 def _text(difference: Difference) -> str:

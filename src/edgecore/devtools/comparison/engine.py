@@ -37,7 +37,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.program import copy_program, module_to_run, unchanged_buffers
 from edgecore.ir.written import written_inputs
 from edgecore.numerics.limits import NOISE_SEEDS
-from edgecore.numerics.metrics import Difference, measure, sqnr
+from edgecore.numerics.metrics import Difference, measure
 from edgecore.numerics.quality import FloatReference, Quantized
 from edgecore.numerics.rounding import NOISE, rounds
 from edgecore.passes.pass_list import PassList
@@ -215,8 +215,8 @@ class Engine:
             row = CompareRow(site, self.groups[site.tap], got.dtype, tuple(got.shape), accumulated, *local[site.tap])
             want = expected.floats.get(site.tap)
             if want is not None and want.shape == got.shape:
-                of_quantized = max(sqnr(want, values[site.tap]) for values in expected.values)
-                row = replace(row, of_quantized=of_quantized, of_device=sqnr(want, got))
+                of_quantized = max(measure(want, values[site.tap]).sqnr for values in expected.values)
+                row = replace(row, of_quantized=of_quantized, of_device=measure(want, got).sqnr)
             yield row
 
     def compare_outputs(self, number: int, expected: Expected) -> Iterator[CompareOutput]:

@@ -71,9 +71,9 @@ class SNRComparator(NumericalComparatorBase):
 
         Infinite elements of `a` have no power; they are an infinite difference if they differ.
         """
-        from edgecore.numerics.metrics import sqnr
+        from edgecore.numerics.metrics import measure
 
-        return sqnr(as_floats(a), as_floats(b))
+        return measure(as_floats(a), as_floats(b)).sqnr
 
 
 COMPARATORS: dict[str, type[NumericalComparatorBase]] = {
