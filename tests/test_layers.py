@@ -18,6 +18,7 @@ ORDER = [
         "partition",
         "memory",
         "emit",
+        "numerics",
         "quantize",
         "pipeline",
         "devtools",

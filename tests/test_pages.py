@@ -163,4 +163,6 @@ def test_the_architecture_fits_on_one_page_and_names_what_exists():
     assert len(text.splitlines()) <= 110
     places = re.findall(r"`([a-z_]+/[\w/]+\.(?:py|cpp))`", text)
     assert len(places) > 15
-    assert [place for place in places if not any((ROOT / base / place).is_file() for base in ("", "src/edgecore"))] == []
+    assert [
+        place for place in places if not any((ROOT / base / place).is_file() for base in ("", "src/edgecore"))
+    ] == []

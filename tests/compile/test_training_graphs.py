@@ -13,7 +13,7 @@ from torch.export.experimental import _export_forward_backward
 from torch.export.graph_signature import OutputKind
 
 import edgecore
-from edgecore.devtools.comparison.engine import compare
+from edgecore.devtools import compare
 from edgecore.errors import CompileError
 from edgecore.pipeline.bundled import eager_suite
 

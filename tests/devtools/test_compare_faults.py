@@ -12,8 +12,8 @@ from torch import nn
 
 import edgecore
 from edgecore.devtools import compare
-from edgecore.devtools.comparison import bisect as search
-from edgecore.devtools.comparison import taps
+from edgecore.devtools.comparison import bisect, taps
+from edgecore.devtools.comparison.engine import Engine
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, module_path
 from edgecore.ir.program.constants import Constants
 
@@ -198,21 +198,21 @@ def test_the_outputs_are_compared_where_taps_fail(plant, programs, monkeypatch):
     monkeypatch.setattr(taps.TapPrograms, "_try", fail)
     report = compare(programs["float"], samples(), backends="xnnpack")
     assert report.conditions.left_out and not report.conditions.cut
-    assert not report.ok and report.culprit is report.rows[-1], str(report)
+    assert not report.ok and report.culprit.site == report.rows[-1].site, str(report)
 
 
 def test_the_search_goes_on_behind_an_operator_that_is_right(plant, programs, monkeypatch):
     """Errors that have added up make a place wrong though its operator is right; the fault is behind it."""
     plant(wrong_axis)
-    bounds = search._bounds
+    values = Engine.values
 
-    def low_at_first(work, number, device):
-        found = bounds(work, number, device)
+    def wrong_at_first(engine, number, device=None, **options):
+        exact = values(engine, number, device, **options)
         return (
-            found if device else {site.tap: -1.0 if at >= 3 else found[site.tap] for at, site in enumerate(work.sites)}
+            exact if device else {site.tap: exact[site.tap] + 1000 * (at >= 3) for at, site in enumerate(engine.sites)}
         )
 
-    monkeypatch.setattr(search, "_bounds", low_at_first)
+    monkeypatch.setattr(Engine, "values", wrong_at_first)
     report = compare(programs["float"], samples()[:1], backends="xnnpack", cut=True)
     assert [row.wrong for row in report.rows] == [False, True], str(report)
     assert report.culprit.module == LAYER
@@ -220,7 +220,7 @@ def test_the_search_goes_on_behind_an_operator_that_is_right(plant, programs, mo
 
 def test_the_search_leaves_out_places_that_cannot_be_compiled(plant, programs, monkeypatch):
     plant(wrong_axis)
-    tapped_program = search.tapped_program
+    tapped_program = bisect.tapped_program
     refused = []
 
     def refuse(compile_with, tap, place):
@@ -228,6 +228,6 @@ def test_the_search_leaves_out_places_that_cannot_be_compiled(plant, programs, m
             refused.append(tap.names[0])
         return None if tap.names[0] in refused else tapped_program(compile_with, tap, place)
 
-    monkeypatch.setattr(search, "tapped_program", refuse)
+    monkeypatch.setattr(bisect, "tapped_program", refuse)
     report = compare(programs["float"], samples()[:1], backends="xnnpack", cut=True)
     assert report.culprit is not None and report.culprit.module == LAYER, str(report)

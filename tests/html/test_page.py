@@ -340,7 +340,7 @@ def test_errors_of_operators_are_a_drawing_and_a_table(browser: Any, tmp_path: P
     browser.get((tmp_path / "accuracy.html").as_uri() + "#view=accuracy")
     assert len(find(browser, "#view-accuracy circle")) == 3
     lines = [one.text.split() for one in find(browser, "#view-accuracy tbody tr")]
-    assert [("equal" in line, "60.0" in line) for line in lines[:2]] == [(True, True), (False, True)]
+    assert [("exact" in line, "60.0" in line) for line in lines[:2]] == [(True, True), (False, True)]
     assert lines[2][0] == "first" and "NaN" in lines[2]
     assert not browser.get_log("browser")
 

@@ -11,7 +11,7 @@ from edgecore.stability import lazy_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from edgecore.devtools.budget import check_budget
-    from edgecore.devtools.comparison import CompareReport, CompareRow, compare
+    from edgecore.devtools.comparison import CompareReport, CompareRow, Culprit, compare
     from edgecore.devtools.file_diff import Diff, diff
     from edgecore.devtools.graph import Graph, graph_of
     from edgecore.devtools.memory import Allocation, allocations, generate_memory_trace
@@ -55,6 +55,7 @@ __all__ = [
     "Allocation",
     "CompareReport",
     "CompareRow",
+    "Culprit",
     "DelegateMappingBuilder",
     "DelegationBreakdown",
     "DelegationInfo",
@@ -106,6 +107,7 @@ _MODULE_OF = {
     "Allocation": "edgecore.devtools.memory",
     "CompareReport": "edgecore.devtools.comparison",
     "CompareRow": "edgecore.devtools.comparison",
+    "Culprit": "edgecore.devtools.comparison",
     "DelegateMappingBuilder": "edgecore.executorch.exir.delegation",
     "DelegationBreakdown": "edgecore.executorch.exir.delegation",
     "DelegationInfo": "edgecore.executorch.exir.delegation",

@@ -13,22 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
 
 import edgecore
-from edgecore.devtools.comparison import measure
+from edgecore.devtools.accuracy import FLOAT_SQNR, Metric, eager, is_good_enough, on_device, output_sqnr
 from edgecore.devtools.printable import join_lines
 from edgecore.devtools.profiling import profile
 from edgecore.errors import EdgecoreError, QuantizationWarning
-from edgecore.pipeline.compare import restored_buffers
+from edgecore.ir.program.copying import unchanged_buffers
+from edgecore.numerics.quality import LayerQuality
 from edgecore.quantize import samples as read_samples
-from edgecore.quantize.quality import LayerQuality, copied
 from edgecore.recipe import Recipe
-
-Run = Callable[..., Any]
-"""The model or the compiled program: inputs to an output, or to a tuple of outputs."""
-Metric = Callable[[Run], float]
-"""A measure of a model: the higher, the better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +76,9 @@ class Suggestion:
     def recovered(self) -> float:
         """Share of the lost metric that the suggestion brings back, from 0 to 1; 1 if nothing was lost."""
         lost = self.float_score - self.quantized_score
-        return 1.0 if lost <= 0 or math.isinf(lost) else (self.score - self.quantized_score) / lost
+        if lost <= 0:
+            return 1.0
+        return (self.score - self.quantized_score) / lost if math.isfinite(lost) else float(math.isfinite(self.score))
 
     def __str__(self) -> str:
         lines = [
@@ -156,9 +152,9 @@ def suggest(
     recipe = Recipe(quantize) if isinstance(quantize, str) else quantize
     if not callable(calibration) and not isinstance(calibration, (str, Path)):
         calibration = list(calibration)  # each step reads them
-    with restored_buffers(model):
-        measured = metric or _sqnr_of(model, _inputs(calibration if samples is None else samples))
-        float_score = measured(eager(model)) if metric else _TARGET
+    with unchanged_buffers(model):
+        measured = metric or output_sqnr(model, _inputs(calibration if samples is None else samples))
+        float_score = measured(eager(model)) if metric else FLOAT_SQNR
 
     def build(skip: tuple[str, ...]) -> tuple[Any, float]:
         chosen = _with_skip(recipe, skip)
@@ -179,51 +175,83 @@ def suggest(
         recipe, float_score, quantized_score, quantized_score, False, len(noise), 0, (len(first.buffer), len(first.buffer)),
         sensitivity=noise,
     )  # fmt: skip
-    skip: tuple[str, ...] = ()
-    best = first
-
-    def attempt(modules: tuple[str, ...], or_equal: bool = False) -> tuple[bool, Any]:
-        """Measure a program with these modules in floating point, and keep them if its score is higher, or not lower."""
-        nonlocal skip, best
-        program, score = build(modules)
-        kept = score > suggestion.score or (or_equal and score == suggestion.score)
-        step = Step(modules, score, kept, len(program.buffer))
-        suggestion.steps.append(step)
-        on_step(step)
-        if kept:
-            skip, best, suggestion.score, suggestion.in_float = modules, program, score, _inside(modules, noise)
-        return kept, program
-
-    waiting: list[str] = []  # modules that did not help so far
-    tried: set[str] = set()
-    ranking = noise
-    while suggestion.score < float_score - max_drop and len(tried) < candidates:
-        module = next((one for one in ranking if one not in tried and
-                       suggestion.in_float < _inside((*skip, one), noise) <= limit), None)  # fmt: skip
-        if module is None:
-            break
-        tried.add(module)
-        while _inside((*skip, *waiting, module), noise) > limit:
-            waiting.pop(0)
-        kept, program = attempt((*skip, *waiting, module))
-        # A spoilt layer hides the noise of those behind it, so measure again without it.
-        ranking = _noise(program.report(quantization=True).quantization or ())
-        if kept:
-            for other in waiting:
-                attempt(tuple(one for one in skip if one != other), or_equal=True)
-            waiting = []
-        elif not waiting or suggestion.steps[-1].score == suggestion.score or not attempt((*skip, module))[0]:
-            waiting.append(module)
-    suggestion.recipe = _with_skip(recipe, skip)
-    suggestion.reached = suggestion.score >= float_score - max_drop
-    suggestion.bytes = (len(first.buffer), len(best.buffer))
+    search = _Search(build, suggestion, first, limit, on_step)
+    search.run(candidates, max_drop)
+    suggestion.recipe = _with_skip(recipe, search.skip)
+    suggestion.reached = search.is_done(max_drop)
+    suggestion.bytes = (len(first.buffer), len(search.best.buffer))
     if runs:
-        suggestion.ms = _times((first, best), inputs, runs)
+        suggestion.ms = _times((first, search.best), inputs, runs)
     return suggestion
 
 
-_TARGET = 40.0
-"""The SQNR in dB that counts as the float model's with the default metric: an error of 1 %."""
+@dataclass(slots=True)
+class _Search:
+    """Looks for the modules to leave in floating point, whose programs it compiles and measures.
+
+    Attributes:
+        build: Returns the program with modules in floating point, and its score.
+        suggestion: Gets the best score so far, and the steps.
+        best: The best program so far.
+        limit: The largest number of layers in floating point.
+        on_step: Gets each step when it is done.
+        skip: The modules of the best program so far.
+    """
+
+    build: Callable[[tuple[str, ...]], tuple[Any, float]]
+    suggestion: Suggestion
+    best: Any
+    limit: int
+    on_step: Callable[[Step], None]
+    skip: tuple[str, ...] = ()
+
+    def is_done(self, max_drop: float) -> bool:
+        """Return True if the best program is good enough."""
+        return is_good_enough(self.suggestion.score, self.suggestion.float_score, max_drop)
+
+    def run(self, candidates: int, max_drop: float) -> None:
+        """Try at most `candidates` modules, until a program is good enough."""
+        waiting: list[str] = []  # modules that did not help so far
+        tried: set[str] = set()
+        ranking = self.suggestion.sensitivity
+        while not self.is_done(max_drop) and len(tried) < candidates:
+            module = next((name for name in ranking if name not in tried and self._adds_layers(name)), None)
+            if module is None:
+                break
+            tried.add(module)
+            while self._count((*self.skip, *waiting, module)) > self.limit:
+                waiting.pop(0)
+            is_kept, program = self._attempt((*self.skip, *waiting, module))
+            # A spoilt layer hides the noise of those behind it, so measure again without it.
+            ranking = _noise(program.report(quantization=True).quantization or ())
+            if is_kept:
+                for other in waiting:
+                    self._attempt(tuple(name for name in self.skip if name != other), or_equal=True)
+                waiting = []
+            elif not waiting or self._is_equal() or not self._attempt((*self.skip, module))[0]:
+                waiting.append(module)
+
+    def _attempt(self, modules: tuple[str, ...], or_equal: bool = False) -> tuple[bool, Any]:
+        """Measure a program with these modules in floating point, and keep them if its score is higher, or not lower."""
+        suggestion = self.suggestion
+        program, score = self.build(modules)
+        is_kept = score > suggestion.score or (or_equal and score == suggestion.score)
+        step = Step(modules, score, is_kept, len(program.buffer))
+        suggestion.steps.append(step)
+        self.on_step(step)
+        if is_kept:
+            self.skip, self.best, suggestion.score = modules, program, score
+            suggestion.in_float = self._count(modules)
+        return is_kept, program
+
+    def _is_equal(self) -> bool:
+        return self.suggestion.steps[-1].score == self.suggestion.score
+
+    def _adds_layers(self, module: str) -> bool:
+        return self.suggestion.in_float < self._count((*self.skip, module)) <= self.limit
+
+    def _count(self, modules: Iterable[str]) -> int:
+        return _inside(modules, self.suggestion.sensitivity)
 
 
 def _with_skip(recipe: Recipe, skip: tuple[str, ...]) -> Recipe:
@@ -258,53 +286,6 @@ def _inputs(samples: Any) -> list[tuple[Any, ...]]:
 
 def _arguments(inputs: Any) -> tuple[Any, ...]:
     return tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
-
-
-def eager(model: torch.nn.Module) -> Run:
-    """Return the model in PyTorch as a function that computes no gradients."""
-
-    def run(*args: Any) -> Any:
-        with torch.no_grad():
-            return model(*args)
-
-    return run
-
-
-def on_device(program: Any) -> Run:
-    """Return the program as a function of and to torch tensors."""
-
-    def to_torch(value: Any) -> Any:
-        return torch.utils.dlpack.from_dlpack(value).clone() if hasattr(value, "__dlpack__") else value
-
-    def run(*args: Any) -> Any:
-        results = tree_map(to_torch, program.forward(*args))
-        return tuple(results) if isinstance(results, list) else results
-
-    return run
-
-
-def _sqnr_of(model: torch.nn.Module, samples: Sequence[tuple[Any, ...]]) -> Metric:
-    """Return a metric: the SQNR in dB of all outputs of all samples, compared with the model."""
-    if not samples:
-        raise ValueError("the default metric needs samples; calibration has none")
-    wanted = [[copied(one) for one in tree_leaves(eager(model)(*sample))] for sample in samples]
-    if not any(map(_is_float, wanted[0])):
-        raise ValueError("the default metric needs an output in floating point; pass metric=")
-
-    def metric(run: Run) -> float:
-        pairs = [
-            (want.flatten().double(), got.flatten().double())
-            for sample, wants in zip(samples, wanted, strict=True)
-            for want, got in zip(wants, tree_leaves(run(*sample)), strict=True)
-            if _is_float(want)
-        ]
-        return measure(torch.cat([want for want, _ in pairs]), torch.cat([got for _, got in pairs])).sqnr
-
-    return metric
-
-
-def _is_float(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def _times(programs: Sequence[Any], inputs: Any, runs: int) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from edgecore import format as fmt
 from edgecore.emit.constant_data import tensor_bytes
 from edgecore.errors import CompileError
 from edgecore.ir.dialect.dtypes import scalar_type, torch_dtype
-from edgecore.ir.program.copying import module_to_run
+from edgecore.ir.program.copying import module_to_run, unchanged_buffers
 from edgecore.pipeline.finished_program import FinishedProgram
 from edgecore.pipeline.save import write_files
 
@@ -65,10 +65,9 @@ def eager_suite(
     Raises:
         CompileError: There are no inputs, the samples cannot be read, the model is in training mode or cannot be run.
     """
-    from edgecore.pipeline.compare import restored_buffers
+    from edgecore.numerics.evaluate import copied
     from edgecore.pipeline.export import is_in_training
     from edgecore.quantize import samples as read_samples
-    from edgecore.quantize.quality import copied
 
     is_exported = isinstance(model, ExportedProgram)
     if not is_exported and is_in_training(model):
@@ -80,7 +79,7 @@ def eager_suite(
     else:
         calls = list(read_samples([example_inputs] if samples is None else samples))
     cases = []
-    with torch.no_grad(), restored_buffers(model):
+    with torch.no_grad(), unchanged_buffers(model):
         module = module_to_run(model) if is_exported else model
         for number, (args, kwargs) in enumerate(calls):
             inputs = pytree.tree_map(copied, (args, kwargs))  # before the model writes into one

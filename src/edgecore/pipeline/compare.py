@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,69 +17,12 @@ from edgecore.ir.dialect.dtypes import dtype_name
 from edgecore.ir.program.copying import module_to_run, unchanged_buffers
 from edgecore.ir.program.lazy_constants import load_all
 from edgecore.ir.program.outputs import has_gradients
-from edgecore.quantize.quality import copied, decibels, signal_to_noise
-from edgecore.quantize.rounding import chooses_scales, output_steps, perturbed_eager, quantized_eager
+from edgecore.numerics.decibels import decibels
+from edgecore.numerics.evaluate import copied
+from edgecore.numerics.limits import NOISE_SEEDS, error_limit
+from edgecore.numerics.metrics import Difference, measure
+from edgecore.numerics.rounding import chooses_scales, output_steps, perturbed_eager, quantized_eager
 from edgecore.runtime.nesting import leaves
-
-RELATIVE_BOUND = {torch.float64: 1e-3, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 1e-1}
-"""Bound for the error of the runtime, relative to the largest magnitude of the output, by the dtype of the output.
-
-In deep networks, adding the terms of sums in another order changes the output by about 1e-5; a wrong row or channel
-changes it by 0.1 or more.
-"""
-
-NOISE_MARGIN = 3.0
-"""Ratio of the error bound to the change of an output in eager mode when noise is added to values before rounding."""
-
-NOISE_SEEDS = 3
-"""Number of eager runs with different noise; the bound follows from the run whose output changes most."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The difference of a result from the expected values.
-
-    If both values of an element are NaN, or the same infinity, their difference is 0. If only one of them is NaN or
-    infinite, or if they are opposite infinities, their difference is infinite.
-
-    Attributes:
-        largest: The maximum absolute difference.
-        relative: `largest` divided by the maximum magnitude of the finite expected values.
-        sqnr: Signal to quantization noise ratio in dB; infinite for equal values, minus infinity if `largest` is
-            infinite.
-        index: The index of the element with the largest difference; None if there are no elements.
-    """
-
-    largest: float
-    relative: float
-    sqnr: float
-    index: tuple[int, ...] | None
-
-    @classmethod
-    def of(cls, got: torch.Tensor, want: torch.Tensor) -> Difference:
-        """Return the difference of two tensors of equal shape."""
-        if want.numel() == 0:
-            return cls(0.0, 0.0, math.inf, None)
-        result, expected = _real(got), _real(want)
-        same = (result == expected) | (result.isnan() & expected.isnan())
-        error = (result - expected).abs().masked_fill(same, 0.0)
-        error = error.masked_fill(error.isnan(), math.inf)
-        position = int(error.argmax())
-        largest = float(error.flatten()[position])
-        finite = expected[expected.isfinite()].abs()
-        scale = float(finite.max()) if finite.numel() else 0.0
-        relative = largest / scale if scale else (math.inf if largest else 0.0)
-        index = tuple(int(part) for part in torch.unravel_index(torch.tensor(position), expected.shape))
-        sqnr = signal_to_noise(expected, result)
-        if math.isnan(sqnr):  # all expected values are 0
-            sqnr = -math.inf if largest else math.inf
-        return cls(largest, relative, sqnr, index)
-
-
-def _real(value: torch.Tensor) -> torch.Tensor:
-    """Convert to float64; a complex tensor gets an additional last dim of size 2 (real and imaginary part)."""
-    value = value.detach()
-    return (torch.view_as_real(value.resolve_conj()) if value.is_complex() else value).double()
 
 
 @dataclass(frozen=True)
@@ -322,25 +264,18 @@ def _row(
     """Compare an output of the program (`got`) with the same output of the model (`eager`).
 
     `quantized` and `noisy` are the same output of the quantized program in eager mode, without and with noise before
-    each quantization. The bound of the error is `tolerance`; if that is None, it is the larger of `RELATIVE_BOUND` and
-    the change that the noise causes (times `NOISE_MARGIN`).
+    each quantization.
     """
     shape, dtype = tuple(got.shape), dtype_name(got.dtype)
     if got.shape != eager.shape or got.dtype != eager.dtype:
         expected = f"{dtype_name(eager.dtype)} {list(eager.shape)}"
-        unequal = Difference(math.inf, math.inf, -math.inf, None)
+        unequal = Difference(-math.inf, math.inf, math.inf, differing=1.0)
         return OutputRow("", "", 0, shape, dtype, unequal, None, 0.0, problem=f"the model returns {expected}")
     reference = quantized[0] if quantized else eager
-    finite = _real(reference).abs()
-    finite = finite[finite.isfinite()]
-    scale = float(finite.max()) if finite.numel() else 0.0
-    relative = RELATIVE_BOUND.get(reference.dtype, 1e-3 if reference.is_complex() else 0.0)
-    bound = (relative if tolerance is None else tolerance) * scale
-    if tolerance is None:
-        bound = max([bound, *(NOISE_MARGIN * Difference.of(moved, reference).largest for moved in noisy)])
-    differences = (Difference.of(got, expected) for expected in quantized)
+    bound = error_limit(reference, got, noisy if tolerance is None else (), tolerance=tolerance)
+    differences = (measure(expected, got) for expected in quantized)
     own = min(differences, key=lambda difference: difference.largest, default=None)
-    return OutputRow("", "", 0, shape, dtype, Difference.of(got, eager), own, bound)
+    return OutputRow("", "", 0, shape, dtype, measure(eager, got), own, bound)
 
 
 def _excess(row: OutputRow) -> float:
@@ -355,7 +290,7 @@ def _excess(row: OutputRow) -> float:
 def _run(model: Any, calls: Sequence[Call]) -> list[list[tuple[str, Any]]]:
     """Return (name, value) of all results of each call; the name of a result is its key in a dict, or its position."""
     module = module_to_run(model) if isinstance(model, ExportedProgram) else model
-    with torch.no_grad(), restored_buffers(model):
+    with torch.no_grad(), unchanged_buffers(model):
         return [
             [(_label(path), copied(value)) for path, value in pytree.tree_leaves_with_path(module(*args, **kwargs))]
             for args, kwargs in calls
@@ -372,21 +307,9 @@ def _label(path: Sequence[Any]) -> str:
     return ".".join(str(getattr(key, "key", getattr(key, "idx", key))) for key in path) or "0"
 
 
-@contextmanager
-def restored_buffers(model: Any) -> Iterator[None]:
-    """Restore the buffers of the user's module or program, such as a cache, at the end of the `with` block."""
-    named = list(model.named_buffers()) if isinstance(model, (torch.nn.Module, ExportedProgram)) else []
-    saved = [(buffer, buffer.detach().clone()) for _, buffer in named]
-    try:
-        yield
-    finally:
-        for buffer, value in saved:
-            buffer.copy_(value)
-
-
 def _text(difference: Difference) -> str:
     if difference.largest == 0:
-        return "equal"
+        return decibels(difference.sqnr)
     index = "" if difference.index is None else f" at {list(difference.index)}"
     return (
         f"error {difference.largest:.3g}{index}, {difference.relative:.2g} of the largest, {decibels(difference.sqnr)}"

@@ -20,6 +20,8 @@ from edgecore.ir.dialect.dense_tensors import check_dense
 from edgecore.ir.dialect.func_transforms import check_transforms
 from edgecore.ir.failures import failures_named
 from edgecore.memory import MemoryPlanningPass
+from edgecore.numerics.quality import calls_of
+from edgecore.numerics.rounding import rounds
 from edgecore.partition import Partitioner
 from edgecore.passes.decompose import KERNEL_REWRITES, REWRITES
 from edgecore.passes.pass_list import PassList
@@ -50,8 +52,6 @@ from edgecore.quantize import (
     warn_of_losses,
     warn_of_lost_layers,
 )
-from edgecore.quantize.quality import calls_of
-from edgecore.quantize.rounding import rounds
 from edgecore.recipe import Quantize, problem_message
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class CompiledProgram(FinishedProgram):
         adding the terms of sums in another order: it is 1e-3 of the largest magnitude of the output in float32. If the
         program rounds values, or a backend says that it computes in fp16 or that its integers differ by some steps, the
         bound is at least three times the change that noise of this size causes
-        (`edgecore.quantize.rounding.perturbed_eager`).
+        (`edgecore.numerics.rounding.perturbed_eager`).
 
         Args:
             model: The model that was compiled: a module in eval mode, an ExportedProgram, or a mapping from names of

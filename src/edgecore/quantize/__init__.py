@@ -1,8 +1,6 @@
 """Quantize a model with recipes of backends, through torchao's PT2E flow."""
 
-from edgecore.quantize.calibration import Calibration, samples
-from edgecore.quantize.plan import Plan, compute_dtype, make_plan, options_of, recipes_of
-from edgecore.quantize.quality import (
+from edgecore.numerics.quality import (
     LayerQuality,
     Quantized,
     layer_qualities,
@@ -11,6 +9,8 @@ from edgecore.quantize.quality import (
     warn_of_losses,
     warn_of_lost_layers,
 )
+from edgecore.quantize.calibration import Calibration, samples
+from edgecore.quantize.plan import Plan, compute_dtype, make_plan, options_of, recipes_of
 from edgecore.quantize.recipe import quantize_model
 from edgecore.quantize.rules import check_rules
 from edgecore.quantize.training import convert_trained, is_prepared, prepare_training

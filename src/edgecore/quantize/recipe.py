@@ -15,6 +15,8 @@ from edgecore.ir.graph import calls
 from edgecore.ir.program.copying import copy_program, unchanged_buffers
 from edgecore.ir.program.lazy_constants import load_all
 from edgecore.ir.program.outputs import has_gradients
+from edgecore.numerics.evaluate import copied
+from edgecore.numerics.quality import Inputs, Quantized
 from edgecore.passes.quantized import dequantized_inputs
 from edgecore.plugin import QuantizerRecipe, RewriteRecipe
 from edgecore.quantize.calibration import Calibration, with_progress
@@ -22,7 +24,6 @@ from edgecore.quantize.embeddings import quantize_embeddings
 from edgecore.quantize.masks import hidden_values_found, remove_observers
 from edgecore.quantize.plan import MARK, ChosenRecipe, Plan, marks_of, recipes_of, takes_calibration
 from edgecore.quantize.pt2e import convert, counter_reads, functional_copy, written_weights
-from edgecore.quantize.quality import Inputs, Quantized, copied
 from edgecore.quantize.rules import mark
 
 

@@ -164,7 +164,7 @@ def _backends(build: Build) -> list[Backend]:
 def _judge(judge: Callable[..., float], model: Any, program: Any) -> tuple[float, float]:
     """Return what an accuracy function says of the program on this machine, and of the model in PyTorch."""
     import edgecore
-    from edgecore.devtools.mixed_precision import eager, on_device
+    from edgecore.devtools.accuracy import eager, on_device
 
     loaded = edgecore.load(program.buffer, trust=True)
     module = model if not hasattr(model, "module") or callable(model) else model.module()
@@ -212,14 +212,14 @@ def _suggest(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, st
     """Look for modules to leave in floating point, so that a recipe loses little enough. Return status and reason."""
     from edgecore.cli.models import function_of, load_model
     from edgecore.devtools import suggest
+    from edgecore.devtools.accuracy import FLOAT_SQNR, lowest_sqnr
 
     build = step.build
     model, inputs, shapes = load_model(build.source)
     if not hasattr(model, "named_modules") or inputs is None or shapes is not None:
         return "failed", "modules are left in floating point for a module with example inputs and fixed shapes only"
     metric = None if build.accuracy is None else function_of(build.accuracy)
-    # The default metric is an SQNR whose target is 40 dB.
-    drop = step.max_loss if metric is not None else 40.0 + 20 * math.log10(step.max_loss)
+    drop = step.max_loss if metric is not None else FLOAT_SQNR - lowest_sqnr(step.max_loss)
     found = suggest(
         model, inputs, calibration=calibration_of(build), metric=metric, max_drop=drop, runs=0, backends=_backends(build),
         quantize=Recipe(build.recipe_name, **build.recipe_options),

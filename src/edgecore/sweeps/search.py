@@ -99,7 +99,7 @@ def search(
     plan = make_plan(options)
     first = sweep(plan, output, jobs=jobs, ray=ray, listener=listener)
     order = _order(objective)
-    best = min((row for row in first.rows if _is_good(row, max_loss)), key=order, default=None)
+    best = _best(first.rows, order, max_loss)
     better = [row for row in first.rows if row.status == "ok" and row.recipe != FLOAT and not _is_good(row, max_loss)
               and (best is None or order(row) < order(best))]  # fmt: skip
     cells = {cell.build.recipe: cell for cell in plan.cells}
@@ -112,12 +112,19 @@ def search(
     done = first
     if added:
         done = sweep({**options, "recipes": {**tried, **added}}, output, jobs=jobs, ray=ray, listener=listener)
-        best = min((row for row in done.rows if _is_good(row, max_loss)), key=order, default=None)
+        best = _best(done.rows, order, max_loss)
     recipe = None if best is None else _recipe({**tried, **added}[best.recipe])
     return Found(best, done.rows, recipe, done.folder)
 
 
-def _order(objective: Objective) -> Callable[[CellResult], tuple[float, float]]:
+_Order = Callable[[CellResult], tuple[float, float]]
+
+
+def _best(rows: Sequence[CellResult], order: _Order, max_loss: float) -> CellResult | None:
+    return min((row for row in rows if _is_good(row, max_loss)), key=order, default=None)
+
+
+def _order(objective: Objective) -> _Order:
     def latency(row: CellResult) -> float:
         return float(row.cycles or row.median_ms or math.inf)
 
@@ -130,15 +137,13 @@ def _order(objective: Objective) -> Callable[[CellResult], tuple[float, float]]:
 
 
 def _is_good(row: CellResult, max_loss: float) -> bool:
+    from edgecore.devtools.accuracy import is_good_enough, lowest_sqnr
+
     if row.status != "ok":
         return False
     if row.accuracy is not None and row.float_accuracy is not None:
-        return row.accuracy >= row.float_accuracy - max_loss
-    return row.sqnr_db is not None and row.sqnr_db >= _decibels(max_loss)
-
-
-def _decibels(max_loss: float) -> float:
-    return -20 * math.log10(max_loss)
+        return is_good_enough(row.accuracy, row.float_accuracy, max_loss)
+    return row.sqnr_db is not None and row.sqnr_db >= lowest_sqnr(max_loss)
 
 
 def _recipe(options: Mapping[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from edgecore import format as fmt
 
 def test_the_words_of_fail_on_are_those_of_a_comparison():
     from edgecore.cli.commands import diff
-    from edgecore.devtools.file_diff.files import SECTIONS
+    from edgecore.devtools.file_diff.differences import SECTIONS
 
     assert diff.SECTIONS == SECTIONS
 

@@ -14,7 +14,7 @@ import edgecore
 from edgecore import format as fmt
 from edgecore.devtools import diff
 from edgecore.devtools.file_diff import time as diff_time
-from edgecore.devtools.file_diff.files import SECTIONS
+from edgecore.devtools.file_diff.differences import SECTIONS
 from edgecore.devtools.file_diff.time import difference
 from edgecore.errors import EdgecoreError, FormatError
 

@@ -200,7 +200,7 @@ def test_events_are_named_by_operators_modules_and_lines(tmp_path: Path, backend
     assert summarize(again) == summarize(chosen)
 
 
-COMPILING = {"CompareReport", "CompareRow", "ETRecord", "Step", "Suggestion", "compare", "generate_etrecord",
+COMPILING = {"CompareReport", "CompareRow", "Culprit", "ETRecord", "Step", "Suggestion", "compare", "generate_etrecord",
              "parse_etrecord", "suggest"}  # fmt: skip
 """Names that compile models, or hold graphs of torch."""
 

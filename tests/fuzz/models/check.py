@@ -25,10 +25,10 @@ from torch.utils._pytree import tree_leaves
 import edgecore
 from edgecore.errors import EdgecoreError, NothingToQuantize
 from edgecore.ir.program.outputs import written_inputs
+from edgecore.numerics.rounding import output_steps, quantized_eager
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.plugin import QuantizingCompiler, RecipeSupport, registry
 from edgecore.quantize.kernels import RECIPES as KERNEL_RECIPES
-from edgecore.quantize.rounding import output_steps, quantized_eager
 
 KERNELS = "kernels"
 """The name of edgecore's own kernels among the backends."""

@@ -25,8 +25,8 @@ from torch import nn
 
 import edgecore
 import edgecore.conformance
-from edgecore.conformance.bounds import Bounded, bounded_eager
 from edgecore.conformance.checks.recipes import NETWORKS
+from edgecore.numerics.bounds import Bounded, bounded_eager
 from edgecore_xnnpack.recipes.support import RECIPES
 
 ROWS = 17  # of the inputs of a model with a recipe: one more than a multiple of every kernel's tile

@@ -79,6 +79,7 @@ def command(
     import edgecore
     from edgecore.devtools.comparison import compare
     from edgecore.devtools.remote import connect
+    from edgecore.numerics.decibels import decibels
 
     parsed = [parse_backend(text) for text in backends or ()]
     recipes = parse_quantize(quantize) if quantize else None
@@ -116,7 +117,7 @@ def command(
         raise EdgecoreError(f"{model}: {report.verdict}")
     if threshold is not None and not report.accuracy >= threshold:
         raise EdgecoreError(
-            f"{model}: the outputs have {report.accuracy:.1f} dB against the float model, less than the threshold of "
+            f"{model}: the outputs have {decibels(report.accuracy)} against the float model, less than the threshold of "
             f"{threshold:g} dB"
         )
 

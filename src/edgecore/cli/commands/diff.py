@@ -11,7 +11,7 @@ import typer
 from edgecore.cli.common import File, Method, choose_method, failing_with, progress, read_file
 
 SECTIONS = ("size", "signature", "operators", "weights", "memory", "time")
-"""The words of `--fail-on`: those of `diff_files.SECTIONS`, which is not imported when each command starts."""
+"""The words of `--fail-on`: those of `devtools.file_diff`, which is not imported when each command starts."""
 
 
 def command(

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.fx import Interpreter, Node
+from torch.fx import Node
 
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.checks.partitioner import lowered
 from edgecore.conformance.programs import difference, load, network_model, outputs
 from edgecore.conformance.samples.network_models import NETWORKS
-from edgecore.ir.delegate import call_delegate
+from edgecore.numerics.evaluate import first, run_through_delegates
 from edgecore.pipeline.lowering import LoweredProgram
 from edgecore.runtime.values import OperationValue
 
@@ -70,32 +70,14 @@ def _compare(
     return count
 
 
-class _Recorder(Interpreter):
-    """Runs a graph, and the original graphs of its delegates; keeps the values of their nodes by debug handle."""
-
-    def __init__(self, module: torch.nn.Module, values: dict[int, torch.Tensor], inside: bool = False) -> None:
-        super().__init__(module)
-        self.values = values
-        self.inside = inside
-
-    def run_node(self, node: Node) -> Any:
-        """Run a node, and keep its value (of several results the first)."""
-        value = super().run_node(node)
-        first = value[0] if isinstance(value, (tuple, list)) and value else value
-        if self.inside and isinstance(first, torch.Tensor) and "debug_handle" in node.meta:
-            self.values[node.meta["debug_handle"]] = first
-        return value
-
-    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a delegate's original graph in this way, too."""
-        if target is not call_delegate:
-            return super().call_function(target, args, kwargs)
-        module, *inputs = args
-        return _Recorder(module.original_module.module(check_guards=False), self.values, inside=True).run(*inputs)
-
-
 def _values_of_nodes(lowered_program: LoweredProgram, inputs: Any) -> dict[int, torch.Tensor]:
+    """Return the values of nodes inside of delegates by debug handle, of several results the first."""
     values: dict[int, torch.Tensor] = {}
-    with torch.no_grad():
-        _Recorder(lowered_program.programs["forward"].module(check_guards=False), values).run(*inputs)
+
+    def see(node: Node, result: Any, is_inside: bool) -> None:
+        value = first(result)
+        if is_inside and isinstance(value, torch.Tensor) and "debug_handle" in node.meta:
+            values[node.meta["debug_handle"]] = value
+
+    run_through_delegates(lowered_program.programs["forward"], inputs, see)
     return values

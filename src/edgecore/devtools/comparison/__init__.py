@@ -1,7 +1,10 @@
-"""Compare a model on the device with PyTorch, operator by operator."""
+"""Compare a model on the device with PyTorch, operator by operator.
 
-from edgecore.devtools.comparison.engine import compare
-from edgecore.devtools.comparison.metrics import measure
-from edgecore.devtools.comparison.report import CompareReport, CompareRow
+An engine runs the model on both sides; taps or a bisection yield rows, plain data; the report shows them.
+"""
 
-__all__ = ["CompareReport", "CompareRow", "compare", "measure"]
+from edgecore.devtools.comparison.by_operator import compare
+from edgecore.devtools.comparison.report import CompareReport, Culprit
+from edgecore.devtools.comparison.rows import CompareRow
+
+__all__ = ["CompareReport", "CompareRow", "Culprit", "compare"]

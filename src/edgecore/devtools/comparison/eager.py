@@ -19,8 +19,9 @@ from edgecore.ir.graph import calls, module_path, operator_name, source_line
 from edgecore.ir.program.constants import Constants
 from edgecore.ir.program.lazy_constants import load
 from edgecore.ir.program.outputs import is_result
+from edgecore.numerics.evaluate import Evaluator
+from edgecore.numerics.rounding import Rounding, chooses_scales
 from edgecore.passes.quantized import is_quantize
-from edgecore.quantize.rounding import Rounding, chooses_scales
 
 _SHOWN_OPERATORS = 3
 _UNNAMED = RESHAPES | {operator.getitem}
@@ -81,13 +82,13 @@ class EagerEdge:
                 self._buffers[node] = load(self.edge.state_dict.get(spec.target, self.edge.constants.get(spec.target)))
             elif spec.kind != InputKind.USER_INPUT and spec.target in self.edge.constants:
                 self._constants[node] = self.edge.constants[spec.target]
-        run = Rounding(self.edge.graph_module, self._dtype, 0.0, 0, False)
-        run.env = self._constants
+        evaluator = Evaluator(self.edge.graph_module, compute=Rounding(self._dtype))
+        evaluator.env = self._constants
         with torch.no_grad():
             for node in self.edge.graph.nodes:
                 if node.op in ("call_function", "get_attr") and node not in dependent:
                     if all(one in self._constants for one in node.all_input_nodes):
-                        self._constants[node] = run.run_node(node)
+                        self._constants[node] = evaluator.run_node(node)
 
     def run(
         self,
@@ -110,11 +111,28 @@ class EagerEdge:
             noise: Noise before each rounding, in steps.
             seed: Seed of the noise.
         """
-        run = _Run(self.edge, self._dtype, noise, seed, by_row)
-        run.sites, run.nodes, run.see, run.device = self._sites, self._nodes, see, device or {}
+        device = device or {}
+
+        def show(node: Node, result: Any) -> Any:
+            """Show the value of a site, and put the device's in its place."""
+            site = self._sites.get(node.name)
+            if site is None:
+                return result
+            value = device.get(site.tap)
+            if site.step is None:
+                see(site, result, None)
+                return result if value is None else value
+            behind, before = self._nodes[site.tap], node.args[0]
+            assert callable(behind.target) and callable(node.target) and isinstance(before, Node)
+            see(site, behind.target(result, *behind.args[1:], **behind.kwargs), evaluator.env[before])
+            # The values of the device are multiples of the scale, which are quantized exactly.
+            return result if value is None else node.target(value, *node.args[1:], **node.kwargs)
+
+        rounding = Rounding(self._dtype, noise, seed, by_row=by_row)
+        evaluator = Evaluator(self.edge.graph_module, see=show, compute=rounding)
         env = self._constants | {node: value.clone() for node, value in self._buffers.items()}
         with torch.no_grad():
-            results = run.run(*sample, initial_env=env, enable_io_processing=False)
+            results = evaluator.run(*sample, initial_env=env, enable_io_processing=False)
         return list(results)[len(results) - self._results :]
 
     def groups(self, sites: Sequence[Site]) -> dict[str, Group]:
@@ -154,33 +172,6 @@ def _only_rounds(node: Node) -> bool:
     """Return True for a node that quantizes, dequantizes or chooses a scale."""
     name = operator_name((node.args[0] if node.target is operator.getitem else node).target)  # type: ignore[union-attr]
     return name.startswith("quantized_decomposed.")
-
-
-class _Run(Rounding):
-    """An interpreter that shows the values of sites, and puts those of the device in their place."""
-
-    sites: Mapping[str, Site]
-    nodes: Mapping[str, Node]
-    see: See
-    device: Mapping[str, torch.Tensor]
-
-    def __init__(self, edge: ExportedProgram, dtype: torch.dtype, noise: float, seed: int, by_row: bool) -> None:
-        super().__init__(edge.graph_module, dtype, noise, seed, by_row)
-
-    def run_node(self, n: Node) -> Any:
-        result = super().run_node(n)
-        site = self.sites.get(n.name)
-        if site is None:
-            return result
-        given = self.device.get(site.tap)
-        if site.step is None:
-            self.see(site, result, None)
-            return result if given is None else given
-        behind, before = self.nodes[site.tap], n.args[0]
-        assert callable(behind.target) and callable(n.target) and isinstance(before, Node)
-        self.see(site, behind.target(result, *behind.args[1:], **behind.kwargs), self.env[before])
-        # The values of the device are multiples of the scale, which are quantized exactly.
-        return result if given is None else n.target(given, *n.args[1:], **n.kwargs)
 
 
 def float_names(edge: ExportedProgram, sites: Sequence[Site]) -> dict[str, str]:

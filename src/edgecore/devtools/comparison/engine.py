@@ -1,11 +1,10 @@
-"""Compare a model on the device with PyTorch, operator by operator, and name the first operator that is wrong."""
+"""The engine of a comparison: a compiled model beside PyTorch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,10 @@ from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 import edgecore
-from edgecore import format as fmt
 from edgecore.backend import Backend
-from edgecore.devtools.comparison.bisect import search
 from edgecore.devtools.comparison.eager import EagerEdge, Group, float_names
-from edgecore.devtools.comparison.metrics import Gap, Judgement, judge, measure, sqnr
-from edgecore.devtools.comparison.report import CompareOutput, CompareReport, CompareRow, Conditions, Findings
+from edgecore.devtools.comparison.judgement import Judgement, judge
+from edgecore.devtools.comparison.rows import CompareOutput, CompareRow
 from edgecore.devtools.comparison.sites import Site, sites_of, user_outputs
 from edgecore.devtools.comparison.taps import (
     Call,
@@ -32,7 +29,6 @@ from edgecore.devtools.comparison.taps import (
     Tap,
     TapPrograms,
     as_tensor,
-    chunks,
     in_order,
     with_last,
 )
@@ -40,133 +36,14 @@ from edgecore.devtools.remote import Device
 from edgecore.errors import CompileError
 from edgecore.ir.program.copying import copy_program, module_to_run, unchanged_buffers
 from edgecore.ir.program.outputs import written_inputs
+from edgecore.numerics.limits import NOISE_SEEDS
+from edgecore.numerics.metrics import Difference, measure
+from edgecore.numerics.quality import FloatReference, Quantized
+from edgecore.numerics.rounding import NOISE, rounds
 from edgecore.passes.pass_list import PassList
-from edgecore.passes.pipeline import EDGE_PASSES
-from edgecore.pipeline.compare import NOISE_SEEDS
 from edgecore.pipeline.lowering.lower_programs import add_debug_handles
 from edgecore.quantize import Calibration
-from edgecore.quantize import samples as read_samples
-from edgecore.quantize.quality import FloatReference, Quantized
-from edgecore.quantize.rounding import NOISE, rounds
 from edgecore.recipe import Quantize
-
-Say = Callable[[str], object]
-
-
-def compare(
-    model: torch.nn.Module | ExportedProgram,
-    inputs: Any = None,
-    *,
-    backends: str | Backend | Sequence[str | Backend] = (),
-    quantize: Quantize | None = None,
-    calibration: Calibration | None = None,
-    samples: int = 8,
-    dynamic_shapes: Any = None,
-    runtime: str = fmt.EXECUTORCH_1_5,
-    passes: PassList = EDGE_PASSES,
-    tolerance: float | None = None,
-    max_bytes: int = 1 << 30,
-    cut: bool = False,
-    device: Device | None = None,
-    device_build: Path | None = None,
-    progress: Say | None = None,
-) -> CompareReport:
-    """Compile a model, run it here or on a device, and compare the value of each operator with PyTorch.
-
-    Each row has two errors: the one that has accumulated from the input of the model, and the local one, of this
-    operator alone, which PyTorch computes on the inputs that the operator had on the device. The first row whose local
-    error is more than rounding explains is the culprit.
-
-    Args:
-        model: A module in eval mode, or an exported program.
-        inputs: Real inputs: a tuple with one entry per argument, a tensor, or a list of these. Of random inputs many
-            errors cannot be seen. By default the calibration samples, or else the example inputs of an exported program.
-        backends: As for `edgecore.compile`.
-        quantize: As for `edgecore.compile`.
-        calibration: As for `edgecore.compile`.
-        samples: The largest number of samples; each figure is that of the worst.
-        dynamic_shapes: As for `edgecore.compile`.
-        runtime: As for `edgecore.compile`.
-        passes: As for `edgecore.compile`.
-        tolerance: The largest local error that is no fault, relative to the largest magnitude of the value. By default
-            1e-3 in float32, and for quantized values the neighbours to which ties may be rounded.
-        max_bytes: Bytes of intermediate values that one program may give; more are split over several programs.
-        cut: Search the culprit by compiling parts of the model, without taps, as for a backend that taps disturb.
-        device: The device that runs the programs, as `edgecore.devtools.connect` returns it; by default this process.
-        device_build: As for `edgecore.devtools.profile_on`.
-        progress: A function that gets a few words before each long step.
-
-    Returns:
-        The report: `print` shows it as a table, `culprit` is the first row that is wrong, `rows` are all.
-
-    Raises:
-        BackendError: A backend is not installed, or cannot run on this machine.
-        CompileError: The model cannot be compiled, or there are no inputs.
-        ExecutionError: The program fails.
-        EdgecoreError: The device is lost, or cannot run edgecore-run.
-
-    Example:
-        >>> report = edgecore.devtools.compare(model, images, backends=["xnnpack"])
-        >>> print(report.culprit or "every operator computes what PyTorch computes")
-    """
-    if isinstance(model, Mapping):
-        raise CompileError("compare takes one model, not several methods; call it for each method")
-    if samples < 1 or max_bytes < 1:
-        raise CompileError(f"samples and max_bytes must be at least 1; got {samples} and {max_bytes}")
-    say = progress or (lambda text: None)
-    calls, origin = _calls(model, inputs, calibration, samples)
-    say("compiling")
-    work = Comparison(
-        model, calls, backends=backends, quantize=quantize, calibration=calibration, dynamic_shapes=dynamic_shapes,
-        runtime=runtime, passes=passes, tolerance=tolerance, device=device, device_build=device_build,
-    )  # fmt: skip
-    say("compiling with taps")
-    if not cut:
-        for group in chunks(work.inside, max_bytes):
-            work.taps.add(group)
-    findings = Findings()
-    where = device.name if device is not None else ""
-    is_cut = bool(work.sites) if cut else bool(work.inside) and not work.taps.seen
-    if is_cut:
-        say("cutting the program")
-        work.prepare(work.sites)
-        search(work, findings, say)
-    else:
-        hidden = {site.tap for site in work.taps.changed}
-        work.prepare([site for site in work.sites if site.tap not in hidden])
-        for number in range(len(calls)):
-            say(f"comparing sample {number + 1} of {len(calls)}")
-            work.compare_sample(number, findings)
-    return CompareReport(
-        [findings.rows[site.tap] for site in work.sites if site.tap in findings.rows],
-        [findings.outputs[index] for index in sorted(findings.outputs)],
-        Conditions(
-            tuple(backend.name for backend in work.backends), work.quantized is not None, len(calls), origin, is_cut,
-            len(work.sites), len(work.taps.programs), len(work.taps.changed), findings.lowering, where,
-        ),
-    )  # fmt: skip
-
-
-def _calls(
-    model: torch.nn.Module | ExportedProgram, inputs: Any, calibration: Calibration | None, count: int
-) -> tuple[list[Call], str]:
-    """Return the first samples, and where they come from."""
-    if inputs is not None:
-        single = isinstance(inputs, (tuple, torch.Tensor, Mapping))
-        return _first(read_samples([inputs] if single else inputs), count), "inputs"
-    if calibration is not None and (isinstance(calibration, (str, Path, Sequence))):
-        return _first(read_samples(calibration), count), "calibration"
-    if isinstance(model, ExportedProgram) and model.example_inputs is not None:
-        args, kwargs = model.example_inputs
-        return [(tuple(args), dict(kwargs))], "example"
-    raise CompileError("there are no inputs to compare; pass a tuple with one entry per argument, or a list of tuples")
-
-
-def _first(found: Iterable[Call], count: int) -> list[Call]:
-    calls = list(islice(found, count))
-    if not calls:
-        raise CompileError("there are no inputs to compare; pass at least one sample")
-    return calls
 
 
 @dataclass(frozen=True)
@@ -186,8 +63,8 @@ class Expected:
     float_outputs: list[torch.Tensor]
 
 
-class Comparison:
-    """A compiled model beside PyTorch: what `compare` works on, and what `extract` takes an operator from.
+class Engine:
+    """A compiled model beside PyTorch: compiles, runs, and compares values.
 
     Attributes:
         edge: The edge program.
@@ -320,20 +197,13 @@ class Comparison:
         self.eager.run(self.samples[number], partial(_keep, seen), device, by_row=by_row, noise=noise, seed=seed)
         return seen
 
-    def compare_sample(self, number: int, findings: Findings) -> None:
-        """Compare what the taps of a sample show."""
-        expected, device = self.expected(number), self.taps.values(self.samples[number])
-        self.compare_values(number, expected, device, findings)
-        self.compare_outputs(number, expected, findings)
-
     def compare_values(
         self,
         number: int,
         expected: Expected,
         device: Mapping[str, torch.Tensor],
-        findings: Findings,
         only: Collection[str] | None = None,
-    ) -> None:
+    ) -> Iterator[CompareRow]:
         """Compare values of the device, by tap, with those of PyTorch; with `only` those of these taps."""
         local = self.local(number, device)
         for site in self.sites:
@@ -342,33 +212,32 @@ class Comparison:
             got = device[site.tap]
             gaps = (measure(values[site.tap], got, site.step, number) for values in expected.values)
             accumulated = min(gaps, key=lambda gap: gap.largest)
-            row = CompareRow(
-                self, site, self.groups[site.tap], got.dtype, tuple(got.shape), accumulated, *local[site.tap]
-            )
+            row = CompareRow(site, self.groups[site.tap], got.dtype, tuple(got.shape), accumulated, *local[site.tap])
             want = expected.floats.get(site.tap)
             if want is not None and want.shape == got.shape:
-                of_quantized = max(sqnr(want, values[site.tap]) for values in expected.values)
-                row = replace(row, of_quantized=of_quantized, of_device=sqnr(want, got))
-            findings.add_row(row)
+                of_quantized = max(measure(want, values[site.tap]).sqnr for values in expected.values)
+                row = replace(row, of_quantized=of_quantized, of_device=measure(want, got).sqnr)
+            yield row
 
-    def compare_outputs(self, number: int, expected: Expected, findings: Findings) -> None:
+    def compare_outputs(self, number: int, expected: Expected) -> Iterator[CompareOutput]:
         """Compare the outputs of the untapped program, and those of the edge program with those of the model."""
+        is_lowering_exact = self.quantized is None and not rounds(self._exported)
         for index, got in enumerate(self.taps.expected[number]):
             want = expected.float_outputs[index]
             references = [outputs[index] for outputs in expected.outputs]
             gaps = [measure(reference, got, None, number) for reference in references]
             best = min(range(len(gaps)), key=lambda at: gaps[at].largest)
             reference = measure(want, references[best], None, number)
-            findings.add_output(CompareOutput(index, gaps[best], measure(want, got, None, number), reference))
-            if self.quantized is None and not rounds(self._exported):
+            output = CompareOutput(index, gaps[best], measure(want, got, None, number), reference)
+            if is_lowering_exact:
                 judgement = judge(
                     reference, want, references[best], step=None, unrounded=None, tolerance=None,
                     computes_in=torch.float32,
                 )  # fmt: skip
-                if judgement.ratio > 1:
-                    findings.lowering = judgement.why
+                output = replace(output, lowering=judgement.why if judgement.ratio > 1 else "")
+            yield output
 
-    def local(self, number: int, device: Mapping[str, torch.Tensor]) -> dict[str, tuple[Gap, Judgement]]:
+    def local(self, number: int, device: Mapping[str, torch.Tensor]) -> dict[str, tuple[Difference, Judgement]]:
         """Run each operator on the device's own inputs, and judge the difference from what the device computed."""
         found = self._judged(number, device, {})
         suspects = {tap for tap, (_, judgement) in found.items() if judgement.ratio > 1 and self.groups[tap].rounds}
@@ -383,9 +252,9 @@ class Comparison:
 
     def _judged(
         self, number: int, device: Mapping[str, torch.Tensor], moved: Mapping[str, Sequence[torch.Tensor]]
-    ) -> dict[str, tuple[Gap, Judgement]]:
+    ) -> dict[str, tuple[Difference, Judgement]]:
         """Judge each operator on the device's own inputs; `moved` are values with noise, by tap."""
-        found: dict[str, tuple[Gap, Judgement]] = {}
+        found: dict[str, tuple[Difference, Judgement]] = {}
 
         def see(site: Site, want: torch.Tensor, unrounded: torch.Tensor | None) -> None:
             if site.tap not in device:
@@ -402,7 +271,7 @@ class Comparison:
 
     def _judge(
         self,
-        gap: Gap,
+        gap: Difference,
         want: torch.Tensor,
         got: torch.Tensor,
         step: float | None,

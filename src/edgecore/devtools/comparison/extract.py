@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from torch.export import ExportedProgram
 
-from edgecore.devtools.comparison.metrics import measure
+from edgecore.devtools.comparison.engine import Engine
+from edgecore.devtools.comparison.rows import CompareRow
 from edgecore.devtools.comparison.sites import depends_on_inputs
 from edgecore.devtools.comparison.taps import DeviceProgram, Tap, tapped_program
 from edgecore.errors import CompileError, WriteError
 from edgecore.ir.program.copying import copy_program
+from edgecore.numerics.metrics import measure
 from edgecore.partition.extract import extract as extract_nodes
 from edgecore.passes.pipeline import EDGE_PASSES
 from edgecore.passes.quantized import is_quantize
 from edgecore.pipeline import BundledProgram, MethodTestCase, MethodTestSuite
-
-if TYPE_CHECKING:
-    from edgecore.devtools.comparison.engine import Comparison
-    from edgecore.devtools.comparison.report import CompareRow
 
 FILES = ("operator.pt2", "operator.bpte", "values.pt", "run.py", "README.txt")
 
@@ -59,10 +56,11 @@ values.pt       a dict for torch.load: "inputs" of the device, the output "expec
 """
 
 
-def extract(row: CompareRow, folder: str | Path) -> list[Path]:
+def extract(engine: Engine, row: CompareRow, folder: str | Path) -> list[Path]:
     """Write the operator of a row as a test case: the program, the device's inputs, and what it computed.
 
     Args:
+        engine: The compiled model beside PyTorch.
         row: The row.
         folder: A folder, which is created if it does not exist.
 
@@ -73,13 +71,13 @@ def extract(row: CompareRow, folder: str | Path) -> list[Path]:
         CompileError: The operator cannot be compiled on its own, or the value is not seen with the others.
         WriteError: A file cannot be written.
     """
-    work, number = row.comparison, row.local.sample
-    program, inputs = operator_program(work, row)
-    device = device_values(work, row, number, inputs)
+    number = row.local.sample
+    program, inputs = operator_program(engine, row)
+    device = device_values(engine, row, number, inputs)
     given = [device[name] for name in inputs]
     expected = _expected(program, given)
-    compiled = work.compile(program, EDGE_PASSES)
-    isolated = DeviceProgram(compiled, {}, work.place).run(tuple(given))[0]
+    compiled = engine.compile(program, EDGE_PASSES)
+    isolated = DeviceProgram(compiled, {}, engine.place).run(tuple(given))[0]
     got = device[row.site.tap]
     same = measure(got, isolated).differing == 0
     text = {
@@ -107,12 +105,12 @@ def extract(row: CompareRow, folder: str | Path) -> list[Path]:
     return paths
 
 
-def operator_program(work: Comparison, row: CompareRow) -> tuple[ExportedProgram, list[str]]:
+def operator_program(engine: Engine, row: CompareRow) -> tuple[ExportedProgram, list[str]]:
     """Cut the nodes of a row out of the edge program; return them and the names of the nodes that are its inputs.
 
     Quantized inputs are dequantized ones, which the program quantizes: each value of it is one that a model has.
     """
-    only = Tap([row.site.tap], only=True)(copy_program(work.edge))
+    only = Tap([row.site.tap], only=True)(copy_program(engine.edge))
     by_name = {node.name: node for node in only.graph.nodes}
     names = {node.name for node in row.group.nodes} | {row.site.tap}
     names |= {node.name for node in row.group.inputs if is_quantize(node)}
@@ -127,24 +125,24 @@ def operator_program(work: Comparison, row: CompareRow) -> tuple[ExportedProgram
     return extracted.program, [node.name for node in extracted.inputs]
 
 
-def device_values(work: Comparison, row: CompareRow, number: int, inputs: Sequence[str]) -> dict[str, torch.Tensor]:
+def device_values(engine: Engine, row: CompareRow, number: int, inputs: Sequence[str]) -> dict[str, torch.Tensor]:
     """Return the values of nodes on the device for one sample: of the inputs by name, and of the row by its tap.
 
     Of a value that no tap shows, such as a node before a quantization, it is that of the dequantize node behind it.
     """
-    wanted = {row.site.tap, *(_tap_of(work, name) or name for name in inputs)}
-    placeholders = [node for node in work.edge.graph.nodes if node.op == "placeholder"]
-    users = set(work.edge.graph_signature.user_inputs)
+    wanted = {row.site.tap, *(_tap_of(engine, name) or name for name in inputs)}
+    placeholders = [node for node in engine.edge.graph.nodes if node.op == "placeholder"]
+    users = set(engine.edge.graph_signature.user_inputs)
     given = (node.name for node in placeholders if node.name in users)
-    device = dict(zip(given, map(torch.as_tensor, work.samples[number]), strict=True))
-    seen = work.taps.values(work.samples[number])
-    if missing := [site.tap for site in work.sites if site.tap in wanted and site.tap not in seen]:
-        program = tapped_program(work.compile_tapped, Tap(missing, only=True), work.place)
-        results = program.run(work.samples[number]) if program is not None else []
+    device = dict(zip(given, map(torch.as_tensor, engine.samples[number]), strict=True))
+    seen = engine.taps.values(engine.samples[number])
+    if missing := [site.tap for site in engine.sites if site.tap in wanted and site.tap not in seen]:
+        program = tapped_program(engine.compile_tapped, Tap(missing, only=True), engine.place)
+        results = program.run(engine.samples[number]) if program is not None else []
         seen |= {name: results[index] for name, index in program.index.items()} if program is not None else {}
     device |= seen
     for name in inputs:
-        tap = _tap_of(work, name)
+        tap = _tap_of(engine, name)
         if tap in seen:
             device[name] = seen[tap]
     if lacking := sorted({row.site.tap, *inputs} - set(device)):
@@ -152,8 +150,8 @@ def device_values(work: Comparison, row: CompareRow, number: int, inputs: Sequen
     return device
 
 
-def _tap_of(work: Comparison, name: str) -> str | None:
-    return next((site.tap for site in work.sites if name in (site.tap, site.source, site.value)), None)
+def _tap_of(engine: Engine, name: str) -> str | None:
+    return next((site.tap for site in engine.sites if name in (site.tap, site.source, site.value)), None)
 
 
 def _expected(program: ExportedProgram, inputs: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -11,6 +11,9 @@ from typing import Any
 from edgecore import format as fmt
 from edgecore.devtools.describe import describe, signature
 from edgecore.devtools.file_arguments import content, program_file
+from edgecore.devtools.file_diff.differences import Differences
+from edgecore.devtools.file_diff.page import diff_page
+from edgecore.devtools.file_diff.text import diff_text
 from edgecore.devtools.file_diff.time import measured_times, read_traces, traced_times
 from edgecore.devtools.file_diff.weights import compare_weights, weights_of
 from edgecore.devtools.graph import Operator, operators_of
@@ -18,59 +21,24 @@ from edgecore.devtools.memory import delegate_needs, peak
 from edgecore.devtools.profiling import Trace
 from edgecore.format import BPTE_IDENTIFIER, META_KEY, Buffer, PteFile, get_meta, read_bpte
 
-SCHEMA = "edgecore.diff.v1"
-SECTIONS = ("size", "signature", "operators", "weights", "memory", "time")
-"""The parts of a comparison, which `--fail-on` names."""
-
 
 @dataclass(slots=True)
-class Diff:
-    """The comparison of two files; each section is data for JSON, with the key `different`.
+class Diff(Differences):
+    """The comparison of two files: the differences, as text and as a page.
 
     Attributes:
-        a: Name of the first file.
-        b: Name of the second file.
-        identical: The files have the same bytes.
-        size: Bytes by kind.
-        signature: Inputs and outputs that differ, and methods that only one file has.
-        operators: Operators that moved, have other arguments, or that only one file has, and numbers of delegates.
-        weights: Weights that changed, moved, or that only one file has.
-        memory: Arenas, peaks with their owners, and the needs of delegates.
-        time: Medians and their difference; None if no times are known.
+        sources: The two programs, their traces or None, and the method whose times were compared: what the page is made
+            of.
     """
 
-    a: str
-    b: str
-    identical: bool
-    size: dict[str, Any]
-    signature: dict[str, Any]
-    operators: dict[str, Any]
-    weights: dict[str, Any]
-    memory: dict[str, Any]
-    time: dict[str, Any] | None = None
     sources: tuple[Sequence[PteFile], Sequence[Trace] | None, str] = field(default=((), None, ""), repr=False)
-    """The two programs, their traces or None, and the method whose times were compared: what the page is made of."""
-
-    def different(self) -> list[str]:
-        """Return the names of the sections that differ."""
-        return [name for name in SECTIONS if (getattr(self, name) or {}).get("different")]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything for JSON; docs/ci.md lists the keys."""
-        sections = {name: getattr(self, name) for name in SECTIONS}
-        head = {"schema": SCHEMA, "a": self.a, "b": self.b, "identical": self.identical}
-        return {**head, "different": self.different(), **sections}
 
     def text(self) -> str:
         """Return the comparison as text of at most 40 lines."""
-        from edgecore.devtools.file_diff.text import diff_text
-
         return diff_text(self)
 
     def to_html(self) -> str:
         """Return the comparison as a page that people open in a browser; operators have times if traces were given."""
-        from edgecore.devtools.file_diff.page import diff_page
-
         return diff_page(self, *self.sources)
 
 

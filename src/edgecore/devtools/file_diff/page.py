@@ -6,8 +6,9 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from edgecore.devtools.file_diff.differences import Differences
 from edgecore.devtools.file_diff.text import form_of, sections
 from edgecore.devtools.file_diff.time import difference
 from edgecore.devtools.graph import Operator, kernel_name, operators_of
@@ -15,9 +16,6 @@ from edgecore.devtools.pages import memory_views
 from edgecore.devtools.profiling import KERNELS, Trace, label, label_of_origins, parts, short_operator
 from edgecore.format import PteFile
 from edgecore.html import page, table
-
-if TYPE_CHECKING:
-    from edgecore.devtools.file_diff.files import Diff
 
 Key = tuple[str, str, int]
 """Module, operators and number among equal ones of what an event computes: the same in both files."""
@@ -42,7 +40,7 @@ class _Row:
     places: set[Place] = field(default_factory=set)
 
 
-def diff_page(diff: Diff, programs: Sequence[PteFile], traces: Sequence[Trace] | None, method: str) -> str:
+def diff_page(diff: Differences, programs: Sequence[PteFile], traces: Sequence[Trace] | None, method: str) -> str:
     """Return a comparison as an HTML page.
 
     Args:
@@ -173,7 +171,7 @@ def _shared_module(module: str, inside: Sequence[set[str]]) -> str:
     return next((one for one in around if one in other and one not in own), module)
 
 
-def _placement(diff: Diff, method: str, members: dict[Place, list[int]]) -> list[dict[str, Any]]:
+def _placement(diff: Differences, method: str, members: dict[Place, list[int]]) -> list[dict[str, Any]]:
     """Return the operators of which the place or the arguments differ, with the indexes of their rows."""
     rows = []
     for kind in ("moved", "changed", "gone", "added"):
@@ -191,7 +189,7 @@ def _placement(diff: Diff, method: str, members: dict[Place, list[int]]) -> list
     return rows
 
 
-def _weights(diff: Diff) -> list[tuple[str, str, str, str]]:
+def _weights(diff: Differences) -> list[tuple[str, str, str, str]]:
     found = diff.weights
     rows = []
     for one in found["changed"]:

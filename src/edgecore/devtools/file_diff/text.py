@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from edgecore.devtools.file_diff.differences import Differences
 from edgecore.devtools.file_diff.time import FEWEST
 from edgecore.devtools.graph import kernel_name
 from edgecore.devtools.printable import join_lines
 from edgecore.devtools.profiling import short_operator
-
-if TYPE_CHECKING:
-    from edgecore.devtools.file_diff.files import Diff
+from edgecore.numerics.decibels import decibels
 
 _ROWS = 4
 """Rows of a section; the JSON has all of them."""
 _WIDTH = 118
 
 
-def diff_text(diff: Diff) -> str:
+def diff_text(diff: Differences) -> str:
     """Return the text of a comparison."""
     nothing = "identical" if diff.identical else "nothing that is compared differs, but some bytes do"
     names = diff.different()
@@ -28,7 +27,7 @@ def diff_text(diff: Diff) -> str:
     return join_lines(line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines)
 
 
-def sections(diff: Diff) -> list[list[str]]:
+def sections(diff: Differences) -> list[list[str]]:
     """Return the parts of a comparison, each a title and its rows."""
     return [part(diff) for part in (_size, _signature, _operators, _weights, _memory, _time)]
 
@@ -38,7 +37,7 @@ def _change(a: float, b: float) -> str:
     return f"{a:,} -> {b:,}" + (f" ({change})" if change and a != b else "")
 
 
-def _size(diff: Diff) -> list[str]:
+def _size(diff: Differences) -> list[str]:
     a, b = diff.size["a"], diff.size["b"]
     kinds = dict.fromkeys([*a["kinds"], *b["kinds"]])
     pairs = [(kind, a["kinds"].get(kind, 0), b["kinds"].get(kind, 0)) for kind in kinds]
@@ -46,7 +45,7 @@ def _size(diff: Diff) -> list[str]:
     return [f"size: {_change(a['bytes'], b['bytes'])} bytes", *(f"{k}: {_change(x, y)}" for k, x, y in pairs)]
 
 
-def _signature(diff: Diff) -> list[str]:
+def _signature(diff: Differences) -> list[str]:
     found = diff.signature
     if not found["different"]:
         return ["signature: same"]
@@ -57,7 +56,7 @@ def _signature(diff: Diff) -> list[str]:
     return ["signature:", *rows]
 
 
-def _operators(diff: Diff) -> list[str]:
+def _operators(diff: Differences) -> list[str]:
     found = diff.operators
     blobs = [", ".join(f"{count} {name}" for name, count in found["delegates"][key].items()) or "none" for key in "ab"]
     placed = f"delegates {blobs[0]}" + (f" -> {blobs[1]}" if blobs[0] != blobs[1] else "")
@@ -80,12 +79,12 @@ def _name(one: dict[str, Any]) -> str:
     return f"{one['module'] or '(the model itself)'} {name}{number}{line}"
 
 
-def _weights(diff: Diff) -> list[str]:
+def _weights(diff: Differences) -> list[str]:
     found = diff.weights
     rows = []
     for one in found["changed"]:
         if one["max_abs"] is not None:
-            noise = "" if one["sqnr_db"] is None else f", {one['sqnr_db']:.1f} dB"
+            noise = "" if one["sqnr_db"] is None else f", {decibels(one['sqnr_db'])}"
             rows.append(f"changed: {_short(one['name'])}: by at most {one['max_abs']:.4g}{noise}")
         else:
             forms = [f"{form_of(one[key])}" for key in "ab"]
@@ -112,7 +111,7 @@ def _short(name: str) -> str:
     return f"{name[:12]}..." if len(name) == 64 and not set(name) - set("0123456789abcdef") else name
 
 
-def _memory(diff: Diff) -> list[str]:
+def _memory(diff: Differences) -> list[str]:
     rows = []
     for one in diff.memory["methods"]:
         if not one["different"]:
@@ -132,7 +131,7 @@ def _memory(diff: Diff) -> list[str]:
     return ["memory:", *rows] if rows else ["memory: same"]
 
 
-def _time(diff: Diff) -> list[str]:
+def _time(diff: Differences) -> list[str]:
     found = diff.time
     if found is None:
         return ["time: not measured; --runs N or --trace A.etdp B.etdp compares it"]

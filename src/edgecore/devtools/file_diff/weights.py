@@ -13,6 +13,7 @@ from edgecore import format as fmt
 from edgecore.devtools.graph import kernel_name
 from edgecore.devtools.profiling import ProgramSymbols, module
 from edgecore.format import META_KEY, Buffer, PteFile, get_meta
+from edgecore.numerics.decibels import ratio_in_decibels
 
 
 @dataclass(slots=True)
@@ -195,13 +196,16 @@ def _changed(one: Weight, other: Weight) -> dict[str, Any]:
     if values[0] is None or values[1] is None:
         return row
     noise = _difference(values[0], values[1])
-    largest, power = float(abs(noise).max(initial=0)), float((noise**2).sum())
-    signal = float((values[0] ** 2).sum())
+    largest = float(abs(noise).max(initial=0))
     if math.isfinite(largest):
         row["max_abs"] = largest
-        if power > 0 and signal > 0 and math.isfinite(signal / power):
-            row["sqnr_db"] = round(10 * math.log10(signal / power), 2)
+        ratio = ratio_in_decibels(_norm(values[0]), _norm(noise))
+        row["sqnr_db"] = round(ratio, 2) if math.isfinite(ratio) else None
     return row
+
+
+def _norm(values: Any) -> float:
+    return float((values**2).sum() ** 0.5)
 
 
 def _difference(a: Any, b: Any) -> Any:

@@ -71,12 +71,9 @@ class SNRComparator(NumericalComparatorBase):
 
         Infinite elements of `a` have no power; they are an infinite difference if they differ.
         """
-        signal = as_floats(a)
-        noise = float(difference(a, b).square().mean())
-        power = float(signal.masked_fill(signal.isinf(), 0).square().mean())
-        if noise == 0:
-            return math.inf
-        return 10 * math.log10(power / noise) if power and noise != math.inf else -math.inf
+        from edgecore.numerics.metrics import measure
+
+        return measure(as_floats(a), as_floats(b)).sqnr
 
 
 COMPARATORS: dict[str, type[NumericalComparatorBase]] = {

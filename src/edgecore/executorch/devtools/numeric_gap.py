@@ -16,6 +16,7 @@ from edgecore.format.etrecord import EtRecordFile, Graph, graph_nodes
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
+    from torch.fx import Node
 
     from edgecore.executorch.devtools.events import Event
 
@@ -173,8 +174,8 @@ def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], 
     """Run a program; return values and names of nodes by debug handle. Of several nodes with one, the last counts."""
     import torch
 
-    from edgecore.ir.delegate import call_delegate, delegates
-    from edgecore.ir.program.copying import module_to_run
+    from edgecore.ir.delegate import delegates
+    from edgecore.numerics.evaluate import run_through_delegates
 
     programs = (program, *(lowered.original_module for _, lowered in delegates(program)))
     tensors = [value for part in programs for value in (*part.state_dict.values(), *part.constants.values())]
@@ -184,25 +185,14 @@ def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], 
     values: dict[int, Any] = {}
     names: dict[int, list[str]] = {}
 
-    class Recorder(torch.fx.Interpreter):
-        def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-            if target is not call_delegate:
-                return super().call_function(target, args, kwargs)
-            lowered, *operands = args
-            return Recorder(module_to_run(lowered.original_module, check_guards=False)).run(*operands)
+    def see(node: Node, result: Any, is_inside: bool) -> None:
+        handle = node.meta.get("debug_handle")
+        if isinstance(handle, int) and node.op == "call_function" and "getitem" not in node.name:
+            values[handle] = result.clone() if isinstance(result, torch.Tensor) else result
+            names.setdefault(handle, []).append(node.name)
 
-        def run_node(self, n: torch.fx.Node) -> Any:
-            result = super().run_node(n)
-            handle = n.meta.get("debug_handle")
-            if isinstance(handle, int) and n.op == "call_function" and "getitem" not in n.name:
-                values[handle] = result.clone() if isinstance(result, torch.Tensor) else result
-                names.setdefault(handle, []).append(n.name)
-            return result
-
-    module = module_to_run(program)
     try:
-        with torch.no_grad():
-            Recorder(module).run(*arguments)
+        run_through_delegates(program, arguments, see)
     except Exception as error:  # torch raises errors of many types here
         raise ValueError(f"the graph cannot be run with the inputs of the ETRecord: {error}") from error
     return values, names

@@ -7,7 +7,7 @@ function accuracyView(section) {
   const [width, height, left] = [1000, 260, 40];
   const x = index => left + (index + 0.5) / rows.length * (width - left);
   const y = decibels => height - Math.min(Math.max(decibels === null ? HIGHEST : decibels, 0), HIGHEST) / HIGHEST * (height - 10);
-  const text = decibels => decibels === null ? "equal" : decibels < -900 ? "no number" : decibels.toFixed(1) + " dB";
+  const text = decibels => decibels === null ? "exact" : decibels < -900 ? "no number" : decibels.toFixed(1) + " dB";
   const grid = [0, 20, 40, 60, 80, 100, 120].flatMap(level => [
     svg("line", { class: "grid", x1: left, x2: width, y1: y(level), y2: y(level) }), svg("text", { x: 2, y: y(level) + 4 }, String(level)),
   ]);

@@ -95,12 +95,13 @@ def module_to_run(program: ExportedProgram, *, check_guards: bool = True) -> Gra
 
 
 @contextmanager
-def unchanged_buffers(*programs: ExportedProgram) -> Iterator[None]:
-    """Give the buffers of programs their present content back at the end, because a run in PyTorch may write to them.
+def unchanged_buffers(*models: Any) -> Iterator[None]:
+    """Give the buffers of programs and modules their present content back at the end, because runs may write to them.
 
-    They are the tensors of the user's model.
+    Those of programs are the tensors of the user's model. Other functions have no buffers.
     """
-    saved = [(buffer, buffer.detach().clone()) for program in programs for buffer in program.buffers()]
+    owners = [model for model in models if isinstance(model, (ExportedProgram, torch.nn.Module))]
+    saved = [(buffer, buffer.detach().clone()) for owner in owners for buffer in owner.buffers()]
     try:
         yield
     finally:

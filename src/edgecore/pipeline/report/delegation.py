@@ -17,11 +17,12 @@ from edgecore.ir.delegate import delegates, is_delegate_call
 from edgecore.ir.dialect.edge_operators import SYMBOLIC
 from edgecore.ir.graph import all_calls, dtypes_of, module_path, operator_name, source_line
 from edgecore.ir.program.mutable_state import mutable_buffers
+from edgecore.numerics.decibels import decibels
+from edgecore.numerics.quality import LayerQuality
 from edgecore.partition import Failure, PartitionDiagnostics, held_buffers
 from edgecore.pipeline.preprocess import report_lines
 from edgecore.pipeline.report.memory import ArenaReport
 from edgecore.plugin import PreprocessResult
-from edgecore.quantize.quality import LayerQuality, decibels
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from edgecore.html import arena, page, table
+from edgecore.numerics.decibels import decibels
 from edgecore.pipeline.report.delegation import DelegationReport
 from edgecore.pipeline.report.memory import ArenaReport
-from edgecore.quantize.quality import decibels
 
 
 def report_page(report: DelegationReport) -> str:

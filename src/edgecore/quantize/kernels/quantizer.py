@@ -22,7 +22,7 @@ from edgecore.quantize.annotations import (
     output_spec,
     weight_spec,
 )
-from edgecore.quantize.kernels import Int8, Int16x8
+from edgecore.quantize.kernels.recipes import Int8, Int16x8
 from edgecore.quantize.roles import CLAMPS, LAYERS, NORMS, Role, fixed_spec, operators, with_roles
 
 aten = torch.ops.aten

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.export import ExportedProgram
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import Node
 
 from edgecore.ir.op_args import argument
 from edgecore.ir.program.copying import module_to_run
 from edgecore.ir.program.outputs import is_result
+from edgecore.numerics.evaluate import Evaluator
 
 library = torch.ops.quantized_decomposed
 
@@ -127,45 +128,45 @@ def choose_by_row(x: torch.Tensor, dtype: torch.dtype, has_images: bool) -> tupl
 
 
 def _runner(program: ExportedProgram, computes_in: str, noise: float, seed: int, by_row: bool) -> Callable[..., Any]:
-    module = module_to_run(program)
-    interpreter = Rounding(module, getattr(torch, computes_in), noise, seed, by_row)
+    evaluator = Evaluator(
+        module_to_run(program), compute=Rounding(getattr(torch, computes_in), noise, seed, by_row=by_row)
+    )
 
     def run(*inputs: Any) -> Any:
         with torch.no_grad():
-            return interpreter.run(*inputs)
+            return evaluator.run(*inputs)
 
     return run
 
 
-class Rounding(Interpreter):
-    """An interpreter that runs a quantized program, rounds each floating-point result to `dtype`, and adds noise.
+class Rounding:
+    """Computes the operators of a quantized program: rounds each floating-point result to `dtype`, and adds noise.
 
-    `noise` is the maximum noise before each quantization, in quantization steps; 0 for no noise at all. If it is not 0
-    and `dtype` is float16, each floating-point result gets the noise of `_fp16_error` too.
+    Args:
+        dtype: The dtype.
+        noise: The maximum noise before each quantization, in quantization steps; 0 for no noise at all. If it is not 0
+            and `dtype` is float16, each floating-point result gets the noise of `_fp16_error` too.
+        seed: The seed of the noise.
+        by_row: True to choose dynamic scales for each row, as for `quantized_eager`.
     """
 
-    def __init__(self, module: GraphModule, dtype: torch.dtype, noise: float, seed: int, by_row: bool) -> None:
-        super().__init__(module)
+    def __init__(self, dtype: torch.dtype, noise: float = 0.0, seed: int = 0, *, by_row: bool = False) -> None:
         self.dtype = dtype
         self.noise = noise
         self.generator = torch.Generator().manual_seed(seed)
         self.by_row = by_row
-        self.has_images = False
 
-    def run_node(self, n: Node) -> Any:
-        self.has_images = n.target is library.choose_qparams.tensor and feeds_convolution(n)
-        return super().run_node(n)
-
-    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def __call__(self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        target: Any = node.target
         if self.by_row and target is library.choose_qparams.tensor:
-            return choose_by_row(args[0], args[4], self.has_images)
+            return choose_by_row(args[0], args[4], feeds_convolution(node))
         if target in _BY_ROW and args[1].numel() > 1:
             target = _BY_ROW[target]
             args, kwargs = (*args, torch.float32) if target is library.dequantize_per_token.default else args, {}
         if self.noise and _schema_name(target) in _ROUNDINGS:
             noisy = args[0] + self._uniform(args[0]) * self.noise * _step_of(target, args)
             args = (noisy.to(args[0].dtype), *args[1:])
-        result = super().call_function(target, args, kwargs)
+        result = target(*args, **kwargs)
         if self.dtype is torch.float32 or not isinstance(result, torch.Tensor) or result.dtype is not torch.float32:
             return result
         if self.noise:

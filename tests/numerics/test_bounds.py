@@ -11,15 +11,15 @@ torch = pytest.importorskip("torch")
 from torch import nn
 from torch.fx import Interpreter
 
-from edgecore.conformance import bounds
-from edgecore.conformance.bounds import Bounded, bounded_eager
 from edgecore.conformance.check import Failed
 from edgecore.conformance.checks import recipes
+from edgecore.numerics.bounds import Bounded, NoBound, bounded_eager
+from edgecore.numerics.bounds.model import ErrorModel
+from edgecore.numerics.rounding import quantized_eager
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.plugin import registry
 from edgecore.quantize.plan import make_plan
 from edgecore.quantize.recipe import quantize_model
-from edgecore.quantize.rounding import quantized_eager
 
 quantized = torch.ops.quantized_decomposed
 ROWS = 15  # the last row of a tile of 14 rows and one more
@@ -67,9 +67,9 @@ def test_results_of_inputs_with_errors_lie_within_the_bound_and_come_near_it(mod
     values = [torch.randn(1, 2, 7, 16, generator=generator) for _ in range(inputs)]
     program = torch.export.export(model, tuple(values))
     monkeypatch.setattr(
-        bounds._Bounds,
+        ErrorModel,
         "exact",
-        lambda run, value: (
+        lambda model, value: (
             Bounded(value, torch.full_like(value, error, dtype=torch.float64))
             if isinstance(value, torch.Tensor)
             else value
@@ -208,6 +208,12 @@ def test_a_wrong_last_row_of_any_layer_of_attention_is_beyond_the_bounds_of(reci
             ((made.double() - want.value.double()).abs() / want.error)[-1].max() for made, want in zip(wrong, results)
         ]
         assert max(beyond) > 1, (layer.name, beyond)
+
+
+def test_an_operator_without_a_rule_has_no_bound():
+    program = torch.export.export(nn.LogSigmoid(), (torch.ones(3),))
+    with pytest.raises(NoBound, match="^no error bound for aten.log_sigmoid"):
+        bounded_eager(program, [torch.ones(3)])
 
 
 def test_equal_values_that_are_not_finite_agree_and_others_do_not():

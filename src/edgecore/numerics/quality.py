@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves, tree_map
 
 from edgecore.errors import CompileError, QuantizationWarning
@@ -21,6 +21,9 @@ from edgecore.ir.graph import calls, module_path, operator_name, source_line
 from edgecore.ir.op_args import argument
 from edgecore.ir.program.copying import unchanged_buffers
 from edgecore.ir.program.outputs import written_buffers
+from edgecore.numerics.decibels import decibels
+from edgecore.numerics.evaluate import Evaluator, copied, first
+from edgecore.numerics.metrics import has_signal, measure
 from edgecore.passes.in_place import is_mutable, written_by
 from edgecore.passes.quantized import dequantized_inputs, is_dequantize, is_quantize
 
@@ -51,8 +54,8 @@ Inputs = tuple[tuple[Any, ...], Mapping[str, Any]]
 class LayerQuality:
     """The accuracy loss of one operator call of a quantized program.
 
-    The SQNR (signal to quantization noise ratio) is 10 log10(sum(x^2) / sum((x - q)^2)) in dB, for x of the float
-    program and q of the quantized program; it is infinite if they are equal. It includes the losses of earlier layers.
+    The SQNR (`edgecore.numerics.decibels`) is that of the quantized program against the float program. It includes the
+    losses of earlier layers.
 
     Attributes:
         method: The name of the method.
@@ -87,11 +90,6 @@ class LayerQuality:
             f"{decibels(self.sqnr)} (inputs {decibels(self.inputs_sqnr)})  "
             f"{module}{self.operator} ({self.node}): {self.scheme}"
         )
-
-
-def decibels(value: float) -> str:
-    """Return an SQNR as text."""
-    return "exact" if value == math.inf else f"{round(value, 1) + 0.0:.1f} dB"  # 0.0 instead of -0.0
 
 
 @dataclass(frozen=True)
@@ -139,20 +137,8 @@ def layer_qualities(quantized: Quantized, method: str = "forward") -> list[Layer
             "the quantization report needs a sample, but the exported program has no example inputs; export the model "
             "again with example inputs"
         )
-    original, program = quantized.original.module(), quantized.program.module()
-    assert isinstance(original, GraphModule) and isinstance(program, GraphModule)
-    counterparts = dict(_counterparts(original, program, quantized.names))
-    args, kwargs = quantized.inputs
-    with torch.no_grad(), unchanged_buffers(quantized.original, quantized.program):
-        reference = _Reference(original, set(counterparts.values()))
-        reference.run(*tree_map(copied, (*args, *kwargs.values())))
-        comparison = _Comparison(program, counterparts, reference.values, getattr(torch, quantized.computes_in))
-        comparison.run(*tree_map(copied, (*args, *kwargs.values())))
-    rows = [
-        _row(node, sqnr, comparison.ratios, quantized, method)
-        for node, sqnr in comparison.ratios.items()
-        if _is_layer(node) and not math.isnan(sqnr)
-    ]
+    ratios = _ratios(quantized, has_static_scale=False).ratios
+    rows = [_row(node, ratio, ratios, quantized, method) for node, ratio in ratios.items() if _is_layer(node)]
     return sorted(rows, key=lambda row: row.sqnr)
 
 
@@ -191,10 +177,9 @@ def output_ratios(quantized: Quantized, method: str) -> dict[str, float]:
                 [copied(leaf) for leaf in tree_leaves(_call(module, quantized.inputs))] for module in modules
             )
             for index, (want, value) in enumerate(zip(wanted, got, strict=True)):
-                if isinstance(want, torch.Tensor) and want.is_floating_point():
-                    name, ratio = f"{method}, output {index}", signal_to_noise(want, value)
-                    if not math.isnan(ratio):
-                        ratios[name] = min(ratio, ratios.get(name, math.inf))
+                if isinstance(want, torch.Tensor) and want.is_floating_point() and has_signal(want):
+                    name = f"{method}, output {index}"
+                    ratios[name] = min(measure(want, value).sqnr, ratios.get(name, math.inf))
     return ratios
 
 
@@ -210,11 +195,6 @@ def _call(function: Callable[..., Any], inputs: Inputs) -> Any:
     """Call a function with copies of inputs, which it may write."""
     args, kwargs = tree_map(copied, inputs)
     return function(*args, **kwargs)
-
-
-def copied(value: Any) -> Any:
-    """Copy a tensor, and return other values as they are."""
-    return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
 def _counterparts(original: GraphModule, program: GraphModule, names: Mapping[str, str]) -> Iterator[tuple[Node, str]]:
@@ -245,83 +225,82 @@ class FloatReference:
     def __init__(self, quantized: Quantized, nodes: Collection[str]) -> None:
         self._programs = quantized.original, quantized.program
         module = quantized.original.module()
-        assert isinstance(module, GraphModule)
         pairs = _counterparts(module, quantized.program.graph_module, quantized.names)
         self._names = {node.name: name for node, name in pairs if node.name in nodes}
-        self._reference = _Reference(module, set(self._names.values()))
+        self._recorder = _Recorder(self._names.values())
+        self._evaluator = Evaluator(module, see=self._recorder)
 
     def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, torch.Tensor]]:
         """Return the outputs of the original program, and by the name of each node the value that it stands for."""
-        self._reference.values = {}
+        self._recorder.values = {}
         with torch.no_grad(), unchanged_buffers(*self._programs):
-            leaves = tree_leaves(self._reference.run(*args, *kwargs.values()))
-            results = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        values = self._reference.values
+            leaves = tree_leaves(self._evaluator.run(*args, *kwargs.values()))
+            results = [copied(leaf) for leaf in leaves]
+        values = self._recorder.values
         return results, {node: values[name] for node, name in self._names.items() if name in values}
 
 
-class _Reference(Interpreter):
-    """An interpreter that runs the float program and records the results of the named nodes.
+class _Recorder:
+    """Records the float results of nodes by name; copies, because a later in-place node may overwrite them."""
 
-    The results are copied, because a later in-place node may overwrite them.
-    """
-
-    def __init__(self, module: GraphModule, names: set[str]) -> None:
-        super().__init__(module)
-        self.names = names
+    def __init__(self, names: Collection[str]) -> None:
+        self.names = set(names)
         self.values: dict[str, torch.Tensor] = {}
 
-    def run_node(self, n: Node) -> Any:
-        result = super().run_node(n)
-        value = _first(result)
-        if n.name in self.names and isinstance(value, torch.Tensor) and value.is_floating_point():
-            self.values[n.name] = value.clone()
+    def __call__(self, node: Node, result: Any) -> Any:
+        value = first(result)
+        if node.name in self.names and isinstance(value, torch.Tensor) and value.is_floating_point():
+            self.values[node.name] = value.clone()
         return result
 
 
-class _Comparison(Interpreter):
-    """An interpreter that runs the quantized program, and records in `ratios` the SQNR of each node in dB.
+class _Ratios:
+    """Records in `ratios` the SQNR of each node of the quantized program in dB, if its float result has a signal.
 
     `values` has the results of the float program, by node name. If a node's result is quantized, its dequantized value
     is compared. `single` has the nodes of whose quantized result all elements are the same number, and of whose float
-    result they are not.
+    result they are not. Results are rounded to `dtype`.
     """
 
     def __init__(
-        self,
-        module: GraphModule,
-        counterparts: Mapping[Node, str],
-        values: Mapping[str, torch.Tensor],
-        dtype: torch.dtype,
+        self, counterparts: Mapping[Node, str], values: Mapping[str, torch.Tensor], dtype: torch.dtype
     ) -> None:
-        super().__init__(module)
         self.counterparts = counterparts
         self.values = values
         self.dtype = dtype
         self.ratios: dict[Node, float] = {}
         self.single = set[Node]()
 
-    def run_node(self, n: Node) -> Any:
-        result = super().run_node(n)
-        value = _first(result)
+    def __call__(self, node: Node, result: Any) -> Any:
+        value = first(result)
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
             return result
-        if self.dtype != torch.float32 and value.dtype == torch.float32 and n.op != "placeholder":
+        if self.dtype != torch.float32 and value.dtype == torch.float32 and node.op != "placeholder":
             limit = torch.finfo(self.dtype).max
             value = torch.where(value.isinf(), value, value.clamp(-limit, limit)).to(self.dtype).float()
             result = value if isinstance(result, torch.Tensor) else result
-        source = _rounded(n) or n
+        source = _rounded(node) or node
         want = self.values.get(self.counterparts.get(source, ""))
-        if want is not None and want.shape == value.shape:
-            self.ratios[source] = signal_to_noise(want, value)
-            if source is not n and want.numel() > 1 and _is_single(value) and not _is_single(want):
+        if want is not None and want.shape == value.shape and has_signal(want):
+            self.ratios[source] = measure(want, value).sqnr
+            if source is not node and want.numel() > 1 and _is_single(value) and not _is_single(want):
                 self.single.add(source)
         return result
 
 
-def _first(result: Any) -> Any:
-    """Return a result, or the first of several, as those of a recurrent layer."""
-    return result[0] if isinstance(result, (tuple, list)) and result else result
+def _ratios(quantized: Quantized, *, has_static_scale: bool) -> _Ratios:
+    """Run the float and the quantized program on the sample; `has_static_scale` compares only such results."""
+    assert quantized.inputs is not None
+    original, program = quantized.original.module(), quantized.program.module()
+    pairs = _counterparts(original, program, quantized.names)
+    counterparts = {node: name for node, name in pairs if not has_static_scale or any(map(_rounded, _readers(node)))}
+    reference = _Recorder(counterparts.values())
+    compared = _Ratios(counterparts, reference.values, getattr(torch, quantized.computes_in))
+    with torch.no_grad(), unchanged_buffers(quantized.original, quantized.program):
+        for module, see in ((original, reference), (program, compared)):
+            args, kwargs = tree_map(copied, quantized.inputs)
+            Evaluator(module, see=see).run(*args, *kwargs.values())
+    return compared
 
 
 def _rounded(node: Node) -> Node | None:
@@ -335,33 +314,9 @@ def _rounded(node: Node) -> Node | None:
     return quantized.all_input_nodes[0]
 
 
-def signal_to_noise(want: torch.Tensor, got: torch.Tensor) -> float:
-    """Return the SQNR in dB; NaN if `want` is all zeros.
-
-    Elements that are the same infinity, or NaN, in both tensors do not count. If an element is finite in one of them
-    alone, or infinite with another sign, there is no signal: minus infinity.
-    """
-    signal, noise = _norm(want), _norm(want - got)
-    if not math.isfinite(signal + noise):
-        want, got = want.double(), got.double()
-        finite = want.isfinite() & got.isfinite()
-        if not bool((finite | (want == got) | (want.isnan() & got.isnan())).all()):
-            return -math.inf
-        want, got = want[finite], got[finite]
-        scale = float(torch.cat([want, got]).abs().max()) if want.numel() else 0.0
-        signal, noise = (_norm(value / scale) if scale else 0.0 for value in (want, want - got))
-    if signal == 0:
-        return math.nan
-    return 20 * math.log10(signal / noise) if noise else math.inf
-
-
 def _is_single(values: torch.Tensor) -> bool:
     low, high = values.aminmax()
     return bool(low == high)
-
-
-def _norm(values: torch.Tensor) -> float:
-    return float(torch.linalg.vector_norm(values, dtype=torch.float64))
 
 
 def _is_layer(node: Node) -> bool:
@@ -369,9 +324,9 @@ def _is_layer(node: Node) -> bool:
     return is_call and str(node.target._schema.name).rpartition("::")[2].rstrip("_") not in EXPORTED_MOVEMENT_NAMES  # type: ignore[union-attr]
 
 
-def _row(node: Node, sqnr: float, ratios: Mapping[Node, float], quantized: Quantized, method: str) -> LayerQuality:
+def _row(node: Node, ratio: float, ratios: Mapping[Node, float], quantized: Quantized, method: str) -> LayerQuality:
     inputs = [ratios[source] for source in map(_origin, node.all_input_nodes) if source in ratios]
-    worst = min((ratio for ratio in inputs if not math.isnan(ratio)), default=math.inf)
+    worst = min(inputs, default=math.inf)
     name = quantized.names.get(node.name, "")
     rule, weights = quantized.rules.get(name), quantized.weights.get(name)
     parts = [*([f"{quantized.computes_in} by {rule}"] if rule else []), *([weights] if weights else [])]
@@ -379,7 +334,7 @@ def _row(node: Node, sqnr: float, ratios: Mapping[Node, float], quantized: Quant
         parts.append(quantized.computes_in + _NO_INTEGERS)
     scheme = ", ".join([*parts, *_scheme(node)]) or quantized.computes_in
     return LayerQuality(
-        method, module_path(node), node.name, operator_name(node.target), scheme, sqnr, worst, source_line(node)
+        method, module_path(node), node.name, operator_name(node.target), scheme, ratio, worst, source_line(node)
     )
 
 
@@ -439,20 +394,11 @@ def lost_layers(quantized: Quantized, method: str) -> list[LayerQuality]:
     """
     if quantized.inputs is None:
         return []
-    original, program = quantized.original.module(), quantized.program.module()
-    assert isinstance(original, GraphModule) and isinstance(program, GraphModule)
-    pairs = _counterparts(original, program, quantized.names)
-    counterparts = {node: name for node, name in pairs if any(map(_rounded, _readers(node)))}
-    comparison = _Comparison(program, counterparts, {}, getattr(torch, quantized.computes_in))
-    with torch.no_grad(), unchanged_buffers(quantized.original, quantized.program):
-        for interpreter in (_Reference(original, set(counterparts.values())), comparison):
-            args, kwargs = tree_map(copied, quantized.inputs)
-            interpreter.run(*args, *kwargs.values())
-            comparison.values = interpreter.values  # those of the float program, for the second run
+    compared = _ratios(quantized, has_static_scale=True)
     rows = [
-        _row(node, sqnr, comparison.ratios, quantized, method)
-        for node, sqnr in comparison.ratios.items()
-        if _is_layer(node) and (sqnr < MIN_LAYER_SQNR or node in comparison.single)
+        _row(node, ratio, compared.ratios, quantized, method)
+        for node, ratio in compared.ratios.items()
+        if _is_layer(node) and (ratio < MIN_LAYER_SQNR or node in compared.single)
     ]
     return [row for row in rows if row.inputs_sqnr >= MIN_LAYER_SQNR]
 

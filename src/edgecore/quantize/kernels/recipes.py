@@ -32,7 +32,7 @@ class Int8(RecipeParameters):
 
 def _recipe(parameters: Int8 | Int16x8) -> QuantizerRecipe:
     def make(is_qat: bool = False) -> Any:
-        from edgecore.quantize.kernel_quantizer import KernelQuantizer, config
+        from edgecore.quantize.kernels.quantizer import KernelQuantizer, config
 
         return KernelQuantizer().set_global(config(parameters, is_qat=is_qat))
 

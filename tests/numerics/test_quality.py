@@ -9,7 +9,6 @@ from torch import nn
 import edgecore
 from edgecore.errors import CompileError
 from edgecore.pipeline import compile as pipeline
-from edgecore.quantize.quality import signal_to_noise
 
 pytest.importorskip("edgecore_xnnpack")
 
@@ -140,22 +139,6 @@ def test_infinities_of_a_mask_do_not_count():
     assert len(rows) >= 3 and all(
         15 < row.sqnr < 60 for row in rows if "arange" not in row.node and "gt" not in row.node
     )
-
-
-@pytest.mark.parametrize(
-    ("want", "got", "expected"),
-    [
-        ([1.0, 2.0], [1.0, math.nan], -math.inf),
-        ([1.0, 2.0], [1.0, math.inf], -math.inf),
-        ([1.0, math.nan], [1.0, 2.0], -math.inf),
-        ([1.0, math.inf], [1.0, -math.inf], -math.inf),
-        ([10.0, math.inf, math.nan], [9.0, math.inf, math.nan], 20.0),
-        ([10.0, math.inf], [10.0, math.inf], math.inf),
-        ([3e38, 1.0], [-3e38, 1.0], 20 * math.log10(0.5)),
-    ],
-)
-def test_an_element_that_is_finite_in_one_of_two_alone_leaves_no_signal(want, got, expected):
-    assert signal_to_noise(torch.tensor(want), torch.tensor(got)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN, nn.LSTMCell, nn.GRUCell, nn.RNNCell])

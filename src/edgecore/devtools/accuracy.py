@@ -1,0 +1,82 @@
+"""Measures of models and programs, and when one is good enough: shared by `suggest` and `edgecore.search`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from edgecore.numerics.decibels import ratio_in_decibels
+from edgecore.numerics.evaluate import copied
+from edgecore.numerics.metrics import measure
+
+Run = Callable[..., Any]
+"""The model or the compiled program: inputs to an output, or to a tuple of outputs."""
+Metric = Callable[[Run], float]
+"""A measure of a model: the higher, the better."""
+
+FLOAT_SQNR = 40.0
+"""The SQNR in dB that counts as the float model's if no other measure is given: an error of 1 %."""
+
+
+def lowest_sqnr(max_loss: float) -> float:
+    """Return the SQNR in dB of outputs whose error is `max_loss` of the signal."""
+    return ratio_in_decibels(1.0, max_loss)
+
+
+def is_good_enough(score: float, float_score: float, max_drop: float) -> bool:
+    """Return True if the measure of a program is at most `max_drop` below the float model's."""
+    return score >= float_score - max_drop
+
+
+def eager(model: torch.nn.Module) -> Run:
+    """Return the model in PyTorch as a function that computes no gradients."""
+
+    def run(*args: Any) -> Any:
+        with torch.no_grad():
+            return model(*args)
+
+    return run
+
+
+def on_device(program: Any) -> Run:
+    """Return the program as a function of and to torch tensors."""
+
+    def to_torch(value: Any) -> Any:
+        return torch.utils.dlpack.from_dlpack(value).clone() if hasattr(value, "__dlpack__") else value
+
+    def run(*args: Any) -> Any:
+        results = tree_map(to_torch, program.forward(*args))
+        return tuple(results) if isinstance(results, list) else results
+
+    return run
+
+
+def output_sqnr(model: torch.nn.Module, samples: Sequence[tuple[Any, ...]]) -> Metric:
+    """Return a metric: the SQNR in dB of all outputs of all samples, compared with the model.
+
+    Raises:
+        ValueError: There are no samples, or the model has no output in floating point.
+    """
+    if not samples:
+        raise ValueError("the default metric needs samples; calibration has none")
+    expected = [[copied(leaf) for leaf in tree_leaves(eager(model)(*sample))] for sample in samples]
+    if not any(map(_is_float, expected[0])):
+        raise ValueError("the default metric needs an output in floating point; pass metric=")
+
+    def metric(run: Run) -> float:
+        pairs = [
+            (want.flatten().double(), got.flatten().double())
+            for sample, outputs in zip(samples, expected, strict=True)
+            for want, got in zip(outputs, tree_leaves(run(*sample)), strict=True)
+            if _is_float(want)
+        ]
+        return measure(torch.cat([want for want, _ in pairs]), torch.cat([got for _, got in pairs])).sqnr
+
+    return metric
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()

@@ -1,0 +1,165 @@
+"""Compare a model on the device with PyTorch, operator by operator, and name the first operator that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from edgecore import format as fmt
+from edgecore.backend import Backend
+from edgecore.devtools.comparison.bisect import bisect
+from edgecore.devtools.comparison.engine import Engine
+from edgecore.devtools.comparison.report import CompareReport
+from edgecore.devtools.comparison.rows import CompareOutput, CompareRow, Conditions
+from edgecore.devtools.comparison.taps import (
+    Call,
+    chunks,
+)
+from edgecore.devtools.remote import Device
+from edgecore.errors import CompileError
+from edgecore.passes.pass_list import PassList
+from edgecore.passes.pipeline import EDGE_PASSES
+from edgecore.quantize import Calibration
+from edgecore.quantize import samples as read_samples
+from edgecore.recipe import Quantize
+
+Progress = Callable[[str], object]
+
+
+def compare(
+    model: torch.nn.Module | ExportedProgram,
+    inputs: Any = None,
+    *,
+    backends: str | Backend | Sequence[str | Backend] = (),
+    quantize: Quantize | None = None,
+    calibration: Calibration | None = None,
+    samples: int = 8,
+    dynamic_shapes: Any = None,
+    runtime: str = fmt.EXECUTORCH_1_5,
+    passes: PassList = EDGE_PASSES,
+    tolerance: float | None = None,
+    max_bytes: int = 1 << 30,
+    cut: bool = False,
+    device: Device | None = None,
+    device_build: Path | None = None,
+    progress: Progress | None = None,
+) -> CompareReport:
+    """Compile a model, run it here or on a device, and compare the value of each operator with PyTorch.
+
+    Each row has two errors: the one that has accumulated from the input of the model, and the local one, of this
+    operator alone, which PyTorch computes on the inputs that the operator had on the device. The first row whose local
+    error is more than rounding explains is the culprit.
+
+    Args:
+        model: A module in eval mode, or an exported program.
+        inputs: Real inputs: a tuple with one entry per argument, a tensor, or a list of these. Of random inputs many
+            errors cannot be seen. By default the calibration samples, or else the example inputs of an exported program.
+        backends: As for `edgecore.compile`.
+        quantize: As for `edgecore.compile`.
+        calibration: As for `edgecore.compile`.
+        samples: The largest number of samples; each figure is that of the worst.
+        dynamic_shapes: As for `edgecore.compile`.
+        runtime: As for `edgecore.compile`.
+        passes: As for `edgecore.compile`.
+        tolerance: The largest local error that is no fault, relative to the largest magnitude of the value. By default
+            1e-3 in float32, and for quantized values the neighbours to which ties may be rounded.
+        max_bytes: Bytes of intermediate values that one program may give; more are split over several programs.
+        cut: Search the culprit by compiling parts of the model, without taps, as for a backend that taps disturb.
+        device: The device that runs the programs, as `edgecore.devtools.connect` returns it; by default this process.
+        device_build: As for `edgecore.devtools.profile_on`.
+        progress: A function that gets a few words before each long step.
+
+    Returns:
+        The report: `print` shows it as a table, `culprit` is the first row that is wrong, `rows` are all.
+
+    Raises:
+        BackendError: A backend is not installed, or cannot run on this machine.
+        CompileError: The model cannot be compiled, or there are no inputs.
+        ExecutionError: The program fails.
+        EdgecoreError: The device is lost, or cannot run edgecore-run.
+
+    Example:
+        >>> report = edgecore.devtools.compare(model, images, backends=["xnnpack"])
+        >>> print(report.culprit or "every operator computes what PyTorch computes")
+    """
+    if isinstance(model, Mapping):
+        raise CompileError("compare takes one model, not several methods; call it for each method")
+    if samples < 1 or max_bytes < 1:
+        raise CompileError(f"samples and max_bytes must be at least 1; got {samples} and {max_bytes}")
+    progress = progress or (lambda text: None)
+    calls, origin = _calls(model, inputs, calibration, samples)
+    progress("compiling")
+    engine = Engine(
+        model, calls, backends=backends, quantize=quantize, calibration=calibration, dynamic_shapes=dynamic_shapes,
+        runtime=runtime, passes=passes, tolerance=tolerance, device=device, device_build=device_build,
+    )  # fmt: skip
+    progress("compiling with taps")
+    if not cut:
+        for group in chunks(engine.inside, max_bytes):
+            engine.taps.add(group)
+    is_cut = bool(engine.sites) if cut else bool(engine.inside) and not engine.taps.seen
+    if is_cut:
+        progress("cutting the program")
+    rows, outputs = _worst(bisect(engine, progress) if is_cut else _tapped(engine, progress))
+    lowering = next((output.lowering for output in reversed(outputs) if output.lowering), "")
+    return CompareReport(
+        [rows[site.tap] for site in engine.sites if site.tap in rows],
+        outputs,
+        Conditions(
+            tuple(backend.name for backend in engine.backends), engine.quantized is not None, len(calls), origin, is_cut,
+            len(engine.sites), len(engine.taps.programs), len(engine.taps.changed), lowering,
+            device.name if device is not None else "",
+        ),
+        engine,
+    )  # fmt: skip
+
+
+def _tapped(engine: Engine, progress: Progress) -> Iterator[CompareRow | CompareOutput]:
+    """Compare what the taps show: for each sample all operators, then the outputs."""
+    hidden = {site.tap for site in engine.taps.changed}
+    engine.prepare([site for site in engine.sites if site.tap not in hidden])
+    for number, sample in enumerate(engine.samples):
+        progress(f"comparing sample {number + 1} of {len(engine.samples)}")
+        expected = engine.expected(number)
+        yield from engine.compare_values(number, expected, engine.taps.values(sample))
+        yield from engine.compare_outputs(number, expected)
+
+
+def _worst(found: Iterable[CompareRow | CompareOutput]) -> tuple[dict[str, CompareRow], list[CompareOutput]]:
+    """Return the worst row of each site, by tap, and of each output, by number."""
+    rows: dict[str, CompareRow] = {}
+    outputs: dict[int, CompareOutput] = {}
+    for row in found:
+        if isinstance(row, CompareRow):
+            tap = row.site.tap
+            rows[tap] = rows[tap].worst_of(row) if tap in rows else row
+        else:
+            outputs[row.index] = outputs[row.index].worst_of(row) if row.index in outputs else row
+    return rows, [outputs[index] for index in sorted(outputs)]
+
+
+def _calls(
+    model: torch.nn.Module | ExportedProgram, inputs: Any, calibration: Calibration | None, count: int
+) -> tuple[list[Call], str]:
+    """Return the first samples, and where they come from."""
+    if inputs is not None:
+        single = isinstance(inputs, (tuple, torch.Tensor, Mapping))
+        return _first(read_samples([inputs] if single else inputs), count), "inputs"
+    if calibration is not None and (isinstance(calibration, (str, Path, Sequence))):
+        return _first(read_samples(calibration), count), "calibration"
+    if isinstance(model, ExportedProgram) and model.example_inputs is not None:
+        args, kwargs = model.example_inputs
+        return [(tuple(args), dict(kwargs))], "example"
+    raise CompileError("there are no inputs to compare; pass a tuple with one entry per argument, or a list of tuples")
+
+
+def _first(found: Iterable[Call], count: int) -> list[Call]:
+    calls = list(islice(found, count))
+    if not calls:
+        raise CompileError("there are no inputs to compare; pass at least one sample")
+    return calls

@@ -1,0 +1,103 @@
+"""Judge the error of one operator: is it more than rounding explains?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from edgecore.numerics.limits import RELATIVE_BOUND, error_limit, noise_limit, unmasked_magnitude
+from edgecore.numerics.metrics import Difference, magnitude
+
+TIE = 0.1
+"""An element that a device rounds to the other neighbour is a tie if it lies within this share of a step of the middle
+between two steps: sums in another order move a value by about 0.001 steps."""
+
+MORE_THAN_TIES = 0.01
+"""The share of elements, rounded to the other neighbour though they are no ties, above which an operator is at fault."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The error of one operator beside its limit: `ratio` is above 1 if it is more than rounding, which `why` says.
+
+    It is 1 if there is no finite limit.
+    """
+
+    ratio: float
+    why: str = ""
+
+
+def judge(
+    gap: Difference,
+    want: torch.Tensor,
+    got: torch.Tensor,
+    *,
+    step: float | None,
+    unrounded: torch.Tensor | None,
+    tolerance: float | None,
+    computes_in: torch.dtype,
+    steps: int = 0,
+    moved: Sequence[torch.Tensor] = (),
+) -> Judgement:
+    """Judge the error of one operator, whose inputs were those of the device.
+
+    Args:
+        gap: The difference of `got` from `want`.
+        want: The value to expect.
+        got: The value of the device.
+        step: The scale, if the value is quantized.
+        unrounded: The value to expect before it is quantized, if it is.
+        tolerance: The largest error relative to the largest magnitude; None for the limit of the dtype.
+        computes_in: The dtype in which the backend computes floating-point values.
+        steps: The difference that the recipe allows a quantized value, in steps, beside the rounding.
+        moved: The values to expect if noise is added before each rounding inside of the operator.
+    """
+    if gap.differing == 0:
+        return Judgement(0.0)
+    if want.shape != got.shape:
+        return Judgement(math.inf, f"the shape {list(got.shape)} instead of {list(want.shape)}")
+    if gap.nans or gap.infinities:
+        return Judgement(math.inf, f"{gap.nans} NaN and {gap.infinities} infinite elements in place of numbers")
+    if not math.isfinite(gap.largest):
+        return Judgement(math.inf, "other elements than in PyTorch are NaN or infinite")
+    bound = error_limit(want, got, moved, dtype=computes_in, tolerance=tolerance)
+    if not math.isfinite(bound):
+        return Judgement(1.0, "decides nothing: rounding alone makes other elements infinite or NaN")
+    if step is not None and unrounded is not None and tolerance is None:
+        slack = max(noise_limit(want, moved), _limit(unrounded, computes_in)) + steps * step
+        return _judge_steps(want, got, step, unrounded, slack)
+    ratio = gap.largest / bound if bound else math.inf
+    if ratio <= 1:
+        return Judgement(ratio)
+    scale = unmasked_magnitude(want, got)
+    largest = f"{gap.largest / scale:.2g} of the largest value" if scale else f"{gap.largest:.2g}"
+    return Judgement(ratio, f"an error of {largest}; rounding explains {bound / (scale or 1):.2g}")
+
+
+def _judge_steps(
+    want: torch.Tensor, got: torch.Tensor, step: float, unrounded: torch.Tensor, slack: float
+) -> Judgement:
+    """Judge a quantized value: an element is off if it is farther from the value before rounding than half a step."""
+    low, high = float(want.min()) - step / 2, float(want.max()) + step / 2
+    off = want.ne(got)
+    want, got, exact = want[off].double(), got[off].double(), unrounded[off].double()
+    exact = torch.where(exact.isnan(), want, exact)  # a quantized NaN is any number
+    exact = exact.clamp(low, high)  # saturation moves what was expected, too
+    excess = ((got - exact).abs() - slack) / step - 0.5
+    largest, share = float(excess.max()), int((excess > TIE).sum()) / off.numel()
+    ratio = max(largest, share / MORE_THAN_TIES)
+    if ratio <= 1:
+        return Judgement(max(ratio, 0.0))
+    if share <= MORE_THAN_TIES:
+        return Judgement(ratio, f"an element is {largest + 0.5:.3g} steps off")
+    return Judgement(
+        ratio, f"{100 * share:.2g} % of the elements are off by up to {largest + 0.5:.3g} steps, not by ties"
+    )
+
+
+def _limit(unrounded: torch.Tensor, computes_in: torch.dtype) -> float:
+    """Return the error to allow before the rounding if the backend computes in lower precision than float32."""
+    return RELATIVE_BOUND[computes_in] * magnitude(unrounded) if computes_in == torch.float16 else 0.0

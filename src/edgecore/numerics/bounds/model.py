@@ -1,0 +1,140 @@
+"""The error model: values with error bounds, and how errors add up in float32 and float16."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+FLOAT = 2.0**-23
+"""Maximum relative difference of two roundings to float32: each has an error of up to 2^-24."""
+FUNCTION = 16 * FLOAT
+"""Error of an approximated function such as exp, relative to the larger of 1 and the result."""
+HALF = 2.0**-11
+"""Maximum relative error of a rounding to float16. It is 1.2 times the root mean square of the difference of two roundings."""
+TIE = 2.0**-8
+"""Half-width, in steps, of the interval around the middle between two steps in which a value may be rounded to either step:
+integer kernels multiply by scales that have only 8 to 24 bits.
+"""
+MULTIPLIER = 2.0**-15
+"""Relative error of a multiplier of 15 bits. Kernels with int16 results scale their sums by such multipliers: the sums have
+48 bits, and `RESCALE` of TOSA 1.0 multiplies these by no more. For int8 results the error is below `TIE`.
+"""
+CONFIDENCE = 4.0
+"""Ratio of the bound to the root mean square error in float16. The sum of n rounding errors of random sign has a standard
+deviation of sqrt(n) times that of one error, and in practice never exceeds 4 times this value (Higham and Mary, A new
+approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 2019). As `HALF` is a maximum, not a standard
+deviation, the ratio is really 5 to 7 standard deviations.
+"""
+
+Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""A bilinear function of two tensors, such as a matmul or a convolution."""
+
+
+class NoBound(Exception):
+    """A program has an operator without a rule for its error: the text is `no error bound for ...`."""
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A tensor, and the bound of the difference from a runtime's result.
+
+    Attributes:
+        value: The tensor that eager PyTorch computes.
+        error: The bound, float64 of the same shape. For quantized values it bounds the difference of
+            `value - zero_point`. For programs in float16, `ErrorModel` keeps the root mean square error here instead.
+        step: For a dequantized value, its scale if the scale is a constant; otherwise None.
+        rounded_from: For quantized values, the `error` of the values before quantization.
+    """
+
+    value: torch.Tensor
+    error: torch.Tensor
+    step: torch.Tensor | None = None
+    rounded_from: torch.Tensor | None = None
+
+
+class ErrorModel:
+    """Bounds errors of results.
+
+    Args:
+        half: True if the program computes in float16.
+        by_row: True to choose dynamic scales for each row instead of for the tensor.
+        steps: Steps by which a computed result that is quantized with a constant scale may differ, beside the rounding.
+
+    Attributes:
+        has_images: True while the scale of a convolution's input is chosen.
+        worst: The factor by which an `error` is multiplied to get the maximum error.
+    """
+
+    def __init__(self, half: bool = False, by_row: bool = False, steps: int = 0) -> None:
+        self.half = half
+        self.by_row = by_row
+        self.steps = steps
+        self.has_images = False
+        self.worst = CONFIDENCE if half else 1.0
+
+    def add(self, *errors: torch.Tensor) -> torch.Tensor:
+        """Add errors with different causes: their sum, or in float16 the root of the sum of their squares."""
+        if self.half:
+            total: torch.Tensor = sum(error.square() for error in errors)  # type: ignore[assignment]
+            return total.sqrt()
+        total = sum(errors)  # type: ignore[assignment]
+        return total
+
+    def combine(self, apply: Product, errors: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """Compute the error that errors of x cause in `apply(x, weights)`, a sum of products of x and weights.
+
+        In float32 all terms of the sum are assumed to have the same sign, so the weights are replaced by their
+        magnitudes. In float16 the squares of the terms are added.
+        """
+        if self.half:
+            return apply(errors.square(), weights.square()).sqrt()
+        return apply(errors, weights.abs())
+
+    def products(self, apply: Product, left: torch.Tensor, right: torch.Tensor, terms: int) -> torch.Tensor:
+        """Compute the rounding error of `apply(left, right)`, whose elements are sums of `terms` products.
+
+        In float32 the error is at most `terms` roundings of the sum of magnitudes. In float16 each partial sum is rounded,
+        with errors of random sign; the partial sums are a random walk, whose magnitude is at most the norm of all terms.
+        """
+        if self.half:
+            return self.combine(apply, left, right) * (math.sqrt(terms) * HALF)
+        return apply(left.abs(), right.abs()) * ((terms + 2) * FLOAT)
+
+    def exact(self, value: Any) -> Any:
+        """Return a constant or an input as a value without error, but for the rounding to float16; others as they are."""
+        if not isinstance(value, torch.Tensor):
+            return value
+        return self.rounded(Bounded(value, torch.zeros_like(value, dtype=torch.float64)))
+
+    def rounded(self, result: Bounded) -> Bounded:
+        """Round a result to float16 if the program computes in float16, and add the rounding error.
+
+        The rounding error is relative to the result, except near 0: there it depends on the distance between two
+        consecutive float16 numbers, which is 2^-24.
+        """
+        if not self.half or result.value.dtype is not torch.float32:
+            return result
+        largest = torch.finfo(torch.float16).max
+        value = result.value.clamp(-largest, largest).half().float()
+        return Bounded(value, self.add(result.error, HALF * value.double().abs() + 2.0**-24))
+
+
+def magnitude_of(bounded: Bounded) -> torch.Tensor:
+    """Return the magnitudes of the elements in float64."""
+    return bounded.value.double().abs()
+
+
+def call(target: Any, args: Sequence[Any], kwargs: Any) -> torch.Tensor:
+    """Call the operator on the values of all `Bounded` arguments."""
+    plain = pytree.tree_map(
+        lambda leaf: leaf.value if isinstance(leaf, Bounded) else leaf,
+        (tuple(args), dict(kwargs)),
+        is_leaf=lambda leaf: isinstance(leaf, Bounded),
+    )
+    result: torch.Tensor = target(*plain[0], **plain[1])
+    return result
