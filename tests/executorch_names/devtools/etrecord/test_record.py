@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from functorch.experimental import control_flow
+from small_models import Layers
 
 import edgecore
 from edgecore.devtools import ETRecord, Inspector, Trace, generate_etrecord, parse_etrecord, summarize
@@ -21,19 +22,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::Deprecat
 X = torch.linspace(-1, 1, 16).reshape(2, 8)
 
 
-class Network(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.first = torch.nn.Linear(8, 8)
-        self.block = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU())
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.block(torch.relu(self.first(x))) + x
-
-
 def finished(partitioner: list[Any]) -> Any:
-    exported = torch.export.export(Network().eval(), (X,))
+    exported = torch.export.export(Layers().eval(), (X,))
     edge = edgecore.to_edge_transform_and_lower(exported, partitioner=partitioner, generate_etrecord=True)
     return edge.to_executorch()
 
@@ -80,7 +70,7 @@ def test_a_record_computes_what_the_model_does(tmp_path: Path) -> None:
 
     finished([]).get_etrecord().save(tmp_path / "model.etrecord", weights=True)
     record = parse_of_executorch(str(tmp_path / "model.etrecord"))
-    expected = Network().eval()(X)
+    expected = Layers().eval()(X)
     for program in (record.edge_dialect_program, record.exported_program):
         torch.testing.assert_close(program.module()(X), expected)
 
@@ -146,7 +136,7 @@ def test_a_record_without_weights_is_small_and_still_names_the_events(tmp_path: 
 
 
 def test_compile_and_the_function_write_the_same_record(tmp_path: Path) -> None:
-    exported = torch.export.export(Network().eval(), (X,))
+    exported = torch.export.export(Layers().eval(), (X,))
     compiled = edgecore.compile(exported, backends=[], generate_etrecord=True)
     compiled.get_etrecord().save(tmp_path / "compiled.etrecord")
     edge = edgecore.to_edge(exported)
@@ -185,7 +175,7 @@ def test_inputs_outputs_and_other_programs_are_kept(tmp_path: Path) -> None:
     record = finished([]).get_etrecord()
     record.update_representative_inputs([X])
     record.update_reference_outputs([[X + 1]])
-    record.add_extra_export_modules({"again": torch.export.export(Network().eval(), (X,))})
+    record.add_extra_export_modules({"again": torch.export.export(Layers().eval(), (X,))})
     with pytest.raises(ValueError, match="is reserved"):
         record.add_extra_export_modules({"exported_program": None})
     record.save(tmp_path / "model.etrecord")
@@ -197,7 +187,7 @@ def test_inputs_outputs_and_other_programs_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_record_that_nobody_asked_for_is_an_error() -> None:
-    exported = torch.export.export(Network().eval(), (X,))
+    exported = torch.export.export(Layers().eval(), (X,))
     edge = edgecore.to_edge(exported)
     with pytest.raises(CompileError, match="there is no ETRecord; pass generate_etrecord=True"):
         edge.get_etrecord()
@@ -208,7 +198,7 @@ def test_a_record_that_nobody_asked_for_is_an_error() -> None:
 
 
 def test_other_programs_of_the_function_and_programs_by_name_are_in_the_record(tmp_path: Path) -> None:
-    exported = torch.export.export(Network().eval(), (X,))
+    exported = torch.export.export(Layers().eval(), (X,))
     edge = edgecore.to_edge(exported)
     before = copy.deepcopy(edge)
     program = edge.to_executorch()
@@ -224,7 +214,7 @@ def test_other_programs_of_the_function_and_programs_by_name_are_in_the_record(t
     for name, graph in record.content(weights=True).graphs.items():
         assert graph_nodes(graph) == graph_nodes(read.graphs[name])
     for program in parse_etrecord(tmp_path / "m.etrecord").graph_map.values():
-        torch.testing.assert_close(program.module()(X), Network().eval()(X))
+        torch.testing.assert_close(program.module()(X), Layers().eval()(X))
 
 
 class Sign(torch.nn.Module):
@@ -257,7 +247,7 @@ class Middle(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.network = Network()
+        self.network = Layers()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.network(torch.sort(self.network.first(x), 1).values)
