@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from functorch.experimental import control_flow
+from interop.peer import parse_with_executorch
 from small_models import Layers
 
 import edgecore
@@ -65,11 +66,8 @@ def test_executorch_names_the_events_of_a_trace_by_our_record(tmp_path: Path, ba
 
 def test_a_record_computes_what_the_model_does(tmp_path: Path) -> None:
     """executorch loads the graphs of the record and runs them."""
-    pytest.importorskip("executorch.devtools")
-    from executorch.devtools.etrecord import parse_etrecord as parse_of_executorch
-
     finished([]).get_etrecord().save(tmp_path / "model.etrecord", weights=True)
-    record = parse_of_executorch(str(tmp_path / "model.etrecord"))
+    record = parse_with_executorch(tmp_path / "model.etrecord")
     expected = Layers().eval()(X)
     for program in (record.edge_dialect_program, record.exported_program):
         torch.testing.assert_close(program.module()(X), expected)
@@ -86,10 +84,7 @@ def test_a_record_of_a_model_whose_values_are_named_as_new_keys_can_be_loaded(tm
     trace = write_etdump(ETDump(0, [RunData("Execute")]))
     program = Inspector(etdump_data=trace, etrecord=tmp_path / "model.etrecord").get_exported_program()
     torch.testing.assert_close(program.module()(X, X), torch.relu(X) + X)
-    pytest.importorskip("executorch.devtools")
-    from executorch.devtools.etrecord import parse_etrecord as parse_of_executorch
-
-    program = parse_of_executorch(str(tmp_path / "model.etrecord")).edge_dialect_program
+    program = parse_with_executorch(tmp_path / "model.etrecord").edge_dialect_program
     torch.testing.assert_close(program.module()(X, X), torch.relu(X) + X)
 
 
@@ -102,10 +97,7 @@ def test_a_record_of_a_model_with_infinity_can_be_run(tmp_path: Path) -> None:
     exported = torch.export.export(Masked(), (x,))
     edgecore.to_edge(exported, generate_etrecord=True).to_executorch().get_etrecord().save(tmp_path / "m.etrecord")
     programs = [parse_etrecord(tmp_path / "m.etrecord").edge_dialect_program]
-    pytest.importorskip("executorch.devtools")
-    from executorch.devtools.etrecord import parse_etrecord as parse_of_executorch
-
-    programs.append(parse_of_executorch(str(tmp_path / "m.etrecord")).edge_dialect_program)
+    programs.append(parse_with_executorch(tmp_path / "m.etrecord").edge_dialect_program)
     for program in programs:
         torch.testing.assert_close(program.module()(x), torch.tensor([False, True]))
 
@@ -160,11 +152,10 @@ def test_compile_and_the_function_write_the_same_record(tmp_path: Path) -> None:
 def test_executorch_compares_with_the_exported_program_where_it_is_the_edge_program(tmp_path: Path) -> None:
     """A node that a pass has not changed names the node of the exported program by `from_node`."""
     pytest.importorskip("executorch.devtools")
-    from executorch.devtools.etrecord import parse_etrecord as parse_of_executorch
     from executorch.devtools.inspector._inspector_utils import propagate_back_debug_handle
 
     finished([]).get_etrecord().save(tmp_path / "model.etrecord")
-    record = parse_of_executorch(str(tmp_path / "model.etrecord"))
+    record = parse_with_executorch(tmp_path / "model.etrecord")
     given = record.exported_program, record.export_graph_id, record.edge_dialect_program
     assert propagate_back_debug_handle(*given)
     handles = [node.meta["debug_handle"] for node in record.exported_program.graph.nodes if node.op == "call_function"]
@@ -267,10 +258,7 @@ def lowered(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_a_record_of_a_copy_of_a_lowered_manager_has_its_delegates_with_their_data(lowered: Any) -> None:
     path, before, _ = lowered
-    pytest.importorskip("executorch.devtools")
-    from executorch.devtools.etrecord import parse_etrecord as parse_of_executorch
-
-    theirs, ours = parse_of_executorch(str(path)).edge_dialect_program, parse_etrecord(path).edge_dialect_program
+    theirs, ours = parse_with_executorch(path).edge_dialect_program, parse_etrecord(path).edge_dialect_program
     expected = Middle().eval()(X)
     for program in (theirs, ours):
         torch.testing.assert_close(program.module()(X), expected)
