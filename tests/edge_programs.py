@@ -35,6 +35,14 @@ class Function(nn.Module):
         return self.function(x)
 
 
+def inplace_chain(self, x):
+    """A function for `export` that writes in place."""
+    y = x + 1
+    y.relu_()
+    y.mul_(2)
+    return y.sigmoid_() + y
+
+
 def export(function, *inputs, modules=()):
     return torch.export.export(Model(function, *modules).eval(), inputs)
 

@@ -133,6 +133,17 @@ class EchoCompiler:
         return []
 
 
+class SilentCompiler:
+    """A compiler that only has the methods that every compiler has; nobody calls them."""
+
+    Options = object
+
+    def partitioner(self):
+        raise NotImplementedError
+
+    preprocess = operator_support = verify_blob = check = partitioner
+
+
 class EchoPackage:
     """What `edgecore.plugin.register` needs of the package of a backend."""
 

@@ -142,15 +142,15 @@ except edgecore.errors.EdgecoreError as error:
 
 LICENCES = {
     "edgecore": ["flatbuffers", "libcxx", "nanobind", "robin-map"],
-    "edgecore-coreml": ["libcxx"],
+    "edgecore-coreml": [],
     "edgecore-coreml-standin": [],
-    "edgecore-ethosu": ["libcxx"],
-    "edgecore-llm": ["libcxx"],
+    "edgecore-ethosu": [],
+    "edgecore-llm": [],
     "edgecore-openvino": ["libcxx"],
-    "edgecore-qnn": ["flatbuffers", "libcxx"],
-    "edgecore-tosa": ["libcxx", "musl", "tosa-reference-model"],
-    "edgecore-vgf": ["flatbuffers", "libcxx", "volk", "vulkan-headers", "vulkan-memory-allocator"],
-    "edgecore-vulkan": ["flatbuffers", "libcxx", "volk", "vulkan-headers", "vulkan-memory-allocator"],
+    "edgecore-qnn": ["flatbuffers"],
+    "edgecore-tosa": ["musl", "tosa-reference-model"],
+    "edgecore-vgf": ["flatbuffers", "volk", "vulkan-headers", "vulkan-memory-allocator"],
+    "edgecore-vulkan": ["flatbuffers", "volk", "vulkan-headers", "vulkan-memory-allocator"],
     "edgecore-xnnpack": ["flatbuffers", "fxdiv", "libcxx", "pthreadpool", "xnnpack"],
 }
 

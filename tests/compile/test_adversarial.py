@@ -3,6 +3,7 @@
 import pytest
 import torch
 from edge_programs import agree
+from small_models import Call
 from torch import nn
 
 import edgecore
@@ -10,15 +11,6 @@ import edgecore
 functional = nn.functional
 IMAGE = torch.linspace(-2, 2, 96).reshape(2, 3, 4, 4)
 VECTOR = torch.tensor([1.0, -2.0, 3.0, -4.0])
-
-
-class Model(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
 
 
 FUNCTIONS = {
@@ -40,13 +32,13 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_that_once_failed_equals_eager(name):
     function, x = FUNCTIONS[name]
-    agree(Model(function), (x,))
+    agree(Call(function), (x,))
 
 
 def test_lstm_is_decomposed_into_plain_operators():
     torch.manual_seed(0)
     model = nn.LSTM(5, 6, 2, batch_first=True)
-    agree(Model(lambda x: model.eval()(x)[0]), (torch.randn(1, 3, 5),))
+    agree(Call(lambda x: model.eval()(x)[0]), (torch.randn(1, 3, 5),))
 
 
 class Swap(nn.Module):
@@ -78,7 +70,7 @@ DYNAMIC = {
 @pytest.mark.parametrize("name", DYNAMIC)
 def test_symbolic_sizes_never_become_literals(name):
     others = [(torch.randn(1, 2, 4),), (torch.randn(8, 10, 4),)]
-    agree(Model(DYNAMIC[name]), (torch.randn(3, 6, 4),), others=others, dynamic_shapes=(SIZES,))
+    agree(Call(DYNAMIC[name]), (torch.randn(3, 6, 4),), others=others, dynamic_shapes=(SIZES,))
 
 
 def test_outputs_of_delegates_are_the_callers_buffers():
@@ -99,10 +91,10 @@ MOVED = {
 @pytest.mark.parametrize("name", MOVED)
 def test_outputs_of_a_delegate_that_only_move_data_equal_eager(name):
     pytest.importorskip("edgecore_xnnpack")
-    agree(Model(MOVED[name]), (VECTOR,), backends=["xnnpack"])
+    agree(Call(MOVED[name]), (VECTOR,), backends=["xnnpack"])
 
 
 def test_a_channels_last_input_may_be_permuted_to_an_output_of_a_delegate():
     pytest.importorskip("edgecore_xnnpack")
     x = IMAGE.to(memory_format=torch.channels_last)
-    agree(Model(lambda x: (x * 2, x.permute(0, 2, 3, 1))), (x,), backends=["xnnpack"])
+    agree(Call(lambda x: (x * 2, x.permute(0, 2, 3, 1))), (x,), backends=["xnnpack"])

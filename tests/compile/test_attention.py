@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from small_models import Call
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -16,17 +17,6 @@ KERNEL = "edgecore::scaled_dot_product_attention.out"
 QUERY, KEYS, VALUES = (
     torch.randn(2, heads, 6, 8, generator=torch.Generator().manual_seed(seed)) for seed, heads in enumerate((4, 2, 2))
 )
-
-
-class Attention(nn.Module):
-    """Calls a function of query, keys and values."""
-
-    def __init__(self, function) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
 
 
 def repeated(keys, times):
@@ -65,7 +55,7 @@ def compiled_module(module, inputs, **options):
 
 
 def compiled(function, *inputs, **options):
-    return compiled_module(Attention(function), inputs, **options)
+    return compiled_module(Call(function), inputs, **options)
 
 
 def operators(program):
@@ -173,7 +163,7 @@ class KeepsAttention:
 
 @pytest.mark.parametrize("preserves", [True, False])
 def test_a_backend_chooses_between_attention_and_its_decomposition(preserves):
-    program = torch.export.export(Attention(grouped).eval(), (QUERY, KEYS, VALUES))
+    program = torch.export.export(Call(grouped).eval(), (QUERY, KEYS, VALUES))
     edge = lower(program, [KeepsAttention(preserves)], LowerOptions(rewrites=KERNEL_REWRITES))
     targets = {node.target for node in edge.programs["forward"].graph.nodes}
     assert (torch.ops.edgecore.scaled_dot_product_attention.default in targets) == preserves

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from small_models import Call
 
 import edgecore
 from edgecore.errors import CompileError
-
-
-class Function(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *tensors):
-        return self.function(*tensors)
 
 
 def first_rows(x, count):
@@ -57,7 +49,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_sizes_of_results_follow_the_values_of_the_inputs(name):
     function, *given = CASES[name]
-    exported = torch.export.export(Function(function).eval(), given[0])
+    exported = torch.export.export(Call(function).eval(), given[0])
     method = edgecore.load(edgecore.compile(exported, backends=[]).buffer).forward
     for inputs in given:
         expected, results = function(*inputs), method(*inputs)
@@ -67,7 +59,7 @@ def test_sizes_of_results_follow_the_values_of_the_inputs(name):
 
 
 def test_an_error_about_a_size_without_a_bound_says_how_to_give_one():
-    exported = torch.export.export(Function(torch.repeat_interleave).eval(), (torch.tensor([2, 0, 1]),))
+    exported = torch.export.export(Call(torch.repeat_interleave).eval(), (torch.tensor([2, 0, 1]),))
     with pytest.raises(CompileError, match=r"without an upper bound.*torch\._check\(y\.shape\[0\] <= 8\)"):
         edgecore.compile(exported, backends=[])
 
@@ -77,6 +69,6 @@ def test_shifts_by_tensors_and_by_numbers_equal_eager(shift):
     functions = {"<<": lambda a, b: (a << b, a << 2), ">>": lambda a, b: (a >> b, a >> 2)}
     function = functions.get(shift) or (lambda a, b: (shift(a, b), shift(a, 2)))
     given = (torch.tensor([1, 20, -3]), torch.tensor([2, 1, 0]))
-    exported = torch.export.export(Function(function).eval(), given)
+    exported = torch.export.export(Call(function).eval(), given)
     results = edgecore.load(edgecore.compile(exported, backends=[]).buffer).forward(*given)
     torch.testing.assert_close(results, list(function(*given)))

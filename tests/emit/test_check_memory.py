@@ -2,21 +2,13 @@
 
 import pytest
 import torch
-from torch import nn
+from small_models import Slices
 from writing_operators import ROWS, buffers_of, ops, plan_of
 
 import edgecore
 from edgecore import format as fmt
 from edgecore.errors import CompileError
 from edgecore.memory import MemoryPlanningPass
-
-
-class Slices(nn.Module):
-    def forward(self, x):
-        y = torch.softmax(x, -1)
-        a, b = torch.split(y, 4)
-        c = y[2:6]
-        return torch.cumsum(a * b, 0), torch.cumsum(c + y[-4:], 0), torch.cumsum(y[3], 0), torch.cumsum(y[1:7:2], 0)
 
 
 def test_the_replay_finds_a_lost_value_in_the_finished_plan():

@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 import torch
+from small_models import Adapted
 from torch import nn
 
 import edgecore
@@ -11,20 +12,6 @@ from edgecore import format as fmt
 from edgecore.errors import CompileError
 
 needs_peer = pytest.mark.skipif(find_spec("executorch") is None, reason="needs executorch, the peer")
-
-
-class Adapted(nn.Module):
-    """A base layer with a low-rank adapter, as LoRA adds it, and a buffer that equals a parameter."""
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.base = nn.Linear(8, 8)
-        self.lora_a, self.lora_b = nn.Linear(8, 2, bias=False), nn.Linear(2, 8, bias=False)
-        self.register_buffer("same", self.base.bias.detach().clone())
-
-    def forward(self, x):
-        return self.base(x) + self.lora_b(self.lora_a(x)) * 2.0 + self.same
 
 
 X = torch.linspace(-1, 1, 16).reshape(2, 8)

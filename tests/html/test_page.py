@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,14 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from chromium import HOSTILE, chromium, requested_urls
 from torch import nn
 
 import edgecore
 from edgecore.devtools import diff, profile
 from edgecore.html import arena, page, table
-
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-HOSTILE = "</script><img src=x onerror=document.title='broken'>"
 
 
 class Block(nn.Module):
@@ -57,22 +53,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    if CHROMIUM is None or DRIVER is None:
-        pytest.skip("needs chromium and chromedriver")
-    webdriver = pytest.importorskip("selenium.webdriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--host-resolver-rules=MAP * ~NOTFOUND",
-        "--window-size=1200,900",
-    ):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
+    with chromium() as driver:
+        yield driver
 
 
 @pytest.fixture
@@ -88,8 +70,7 @@ def opened(browser: Any, files: Path) -> Iterator[Callable[..., Any]]:
     browser.get_log("browser")
     yield open_page
     assert browser.get_log("browser") == []
-    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    asked = {one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"}
+    asked = requested_urls(browser)
     assert all(url.startswith("file:") and url.endswith(".html") for url in asked), asked
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})

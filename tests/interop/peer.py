@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 
@@ -29,3 +30,8 @@ def quantized_by_executorch(model: torch.nn.Module, samples: list[tuple[torch.Te
     for sample in samples:
         observed(*sample)
     return torch.export.export(convert_pt2e(observed), samples[0])
+
+
+def parse_with_executorch(path: Path) -> Any:
+    """Return the ETRecord in a file as executorch's tools read it; skip the test if they are not installed."""
+    return pytest.importorskip("executorch.devtools.etrecord").parse_etrecord(str(path))

@@ -4,26 +4,13 @@ from importlib.util import find_spec
 
 import pytest
 import torch
+from small_models import Adapted
 from torch import nn
 
 import edgecore
 from edgecore import BundledProgram, MethodTestCase, MethodTestSuite
 from edgecore import format as fmt
 from edgecore.errors import EdgecoreError
-
-
-class Adapted(nn.Module):
-    """A base layer with a low-rank adapter."""
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.base = nn.Linear(8, 8)
-        self.lora_a, self.lora_b = nn.Linear(8, 2, bias=False), nn.Linear(2, 8, bias=False)
-
-    def forward(self, x):
-        return self.base(x) + self.lora_b(self.lora_a(x)) * 2.0
-
 
 X = torch.linspace(-1, 1, 16).reshape(2, 8)
 

@@ -174,29 +174,6 @@ def test_copy_in_place_broadcasts(library: Library) -> None:
     torch.testing.assert_close(target, torch.arange(4.0).expand(3, 4))
 
 
-@pytest.mark.parametrize(
-    ("name", "args", "expected"),
-    [
-        ("aten::sym_size.int", (torch.ones(2, 5), -1), 5),
-        ("aten::sym_numel", (torch.ones(2, 5),), 10),
-        ("executorch_prim::add.Scalar", (2, 3), 5),
-        ("executorch_prim::mod.Scalar", (-7, 3), 2),
-        ("executorch_prim::floordiv.Scalar", (-7, 3), -3),
-        ("executorch_prim::truediv.Scalar", (1, 4), 0.25),
-        ("executorch_prim::mul.Scalar", (1.5, 4), 6.0),
-        ("executorch_prim::lt.Scalar", (2, 3), True),
-        ("executorch_prim::sym_ite.Scalar", (False, 3, 4.5), 4.5),
-        ("aten::_local_scalar_dense", (torch.tensor(3.5),), 3.5),
-    ],
-)
-def test_operators_on_numbers_of_a_program_give_the_number(
-    library: Library, name: str, args: tuple[object, ...], expected: object
-) -> None:
-    value = library.call(name, *args, None).values[len(args)]
-    result = value.value.d if value.tag == 2 else bool(value.value.i) if value.tag == 3 else value.value.i
-    assert result == expected and type(result) is type(expected)
-
-
 def test_the_view_operator_shares_memory_with_its_input(library: Library) -> None:
     x, out = torch.randn(2, 6), torch.empty(3, 4)
     arguments = library.call("executorch_prim::et_view.default", x, [3, -1], out)

@@ -1,31 +1,11 @@
-"""The kernels on int16 values give the same bits as the integer arithmetic of edgecore.ir.operators.integer_operators, everywhere."""
+"""The kernels on int16 values that are no layers: strided values, and refused arguments; see `test_integers.py`."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from emulated_library import EmulatedLibrary
 from int16_cases import CASES, FULL, random_int16, windows_of
 from native import KernelError
-
-
-def check_call(library, name):
-    operator, arguments = CASES[name]
-    expected = getattr(torch.ops.edgecore, operator)(*arguments)
-    out = torch.zeros(expected.shape, dtype=torch.int16)
-    library.call(f"edgecore::{operator}.out", *arguments, out)
-    assert torch.equal(out, expected), name
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_int16_kernels_give_the_bits_of_the_reference(build, name):
-    check_call(build, name)
-
-
-def test_int16_kernels_of_arm_give_the_same_bits(arm64_program):
-    with EmulatedLibrary(arm64_program, "cortex-a53") as library:
-        for name in CASES:
-            check_call(library, name)
 
 
 @pytest.mark.parametrize("operator", ["int16_add", "int16_table", "int16_matmul"])

@@ -1,32 +1,12 @@
-"""The kernels of int16 layers give the same bits as the arithmetic of edgecore.ir.operators.integer_operators, everywhere."""
+"""The kernels of int16 layers: the cases of `test_integers.py` do not saturate; refused arguments."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from emulated_library import EmulatedLibrary
 from int8_cases import random_int8
 from int16_layer_cases import CASES, channel_numbers, convolution_arguments, linear_arguments, random_int16
 from native import KernelError
-
-
-def check_call(library, name):
-    operator, arguments = CASES[name]
-    expected = getattr(torch.ops.edgecore, operator)(*arguments)
-    out = torch.zeros(expected.shape, dtype=torch.int16)
-    library.call(f"edgecore::{operator}.out", *arguments, out)
-    assert torch.equal(out, expected), name
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_layers_give_the_bits_of_the_reference(build, name):
-    check_call(build, name)
-
-
-def test_layers_of_arm_give_the_same_bits(arm64_program):
-    with EmulatedLibrary(arm64_program, "cortex-a53") as library:
-        for name in CASES:
-            check_call(library, name)
 
 
 def test_results_of_the_cases_fill_their_range():
@@ -36,15 +16,6 @@ def test_results_of_the_cases_fill_their_range():
         if "largest" in name or ("channels of" not in name and result.numel() > 20):
             assert result.ne(arguments[-2]).logical_and(result.ne(arguments[-1])).double().mean() > 0.6, name
             assert result.abs().max() > 2000, name
-
-
-def test_convolutions_read_strided_int16_values(build):
-    input, *rest = convolution_arguments("plain")
-    strided = input.to(memory_format=torch.channels_last)
-    expected = torch.ops.edgecore.int16_convolution(input, *rest)
-    out = torch.zeros(expected.shape, dtype=torch.int16).to(memory_format=torch.channels_last)
-    build.call("edgecore::int16_convolution.out", strided, *rest, out)
-    assert torch.equal(out, expected)
 
 
 def channels_with(row, value):

@@ -29,6 +29,16 @@ from native import Library
         ("executorch_prim::gt.Scalar", (4, 3), True),
         ("executorch_prim::le.Scalar", (3, 3), True),
         ("executorch_prim::sym_not.Scalar", (True,), False),
+        ("aten::sym_size.int", (torch.ones(2, 5), -1), 5),
+        ("aten::sym_numel", (torch.ones(2, 5),), 10),
+        ("executorch_prim::add.Scalar", (2, 3), 5),
+        ("executorch_prim::mod.Scalar", (-7, 3), 2),
+        ("executorch_prim::floordiv.Scalar", (-7, 3), -3),
+        ("executorch_prim::truediv.Scalar", (1, 4), 0.25),
+        ("executorch_prim::mul.Scalar", (1.5, 4), 6.0),
+        ("executorch_prim::lt.Scalar", (2, 3), True),
+        ("executorch_prim::sym_ite.Scalar", (False, 3, 4.5), 4.5),
+        ("aten::_local_scalar_dense", (torch.tensor(3.5),), 3.5),
     ],
 )
 def test_operators_on_numbers_of_a_program_equal_python(

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from fake_backends import delegate
+from small_models import CatAlongAnInnerDim, Slices
 from torch import nn
 
 import edgecore
@@ -51,19 +52,6 @@ class PartIsReadAfterTheCat(nn.Module):
     def forward(self, x):
         parts = [torch.softmax(x, -1), torch.cumsum(x, 0)]
         return torch.cumsum(torch.cat(parts), 0) + torch.sin(parts[0]).sum() + parts[1].sum()
-
-
-class CatAlongAnInnerDim(nn.Module):
-    def forward(self, x):
-        return torch.cumsum(torch.cat([torch.softmax(x, -1), torch.cumsum(x, 0)], 1), 0)
-
-
-class Slices(nn.Module):
-    def forward(self, x):
-        y = torch.softmax(x, -1)
-        a, b = torch.split(y, 4)
-        c = y[2:6]
-        return torch.cumsum(a * b, 0), torch.cumsum(c + y[-4:], 0), torch.cumsum(y[3], 0), torch.cumsum(y[1:7:2], 0)
 
 
 class UnalignedSlice(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from fake_backends import compiles, edge, no_sin
+from fake_backends import SilentCompiler, compiles, edge, no_sin
 
 from edgecore.errors import CompileError, FallbackWarning
 from edgecore.ir.delegate import delegates
@@ -90,21 +90,14 @@ def test_if_linking_fails_the_compiled_results_stay(link, message):
         lowered(link, required=True)
 
 
-class Compiler:
-    Options = object
-
-    def partitioner(self):
-        """Like the others here: its presence is all that counts."""
-
-    preprocess = operator_support = verify_blob = check = partitioner
-
-
-class Linker(Compiler):
+class Linker(SilentCompiler):
     def link(self, partitions):
         return share("", partitions)
 
 
-@pytest.mark.parametrize(("compiler", "blobs"), [(Compiler(), [b"a", b"b"]), (Linker(), [b"forward 0", b"forward 1"])])
+@pytest.mark.parametrize(
+    ("compiler", "blobs"), [(SilentCompiler(), [b"a", b"b"]), (Linker(), [b"forward 0", b"forward 1"])]
+)
 def test_a_compiler_may_have_no_linker(monkeypatch, compiler, blobs):
     monkeypatch.setattr(preprocess.registry, "find", lambda backend_id: SimpleNamespace(name=backend_id))
     monkeypatch.setattr(preprocess, "compiler_of", lambda info: compiler)

@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from small_models import Counter
 from torch import nn
 
 import edgecore
@@ -139,15 +140,6 @@ def test_integers_must_be_equal_and_names_of_nested_outputs_are_kept():
 
 
 def test_a_comparison_leaves_the_state_of_the_model_as_it_was():
-    class Counter(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("count", torch.zeros(1))
-
-        def forward(self, x):
-            self.count.add_(1)
-            return x + self.count
-
     model = Counter().eval()
     program = edgecore.compile(model, (torch.zeros(2),))
     exported = torch.export.export(model, (torch.zeros(2),))

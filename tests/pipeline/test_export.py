@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from edge_programs import Function
 from torch import nn
 from torch.export import Dim
 
@@ -9,15 +10,6 @@ import edgecore
 from edgecore.errors import CompileError
 
 N = Dim("n", min=2, max=100)
-
-
-class Function(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 class Tagger(nn.Module):

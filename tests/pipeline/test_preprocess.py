@@ -5,26 +5,18 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from fake_backends import SilentCompiler
 
 from edgecore.pipeline import preprocess
 from edgecore.plugin import PreprocessResult
 
 
-class Silent:
-    Options = object
-
-    def partitioner(self):
-        """Like the others here: its presence is all that counts."""
-
-    preprocess = operator_support = verify_blob = check = partitioner
-
-
-class Speaking(Silent):
+class Speaking(SilentCompiler):
     def report_lines(self, results):
         return [f"{len(results)} blobs, {sum(len(result.blob) for result in results)} bytes <estimated>"]
 
 
-class Failing(Silent):
+class Failing(SilentCompiler):
     def report_lines(self, results):
         raise ValueError("no cycles today")
 
@@ -32,7 +24,7 @@ class Failing(Silent):
 @pytest.mark.parametrize(
     ("compiler", "lines"),
     [
-        (Silent(), []),
+        (SilentCompiler(), []),
         (Speaking(), ["2 blobs, 3 bytes <estimated>"]),
         (Failing(), ["no report: ValueError: no cycles today"]),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -158,35 +158,20 @@ def test_a_blob_that_the_backend_refuses_is_quoted(toy_program, toy_package):
 def test_other_threads_run_while_a_method_runs(toy_program, toy_package):
     """Each execute waits until three are under way: with the GIL held, or one lock for all, none would return."""
     models = [edgecore.load(toy_program, options={"toy": {"together": 3}}) for _ in range(3)]
-    results = [None] * 3
-
-    def run(i):
-        results[i] = models[i].forward(X + i)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for i, result in enumerate(results):
-        np.testing.assert_array_equal(result, X + i + 1)
+    with ThreadPoolExecutor(3) as pool:
+        for i, result in enumerate(pool.map(lambda i: models[i].forward(X + i), range(3))):
+            np.testing.assert_array_equal(result, X + i + 1)
 
 
 def test_threads_that_share_a_method_take_turns(toy_program, toy_package):
     model = edgecore.load(toy_program, threads=2)
-    wrong = []
 
     def run(i):
         for _ in range(200):
-            if not np.array_equal(model.forward(X + i), X + i + 1):
-                wrong.append(i)
+            np.testing.assert_array_equal(model.forward(X + i), X + i + 1)
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(run, range(4)))
 
 
 def test_the_list_of_kernels_names_each_once():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -131,24 +132,15 @@ def test_a_big_method_that_is_not_used_costs_no_memory(run_python, tmp_path):
 
 def test_threads_that_use_a_method_first_load_it_once(mixed, toy_package, tmp_path):
     program = edgecore.load(mixed, trace=True)
-    start, results, failures = threading.Barrier(8), [], []
+    start = threading.Barrier(8)
 
     def use(index):
         start.wait()
-        try:
-            results.append((program.plain(X)[0] if index % 2 else program.toy(X), index % 2))
-        except Exception as error:
-            failures.append(error)
+        return program.plain(X)[0] if index % 2 else program.toy(X)
 
-    threads = [threading.Thread(target=use, args=(index,)) for index in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-    assert len(results) == 8
-    for result, is_plain in results:
-        np.testing.assert_array_equal(result, X + X if is_plain else X + 1)
+    with ThreadPoolExecutor(8) as pool:
+        for index, result in enumerate(pool.map(use, range(8))):
+            np.testing.assert_array_equal(result, X + X if index % 2 else X + 1)
     assert loads(program, tmp_path / "trace.etdp") == 2
 
 

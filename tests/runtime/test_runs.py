@@ -9,6 +9,7 @@ import signal
 import struct
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -145,21 +146,15 @@ def test_started_runs_may_be_awaited(device):
 
 def test_several_threads_may_start_runs_of_one_method(device):
     model = edgecore.load(program(PENDING, 0, PENDING))
-    wrong = []
 
-    def work(k):
+    def start(k):
         for i in range(20):
             run = model.forward.start(X + k + i)
-            if i % 3 and not np.array_equal(run.wait(), 8 * (X + k + i)):
-                wrong.append((k, i))
+            if i % 3:
+                np.testing.assert_array_equal(run.wait(), 8 * (X + k + i))
 
-    with device:
-        threads = [threading.Thread(target=work, args=[100 * k]) for k in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert not wrong
+    with device, ThreadPoolExecutor(3) as pool:
+        list(pool.map(start, (0, 100, 200)))
 
 
 def test_a_run_that_is_dropped_is_ended(device):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -173,18 +173,12 @@ def test_a_saved_session_goes_on_in_another_one(model):
 
 
 def test_sessions_in_threads_do_not_disturb_each_other(model):
-    expected = [list(model.new_session().generate([prompt], 30, ignore_eos=True)) for prompt in (3, 4)]
-    found: dict[int, list[int]] = {}
+    def answer(prompt: int) -> list[int]:
+        return list(model.new_session().generate([prompt], 30, ignore_eos=True))
 
-    def work(index: int, prompt: int) -> None:
-        found[index] = list(model.new_session().generate([prompt], 30, ignore_eos=True))
-
-    threads = [threading.Thread(target=work, args=(index, prompt)) for index, prompt in enumerate((3, 4))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [found[0], found[1]] == expected
+    expected = [answer(prompt) for prompt in (3, 4)]
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(answer, (3, 4))) == expected
 
 
 def test_an_answer_may_be_cancelled_at_any_token(model):

@@ -19,3 +19,14 @@ def converted(module: nn.Module, inputs: tuple[Any, ...], quantizer: XNNPACKQuan
     observed = prepare_pt2e(torch.export.export(module.eval(), inputs).module(), quantizer)
     observed(*inputs)
     return convert_pt2e(observed)
+
+
+class Mixed(nn.Module):
+    """A convolution and a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.linear = nn.Conv2d(1, 2, 1), nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(self.conv(x).flatten(1))  # type: ignore[no-any-return]

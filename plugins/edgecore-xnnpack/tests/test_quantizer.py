@@ -11,7 +11,7 @@ from lowered import kinds
 import edgecore
 
 pytest.importorskip("torchao")
-from pt2e import PER_CHANNEL, converted
+from pt2e import PER_CHANNEL, Mixed, converted
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 
 from edgecore_xnnpack.quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
@@ -356,14 +356,6 @@ def test_quantized_constants_stay_inside():
 
 
 def test_a_configuration_for_a_function_applies_to_its_calls() -> None:
-    class Mixed(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.conv, self.linear = nn.Conv2d(1, 2, 1), nn.Linear(8, 4)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.linear(self.conv(x).flatten(1))
-
     inputs = (torch.randn(1, 1, 2, 2),)
     quantizer = XNNPACKQuantizer().set_object_type(F.linear, PER_CHANNEL)
     graph = converted(Mixed().eval(), inputs, quantizer).graph

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import zoo
+from small_models import Layers
 
 import edgecore
 from edgecore.devtools import Inspector, L1Comparator, TimeScale
@@ -28,16 +29,6 @@ from edgecore.format.etdump import (
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
-
-
-class Network(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = torch.nn.Linear(8, 8)
-        self.block = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU())
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.block(torch.relu(self.first(x))) + x
 
 
 def equal(ours: Any, theirs: Any) -> bool:
@@ -118,7 +109,7 @@ def test_a_trace_and_a_record_of_executorch_give_the_same_columns(tmp_path: Path
 
     torch.manual_seed(0)
     x = torch.randn(2, 8)
-    model = Network().eval()
+    model = Layers().eval()
     exported = torch.export.export(model, (x,))
     partitioner = [XnnpackPartitioner()] if backend == "xnnpack" else []
     lowered = to_edge_transform_and_lower(exported, partitioner=partitioner, generate_etrecord=True)
@@ -168,7 +159,7 @@ def edgecore_trace(
 def test_a_trace_of_edgecore_gives_the_same_columns(tmp_path: Path) -> None:
     pytest.importorskip("edgecore_xnnpack")
     torch.manual_seed(0)
-    files = edgecore_trace(tmp_path, Network().eval(), (torch.randn(2, 8),))
+    files = edgecore_trace(tmp_path, Layers().eval(), (torch.randn(2, 8),))
     compare((), **files)
     ours = Inspector(**files, program=tmp_path / "model.pte")
     operators = {operator for block in ours.event_blocks for event in block.events for operator in event.op_types}
@@ -186,7 +177,7 @@ def test_a_trace_of_edgecore_gives_the_same_columns(tmp_path: Path) -> None:
 class Other(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.last = Network()
+        self.last = Layers()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.last(x)
@@ -196,7 +187,7 @@ class Other(torch.nn.Module):
 def test_equal_operators_of_two_methods_get_the_modules_of_their_own(tmp_path: Path, source: str) -> None:
     x = torch.ones(2, 8)
     methods = {
-        name: torch.export.export(model.eval(), (x,)) for name, model in (("decode", Network()), ("prefill", Other()))
+        name: torch.export.export(model.eval(), (x,)) for name, model in (("decode", Layers()), ("prefill", Other()))
     }
     manager = edgecore.to_edge(methods, generate_etrecord=True).to_executorch()
     manager.save(tmp_path / "model.pte")
@@ -226,7 +217,7 @@ def test_equal_operators_of_two_methods_get_the_modules_of_their_own(tmp_path: P
 
 
 def test_a_method_or_graph_that_a_record_lacks_is_an_error() -> None:
-    exported = torch.export.export(Network().eval(), (torch.ones(2, 8),))
+    exported = torch.export.export(Layers().eval(), (torch.ones(2, 8),))
     record = edgecore.to_edge({"decode": exported}, generate_etrecord=True).to_executorch().get_etrecord()
     dump = write_etdump(ETDump(0, [RunData("Execute", events=[Event(ProfileEvent("Method::execute", 0, -1))])]))
     assert Inspector(etdump_data=dump, etrecord=record).get_exported_program() is not None
@@ -240,7 +231,7 @@ def test_a_method_or_graph_that_a_record_lacks_is_an_error() -> None:
 
 @pytest.mark.parametrize(("cases", "expected"), [(1, [0.0, None, 0.0]), (2, [0.0, 1.0, None])])
 def test_a_run_without_a_test_case_has_the_reference_of_the_only_one(cases: int, expected: list[float | None]) -> None:
-    exported = torch.export.export(Network().eval(), (torch.ones(2, 8),))
+    exported = torch.export.export(Layers().eval(), (torch.ones(2, 8),))
     record = edgecore.to_edge(exported, generate_etrecord=True).to_executorch().get_etrecord()
     record.update_reference_outputs([[torch.tensor(float(case))] for case in range(cases)])
     runs = [RunData("Execute", index, events=[Event(ProfileEvent("Method::execute", 0, -1))]) for index in (0, 1, -1)]
@@ -250,7 +241,7 @@ def test_a_run_without_a_test_case_has_the_reference_of_the_only_one(cases: int,
 
 
 def test_inputs_and_outputs_of_another_form_than_the_graph_has_are_errors() -> None:
-    exported = torch.export.export(Network().eval(), (torch.ones(2, 8),))
+    exported = torch.export.export(Layers().eval(), (torch.ones(2, 8),))
     record = edgecore.to_edge(exported, generate_etrecord=True).to_executorch().get_etrecord()
     dump = write_etdump(ETDump(0, [RunData("Execute", events=[Event(ProfileEvent("Method::execute", 0, -1))])]))
     for inputs in ([torch.ones(2, 7)], [], 3):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from edge_programs import Function
 from torch import nn
 
 import edgecore
@@ -61,15 +62,6 @@ class InvertedResidual(nn.Module):
 
     def forward(self, x):
         return x + self.layers(x)
-
-
-class Function(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

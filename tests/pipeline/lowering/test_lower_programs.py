@@ -6,18 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from edge_programs import export
+from edge_programs import export, inplace_chain
 
 import edgecore
 from edgecore.errors import CompileError
 from edgecore.pipeline import to_edge
-
-
-def inplace_chain(self, x):
-    y = x + 1
-    y.relu_()
-    y.mul_(2)
-    return y.sigmoid_() + y
 
 
 def test_the_users_program_is_left_alone():

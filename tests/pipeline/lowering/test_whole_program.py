@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from fake_backends import echo_backend  # noqa: F401
+from small_models import Counter
 from torch import nn
 from torch.export import Dim, export
 
@@ -116,15 +117,6 @@ def test_a_program_that_a_backend_refuses_is_an_error():
 
 
 def test_a_program_with_state_is_no_whole_delegate():
-    class Counter(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("count", torch.zeros(1))
-
-        def forward(self, x):
-            self.count.add_(1)
-            return x + self.count
-
     with pytest.raises(CompileError, match=r"writes buffers \(count\)"):
         lowered(torch.randn(1), module=Counter())
 

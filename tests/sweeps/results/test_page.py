@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chromium import HOSTILE, chromium, requested_urls
 
 from edgecore.sweeps import CellResult, compare_sweeps, sweep_page
-
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-HOSTILE = "</script><img src=x onerror=document.title='broken'>"
 
 
 def rows() -> list[CellResult]:
@@ -33,30 +29,14 @@ def rows() -> list[CellResult]:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if CHROMIUM is None or DRIVER is None:
-        pytest.skip("needs chromium and chromedriver")
-    webdriver = pytest.importorskip("selenium.webdriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--host-resolver-rules=MAP * ~NOTFOUND",
-        "--window-size=1200,900",
-    ):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
     page = Path(tmp_path_factory.mktemp("sweep"), "index.html")
     changed = [one for one in rows() if one.model == "model3"]
     page.write_text(sweep_page(rows(), "all", compare_sweeps(rows(), changed)[:50]), encoding="utf-8")
-    driver.get(page.as_uri())
-    yield driver
-    log = driver.get_log("browser")
-    messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-    driver.quit()
+    with chromium() as driver:
+        driver.get(page.as_uri())
+        yield driver
+        log, asked = driver.get_log("browser"), requested_urls(driver)
     assert log == []
-    asked = {one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"}
     assert asked == {page.as_uri()}
 
 

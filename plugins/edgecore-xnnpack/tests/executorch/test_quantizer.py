@@ -8,19 +8,10 @@ from torch import nn
 
 pytest.importorskip("torchao")
 
-from pt2e import PER_CHANNEL, converted
+from pt2e import PER_CHANNEL, Mixed, converted
 
 from edgecore_xnnpack.executorch.quantizer import XNNPACKQuantizer
 from edgecore_xnnpack.quantizer import get_symmetric_quantization_config
-
-
-class Mixed(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv, self.linear = nn.Conv2d(1, 2, 1), nn.Linear(8, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.linear(self.conv(x).flatten(1))  # type: ignore[no-any-return]
 
 
 def quantized(quantizer: XNNPACKQuantizer) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -131,20 +131,14 @@ def test_threads_may_run_two_copies_of_one_file(convolution: Path) -> None:
     models = [edgecore.load(convolution, threads=2), edgecore.load(convolution, threads=1)]
     inputs = [torch.randn(1, 3, 5, 7) for _ in range(4)]
     expected = [models[0].forward(x) for x in inputs]
-    wrong: list[int] = []
 
-    def work(index: int) -> None:
+    def run(index: int) -> None:
         for turn in range(50):
             at = (index + turn) % len(inputs)
-            if not torch.allclose(models[turn % 2].forward(inputs[at]), expected[at], atol=1e-6):
-                wrong.append(index)
+            assert torch.allclose(models[turn % 2].forward(inputs[at]), expected[at], atol=1e-6)
 
-    workers = [threading.Thread(target=work, args=(index,)) for index in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert not wrong
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(run, range(4)))
 
 
 def resident() -> int:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -132,24 +132,19 @@ def test_a_workspace_that_grows_moves_for_all_its_programs(wide: Path, resized: 
 def test_threads_take_turns_in_a_shared_workspace(wide: Path, resized: Path) -> None:
     rows, image = torch.randn(16, 64), torch.randn(1, 1, 512, 512)
     expected = [edgecore.load(wide).forward(image)] + [edgecore.load(resized).forward(rows[:n]) for n in range(1, 17)]
-    results: list[bool] = []
 
-    def work(kind: int) -> None:
+    def run(kind: int) -> None:
         for turn in range(4):
             if kind == 0:
                 model = load(wide, workspace_sharing="global")
-                results.append(torch.equal(model.forward(image), expected[0]))
+                assert torch.equal(model.forward(image), expected[0])
             else:
                 model = load(resized, workspace_sharing="global")
                 for n in (kind, 16, turn + 1):
-                    results.append(torch.equal(model.forward(rows[:n]), expected[n]))
+                    assert torch.equal(model.forward(rows[:n]), expected[n])
 
-    workers = [threading.Thread(target=work, args=(kind,)) for kind in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert results == [True] * (4 + 3 * 3 * 4)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(run, range(4)))
 
 
 def test_without_the_weight_cache_each_load_packs_for_itself(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -130,15 +130,6 @@ def test_weights_that_differ_anywhere_are_not_shared(tmp_path: Path, net: Path, 
 
 def test_threads_may_load_at_once(net: Path, image: np.ndarray) -> None:
     expected = edgecore.load(net).forward(image)
-    results: list[bool] = []
-
-    def work() -> None:
-        for _ in range(5):
-            results.append(np.array_equal(edgecore.load(net).forward(image), expected))
-
-    workers = [threading.Thread(target=work) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert results == [True] * 20
+    with ThreadPoolExecutor(4) as pool:
+        for result in pool.map(lambda _: edgecore.load(net).forward(image), range(20)):
+            np.testing.assert_array_equal(result, expected)

@@ -12,6 +12,7 @@ import pytest
 import torch
 import zoo
 from interop.peer import quantized_by_executorch
+from small_models import Layers
 
 import edgecore
 from edgecore.devtools import Inspector
@@ -20,16 +21,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::Deprecat
 
 REFERENCE = "edge_dialect_exported_program"
 FRAMEWORK = ("Method::execute", "OPERATOR_CALL", "Program::load_method", "Method::init")
-
-
-class Layers(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = torch.nn.Linear(8, 8)
-        self.block = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU())
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.block(torch.relu(self.first(x))) + x
 
 
 class Shared(torch.nn.Module):

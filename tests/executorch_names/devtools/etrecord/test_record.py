@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import torch
 from functorch.experimental import control_flow
+from interop.peer import parse_with_executorch
+from small_models import Layers
 
 import edgecore
 from edgecore.devtools import ETRecord, Inspector, Trace, generate_etrecord, parse_etrecord, summarize
@@ -21,19 +23,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::Deprecat
 X = torch.linspace(-1, 1, 16).reshape(2, 8)
 
 
-class Network(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.first = torch.nn.Linear(8, 8)
-        self.block = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU())
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.block(torch.relu(self.first(x))) + x
-
-
 def finished(partitioner: list[Any]) -> Any:
-    exported = torch.export.export(Network().eval(), (X,))
+    exported = torch.export.export(Layers().eval(), (X,))
     edge = edgecore.to_edge_transform_and_lower(exported, partitioner=partitioner, generate_etrecord=True)
     return edge.to_executorch()
 
@@ -75,12 +66,9 @@ def test_executorch_names_the_events_of_a_trace_by_our_record(tmp_path: Path, ba
 
 def test_a_record_computes_what_the_model_does(tmp_path: Path) -> None:
     """executorch loads the graphs of the record and runs them."""
-    pytest.importorskip("executorch.devtools")
-    from executorch.devtools.etrecord import parse_etrecord as parse_of_executorch
-
     finished([]).get_etrecord().save(tmp_path / "model.etrecord", weights=True)
-    record = parse_of_executorch(str(tmp_path / "model.etrecord"))
-    expected = Network().eval()(X)
+    record = parse_with_executorch(tmp_path / "model.etrecord")
+    expected = Layers().eval()(X)
     for program in (record.edge_dialect_program, record.exported_program):
         torch.testing.assert_close(program.module()(X), expected)
 
@@ -96,10 +84,7 @@ def test_a_record_of_a_model_whose_values_are_named_as_new_keys_can_be_loaded(tm
     trace = write_etdump(ETDump(0, [RunData("Execute")]))
     program = Inspector(etdump_data=trace, etrecord=tmp_path / "model.etrecord").get_exported_program()
     torch.testing.assert_close(program.module()(X, X), torch.relu(X) + X)
-    pytest.importorskip("executorch.devtools")
-    from executorch.devtools.etrecord import parse_etrecord as parse_of_executorch
-
-    program = parse_of_executorch(str(tmp_path / "model.etrecord")).edge_dialect_program
+    program = parse_with_executorch(tmp_path / "model.etrecord").edge_dialect_program
     torch.testing.assert_close(program.module()(X, X), torch.relu(X) + X)
 
 
@@ -112,10 +97,7 @@ def test_a_record_of_a_model_with_infinity_can_be_run(tmp_path: Path) -> None:
     exported = torch.export.export(Masked(), (x,))
     edgecore.to_edge(exported, generate_etrecord=True).to_executorch().get_etrecord().save(tmp_path / "m.etrecord")
     programs = [parse_etrecord(tmp_path / "m.etrecord").edge_dialect_program]
-    pytest.importorskip("executorch.devtools")
-    from executorch.devtools.etrecord import parse_etrecord as parse_of_executorch
-
-    programs.append(parse_of_executorch(str(tmp_path / "m.etrecord")).edge_dialect_program)
+    programs.append(parse_with_executorch(tmp_path / "m.etrecord").edge_dialect_program)
     for program in programs:
         torch.testing.assert_close(program.module()(x), torch.tensor([False, True]))
 
@@ -146,7 +128,7 @@ def test_a_record_without_weights_is_small_and_still_names_the_events(tmp_path: 
 
 
 def test_compile_and_the_function_write_the_same_record(tmp_path: Path) -> None:
-    exported = torch.export.export(Network().eval(), (X,))
+    exported = torch.export.export(Layers().eval(), (X,))
     compiled = edgecore.compile(exported, backends=[], generate_etrecord=True)
     compiled.get_etrecord().save(tmp_path / "compiled.etrecord")
     edge = edgecore.to_edge(exported)
@@ -170,11 +152,10 @@ def test_compile_and_the_function_write_the_same_record(tmp_path: Path) -> None:
 def test_executorch_compares_with_the_exported_program_where_it_is_the_edge_program(tmp_path: Path) -> None:
     """A node that a pass has not changed names the node of the exported program by `from_node`."""
     pytest.importorskip("executorch.devtools")
-    from executorch.devtools.etrecord import parse_etrecord as parse_of_executorch
     from executorch.devtools.inspector._inspector_utils import propagate_back_debug_handle
 
     finished([]).get_etrecord().save(tmp_path / "model.etrecord")
-    record = parse_of_executorch(str(tmp_path / "model.etrecord"))
+    record = parse_with_executorch(tmp_path / "model.etrecord")
     given = record.exported_program, record.export_graph_id, record.edge_dialect_program
     assert propagate_back_debug_handle(*given)
     handles = [node.meta["debug_handle"] for node in record.exported_program.graph.nodes if node.op == "call_function"]
@@ -185,7 +166,7 @@ def test_inputs_outputs_and_other_programs_are_kept(tmp_path: Path) -> None:
     record = finished([]).get_etrecord()
     record.update_representative_inputs([X])
     record.update_reference_outputs([[X + 1]])
-    record.add_extra_export_modules({"again": torch.export.export(Network().eval(), (X,))})
+    record.add_extra_export_modules({"again": torch.export.export(Layers().eval(), (X,))})
     with pytest.raises(ValueError, match="is reserved"):
         record.add_extra_export_modules({"exported_program": None})
     record.save(tmp_path / "model.etrecord")
@@ -197,7 +178,7 @@ def test_inputs_outputs_and_other_programs_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_record_that_nobody_asked_for_is_an_error() -> None:
-    exported = torch.export.export(Network().eval(), (X,))
+    exported = torch.export.export(Layers().eval(), (X,))
     edge = edgecore.to_edge(exported)
     with pytest.raises(CompileError, match="there is no ETRecord; pass generate_etrecord=True"):
         edge.get_etrecord()
@@ -208,7 +189,7 @@ def test_a_record_that_nobody_asked_for_is_an_error() -> None:
 
 
 def test_other_programs_of_the_function_and_programs_by_name_are_in_the_record(tmp_path: Path) -> None:
-    exported = torch.export.export(Network().eval(), (X,))
+    exported = torch.export.export(Layers().eval(), (X,))
     edge = edgecore.to_edge(exported)
     before = copy.deepcopy(edge)
     program = edge.to_executorch()
@@ -224,7 +205,7 @@ def test_other_programs_of_the_function_and_programs_by_name_are_in_the_record(t
     for name, graph in record.content(weights=True).graphs.items():
         assert graph_nodes(graph) == graph_nodes(read.graphs[name])
     for program in parse_etrecord(tmp_path / "m.etrecord").graph_map.values():
-        torch.testing.assert_close(program.module()(X), Network().eval()(X))
+        torch.testing.assert_close(program.module()(X), Layers().eval()(X))
 
 
 class Sign(torch.nn.Module):
@@ -257,7 +238,7 @@ class Middle(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.network = Network()
+        self.network = Layers()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.network(torch.sort(self.network.first(x), 1).values)
@@ -277,10 +258,7 @@ def lowered(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_a_record_of_a_copy_of_a_lowered_manager_has_its_delegates_with_their_data(lowered: Any) -> None:
     path, before, _ = lowered
-    pytest.importorskip("executorch.devtools")
-    from executorch.devtools.etrecord import parse_etrecord as parse_of_executorch
-
-    theirs, ours = parse_of_executorch(str(path)).edge_dialect_program, parse_etrecord(path).edge_dialect_program
+    theirs, ours = parse_with_executorch(path).edge_dialect_program, parse_etrecord(path).edge_dialect_program
     expected = Middle().eval()(X)
     for program in (theirs, ours):
         torch.testing.assert_close(program.module()(X), expected)
