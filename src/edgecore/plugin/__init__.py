@@ -18,7 +18,6 @@ Its modules:
 - `doctor`: the checks of `edgecore doctor`
 - `loader_errors`: explain the error messages of the system's dynamic loader
 - `manifests`: write the files by which a C++ application finds backends
-- `processes`: run a command that is stopped with all that it has started
 
 Loading a file imports `backend_info`, `installed_files`, `entry_points` and `registry`. Therefore these modules import no module that takes
 milliseconds to import, such as `typing`, and define `TYPE_CHECKING = False` themselves: see `edgecore.stability`.
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     from edgecore.plugin.byte_reader import ByteReader
     from edgecore.plugin.hookspecs import hookspec
     from edgecore.plugin.registry import register
+    from edgecore.processes.command import Ended, exit_text, run_command
 
 __all__ = [
     "BackendCompiler",
@@ -72,6 +72,7 @@ __all__ = [
     "CompileSpec",
     "CompiledPartition",
     "ConfigurableCompiler",
+    "Ended",
     "LinkingCompiler",
     "LowPrecisionCompiler",
     "MemoryNeed",
@@ -87,12 +88,14 @@ __all__ = [
     "Selects",
     "TargetingCompiler",
     "WeightRoundingCompiler",
+    "exit_text",
     "hookimpl",
     "hookspec",
     "installed_file",
     "lazy_names",
     "own_library",
     "register",
+    "run_command",
 ]
 
 
@@ -100,6 +103,7 @@ __getattr__ = lazy_names(
     "edgecore.plugin",
     {
         **dict.fromkeys(__all__, "edgecore.plugin.api"),
+        **dict.fromkeys(("Ended", "exit_text", "run_command"), "edgecore.processes.command"),
         "ByteReader": "edgecore.plugin.byte_reader",
         "hookspec": "edgecore.plugin.hookspecs",
         "register": "edgecore.plugin.registry",

@@ -34,19 +34,19 @@ __all__ = [
 
 _MODULE_OF = {
     "Cell": "plan",
-    "CellResult": "result",
-    "Change": "compare",
-    "Display": "display",
+    "CellResult": "results.result",
+    "Change": "results.compare",
+    "Display": "results.display",
     "Found": "search",
-    "GOOD": "result",
+    "GOOD": "results.result",
     "SweepPlan": "plan",
-    "SweepResult": "result",
-    "compare_sweeps": "compare",
+    "SweepResult": "results.result",
+    "compare_sweeps": "results.compare",
     "make_plan": "plan",
-    "read_results": "result",
+    "read_results": "results.result",
     "search": "search",
     "sweep": "run",
-    "sweep_page": "page",
+    "sweep_page": "results.page",
 }
 
 __getattr__ = lazy_names("edgecore.sweeps", {name: f"edgecore.sweeps.{place}" for name, place in _MODULE_OF.items()})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import signal
 import sys
@@ -16,11 +15,11 @@ from typing import Any
 from edgecore.backend import Backend
 from edgecore.errors import EdgecoreError, ErrorCode, ExecutionError, NothingToQuantize
 from edgecore.format import EDGECORE
+from edgecore.processes.worker import Parent
 from edgecore.recipe import Recipe
 from edgecore.sweeps.plan import FLOAT, KERNELS, Build
 from edgecore.sweeps.step import FILE, REPORT, Kind, Step, StepResult
 
-RESULT_OF_PROCESS = "step.json"
 _PR_SET_PDEATHSIG = 1
 _REFUSALS = (ErrorCode.NOT_SUPPORTED, ErrorCode.NOT_FOUND)
 """Codes of backends for a file that needs a device, a driver or a simulator that this machine does not have.
@@ -29,14 +28,10 @@ A library that was built for another version of edgecore gives them too; that is
 """
 
 
-def main(request: str) -> None:
-    """Run a step, and write its result to `step.json` in a folder.
-
-    Args:
-        request: JSON list of the step, the folder, and the process that waits for this one.
-    """
-    text, folder, parent = json.loads(request)
-    _die_with(parent)
+def main(parent: Parent) -> None:
+    """Run a step, and send its result. The request is the step, the folder, and the process that waits for this one."""
+    text, folder, process = next(parent.requests())
+    _die_with(process)
     step = Step.of_text(text)
     start = time.perf_counter()
     status, reason = "ok", ""
@@ -57,7 +52,7 @@ def main(request: str) -> None:
     read = {} if step.kind == "time" else _folders(step.build)
     inputs = {**imported_files(), **read}
     result = StepResult(status, reason, time.perf_counter() - start, figures, inputs)  # type: ignore[arg-type]
-    Path(folder, RESULT_OF_PROCESS).write_text(json.dumps(asdict(result)), encoding="utf-8")
+    parent.send(asdict(result))
 
 
 def _prepare_torch() -> None:

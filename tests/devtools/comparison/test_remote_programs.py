@@ -13,7 +13,7 @@ from torch import nn
 
 from edgecore.devtools import compare, connect
 from edgecore.devtools.comparison import remote_programs as compare_device
-from edgecore.devtools.remote.device import Device, Done
+from edgecore.processes.device import Device, Done
 from edgecore.errors import CompileError, EdgecoreError, ExecutionError
 
 pytestmark = pytest.mark.skipif(

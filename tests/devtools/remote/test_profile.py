@@ -12,9 +12,9 @@ import torch
 import edgecore
 from edgecore import native_program
 from edgecore.devtools import connect, profile_on
-from edgecore.devtools.remote.device import Device
 from edgecore.devtools.remote.profile import environment_of, run_there
 from edgecore.errors import EdgecoreError, ExecutionError
+from edgecore.processes.device import Device
 
 needs_runner = pytest.mark.skipif(
     not Path(sys.executable).with_name("edgecore-run").is_file(), reason="the wheel of edgecore is not installed here"

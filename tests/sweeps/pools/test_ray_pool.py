@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +22,7 @@ from sweep_files import MODEL, write_nets
 
 import edgecore
 from edgecore.errors import EdgecoreError
+from edgecore.processes.worker import Parent
 from edgecore.sweeps.plan import make_plan, named_files
 from edgecore.sweeps.step import Step
 
@@ -232,7 +236,7 @@ def test_a_node_without_the_folder_of_the_sweep_gets_the_files_that_it_names(tmp
 
 
 @pytest.fixture
-def connection(monkeypatch):
+def connection(monkeypatch, tmp_path):
     """connection(code) makes a pool whose process runs this code instead of connecting to a cluster."""
     pytest.importorskip("ray", reason="needs edgecore[ray]")
     from edgecore.sweeps.pools import ray_pool
@@ -242,28 +246,32 @@ def connection(monkeypatch):
         listening.listen()
 
         def connect(code):
-            monkeypatch.setattr(ray_pool, "_CHILD", f"import os, pickle, sys\n{code}")
+            folder = Path(tempfile.mkdtemp(dir=tmp_path))
+            (folder / "stand_in.py").write_text(f"def main(parent):\n{textwrap.indent(code, '    ')}")
+            monkeypatch.syspath_prepend(folder)
+            monkeypatch.setattr(ray_pool, "_DRIVER", "stand_in:main")
             return ray_pool.RayPool(f"127.0.0.1:{listening.getsockname()[1]}", None)
 
         yield connect
 
 
 READY = """
-pickle.load(sys.stdin.buffer)
-def send(*message):
-    pickle.dump(message, sys.stdout.buffer)
-    sys.stdout.buffer.flush()
-send("ready", {"cores": 3, "timing": 0, "processors": []})
+requests = parent.requests()
+next(requests)
+parent.send(("ready", {"cores": 3, "timing": 0, "processors": []}))
 """
 
 
 def test_what_the_connection_has_said_before_its_end_is_not_lost(connection, tmp_path):
     cell = make_plan({"models": ["sweep_nets:small"], "backends": ["kernels"]}).cells[0]
     step = Step("build", cell.build, make_plan({"models": ["sweep_nets:small"], "backends": ["kernels"]}).limits)
-    ended = "send('ended', (1, {'status': 'ok'}, {'cores': 3}))\nsend('error', 'the node is on fire')\n"
-    pool = connection(f"{READY}pickle.load(sys.stdin.buffer)\n{ended}")
+    ended = (
+        "parent.send(('ended', (1, {'status': 'ok'}, {'cores': 3})))\nparent.send(('error', 'the node is on fire'))\n"
+    )
+    pool = connection(f"{READY}next(requests)\n{ended}")
     pool.submit(step, tmp_path)
-    pool.child.wait()
+    while pool.connection.alive:
+        time.sleep(0.05)
     pool.submit(step, tmp_path)  # nobody reads it any more
     assert [(one, result.status) for one, result in pool.wait()] == [(step, "ok")]
     with pytest.raises(EdgecoreError, match="^the node is on fire$"):
@@ -279,8 +287,6 @@ def test_what_the_connection_has_said_before_its_end_is_not_lost(connection, tmp
 
 def test_failures_of_the_connection_are_messages_and_those_of_nodes_are_no_results(monkeypatch):
     pytest.importorskip("ray", reason="needs edgecore[ray]")
-    import io
-    import pickle
     from concurrent.futures import Future
 
     from ray.exceptions import NodeDiedError, RayTaskError
@@ -288,12 +294,13 @@ def test_failures_of_the_connection_are_messages_and_those_of_nodes_are_no_resul
     from edgecore.sweeps.pools import ray_driver
 
     def said(do):
-        driver = ray_driver.Driver(io.BytesIO())
+        answers = io.BytesIO()
+        driver = ray_driver.Driver(Parent(io.BytesIO(), answers))
         driver.resources = [{"CPU": 1.0, "memory": 1.0}]
         driver.requests[1] = ({"name": "a/b", "folder": "."}, None)
         with contextlib.suppress(SystemExit):
             do(driver)
-        return pickle.loads(driver.out.getvalue())
+        return tuple(json.loads(answers.getvalue()))
 
     def exit_with(status):
         raise SystemExit(status)

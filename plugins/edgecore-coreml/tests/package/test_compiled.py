@@ -143,7 +143,7 @@ def test_an_xcrun_without_the_compiler_is_the_same_error(tmp_path, monkeypatch):
             "echo 'coremlc: error: no such\n operator' >&2; exit 1",
             "cannot compile the model: coremlc: error: no such oper",
         ),
-        ("exit 5", "cannot compile the model: exit status 5"),
+        ("exit 5", "cannot compile the model: it ended with status 5"),
         ("exit 0", "ended without an error, and wrote no model.mlmodelc"),
     ],
 )

@@ -81,7 +81,7 @@ def test_a_crash_of_vela_costs_only_its_partition(monkeypatch, tmp_path, flags):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     model, backend = Conv().eval(), edgecore.Backend("ethosu", extra_flags=flags)
     with pytest.warns(
-        FallbackWarning, match=r"Vela ended with status -\d+ while it compiled the TOSA graph for ethos-u55"
+        FallbackWarning, match=r"Vela ended with signal \d+ \(SIG\w+\) while it compiled the TOSA graph for ethos-u55"
     ):
         program = edgecore.compile(model, CONV_INPUTS, backends=[backend])
     torch.testing.assert_close(edgecore.load(program).forward(*CONV_INPUTS), model(*CONV_INPUTS))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.errors import CompileError
-from edgecore.plugin import CompileSpec, MemoryNeed, PreprocessResult
+from edgecore.plugin import CompileSpec, MemoryNeed, PreprocessResult, exit_text, run_command
 from edgecore.sdk import PartitionView, debug_handles, reaches_softmax
 from edgecore_openvino.blob.format import VERSION, Argument, Kind, Payload, encode
 from edgecore_openvino.blob.graph import WHOLE, graph_of
@@ -164,10 +163,10 @@ def _compile(folder: Path, device: str, properties: dict[str, str]) -> bytes:
         properties = {**properties, "SNIPPETS_MODE": "DISABLE"}
     pairs = [f"{key}={value}" for key, value in properties.items()]
     command = [sys.executable, "-m", "edgecore_openvino.blob.compile", str(folder), device, *pairs]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode:
+    done = run_command(command)
+    if done.status:
         raise CompileError(
-            f"OpenVINO cannot compile for {device}: {done.stderr.strip()[-500:] or f'status {done.returncode}'}; "
+            f"OpenVINO cannot compile for {device}: {done.err.strip()[-500:] or exit_text(done.status)}; "
             "with payload='portable' the machine that runs the file compiles instead"
         )
     return (folder / "model.blob").read_bytes()

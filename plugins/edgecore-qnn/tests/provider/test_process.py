@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import onnx
@@ -15,6 +14,7 @@ from onnx import TensorProto, helper
 from qnn_models import Small, blobs, compile_model, image
 
 from edgecore.errors import CompileError, FallbackWarning
+from edgecore.plugin import Ended
 from edgecore_qnn.blob import decode
 from edgecore_qnn.provider import process as provider
 from edgecore_qnn.provider.socs import SOCS
@@ -128,23 +128,14 @@ def test_a_request_has_a_time_limit(own_cache):
 
 
 def test_a_crash_of_the_provider_is_one_sentence(own_cache, monkeypatch):
-    def crash(command: object, *, stdout: object, **_: object) -> subprocess.CompletedProcess[bytes]:
-        stdout.write(b"last words\n")  # type: ignore[attr-defined]
-        return subprocess.CompletedProcess([], -11)
-
-    monkeypatch.setattr(provider.subprocess, "run", crash)
-    with pytest.raises(CompileError, match="its process ended with status -11, after 'last words'"):
+    monkeypatch.setattr(provider, "run_command", lambda *_, **__: Ended(-11, "", "last words\n"))
+    with pytest.raises(CompileError, match=r"its process ended with signal 11 \(SIGSEGV\), after 'last words'"):
         provider.ask("compile", model_of("Abs"), SOC, {}, seconds=60)
 
 
 def test_a_machine_without_a_device_of_the_provider_is_an_error(own_cache, monkeypatch):
-    answer = f"{provider.FAILURE}the QNN provider offers no device on this machine\n".encode()
-
-    def refuse(command: object, *, stdout: object, **_: object) -> subprocess.CompletedProcess[bytes]:
-        stdout.write(answer)  # type: ignore[attr-defined]
-        return subprocess.CompletedProcess([], 1)
-
-    monkeypatch.setattr(provider.subprocess, "run", refuse)
+    answer = f"{provider.FAILURE}the QNN provider offers no device on this machine\n"
+    monkeypatch.setattr(provider, "run_command", lambda *_, **__: Ended(1, "", answer))
     with pytest.raises(CompileError, match="SM8650: the QNN provider offers no device on this machine"):
         provider.ask("compile", model_of("Abs"), SOC, {}, seconds=60)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from edgecore.errors import CompileError
-from edgecore.plugin import installed_file
+from edgecore.plugin import Ended, exit_text, installed_file, run_command
 
 PACKAGE = "ai-ml-sdk-model-converter"
 RELEASE = "0.11"
@@ -72,15 +71,15 @@ def _run(program: Path, tosa: bytes, flags: Sequence[str], folder: Path) -> byte
     graph.write_bytes(tosa)
     result.unlink(missing_ok=True)
     command = [str(program), *flags, "--input", str(graph), "--output", str(result)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    (folder / "converter.log").write_text(done.stdout + done.stderr, encoding="utf-8")
-    if done.returncode or not result.is_file():
+    done = run_command(command)
+    (folder / "converter.log").write_text(done.out + done.err, encoding="utf-8")
+    if done.status or not result.is_file():
         raise CompileError(f"Arm's model converter cannot convert the TOSA graph: {_message(done, graph)}")
     return result.read_bytes()
 
 
-def _message(done: subprocess.CompletedProcess[str], graph: Path) -> str:
+def _message(done: Ended, graph: Path) -> str:
     """Return the errors in the converter's output, without the path of the graph."""
-    lines = [line.strip() for line in (done.stderr + done.stdout).replace(str(graph), graph.name).splitlines()]
+    lines = [line.strip() for line in (done.err + done.out).replace(str(graph), graph.name).splitlines()]
     errors = [line for line in lines if "error" in line.lower() or line.startswith("Unknown argument")]
-    return "; ".join(dict.fromkeys(errors)) or (lines[-1] if lines else f"it ended with status {done.returncode}")
+    return "; ".join(dict.fromkeys(errors)) or (lines[-1] if lines else f"it ended with {exit_text(done.status)}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import distribution
@@ -18,8 +17,10 @@ from edgecore.conformance.elf import exported_symbols
 from edgecore.conformance.workers.process import call, results
 from edgecore.plugin.diagnosis.doctor import Finding, diagnose
 from edgecore.plugin.installed.entry_points import searched
+from edgecore.processes.command import exit_text, run_command
 
 MAX_IMPORT_SECONDS = 0.1
+_SECONDS = 60
 """Maximum processor time for importing the package and calling its hook, which every load of a file has to wait for."""
 
 HEAVY = ("torch", "numpy", "pydantic")
@@ -71,19 +72,17 @@ def light_import(subject: BackendUnderTest) -> str:
     The check includes the call of `edgecore_backends()`, the package's hook that describes its backends.
     """
     package = _package(subject)
-    done = subprocess.run(
-        [sys.executable, "-c", _IMPORT, package, *HEAVY],
-        capture_output=True, text=True, timeout=60, check=False, env=_environment(),
-    )  # fmt: skip
-    if done.returncode != 0:
-        raise Failed(
-            f"importing {package} and calling its hook ends with status {done.returncode}: {done.stderr[-300:]}"
-        )
-    before, _, answer = done.stdout.rpartition("conformance ")
+    command = [sys.executable, "-c", _IMPORT, package, *HEAVY]
+    done = run_command(command, seconds=_SECONDS, environment=_environment())
+    if done.stopped:
+        raise Failed(f"importing {package} and calling its hook does not end within {_SECONDS} s")
+    if done.status != 0:
+        raise Failed(f"importing {package} and calling its hook ends with {exit_text(done.status)}: {done.err[-300:]}")
+    before, _, answer = done.out.rpartition("conformance ")
     seconds, heavy = json.loads(answer)
     if heavy:
         raise Failed(f"importing {package} imports {', '.join(heavy)}; loading a file must not need it")
-    if printed := (before + done.stderr).strip():
+    if printed := (before + done.err).strip():
         raise Failed(f"importing {package} prints {printed[:200]!r}")
     if seconds > MAX_IMPORT_SECONDS:
         raise Failed(
@@ -130,10 +129,8 @@ def missing_library(subject: BackendUnderTest) -> str:
         shutil.copytree(source, folder / source.name, ignore=ignored)
         _copy_metadata(subject.distribution, folder)
     arguments = {"backend_id": subject.backend_id, "program": str(_program(subject))}
-    environment = {"PYTHONPATH": os.pathsep.join([str(folder), *searched()])}
-    answer = results(
-        call("edgecore.conformance.workers.measure:load_and_check", arguments, environment=environment), subject.trying
-    )[0]
+    events = call("edgecore.conformance.workers.measure:load_and_check", arguments, folders=[str(folder)])
+    answer = results(events, subject.trying)[0]
     if Path(answer["library"]).is_relative_to(source):
         raise Skipped(
             "the package finds its library by an absolute path, so a copy of the package still has the library"

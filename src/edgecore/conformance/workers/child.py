@@ -1,25 +1,51 @@
-"""The child process of `process.py`: `python -m edgecore.conformance.workers.child FD` calls a function of the suite."""
+"""The code inside the child processes of `process.py`: each request is a function of the suite and its arguments."""
 
 from __future__ import annotations
 
-import json
+import contextlib
+import faulthandler
 import os
 import sys
 import traceback
 from importlib import import_module
 from typing import Any, NoReturn
 
+from edgecore.processes.worker import Parent
 
-def serve(descriptor: int, request: dict[str, Any]) -> NoReturn:
-    """Call `request["target"]` (`module:function`) with `emit` and `request["arguments"]`, and end the process.
 
-    Args:
-        descriptor: File descriptor to which each emitted event is written as a line of JSON.
-        request: The target and its arguments.
+def call_once(parent: Parent) -> None:
+    """Serve one request in this process."""
+    faulthandler.enable()
+    _call(parent, next(parent.requests()))
+
+
+def call_in_forks(parent: Parent) -> None:
+    """Serve each request in a fork of this process, and send `ended` with the fork's exit status.
+
+    This process has imported torch and the compiler, which takes seconds: a fork that replaces a crashed one need not
+    import them again. It computes nothing, so it has no threads when it forks, and it never imports the backend's
+    package.
     """
+    faulthandler.enable()
+    with contextlib.suppress(ImportError):
+        import torch.export._trace  # noqa: F401
+
+        import edgecore.conformance.checks.operators
+        import edgecore.pipeline  # noqa: F401
+    for request in parent.requests():
+        child = os.fork()
+        if child == 0:
+            os.environ.clear()
+            os.environ.update(request["environment"])
+            _call(parent, request)
+        parent.send(["ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])])
+
+
+def _call(parent: Parent, request: dict[str, Any]) -> NoReturn:
+    """Call `request["target"]` (`module:function`) with `emit` and `request["arguments"]`, and end the process."""
 
     def emit(kind: str, value: Any) -> None:
-        os.write(descriptor, json.dumps([kind, value]).encode() + b"\n")
+        parent.send([kind, value])
 
     status = 0
     try:
@@ -33,7 +59,3 @@ def serve(descriptor: int, request: dict[str, Any]) -> NoReturn:
     sys.stderr.flush()
     # Skip the destructors of libraries: a crash there is not what the check tests, and would hide its result.
     os._exit(status)
-
-
-if __name__ == "__main__":
-    serve(int(sys.argv[1]), json.load(sys.stdin))

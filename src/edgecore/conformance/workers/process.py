@@ -6,22 +6,20 @@ not end normally, the last event has the kind `died`, and its value says how the
 
 from __future__ import annotations
 
-import contextlib
-import json
+import atexit
 import os
-import selectors
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import IO, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
-from edgecore.conformance.workers.server import Worker, server
-from edgecore.plugin.exit_status import exit_text
 from edgecore.plugin.installed.entry_points import searched
+from edgecore.processes.command import exit_text
+from edgecore.processes.worker import Worker, WorkerEnded, WorkerHangs
 
 Event = tuple[str, Any]
+_CHILD = "edgecore.conformance.workers.child"
+_servers: dict[tuple[str, ...], Worker] = {}
+"""The workers that fork, by `sys.path`."""
 
 
 def call(
@@ -30,6 +28,7 @@ def call(
     *,
     seconds: float = 60,
     environment: Mapping[str, str] | None = None,
+    folders: Sequence[str] = (),
     prepared: bool = False,
 ) -> Iterator[Event]:
     """Call a function in a child process, and yield its events.
@@ -40,57 +39,48 @@ def call(
         seconds: The child is killed after this time without an event. The function can change the limit by emitting an
             event of the kind `seconds`.
         environment: Environment variables in addition to those of this process.
-        prepared: Use a child that has imported the compiler already; see `server.py`.
+        folders: Folders in which it searches packages before those of this process.
+        prepared: Use a fork of a process that has imported the compiler already. There is one at a time, so read all
+            its events: else the process ends, and the next call starts another.
     """
-    read, write = os.pipe()
-    with tempfile.TemporaryFile() as output:
-        request = {"target": target, "arguments": dict(arguments)}
-        variables = {**os.environ, "PYTHONPATH": os.pathsep.join(searched()), **(environment or {})}
-        child: Worker | subprocess.Popen[bytes]
-        if prepared:
-            child = server().start({**request, "environment": variables}, (write, output.fileno()))
-        else:
-            child = _start(request, variables, write, output)
-        os.close(write)
-        try:
-            ended = hung = False
-            for event in _events(read, seconds):
-                if event[0] == "hung":
-                    hung, seconds = True, event[1]
-                elif event[0] == "end":
-                    ended = True
-                else:
-                    yield event
-            if hung:
-                child.kill()
-            status = child.wait()
-            if hung:
+    paths = [*folders, *searched()]
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **(environment or {})}
+    worker = _server() if prepared else Worker(f"{_CHILD}:call_once", paths, variables)
+    worker.forget_printed()
+    worker.send({"target": target, "arguments": dict(arguments), "environment": variables})
+    complete, status = False, None
+    try:
+        while status is None:
+            try:
+                kind, value = worker.receive(seconds)
+            except WorkerHangs:
+                worker.close()
                 yield "died", f"made no progress for {seconds:g} s and was stopped"
-            elif not ended:
-                output.seek(0)
-                yield "died", _describe_end(status, output.read().decode(errors="replace"))
-        finally:
-            child.kill()
-            child.wait()
-            os.close(read)
+                return
+            except WorkerEnded as end:
+                kind, value = "ended", end.status
+            if kind == "seconds":
+                seconds = value
+            elif kind == "end":
+                complete = True
+            elif kind == "ended":
+                status = value
+            else:
+                yield kind, value
+        if not complete:
+            yield "died", _describe_end(status, worker.printed())
+    finally:
+        if status is None or not prepared:
+            worker.close()
 
 
-def _start(
-    request: Mapping[str, Any], environment: Mapping[str, str], events: int, output: IO[bytes]
-) -> subprocess.Popen[bytes]:
-    child = subprocess.Popen(
-        [sys.executable, "-X", "faulthandler", "-m", "edgecore.conformance.workers.child", str(events)],
-        stdin=subprocess.PIPE,
-        stdout=output,
-        stderr=output,
-        pass_fds=[events],
-        env=environment,
-    )
-    assert child.stdin is not None
-    with contextlib.suppress(BrokenPipeError):
-        child.stdin.write(json.dumps(request).encode())
-        child.stdin.close()
-    return child
+def _server() -> Worker:
+    """Return the worker that forks for the present `sys.path`; start it on first use, and after its end."""
+    key = tuple(sys.path)
+    if key not in _servers or not _servers[key].alive:
+        worker = _servers[key] = Worker(f"{_CHILD}:call_in_forks", searched())
+        atexit.register(worker.close)
+    return _servers[key]
 
 
 def results(events: Iterator[Event], trying: Callable[[str], None]) -> list[Any]:
@@ -115,31 +105,6 @@ def results(events: Iterator[Event], trying: Callable[[str], None]) -> list[Any]
         elif kind == "result":
             values.append(value)
     return values
-
-
-def _events(descriptor: int, seconds: float) -> Iterator[Event]:
-    """Yield the events from a pipe until all writers have closed the pipe, or the event `end` arrives."""
-    pending = b""
-    deadline = time.monotonic() + seconds
-    with selectors.DefaultSelector() as selector:
-        selector.register(descriptor, selectors.EVENT_READ)
-        while True:
-            if not selector.select(max(0.0, deadline - time.monotonic())):
-                yield "hung", seconds
-                return
-            piece = os.read(descriptor, 1 << 16)
-            if not piece:
-                return
-            *lines, pending = (pending + piece).split(b"\n")
-            for line in lines:
-                kind, value = json.loads(line)
-                if kind == "seconds":
-                    seconds = value
-                else:
-                    yield kind, value
-                if kind == "end":
-                    return
-            deadline = time.monotonic() + seconds
 
 
 def _describe_end(status: int, output: str) -> str:

@@ -13,9 +13,8 @@ import numpy as np
 import torch
 
 from edgecore.conformance.check import BackendUnderTest, Skipped
-from edgecore.conformance.workers.runner import Died, last_line
+from edgecore.conformance.workers.runner import Died, end_text
 from edgecore.errors import ErrorCode, ExecutionError
-from edgecore.plugin.exit_status import exit_text
 
 
 class LoadFailed(ExecutionError):
@@ -172,16 +171,13 @@ class _Process:
         self.subject.trying(self.subject.last_input)  # the time limit counts from here
         seconds = 0.9 * self.subject.limit
         done = self.runner.run(str(self.folder), self.arguments, seconds, self.environment)
-        outcomes = _OUTCOME.findall(done.stdout)
+        outcomes = _OUTCOME.findall(done.out)
         status = int(any(text != "ok" for _, text in outcomes))
-        if [int(number) for number, _ in outcomes] != list(range(len(self.lines))) or done.returncode != status:
-            _, own, sentence = done.stderr.rpartition("edgecore-run: ")
-            if own and done.returncode == 1 and not outcomes:
+        if [int(number) for number, _ in outcomes] != list(range(len(self.lines))) or done.status != status:
+            _, own, sentence = done.err.rpartition("edgecore-run: ")
+            if own and done.status == 1 and not outcomes:
                 raise LoadFailed(sentence.strip(), ErrorCode.INTERNAL)
-            raise Died(
-                f"{self.runner} made {len(outcomes)} of {len(self.lines)} calls and ended with "
-                f"{exit_text(done.returncode)}{last_line(done.stderr or done.stdout)}"
-            )
+            raise Died(f"{self.runner} made {len(outcomes)} of {len(self.lines)} calls and ended with {end_text(done)}")
         texts = [text for _, text in outcomes]
         for line, now, before in zip(self.lines, texts, self._outcomes, strict=False):
             if (now == "ok") != (before == "ok"):

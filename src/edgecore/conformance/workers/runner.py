@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edgecore.conformance.check import Failed
 from edgecore.errors import EdgecoreError
-from edgecore.plugin.exit_status import exit_text
-from edgecore.plugin.processes import run_stoppable
+from edgecore.processes.command import Ended, exit_text, last_line, run_command
 
 
 class Died(Failed):
@@ -39,23 +37,25 @@ class Runner:
 
     def run(
         self, folder: str, arguments: Sequence[str], seconds: float, environment: Mapping[str, str] | None = None
-    ) -> subprocess.CompletedProcess[str]:
+    ) -> Ended:
         """Run the command with more arguments in a folder.
 
         Raises:
             Died: The command cannot be started, dies of a signal, or has not ended after `seconds`.
         """
         try:
-            done: subprocess.CompletedProcess[str] = run_stoppable(
-                [*self.command, *arguments], seconds, cwd=folder, env={**os.environ, **(environment or {})}, text=True,
-                errors="replace",
-            )  # fmt: skip
+            done = run_command(
+                [*self.command, *arguments],
+                seconds=seconds,
+                folder=folder,
+                environment={**os.environ, **(environment or {})},
+            )
         except OSError as error:
             raise Died(f"{self} cannot be started: {error}") from error
-        except subprocess.TimeoutExpired:
-            raise Died(f"{self} has not ended after {seconds:g} s and was stopped") from None
-        if done.returncode < 0:
-            raise Died(f"{self} died of {exit_text(done.returncode)}{last_line(done.stderr or done.stdout)}")
+        if done.stopped:
+            raise Died(f"{self} has not ended after {seconds:g} s and was stopped")
+        if done.status < 0:
+            raise Died(f"{self} died of {end_text(done)}")
         return done
 
 
@@ -67,12 +67,11 @@ def check_start(command: Sequence[str], seconds: float) -> None:
             done = runner.run(folder, ["--help"], seconds)
         except Died as problem:
             raise EdgecoreError(f"runner: {problem}; it runs in a temporary folder, so give absolute paths") from None
-    if done.returncode != 0 or "edgecore-run" not in done.stdout:
-        end = exit_text(done.returncode) + last_line(done.stderr or done.stdout)
-        raise EdgecoreError(f"runner: {runner} is no edgecore-run; with --help it ends with {end}")
+    if done.status != 0 or "edgecore-run" not in done.out:
+        raise EdgecoreError(f"runner: {runner} is no edgecore-run; with --help it ends with {end_text(done)}")
 
 
-def last_line(text: str) -> str:
-    """Return the last line that a process has printed, for the end of an error message."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f": {lines[-1][:300]}" if lines else ", without output"
+def end_text(done: Ended) -> str:
+    """Describe how a command has ended, with the last line that it has printed."""
+    line = last_line(done.err) or last_line(done.out)
+    return f"{exit_text(done.status)}{f': {line}' if line else ', without output'}"

@@ -102,12 +102,13 @@ def list_checks(name: str, *, options: Mapping[str, Any] | None = None, quick: b
 
     _find(name)
     settings = make_settings(name, options=options, quick=quick)
+    checks: list[str] = []
     for kind, value in _work(settings, ["*"], [], list_only=True):
         if kind == "checks":
-            return list(value)
-        if kind == "died":
+            checks = value
+        elif kind == "died":
             raise BackendBroken(f"the checks for backend {name!r} cannot be listed: the process {value}")
-    return []
+    return checks
 
 
 def _find(name: str) -> None:

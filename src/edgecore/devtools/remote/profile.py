@@ -11,8 +11,9 @@ from pathlib import Path
 from edgecore import native_program
 from edgecore.devtools.file_arguments import program_file
 from edgecore.devtools.profiling import Profile, Trace
-from edgecore.devtools.remote.device import Device, Done
 from edgecore.errors import EdgecoreError, ErrorCode, ExecutionError
+from edgecore.processes.command import Ended
+from edgecore.processes.device import Device
 
 RUNNER = "edgecore-run"
 _MACHINES = {
@@ -92,7 +93,7 @@ def environment_of(push: Callable[[Path], str], runner: Path) -> dict[str, str]:
     return {variable: posixpath.dirname(push(kernels))}
 
 
-def run_there(device: Device, command: Sequence[str], environment: Mapping[str, str] | None = None) -> Done:
+def run_there(device: Device, command: Sequence[str], environment: Mapping[str, str] | None = None) -> Ended:
     """Run edgecore-run on a device, and return its end.
 
     Raises:

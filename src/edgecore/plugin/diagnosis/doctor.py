@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,9 +23,9 @@ from edgecore.plugin.api import InstalledBackend
 from edgecore.plugin.backend_info import BackendInfo
 from edgecore.plugin.diagnosis import isolated_import, loader_errors
 from edgecore.plugin.diagnosis.inspect_library import host_abi
-from edgecore.plugin.exit_status import exit_text
 from edgecore.plugin.installed import entry_points, kernel_libraries
 from edgecore.plugin.registry import find_by_name, provider_of, providers_here, select
+from edgecore.processes.command import exit_text, run_command
 
 _PROBE_SECONDS = 60
 
@@ -293,21 +292,15 @@ def probe(path: str) -> dict[str, Any] | str:
     Returns:
         The table as `edgecore.plugin.diagnosis.inspect_library` prints it, or a sentence that says why the library does not load.
     """
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "edgecore.plugin.diagnosis.inspect_library", path],
-            capture_output=True,
-            text=True,
-            timeout=_PROBE_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+    command = [sys.executable, "-m", "edgecore.plugin.diagnosis.inspect_library", path]
+    done = run_command(command, seconds=_PROBE_SECONDS)
+    if done.stopped:
         return f"{path} does not finish loading within {_PROBE_SECONDS} s"
-    if done.returncode < 0:
-        return f"{path} dies of {exit_text(done.returncode)} when loaded"
-    if done.returncode > 0:
-        return f"{path} does not load: {done.stderr.strip()}"
-    declared: dict[str, Any] = json.loads(done.stdout)
+    if done.status < 0:
+        return f"{path} dies of {exit_text(done.status)} when loaded"
+    if done.status > 0:
+        return f"{path} does not load: {done.err.strip()}"
+    declared: dict[str, Any] = json.loads(done.out)
     return declared
 
 

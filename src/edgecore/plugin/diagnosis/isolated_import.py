@@ -1,40 +1,32 @@
 """Import packages and call their functions in a child process, so that a hang, a crash or output does no harm.
 
-The child (`main`) writes a line of JSON before each step and after each task. If the child dies or exceeds the time limit
-of a step, the package of this step is to blame, and a new child continues with the remaining tasks.
+The child (`main`) sends a message before each step and after each task. If the child dies or exceeds the time limit of a
+step, the package of this step is to blame, and a new child continues with the remaining tasks.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-import json
-import os
-import queue
-import subprocess
 import sys
-import tempfile
-import threading
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from edgecore.errors import BackendError, EdgecoreError
 from edgecore.plugin import registry
 from edgecore.plugin.api import InstalledBackend
 from edgecore.plugin.backend_info import BackendInfo
-from edgecore.plugin.exit_status import exit_text
-from edgecore.plugin.installed import entry_points
-from edgecore.plugin.installed.entry_points import Provider
+from edgecore.plugin.installed.entry_points import Provider, searched
+from edgecore.processes.command import exit_text
+from edgecore.processes.worker import Parent, Worker, WorkerEnded, WorkerHangs
 
 STEP_SECONDS = 20.0
 _COMPILER_TIMEOUT_FACTOR = 3
 """Multiplier of the time limit for importing a backend's compiler, because that imports torch."""
 _START_SECONDS = 60.0
-_MAX_PRINTED_BYTES = 1000
-# The child gets the sys.path of this process before it imports anything, so that both find the same packages.
-_CHILD = "import sys; sys.path[:] = sys.argv[2:]; from edgecore.plugin.diagnosis import isolated_import; isolated_import.main(sys.argv[1])"
+_MAX_PRINTED = 1000
 
 
 @dataclass(frozen=True)
@@ -62,7 +54,7 @@ class Trial:
         problem: Why the task failed; empty if it succeeded.
         hangs: True if a step exceeded its time limit.
         missing_module: Name of the Python module whose absence made the import fail; else empty.
-        printed: The first bytes that the package wrote to stdout and stderr.
+        printed: The start of what the package wrote to stdout and stderr.
         answer: See `Task`.
     """
 
@@ -154,81 +146,41 @@ def run(tasks: Sequence[Task], seconds: float = STEP_SECONDS) -> list[Trial]:
 
 def _run_in_child(tasks: Sequence[Task], seconds: float) -> list[Trial]:
     """Run tasks in one child, up to the first task that kills it or exceeds the time limit. Return their results."""
-    request = json.dumps([(task.kind, task.provider.name, task.provider.value) for task in tasks])
-    child = subprocess.Popen(
-        [sys.executable, "-c", _CHILD, request, *entry_points.searched()],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert child.stdout is not None
-    lines: queue.Queue[str] = queue.Queue()
-    threading.Thread(target=_forward, args=(child.stdout, lines), daemon=True).start()
+    child = Worker("edgecore.plugin.diagnosis.isolated_import:main", searched())
     trials: list[Trial] = []
     step, limit = "starting Python", max(seconds, _START_SECONDS)
     try:
-        while len(trials) < len(tasks):
-            line = lines.get(timeout=limit)
-            if not line:
-                return [*trials, Trial(f"{step} ends the process with {exit_text(child.wait())}")]
-            message = json.loads(line)
-            if isinstance(message, list):
+        for task in tasks:
+            child.forget_printed()
+            child.send((task.kind, task.provider.name, task.provider.value))
+            while isinstance(message := child.receive(limit), list):
                 step, limit = message[0], seconds * message[1]
-            else:
-                trials.append(Trial(**message))
-    except queue.Empty:
+            trials.append(replace(Trial(**message), printed=child.printed()[:_MAX_PRINTED].strip()))
+    except WorkerHangs:
         trials.append(Trial(f"{step} does not end within {limit:g} s", hangs=True))
+    except WorkerEnded as end:
+        trials.append(Trial(f"{step} ends the process with {exit_text(end.status)}"))
     finally:
-        child.kill()
-        child.wait()
-        child.stdout.close()
-        assert child.stderr is not None
-        child.stderr.close()
+        child.close()
     return trials
 
 
-def _forward(stream: io.TextIOBase, lines: queue.Queue[str]) -> None:
-    """Put each line of the stream into the queue, then an empty string."""
-    with contextlib.suppress(ValueError):  # the parent has closed the stream
-        for line in stream:
-            lines.put(line)
-    lines.put("")
-
-
-def main(request: str) -> None:
-    """Run tasks in the child, and write one JSON value per line: [step, timeout factor] before each step, then a `Trial`.
+def main(parent: Parent) -> None:
+    """Run tasks in the child: send [step, timeout factor] before each step, and a `Trial` after each task.
 
     The parent multiplies the time limit of a step by the timeout factor.
-
-    Args:
-        request: JSON list of (kind, name of the entry point, value of the entry point).
     """
-    # The results go to a copy of stdout, because the descriptors 1 and 2 are redirected to a file below: packages may
-    # write to them from Python or C.
-    results = os.fdopen(os.dup(1), "w", encoding="utf-8")
-
-    def send(message: object) -> None:
-        print(json.dumps(message, default=str), file=results, flush=True)
-
-    with tempfile.TemporaryFile() as file:
-        output = file.fileno()
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        for kind, name, value in json.loads(request):
-            os.lseek(output, 0, os.SEEK_SET)
-            os.ftruncate(output, 0)
-            problem = missing_module = ""
-            answer = None
-            try:
-                answer = _answer(
-                    kind, Provider(name, value, "", lambda _: None), lambda step, factor=1: send([step, factor])
-                )
-            except (Exception, SystemExit) as error:
-                problem = registry.text_of(error)
-                missing_module = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os.lseek(output, 0, os.SEEK_SET)
-            printed = os.read(output, _MAX_PRINTED_BYTES).decode(errors="replace").strip()
-            send({"problem": problem, "missing_module": missing_module, "printed": printed, "answer": answer})
+    for kind, name, value in parent.requests():
+        problem = missing_module = ""
+        answer = None
+        try:
+            answer = _answer(
+                kind, Provider(name, value, "", lambda _: None), lambda step, factor=1: parent.send([step, factor])
+            )
+        except (Exception, SystemExit) as error:
+            problem = registry.text_of(error)
+            missing_module = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+        parent.send({"problem": problem, "missing_module": missing_module, "answer": answer})
 
 
 def _answer(kind: str, provider: Provider, begin: Callable[..., None]) -> Any:

@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Protocol
 
 from edgecore.devtools.track import processor
-from edgecore.sweeps.cell import RESULT_OF_PROCESS
-from edgecore.sweeps.pools.process import run_contained
+from edgecore.plugin.installed.entry_points import searched
+from edgecore.processes.command import exit_text, last_line, run_command
+from edgecore.processes.worker import request_line, worker_command
 from edgecore.sweeps.step import Kind, Step, StepResult
+
+_KEPT_BYTES = 16 << 10
+"""Number of the last bytes that are kept of what a process prints."""
 
 
 class Pool(Protocol):
@@ -80,18 +84,29 @@ def run_step(step: Step, folder: Path, stop: threading.Event | None = None, plac
         place: Current folder of the process; by default that of this process.
     """
     start = time.perf_counter()
-    request = json.dumps([step.text(), str(folder.resolve()), os.getpid()])
-    end = run_contained(request, step.limits.seconds, step.limits.memory_mb, stop, place)
-    answer = folder / RESULT_OF_PROCESS
+    done = run_command(
+        worker_command("edgecore.sweeps.cell:main", searched()),
+        seconds=step.limits.seconds,
+        memory_mb=step.limits.memory_mb,
+        stop=stop,
+        stdin=[request_line([step.text(), str(folder.resolve()), os.getpid()])],
+        err_bytes=_KEPT_BYTES,
+        folder=place,
+    )
     seconds = time.perf_counter() - start
-    if not end.problem:
-        try:
-            result = StepResult(**json.loads(answer.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            return StepResult("failed", "its process ended without a result", seconds)
-        answer.unlink()
-        return replace(result, seconds=seconds)
-    limit = {"seconds": step.limits.seconds, "memory": float(step.limits.memory_mb)}.get(end.by, 0.0)
-    last = next((line for line in reversed(end.printed.splitlines()) if line.strip()), "")
-    detail = f" (it printed at last: {last.strip()[:200]!r})" if last and not end.by else ""
-    return StepResult("failed", f"{end.problem}{detail}", seconds, by=end.by, limit=limit)
+    if done.stopped == "memory":
+        limit = step.limits.memory_mb
+        problem = f"it needs more memory than the limit of {limit:,} MiB"
+        return StepResult("failed", problem, seconds, by="memory", limit=float(limit))
+    if done.stopped == "seconds":
+        problem = f"it does not end within the limit of {step.limits.seconds:g} s"
+        return StepResult("failed", problem, seconds, by="seconds", limit=step.limits.seconds)
+    last = last_line(done.err)[:200]
+    detail = f" (it printed at last: {last!r})" if last else ""
+    if done.stopped or done.status:
+        problem = "it was cancelled" if done.stopped else f"its process ended with {exit_text(done.status)}"
+        return StepResult("failed", f"{problem}{detail}", seconds)
+    try:
+        return replace(StepResult(**json.loads(done.out)), seconds=seconds)
+    except (ValueError, TypeError):
+        return StepResult("failed", "its process ended without a result", seconds)

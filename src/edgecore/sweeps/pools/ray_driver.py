@@ -1,14 +1,11 @@
 """The process that holds the connection to a Ray cluster, and what runs on its nodes.
 
-It reads requests of `RayPool` from stdin, and writes to stdout what has ended. When stdin is closed, or the process that
-reads stdout is gone, it cancels all tasks.
+It gets requests of `RayPool`, and sends what has ended. When its requests end, it cancels all tasks.
 """
 
 from __future__ import annotations
 
 import os
-import pickle
-import sys
 import tempfile
 import threading
 import time
@@ -22,6 +19,7 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from edgecore.devtools.track import processor
+from edgecore.processes.worker import Parent
 from edgecore.sweeps.fingerprint import file_digest
 from edgecore.sweeps.pools.pools import run_step
 from edgecore.sweeps.pools.ray_pool import TIMING, packages_of
@@ -93,16 +91,14 @@ def _has(place: Path, files: dict[str, tuple[str, str]]) -> bool:
 class Driver:
     """The connection: requests become tasks, and ends of tasks become messages."""
 
-    def __init__(self, out: Any) -> None:
-        self.out, self.lock = out, threading.Lock()
+    def __init__(self, parent: Parent) -> None:
+        self.parent = parent
         self.requests: dict[int, tuple[dict[str, Any], Any]] = {}
         self.task = ray.remote(max_retries=RETRIES)(run_on_node)
         self.nodes: dict[str, Any] = {}
 
     def send(self, kind: str, content: object) -> None:
-        with self.lock:
-            pickle.dump((kind, content), self.out)
-            self.out.flush()
+        self.parent.send((kind, content))
 
     def find_nodes(self, with_processors: bool = False) -> None:
         """Find what the nodes have."""
@@ -207,27 +203,21 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
-def main() -> None:
-    """Run tasks until stdin is closed."""
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what Ray prints is no message
-    requests = sys.stdin.buffer
-    address = pickle.load(requests)
+def main(parent: Parent) -> None:
+    """Run tasks until there are no more requests."""
+    requests = parent.requests()
+    address = next(requests)
+    driver = Driver(parent)
     try:
         ray.init(address, log_to_driver=False, configure_logging=False)
     except Exception as error:
-        text = f"cannot connect to the Ray cluster at {address}: {_first_line(error)}"
-        pickle.dump(("error", text), out)
-        out.flush()
-        os._exit(1)
-    driver = Driver(out)
+        driver.fail(f"cannot connect to the Ray cluster at {address}: {_first_line(error)}")
     try:
         driver.find_nodes(with_processors=True)
         driver.send("ready", driver.nodes)
         threading.Thread(target=driver.watch, daemon=True).start()
-        while True:
-            driver.submit(*pickle.load(requests))
-    except EOFError:
+        for number, request in requests:
+            driver.submit(number, request)
         driver.cancel()
     except Exception as error:
         driver.fail(

@@ -1,32 +1,30 @@
 """Steps on a Ray cluster, through a process that holds the connection.
 
 Ray ends a process whose cluster is gone. So the connection is in a process of its own (`ray_driver.py`), and losing the
-cluster is an error here instead of the end of the user's program. The two exchange pickles over pipes.
+cluster is an error here instead of the end of the user's program.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import pickle
 import socket
-import subprocess
 import sys
-import tempfile
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from edgecore.errors import EdgecoreError
-from edgecore.plugin.installed import entry_points
+from edgecore.plugin.installed.entry_points import searched
+from edgecore.processes.command import last_line
+from edgecore.processes.worker import Worker, WorkerEnded
 from edgecore.sweeps.fingerprint import file_digest, versions
 from edgecore.sweeps.plan import named_files
 from edgecore.sweeps.step import FILE, Kind, Step, StepResult
 
 TIMING = "timing"
 """The resource of nodes that measure times."""
-_CHILD = "import sys; sys.path[:] = sys.argv[1:]; from edgecore.sweeps.pools.ray_driver import main; main()"
+_DRIVER = "edgecore.sweeps.pools.ray_driver:main"
 _SECONDS_TO_CONNECT = 10
 _SECONDS_TO_END = 20
 
@@ -68,15 +66,10 @@ class RayPool:
         self.submitted = 0
         self.digests: dict[Path, str] = {}
         self.nodes: dict[str, Any] = {}
-        self.printed = tempfile.TemporaryFile()
-        self.child = subprocess.Popen(
-            [sys.executable, "-c", _CHILD, *entry_points.searched()],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.printed,
-            start_new_session=True,  # Ctrl-C is for this process, which then cancels
-            env={**os.environ, "RAY_USAGE_STATS_ENABLED": os.environ.get("RAY_USAGE_STATS_ENABLED", "0")},
-        )  # fmt: skip
+        usage = {"RAY_USAGE_STATS_ENABLED": os.environ.get("RAY_USAGE_STATS_ENABLED", "0")}
+        self.connection = Worker(_DRIVER, searched(), {**os.environ, **usage})
         try:
-            self._send(address)
+            self.connection.send(address)
             self.nodes = self._receive("ready")
         except BaseException:
             self.cancel()
@@ -110,23 +103,15 @@ class RayPool:
             "resources": dict.fromkeys([*step.needs, *([TIMING] if step.kind == "time" else [])], 1),
             "cores": max(1, step.threads), "memory": step.limits.memory_mb << 20,
         }  # fmt: skip
-        self._send((self.submitted, request))
+        self.connection.send((self.submitted, request))
 
     def wait(self) -> list[tuple[Step, StepResult]]:
         number, result, self.nodes = self._receive("ended")
         return [(self.steps.pop(number), StepResult(**result))]
 
     def cancel(self) -> None:
-        """End the steps that still run: the process cancels them when its pipe is closed."""
-        with contextlib.suppress(OSError):
-            self.child.stdin.close()  # type: ignore[union-attr]
-        try:
-            self.child.wait(_SECONDS_TO_END)
-        except subprocess.TimeoutExpired:
-            self.child.kill()
-            self.child.wait()
-        self.child.stdout.close()  # type: ignore[union-attr]
-        self.printed.close()
+        """End the steps that still run: the process cancels them when its requests end."""
+        self.connection.close(_SECONDS_TO_END)
 
     def _digest(self, path: Path) -> str:
         """Return the digest of a file, which is computed once for those that all cells of a model have."""
@@ -136,16 +121,10 @@ class RayPool:
             self.digests[path] = file_digest(path)
         return self.digests[path]
 
-    def _send(self, message: object) -> None:
-        """Send a message. If the process has ended, `_receive` gets what it has said before."""
-        with contextlib.suppress(OSError):
-            pickle.dump(message, self.child.stdin)  # type: ignore[arg-type]
-            self.child.stdin.flush()  # type: ignore[union-attr]
-
     def _receive(self, wanted: str) -> Any:
         try:
-            kind, content = pickle.load(self.child.stdout)  # type: ignore[arg-type]
-        except (OSError, EOFError, pickle.UnpicklingError) as error:
+            kind, content = self.connection.receive()
+        except WorkerEnded as error:
             raise self._lost() from error
         if kind != wanted:
             raise EdgecoreError(content)
@@ -153,9 +132,7 @@ class RayPool:
 
     def _lost(self) -> EdgecoreError:
         if not self.nodes:
-            self.printed.seek(0)
-            lines = self.printed.read().decode(errors="replace").split("\n")
-            last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
+            last = last_line(self.connection.printed()) or "it printed nothing"
             return EdgecoreError(f"the process that connects to the Ray cluster at {self.address} has ended: {last}")
         return EdgecoreError(
             f"the Ray cluster at {self.address} is gone; the cells that are finished are kept: run the sweep again when it "

@@ -8,12 +8,12 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from edgecore.errors import CompileError
+from edgecore.plugin import exit_text, run_command
 
 VERSION = "9.0"
 INSTALL = 'pip install "coremltools>=9,<10"'
@@ -88,9 +88,7 @@ def _ask() -> frozenset[str]:
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "names.json"
         command = [sys.executable, "-c", _ASK, json.dumps(sys.path), str(answer)]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-        if done.returncode or not answer.is_file():
-            raise CompileError(
-                f"coremltools cannot be imported: {done.stderr.strip()[-500:] or f'status {done.returncode}'}"
-            )
+        done = run_command(command)
+        if done.status or not answer.is_file():
+            raise CompileError(f"coremltools cannot be imported: {done.err.strip()[-500:] or exit_text(done.status)}")
         return frozenset(json.loads(answer.read_text(encoding="utf-8")))

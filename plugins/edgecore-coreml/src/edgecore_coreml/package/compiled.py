@@ -5,11 +5,11 @@ This module imports neither torch nor coremltools.
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from pathlib import Path
 
 from edgecore.errors import CompileError
+from edgecore.plugin import Ended, exit_text, run_command
 from edgecore_coreml.package.blob import COMPILED, METADATA, MODEL, read_blob, write_blob
 from edgecore_coreml.package.files import write_files
 
@@ -25,7 +25,7 @@ def check_compiler() -> None:
         CompileError: It has none.
     """
     try:
-        is_there = _xcrun("--find", _COMPILER).returncode == 0
+        is_there = _xcrun("--find", _COMPILER).status == 0
     except OSError:
         is_there = False
     if not is_there:
@@ -47,8 +47,8 @@ def compile_model(blob: bytes) -> bytes:
         write_files(files, folder)
         target.mkdir()
         done = _xcrun(_COMPILER, "compile", str(folder / MODEL), str(target))
-        if done.returncode != 0:
-            said = " ".join(f"{done.stderr} {done.stdout}".split())[:500] or f"exit status {done.returncode}"
+        if done.status != 0:
+            said = " ".join(f"{done.err} {done.out}".split())[:500] or f"it ended with {exit_text(done.status)}"
             raise CompileError(f"Apple's {_COMPILER} cannot compile the model: {said}")
         paths = [path for path in (target / COMPILED).rglob("*") if path.is_file()]
         if not paths:
@@ -57,8 +57,6 @@ def compile_model(blob: bytes) -> bytes:
     return write_blob({METADATA: files[METADATA]} | compiled)
 
 
-def _xcrun(*arguments: str) -> subprocess.CompletedProcess[str]:
+def _xcrun(*arguments: str) -> Ended:
     """Run `xcrun`, which finds the tools of Xcode."""
-    return subprocess.run(
-        ["xcrun", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
-    )
+    return run_command(["xcrun", *arguments])

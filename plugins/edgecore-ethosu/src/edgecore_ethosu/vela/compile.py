@@ -11,7 +11,6 @@ import csv
 import io
 import pickle
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from edgecore.errors import CompileError
+from edgecore.plugin import Ended, exit_text, run_command
 from edgecore_ethosu.blob import VelaProgram, VelaTensor
 from edgecore_ethosu.options import EthosUOptions
 from edgecore_ethosu.vela.flags import Flags, parse_flags
@@ -140,10 +140,12 @@ def _compile_by_module(tosa: bytes, options: EthosUOptions, flags: Flags, config
         "[graph]\nsoftmax_int16_neg_exp_range=10.0\n"
     )
     arguments = (f"Ethos{family(options.target).upper()}", tosa, system, settings)
-    done = subprocess.run(REGOR, input=pickle.dumps(arguments), capture_output=True, check=False)
-    if done.returncode:
-        raise _crashed(done, options)
-    result = pickle.loads(done.stdout)
+    with tempfile.TemporaryFile() as answer:
+        done = run_command(REGOR, stdin=[pickle.dumps(arguments)], stdout=answer)
+        if done.status:
+            raise _crashed(done, options)
+        answer.seek(0)
+        result = pickle.load(answer)
     if result is None:
         return None
     if isinstance(result, str):
@@ -187,19 +189,17 @@ def _compile_by_command(tosa: bytes, options: EthosUOptions, config: Configurati
         f"--output-dir={folder}",
     ]
     command = [sys.executable, "-m", "ethosu.vela", *arguments, str(graph)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    (folder / "vela.log").write_text(done.stdout + done.stderr, encoding="utf-8")
-    if done.returncode < 0:
+    done = run_command(command)
+    (folder / "vela.log").write_text(done.out + done.err, encoding="utf-8")
+    if done.status < 0:
         raise _crashed(done, options)
-    if done.returncode:
+    if done.status:
         # The last line of a traceback is the exception; for a refused flag it is `vela: error: ...`.
-        message = re.split(r"^\w[\w.]*(?:Error|Exception): |^vela: error: ", done.stderr.strip(), flags=re.MULTILINE)[
-            -1
-        ]
+        message = re.split(r"^\w[\w.]*(?:Error|Exception): |^vela: error: ", done.err.strip(), flags=re.MULTILINE)[-1]
         raise _refused(message, options)
     summary = (folder / f"graph_summary_{options.system}.csv").read_text(encoding="utf-8")
     row = next(csv.DictReader(io.StringIO(summary)))
-    report = _report_of_command(done.stdout, row, _tables_of_file(folder / "graph_debug.xml"), options, config)
+    report = _report_of_command(done.out, row, _tables_of_file(folder / "graph_debug.xml"), options, config)
     return VelaResult(*_program_of_file(folder / "graph_vela.npz"), report)
 
 
@@ -273,10 +273,10 @@ def _refused(message: str, options: EthosUOptions) -> CompileError:
     return CompileError(f"Vela cannot compile the TOSA graph for {options.target}: {text}")
 
 
-def _crashed(done: subprocess.CompletedProcess[Any], options: EthosUOptions) -> CompileError:
+def _crashed(done: Ended, options: EthosUOptions) -> CompileError:
     """Return the error for a process of Vela that died of a signal or an unexpected exception."""
     return CompileError(
-        f"Vela ended with status {done.returncode} while it compiled the TOSA graph for {options.target}, which is a "
+        f"Vela ended with {exit_text(done.status)} while it compiled the TOSA graph for {options.target}, which is a "
         "fault of Vela; dump_intermediate_artifacts_to keeps the graph"
     )
 

@@ -5,12 +5,14 @@ context binary and the EPContext model that names it, `dump` the files that the 
 `FOLDER/refused.json`: the names of the nodes that the provider does not take.
 
 Each request gets a process of its own, because the provider keeps state: after another graph, it compiles the same
-graph to other bytes, and after another SoC, it may compute with another precision.
+graph to other bytes, and after another SoC, it may compute with another precision. All that is printed goes to standard
+error, in its order.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -61,4 +63,5 @@ def _refused(session: Any, name: str) -> list[str]:
 
 
 if __name__ == "__main__":
+    os.dup2(2, 1)
     main(Path(sys.argv[1]))

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgecore.errors import CompileError
+from edgecore.plugin import exit_text, run_command
 from edgecore_qnn.provider.child import FAILURE
 from edgecore_qnn.provider.socs import Soc
 
@@ -213,26 +213,16 @@ def _key(model: bytes, facts: Mapping[str, Any]) -> str:
 
 def _run_child(request_folder: Path, soc: Soc, seconds: float) -> None:
     command = [sys.executable, "-m", "edgecore_qnn.provider.child", str(request_folder)]
-    with (request_folder / LOG).open("wb") as log:
-        try:
-            done = subprocess.run(
-                command,
-                env=_NO_TELEMETRY | os.environ,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=request_folder,
-                timeout=seconds,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise CompileError(
-                f"the QNN provider did not answer for {soc.name} within {seconds:g} s: set the option timeout to more "
-                "seconds, or delegate less"
-            ) from None
-    if done.returncode:
+    done = run_command(command, seconds=seconds, folder=request_folder, environment=_NO_TELEMETRY | os.environ)
+    (request_folder / LOG).write_text(done.err, encoding="utf-8")
+    if done.stopped:
         raise CompileError(
-            f"the QNN provider cannot compile for {soc.name}: {_message(_log(request_folder), done.returncode)}"
+            f"the QNN provider did not answer for {soc.name} within {seconds:g} s: set the option timeout to more "
+            "seconds, or delegate less"
+        )
+    if done.status:
+        raise CompileError(
+            f"the QNN provider cannot compile for {soc.name}: {_message(_log(request_folder), done.status)}"
         )
 
 
@@ -247,7 +237,7 @@ def _message(log: str, status: int) -> str:
     if mark:
         return " ".join(lines[:_LINES])
     last = f", after {_LOG_HEAD.sub('', lines[-1])!r}" if lines else ""
-    return f"its process ended with status {status}{last}"
+    return f"its process ended with {exit_text(status)}{last}"
 
 
 def _answer(request_folder: Path, task: Task) -> Answer:

@@ -1,22 +1,22 @@
-"""Devices that run programs: over ssh, over adb, and this machine. Files are pushed once, by their content."""
+"""Devices that run commands: over ssh, over adb, and this machine. Files are pushed once, by their content."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import shlex
 import shutil
-import subprocess
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from edgecore.errors import EdgecoreError
-from edgecore.plugin.exit_status import exit_text
-from edgecore.plugin.processes import run_stoppable
+from edgecore.processes.command import Ended, exit_text, run_command
 
 Progress = Callable[[str], None]
 _PART = 1 << 20
@@ -26,21 +26,6 @@ _ADB_FAILED = re.compile(
     r"|cannot connect|closed)",
     re.MULTILINE,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The end of a command: its status (negative for a signal, as in `subprocess`) and what it has printed."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def reason(self) -> str:
-        """The line that says why it failed: the last one, since libraries print theirs before the program's own."""
-        lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
-        return lines[-1][:300] if lines else exit_text(self.status)
 
 
 class Device(ABC):
@@ -77,7 +62,7 @@ class Device(ABC):
 
     def run(
         self, command: Sequence[str], timeout: float = 600, *, environment: Mapping[str, str] | None = None
-    ) -> Done:
+    ) -> Ended:
         """Run a command, and return its end, whatever its status is.
 
         Args:
@@ -167,32 +152,29 @@ class Device(ABC):
         self._shell(remove, 60)
 
     @abstractmethod
-    def _shell(self, line: str, timeout: float) -> Done:
+    def _shell(self, line: str, timeout: float) -> Ended:
         """Run a line of the device's shell."""
 
     @abstractmethod
-    def _send(self, path: Path, remote: str, size: int) -> Done:
+    def _send(self, path: Path, remote: str, size: int) -> Ended:
         """Copy a file to a path on the device."""
 
-    def _failure(self, what: str, done: Done) -> EdgecoreError:
+    def _failure(self, what: str, done: Ended) -> EdgecoreError:
         return EdgecoreError(f"{self.name}: {what}: {done.reason}")
 
-    def _start(self, command: Sequence[str], timeout: float) -> Done:
-        """Run a command here, and return its end as if it was the end of what runs on the device."""
+    def _start(self, command: Sequence[str], timeout: float, **settings: Any) -> Ended:
+        """Run a command here, and return its end as if it was the end of what runs on the device.
+
+        `settings` are further arguments of `run_command`.
+        """
         try:
-            done = run_stoppable(command, timeout)
+            done = run_command(command, seconds=timeout, **settings)
         except OSError as error:
             raise EdgecoreError(f"{self.name}: {command[0]} cannot be started here: {error.strerror}") from error
-        except subprocess.TimeoutExpired:
-            raise EdgecoreError(f"{self.name}: no answer after {timeout:g} s") from None
-        return _decoded(done.returncode, done.stdout, done.stderr)
-
-
-def _decoded(status: int, out: bytes, err: bytes) -> Done:
-    # A shell reports a signal as 128 + its number.
-    return Done(
-        128 - status if 128 < status < 193 else status, out.decode(errors="replace"), err.decode(errors="replace")
-    )
+        if done.stopped:
+            raise EdgecoreError(f"{self.name}: no answer after {timeout:g} s")
+        # A shell reports a signal as 128 + its number.
+        return replace(done, status=128 - done.status) if 128 < done.status < 193 else done
 
 
 class Local(Device):
@@ -204,15 +186,15 @@ class Local(Device):
         except OSError as error:
             raise EdgecoreError(f"{self.name}: cannot copy {remote}: {error.strerror}") from error
 
-    def _shell(self, line: str, timeout: float) -> Done:
+    def _shell(self, line: str, timeout: float) -> Ended:
         return self._start(["sh", "-c", line], timeout)
 
-    def _send(self, path: Path, remote: str, size: int) -> Done:
+    def _send(self, path: Path, remote: str, size: int) -> Ended:
         try:
             shutil.copyfile(path, remote)
         except OSError as error:
-            return Done(1, "", error.strerror or "")
-        return Done(0, "", "")
+            return Ended(1, "", error.strerror or "")
+        return Ended(0, "", "")
 
 
 class Ssh(Device):
@@ -228,18 +210,11 @@ class Ssh(Device):
 
     def pull(self, remote: str, path: Path) -> None:
         with path.open("wb") as file:
-            command = self._call(f"cat {shlex.quote(remote)}")
-            try:
-                done = subprocess.run(
-                    command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE, timeout=600, check=False
-                )
-            except (OSError, subprocess.TimeoutExpired) as error:
-                raise EdgecoreError(f"{self.name}: cannot copy {remote}: {error}") from error
-        result = self._checked(_decoded(done.returncode, b"", done.stderr))
-        if result.status:
-            raise self._failure(f"cannot copy {remote}", result)
+            done = self._checked(self._start(self._call(f"cat {shlex.quote(remote)}"), 600, stdout=file))
+        if done.status:
+            raise self._failure(f"cannot copy {remote}", done)
 
-    def _shell(self, line: str, timeout: float) -> Done:
+    def _shell(self, line: str, timeout: float) -> Ended:
         return self._checked(self._start(self._call(line), timeout))
 
     def _call(self, line: str) -> list[str]:
@@ -250,29 +225,20 @@ class Ssh(Device):
         """
         return [*self._command, f"sh -c {shlex.quote(f'{line}; exit $?')}"]
 
-    def _send(self, path: Path, remote: str, size: int) -> Done:
+    def _send(self, path: Path, remote: str, size: int) -> Ended:
         """Send the file through the standard input of `cat`, which every device has."""
-        with path.open("rb") as file:
-            process = subprocess.Popen(
-                self._call(f"cat > {shlex.quote(remote)}"),
-                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            )  # fmt: skip
-            assert process.stdin is not None
-            sent = 0
-            try:
-                while part := file.read(_PART):
-                    process.stdin.write(part)
-                    sent += len(part)
-                    self._progress(f"pushing {path.name} to {self.name}: {100 * sent // max(size, 1)} %")
-            except BrokenPipeError:
-                pass  # what the other side printed says why
-            except BaseException:
-                process.kill()
-                raise
-            _, err = process.communicate()
-        return self._checked(_decoded(process.returncode, b"", err))
+        command = self._call(f"cat > {shlex.quote(remote)}")
+        return self._checked(self._start(command, math.inf, stdin=self._parts(path, size)))
 
-    def _checked(self, done: Done) -> Done:
+    def _parts(self, path: Path, size: int) -> Iterator[bytes]:
+        sent = 0
+        with path.open("rb") as file:
+            while part := file.read(_PART):
+                yield part
+                sent += len(part)
+                self._progress(f"pushing {path.name} to {self.name}: {100 * sent // max(size, 1)} %")
+
+    def _checked(self, done: Ended) -> Ended:
         """Raise an error if ssh itself failed, which it reports as 255."""
         if done.status == 255:
             raise self._failure("cannot be reached, or the connection was lost", done)
@@ -291,14 +257,14 @@ class Adb(Device):
         if done.status:
             raise self._failure(f"cannot copy {remote}", done)
 
-    def _shell(self, line: str, timeout: float) -> Done:
+    def _shell(self, line: str, timeout: float) -> Ended:
         return self._checked(self._start([*self._command, "shell", line], timeout))
 
-    def _send(self, path: Path, remote: str, size: int) -> Done:
+    def _send(self, path: Path, remote: str, size: int) -> Ended:
         self._progress(f"pushing {path.name} to {self.name}: {size:,} bytes")
         return self._checked(self._start([*self._command, "push", str(path), remote], 1800))
 
-    def _checked(self, done: Done) -> Done:
+    def _checked(self, done: Ended) -> Ended:
         """Raise an error if adb itself failed, which it reports as 1, with a message of its own."""
         if done.status == 1 and _ADB_FAILED.search(done.err):
             raise self._failure("cannot be reached, or the connection was lost", done)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecore.devtools.remote.device import Device, connect
 from edgecore.errors import EdgecoreError
+from edgecore.processes.device import Device, connect
 
 FAKE_SSH = """#!/bin/sh
 # ssh -o ... -o ... -- HOST LINE: runs LINE here, with a home folder of its own

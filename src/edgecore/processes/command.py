@@ -1,0 +1,192 @@
+"""Run a command to its end, within limits; all that it has started ends with it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+
+_POLL_SECONDS = 0.2
+"""A poll of the memory reads all of /proc, which takes milliseconds, also while a time is measured."""
+_DRAIN_SECONDS = 5.0
+_PART = 1 << 16
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+Limit = Literal["", "seconds", "memory", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of a command.
+
+    Attributes:
+        status: Its exit status; negative for a signal, as in `subprocess`.
+        out: The text that it wrote to stdout.
+        err: The text that it wrote to stderr.
+        stopped: The limit at which it was killed; empty if it ended by itself.
+    """
+
+    status: int
+    out: str
+    err: str
+    stopped: Limit = ""
+
+    @property
+    def reason(self) -> str:
+        """The line that says why it failed: the last one, since libraries print theirs before the program's own."""
+        return last_line(self.err) or last_line(self.out) or exit_text(self.status)
+
+
+def run_command(
+    command: Sequence[str],
+    *,
+    seconds: float = math.inf,
+    memory_mb: float = math.inf,
+    stop: threading.Event | None = None,
+    stdin: Iterable[bytes] | None = None,
+    stdout: IO[bytes] | None = None,
+    err_bytes: int | None = None,
+    folder: str | Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Ended:
+    """Run a command, and return its end.
+
+    At its end, at a limit and at an exception such as Ctrl-C, all processes of its session are killed: an emulator would
+    keep its folder, for example.
+
+    Args:
+        command: The command and its arguments.
+        seconds: Time limit.
+        memory_mb: Limit in MiB for the resident memory of the command and its children together.
+        stop: Cancels the command when it is set.
+        stdin: The parts of its input, which another thread takes; by default it has none.
+        stdout: File that gets its stdout, which `Ended.out` then lacks.
+        err_bytes: Number of the last bytes of stderr to keep; by default all.
+        folder: Its current folder; by default the one of this process.
+        environment: All its environment variables; by default those of this process.
+
+    Raises:
+        OSError: The command cannot be started.
+    """
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+        stdout=stdout or subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        cwd=folder,
+        env=environment,
+    )
+    out, err = bytearray(), bytearray()
+    readers = [_begin(_drain, process.stderr, err, err_bytes)]
+    if process.stdout is not None:
+        readers.append(_begin(_drain, process.stdout, out, None))
+    if stdin is not None:
+        _begin(_feed, process.stdin, stdin)
+    try:
+        stopped = _wait(process, readers, seconds, memory_mb, stop)
+    finally:
+        kill_family(process)
+        end = time.monotonic() + _DRAIN_SECONDS  # a process in a session of its own may still hold the pipes
+        for reader in readers:
+            reader.join(max(0.0, end - time.monotonic()))
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+    return Ended(process.returncode, _text(out), _text(err), stopped)
+
+
+def kill_family(process: subprocess.Popen[Any]) -> None:
+    """Kill a process that leads a session, and all processes of this session."""
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.wait()
+
+
+def exit_text(status: int) -> str:
+    """Describe an exit status: "signal 11 (SIGSEGV)" for -11, "status 3" for 3."""
+    if status >= 0:
+        return f"status {status}"
+    try:
+        return f"signal {-status} ({signal.Signals(-status).name})"
+    except ValueError:  # a real-time signal has no name
+        return f"signal {-status}"
+
+
+def last_line(text: str) -> str:
+    """Return the start of the last line that is not blank; empty if there is none."""
+    return next((line.strip()[:300] for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def _wait(
+    process: subprocess.Popen[bytes],
+    readers: Sequence[threading.Thread],
+    seconds: float,
+    memory_mb: float,
+    stop: threading.Event | None,
+) -> Limit:
+    """Wait until the process ends or reaches a limit, and return the limit."""
+    end = time.monotonic() + seconds
+    while True:
+        # Its output ends with it, as a rule, and waiting for that is exact where `Popen.wait` sleeps.
+        pause = min(_POLL_SECONDS, max(0.0, end - time.monotonic()))
+        readers[0].join(pause)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0 if readers[0].is_alive() else pause)
+            return ""
+        if memory_mb < math.inf and _resident(process.pid) > memory_mb * (1 << 20):
+            return "memory"
+        if time.monotonic() >= end:
+            return "seconds"
+        if stop is not None and stop.is_set():
+            return "cancelled"
+
+
+def _begin(target: Any, *arguments: Any) -> threading.Thread:
+    thread = threading.Thread(target=target, args=arguments, daemon=True)
+    thread.start()
+    return thread
+
+
+def _drain(stream: IO[bytes], kept: bytearray, count: int | None) -> None:
+    """Read all that a process prints, and keep the end of it."""
+    with contextlib.suppress(ValueError, OSError):  # the stream was closed
+        while part := os.read(stream.fileno(), _PART):
+            kept += part
+            if count is not None:
+                del kept[:-count]
+
+
+def _feed(stream: IO[bytes], parts: Iterable[bytes]) -> None:
+    with contextlib.suppress(OSError), stream:  # if the process has ended, what it printed says why
+        for part in parts:
+            stream.write(part)
+
+
+def _text(content: bytearray) -> str:
+    return content.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _resident(session: int) -> int:
+    """Return the resident bytes of the processes of a session; 0 where there is no /proc."""
+    total = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            # The name of the program, in parentheses, may hold spaces; the session is the 4th field after it.
+            rest = (folder / "stat").read_text().rpartition(")")[2].split()
+        except (OSError, UnicodeDecodeError):
+            continue
+        if int(rest[3]) == session:
+            total += int(rest[21]) * _PAGE
+    return total
