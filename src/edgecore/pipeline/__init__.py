@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from edgecore.pipeline.bundled import (
         serialize_from_bundled_program_to_flatbuffer as serialize_from_bundled_program_to_flatbuffer,
     )
-    from edgecore.pipeline.compile import CompiledProgram as CompiledProgram
+    from edgecore.pipeline.compiled_program import CompiledProgram as CompiledProgram
     from edgecore.pipeline.finished_program import FinishedProgram as FinishedProgram
     from edgecore.pipeline.lowering import LoweredProgram as LoweredProgram
     from edgecore.pipeline.lowering import WholeBackendModule as WholeBackendModule
@@ -42,7 +42,7 @@ __all__, __getattr__ = public_names(
             "BundledProgram MethodTestCase MethodTestSuite deserialize_from_flatbuffer_to_bundled_program "
             "serialize_from_bundled_program_to_flatbuffer"
         ),
-        "edgecore.pipeline.compile": "CompiledProgram",
+        "edgecore.pipeline.compiled_program": "CompiledProgram",
         "edgecore.pipeline.finished_program": "FinishedProgram",
         "edgecore.pipeline.lowering": "LoweredProgram WholeBackendModule to_backend",
         "edgecore.pipeline.report": "BufferRow DelegationReport ReportRow",
