@@ -48,18 +48,25 @@ def emit(
     plans.extend(constant_plan(name, value, program_data) for name, value in (constant_methods or {}).items())
     pte = fmt.PteFile(
         fmt.Program(execution_plan=plans),
-        constants=program_data.constants, mutable=program_data.mutable, delegate_blobs=program_data.blobs,
-        named_data=program_data.named_data, alignments=alignments,
-    )  # fmt: skip
+        constants=program_data.constants,
+        mutable=program_data.mutable,
+        delegate_blobs=program_data.blobs,
+        named_data=program_data.named_data,
+        alignments=alignments,
+    )
     fmt.set_meta(
         pte,
         fmt.Meta(
-            runtime, "edgecore", version("edgecore"), metas, list(shared_state),
+            runtime,
+            "edgecore",
+            version("edgecore"),
+            metas,
+            list(shared_state),
             fmt.segment_digest(program_data.constants, alignments.constant),
             fmt.segment_digest(program_data.mutable, alignments.constant),
             program_data.digests(),
         ),
-    )  # fmt: skip
+    )
     return pte, program_data.external
 
 

@@ -62,8 +62,8 @@ class Rule:
             weights = "1 weight" if len(kept) == 1 else f"{len(kept)} weights"
             warnings.warn(
                 f"external_data: {weights}, such as {next(iter(kept))}, cannot leave the .pte, because "
-                f"{' and '.join(backends)} {'keeps' if len(backends) == 1 else 'keep'} weights in the blob; compile these "
-                "layers for another backend to store their weights in a .ptd file",
+                f"{' and '.join(backends)} {'keeps' if len(backends) == 1 else 'keep'} weights in the blob; compile "
+                "these layers for another backend to store their weights in a .ptd file",
                 stacklevel=level_of_caller(),
             )
 
@@ -174,8 +174,8 @@ def files_of_delegate(module: LoweredBackendModule, rule: Rule) -> dict[str, str
     which they were most probably packed, among those that the nodes in `NamedBlob.readers` read. Other data stay in the
     `.pte`.
 
-    Named data under the qualified name of a mutable buffer that the backend holds are its initial content: `rule` chooses
-    their file by that name.
+    Named data under the qualified name of a mutable buffer that the backend holds are its initial content: `rule`
+    chooses their file by that name.
     """
     partition = module.original_module
     held = {buffer.name: rule(buffer.node, buffer.name) for buffer in module.held_buffers}

@@ -120,9 +120,10 @@ def _dim_order_form(name: str) -> Callable[[Node], KernelForm]:
 
     def form(node: Node) -> KernelForm:
         arguments = (
-            Argument(node.args[0], "Tensor"), Argument(False, "bool"),
+            Argument(node.args[0], "Tensor"),
+            Argument(False, "bool"),
             Argument(_result_order(node), "Optional[List[int]]"),
-        )  # fmt: skip
+        )
         return KernelForm(f"dim_order_ops::{name}", "out", arguments)
 
     return form
@@ -138,9 +139,13 @@ def _embedding_form(node: Node) -> KernelForm:
     assert isinstance(bits, int)
     limit = 1 << bits - 1  # integers are in [-limit, limit)
     arguments = (
-        Argument(weight, "Tensor"), Argument(scales, "Tensor"), Argument(zero_points, "Optional[Tensor]"),
-        Argument(-limit, "int"), Argument(limit - 1, "int"), Argument(indices, "Tensor"),
-    )  # fmt: skip
+        Argument(weight, "Tensor"),
+        Argument(scales, "Tensor"),
+        Argument(zero_points, "Optional[Tensor]"),
+        Argument(-limit, "int"),
+        Argument(limit - 1, "int"),
+        Argument(indices, "Tensor"),
+    )
     name = "byte" if bits == 8 else f"{bits}bit"
     return KernelForm(f"quantized_decomposed::embedding_{name}", "out", arguments)
 

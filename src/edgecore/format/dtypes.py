@@ -53,8 +53,8 @@ class Dtype:
         name: The name of the torch dtype.
         size: In bytes.
         code: The format character of Python's `struct` and buffer protocol; empty if there is none.
-        letter: The abbreviation of the dtype in `ir/dialect/dtype_rules.json`, which lists the dtypes that operators accept; empty
-            for a dtype that the edge dialect does not have.
+        letter: The abbreviation of the dtype in `ir/dialect/dtype_rules.json`, which lists the dtypes that operators
+            accept; empty for a dtype that the edge dialect does not have.
     """
 
     name: str

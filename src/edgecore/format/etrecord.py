@@ -1,7 +1,7 @@
-"""Read and write ETRecord files: what a compiler knew about a program, for the developer tools of ExecuTorch 1.x.
+"""Read and write ETRecord files: the compiler's knowledge of a program, for the developer tools of ExecuTorch 1.x.
 
-A file is a zip. Graphs are JSON of `torch.export`; weights, constants, inputs and outputs are files of `torch.save`, which
-this module only hands through. It needs no torch.
+A file is a zip. Graphs are JSON of `torch.export`; weights, constants, inputs and outputs are files of `torch.save`,
+which this module only hands through. It needs no torch.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class EtRecordFile:
     Attributes:
         graphs: All graphs by name: `exported_program`, `edge_dialect_exported_program/METHOD`, and others.
         debug_handle_map: Method, then instruction, to a debug handle or a list of them.
-        delegate_map: Method, then instruction, to the delegate: `{"name": BACKEND, "delegate_map": {ID: [HANDLE, ...]}}`.
+        delegate_map: Method, then instruction, to `{"name": BACKEND, "delegate_map": {ID: [HANDLE, ...]}}`.
         instruction_id_to_num_outs_map: Method, then instruction of a delegate's call, to the number of its outputs.
         export_graph_id: The id by which nodes name the graph of `exported_program`.
         reference_outputs: A file of `torch.save`.
@@ -162,9 +162,10 @@ def _read(archive: zipfile.ZipFile, names: list[str]) -> EtRecordFile:
     _check_entries(record.debug_handle_map, _are_handles, "'debug_handle_map' does not map instructions to handles")
     _check_entries(record.delegate_map, _is_delegate, "'delegate_map' does not map operations to lists of handles")
     _check_entries(
-        record.instruction_id_to_num_outs_map, lambda count: isinstance(count, int),
+        record.instruction_id_to_num_outs_map,
+        lambda count: isinstance(count, int),
         "'instruction_id_to_num_outs_map' does not map instructions to numbers",
-    )  # fmt: skip
+    )
     return record
 
 

@@ -193,8 +193,8 @@ class MethodMeta:
     Attributes:
         name: The name of the method.
         delegates: One entry for each delegate of the method.
-        instructions: Debug handles of each instruction in the method's first chain (`ExecutionPlan.chains[0]`); empty if
-            there is no debug information.
+        instructions: Debug handles of each instruction in the method's first chain (`ExecutionPlan.chains[0]`); empty
+            if there is no debug information.
         debug_handles: The origin of each graph node that a handle identifies.
         inputs: One entry for each input; empty if unknown.
         outputs: One entry for each output; empty if unknown.

@@ -92,7 +92,7 @@ class Layout:
         return self.add(buffers, self.alignments.constant, self.alignments.constant)
 
     def add(self, buffers: Sequence[Buffer], alignment: int, step: int = CONSTANT_ALIGNMENT) -> list[int]:
-        """Append a segment with the given alignment; return the offsets of its buffers, which are multiples of `step`."""
+        """Append an aligned segment; return the offsets of its buffers, which are multiples of `step`."""
         alignment = lcm(self.alignments.segment, alignment)
         self.alignment = lcm(self.alignment, alignment)
         start = self.end = align(self.end, alignment)
@@ -157,8 +157,8 @@ class SegmentReader:
         self.kinds: dict[int, str] = {}
         for index, segment in enumerate(segments):
             start = base + segment.offset
-            # For a program without constants, executorch writes one segment of size 0, and no header that says where the
-            # segments start: `base` is then 0, and only segments of size 0 are valid.
+            # For a program without constants, executorch writes one segment of size 0, and no header that says where
+            # the segments start: `base` is then 0, and only segments of size 0 are valid.
             if (base == 0 and segment.size) or start + segment.size > max(base, end):
                 raise FormatError(
                     f"segment {index} (offset {segment.offset}, {segment.size} bytes) ends outside the segment data,"
@@ -192,7 +192,7 @@ class SegmentReader:
         return [b"", *(segment[offset : ends[offset]] for offset in where.offsets[1:])]
 
     def used(self) -> list[Segment]:
-        """Return all segments, each with the use that `segment` recorded, or `unused`: call this after reading all data."""
+        """Return all segments with the uses that `segment` recorded, or `unused`; call it after reading all data."""
         return [
             Segment(self.kinds.get(index, "unused"), self.base + segment.offset, segment.size, self.views[index])
             for index, segment in enumerate(self.segments)

@@ -39,13 +39,13 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
               "handles", "node", "calls", "ns", "min", "max" and "rest", of a run on average.
             - "timeline": rows of an operator's index or -1, start, length, level, and a text if the index is -1.
             - "memory": what `arena` returns. "tables": what `table` returns.
-            - "accuracy": "rows" with "module", "operator", "line", "backend", "local" and "accumulated" (dB; None for equal
-              values, -1000 for values that are no numbers), "wrong" and "why"; "culprit": index of the first row that is
-              wrong, or None.
-            - "compare": makes a page of two files, "A" and "B": "timed", and "modules", rows like operators with "members",
-              the indexes of their operators. Operators have "a" and "b" (nanoseconds or None), "difference", "interval"
-              and "verdict" as `edgecore.devtools.file_diff.time.difference` returns them. "placement": rows with "kind",
-              "module", "operator", "line", "a", "b" and "members". "sections": dicts with "title" and "lines".
+            - "accuracy": "rows" with "module", "operator", "line", "backend", "local" and "accumulated" (dB; None for
+              equal values, -1000 for values that are no numbers), "wrong" and "why"; "culprit": index of the first row
+              that is wrong, or None.
+            - "compare": makes a page of two files, "A" and "B": "timed", and "modules", rows like operators whose
+              "members" are indexes of operators. Operators have "a" and "b" (nanoseconds or None), "difference",
+              "interval" and "verdict" as `file_diff.time.difference` returns them. "placement": rows with
+              "kind", "module", "operator", "line", "a", "b" and "members". "sections": dicts with "title" and "lines".
             - "graph": rows of a graph, see `edgecore.devtools.pages.graph_rows`.
         scripts: The scripts of the page: those of a report, or `SWEEP_SCRIPTS`.
 
@@ -99,27 +99,31 @@ def arena(name: str, steps: int, tensors: Sequence[Tensor]) -> dict[str, Any]:
         tensors: The tensors in it.
     """
     begins: dict[int, list[Tensor]] = {}
-    for one in tensors:
-        begins.setdefault(one[5], []).append(one)
+    for tensor in tensors:
+        begins.setdefault(tensor[5], []).append(tensor)
     peak, needed, live, owners = 0, -1, list[Tensor](), list[Owner]()
     for step in range(steps):
-        live = [one for one in live if one[6] >= step] + begins.get(step, [])
-        found = _owners(live)
-        size = sum(end - begin for begin, end, _ in found)
+        live = [tensor for tensor in live if tensor[6] >= step] + begins.get(step, [])
+        in_use = _owners(live)
+        size = sum(end - begin for begin, end, _ in in_use)
         if size > needed:
-            peak, needed, owners = step, size, found
-    owners.sort(key=lambda one: one[0] - one[1])
+            peak, needed, owners = step, size, in_use
+    owners.sort(key=lambda owner: owner[0] - owner[1])
     return {
-        "name": name, "bytes": max((one[3] + one[4] for one in tensors), default=0), "steps": steps, "peak": peak,
-        "needed": needed, "owners": [[", ".join(names), end - begin] for begin, end, names in owners[:8]],
+        "name": name,
+        "bytes": max((begin + size for _, _, _, begin, size, *_ in tensors), default=0),
+        "steps": steps,
+        "peak": peak,
+        "needed": needed,
+        "owners": [[", ".join(names), end - begin] for begin, end, names in owners[:8]],
         "tensors": tensors,
-    }  # fmt: skip
+    }
 
 
 def _owners(live: Sequence[Tensor]) -> list[Owner]:
-    """Return the bytes that tensors which live at the same time take; some of the tensors lie in others."""
+    """Return the ranges of bytes that live tensors occupy; a tensor may lie inside another one."""
     owners: list[Owner] = []
-    for name, module, _, begin, size, *_ in sorted(live, key=lambda one: (one[3], -one[4])):
+    for name, module, _, begin, size, *_ in sorted(live, key=lambda tensor: (tensor[3], -tensor[4])):
         text = f"{name} of {module}" if module else name
         if owners and begin < owners[-1][1]:
             first, end, names = owners.pop()

@@ -101,8 +101,8 @@ class DelegatedCall(NamedTuple):
 def call_delegate(module: LoweredBackendModule, *args: Any) -> tuple[Any, ...]:
     """Run a delegate.
 
-    Delegate calls have this function as target and the module's `get_attr` node as first argument. torch does not remove
-    a call without users, because a delegate may hold state; `ir.graph.edit` removes it if it writes no state.
+    Delegate calls have this function as target and the module's `get_attr` node as first argument. torch does not
+    remove a call without users, because a delegate may hold state; `ir.graph.edit` removes it if it writes no state.
     """
     return module(*args)  # type: ignore[no-any-return]
 

@@ -37,7 +37,7 @@ CALL_NUMBER = "call_number"
 is a part of."""
 
 PARTS_OF = "parts_of"
-"""The entry of `node.meta` with the decomposed calls that a node is a part of (`edgecore.pipeline.lowering.whole_operators`)."""
+"""The entry of `node.meta` with the decomposed calls that a node is a part of (`lowering/whole_operators.py`)."""
 
 REGIONS = (torch.ops.higher_order.wrap_with_set_grad_enabled, torch.ops.higher_order.wrap_with_autocast)
 """Operators for regions under `torch.no_grad()` and `torch.autocast()`. torch's decomposition inlines their graphs."""
@@ -321,7 +321,7 @@ def edit(program: ExportedProgram) -> Iterator[GraphModule]:
 
 
 def _has_effect(node: Node) -> bool:
-    """Return True for a node that stays without users: an input, the output, or one that writes an argument or state."""
+    """Return True for a node that stays without users: inputs, the output, and writers of arguments or state."""
     if is_delegate_call(node):
         return module_of(node).writes_state
     # Regions under `torch.no_grad()` and `torch.autocast()` may write, too.

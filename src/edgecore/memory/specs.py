@@ -175,7 +175,7 @@ def specs_of(node: Node) -> list[TensorSpec]:
 
 
 def result_specs(node: Node) -> list[TensorSpec | None]:
-    """Return the specs of all results of a node; None for a result that is absent, or is no tensor."""
+    """Return the specs of all results of a node; None for a result that is absent or not a tensor."""
     spec = node.meta.get(SPEC)
     if isinstance(spec, TensorSpec):
         return [spec]

@@ -83,8 +83,8 @@ def settle_claims(
 ) -> Claims:
     """Grant or refuse each claim.
 
-    A backend holds a buffer if in every method all uses of the buffer are in one partition of the backend, or in several
-    that only read it; if every method that uses it claims it; and if it is the same buffer in all methods.
+    A backend holds a buffer if in every method all uses of the buffer are in one partition of the backend, or in
+    several that only read it; if every method that uses it claims it; and if it is the same buffer in all methods.
 
     Args:
         programs: All methods, with tags.

@@ -54,7 +54,7 @@ def to_backend(
 ) -> dict[str, ExportedProgram]:
     """Delegate the nodes that a partitioner tags, in all methods and in their branches and loop bodies.
 
-    The partitioner gets each body as a program, in which captured constants are constants.
+    The partitioner receives each body as a program, in which captured constants are constants.
 
     All methods are partitioned before any partition is compiled: a mutable buffer is inside of the backend in all
     methods that use it, or in none.
@@ -67,7 +67,7 @@ def to_backend(
         programs: All methods. They are edited in place, or copied if a partitioner claims mutable buffers.
         partitioners: Method name -> its partitioner; methods without one may be missing.
         preprocess: Compiles a partition.
-        diagnostics: Method name -> object that gets the reasons why nodes are not delegated.
+        diagnostics: Method name -> object that collects the reasons why nodes are not delegated.
         required: Partitioners whose failure raises a `CompileError` in place of the warning.
         skip_mutable_buffer: Partitioners whose claims are refused.
         link: Makes the final results of the partitions of a backend, if it has two or more; None: `preprocess` does.
@@ -76,8 +76,8 @@ def to_backend(
         The edited methods.
 
     Raises:
-        CompileError: A partitioner changed the program, used a tag that it does not define, claimed what is no mutable
-            buffer, or made a partition that is not convex; or what is given is no partitioner.
+        CompileError: A partitioner changed the program, used a tag that it does not define, claimed something
+            other than a mutable buffer, or made a partition that is not convex; or an object in `partitioners` is not a partitioner.
     """
     for partitioner in partitioners.values():
         check_partitioner(partitioner)
@@ -140,7 +140,7 @@ def _delegate_in_bodies(
     required: bool,
     results: list[PartitionResult | None],
 ) -> list[_Partition]:
-    """Delegate the nodes that a partitioner tags in branches and loop bodies, each of which it gets as a program.
+    """Delegate the nodes that a partitioner tags in branches and loop bodies, each passed as a program.
 
     The partitioner's answers are added to `results`.
     """
@@ -173,7 +173,7 @@ def _delegate_all(
     diagnostics: PartitionDiagnostics,
     required: bool,
 ) -> None:
-    """Delegate the partitions that are no delegates yet; those whose backend fails stay as they are."""
+    """Delegate the partitions that are not delegates yet; if the backend fails on one, leave it as it is."""
     for partition in partitions:
         error = None if partition.module is not None else _delegate(program, partition, (), preprocess)
         if error is not None:
@@ -211,7 +211,7 @@ class _Failure:
 
 
 def _ask(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[str, str]) -> _Answer:
-    """Call the partitioner; make the values contiguous and call it again if it refuses a node for the layout of a value.
+    """Call the partitioner; if it refuses a node for a layout, make the values contiguous and call it again.
 
     Raises:
         CompileError: As `_ask_once` does.
@@ -363,7 +363,7 @@ def _delegate_holders(
     granted: Collection[str],
     preprocess: Preprocess,
 ) -> _Failure | None:
-    """Delegate the partitions that hold mutable buffers, in all methods; stop at the first that fails, and return it."""
+    """Delegate the partitions that hold mutable buffers, in all methods; stop at the first failure, and return it."""
     for method, of_method in partitions.items():
         uses = [(buffer.name, buffer.uses) for buffer in mutable_buffers(programs[method]) if buffer.name in granted]
         for partition in of_method:
@@ -378,7 +378,7 @@ def _delegate_holders(
 def _delegate(
     program: ExportedProgram, partition: _Partition, held: Collection[str], preprocess: Preprocess
 ) -> Exception | None:
-    """Compile a partition and replace it by a call. Returns the exception if the backend fails; then nothing changes."""
+    """Compile a partition and replace it by a call; if the backend fails, change nothing and return the exception."""
     _check_convex(partition.tag, partition.nodes)
     spec = partition.spec
     extracted = extract(program, partition.nodes, held, constants_as_inputs=spec.constants_as_inputs)

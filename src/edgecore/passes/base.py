@@ -23,15 +23,17 @@ from edgecore.passes.proxy_value import SYMBOLIC, NodeMetadata, ProxyValue, data
 aten = torch.ops.aten
 
 _OF_PYTHON = frozenset({operator.__name__, "_operator", builtins.__name__, math.__name__})
+# fmt: off
 _ON_SYMBOLS = (
     torch.sym_int, torch.sym_float, torch.sym_ite, torch.sym_max, torch.sym_min, torch.sym_not, torch.sym_sqrt
-)  # fmt: skip
+)
+# fmt: on
 
 
 class ExportPass(PassBase):
     """A base class of passes that visit every node, including those in branches and loop bodies, and write a new graph.
 
-    A subclass overrides the methods that it needs: `placeholder`, `output`, `call_operator`, `call_getitem`, `call_sym`,
+    A subclass overrides methods among `placeholder`, `output`, `call_operator`, `call_getitem`, `call_sym`,
     `call_cond`, `call_while`, `call_map`, `call_scan`, `call_delegate`, `call_submodule`, `on_attr`, `inputs`, `call`.
     Each gets a visited node, and returns the value that later nodes read instead: the result of `super()`, of several
     calls of `super().call_operator`, or an argument. Values are `ProxyValue`s: `value.data` is the fake tensor or the
@@ -83,9 +85,9 @@ class ExportPass(PassBase):
         meta = NodeMetadata(node.meta)
         target: Any = node.target
         by_operator: dict[Any, Any] = {
-            operator.getitem: self.call_getitem, COND: self.call_cond, WHILE: self.call_while, MAP: self.call_map,
-            SCAN: self.call_scan,
-        }  # fmt: skip
+            operator.getitem: self.call_getitem,
+            **{COND: self.call_cond, WHILE: self.call_while, MAP: self.call_map, SCAN: self.call_scan},
+        }
         if node.op == "placeholder":
             result = self.placeholder(target, copy.inputs.pop(0) if copy.inputs else None, meta)
         elif node.op == "get_attr":
@@ -243,8 +245,8 @@ class ExportPass(PassBase):
             return copy.module(value)
         if isinstance(value, SYMBOLIC):
             raise CompileError(
-                f"{describe(copy.node)}: a pass gave the size {value}, which is known at run time only, as an argument; "
-                "give what call_size_operator returns"
+                f"{describe(copy.node)}: a pass gave the size {value}, which is known at run time only, as an "
+                "argument; give what call_size_operator returns"
             )
         if not isinstance(value, torch.Tensor):
             return value
@@ -356,10 +358,16 @@ def _described(graph: Graph) -> list[Any]:
         return str(node.target) if node.op == "get_attr" else node.name
 
     return [
-        (node.op, node.name, node.target, repr(map_arg((node.args, node.kwargs), name)),
-         {key: id(value) for key, value in inherited(node.meta).items()})
-        for node in graph.nodes if node.op != "get_attr"
-    ]  # fmt: skip
+        (
+            node.op,
+            node.name,
+            node.target,
+            repr(map_arg((node.args, node.kwargs), name)),
+            {key: id(value) for key, value in inherited(node.meta).items()},
+        )
+        for node in graph.nodes
+        if node.op != "get_attr"
+    ]
 
 
 def _alike(before: Any, after: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The arguments of an `ExportPass`'s methods: values with the nodes that compute them, and the visited node's `meta`."""
+"""The arguments of `ExportPass` methods: values with the nodes that compute them, and the visited node's `meta`."""
 
 from __future__ import annotations
 

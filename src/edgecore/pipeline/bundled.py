@@ -58,8 +58,8 @@ def eager_suite(
     Args:
         method_name: The method that the cases are for.
         model: A module in eval mode or an exported program. Buffers that it writes have their old values afterwards.
-        example_inputs: The inputs of the only case without `samples`: a tuple, or a tensor if there is only one. None for
-            those of an exported program.
+        example_inputs: The inputs of the only case without `samples`: a tuple, or a tensor if there is only one. None
+            for those of an exported program.
         samples: Inputs as `calibration` of `edgecore.compile` takes them; a case for each.
 
     Raises:

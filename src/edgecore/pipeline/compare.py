@@ -94,8 +94,8 @@ class OutputRow:
         shape: The shape of the program's output.
         dtype: The dtype of the program's output.
         eager: The difference of the program's output from the model's output. It contains the error of the runtime, and
-            the quantization error if `edgecore.compile` quantized the model, and is then that of the call with the lowest
-            SQNR.
+            the quantization error if `edgecore.compile` quantized the model, and is then that of the call with the
+            lowest SQNR.
         quantized: The difference from the quantized program in eager mode, which is the error of the runtime alone;
             None if `edgecore.compile` did not quantize the model.
         bound: The maximum absolute error of the runtime that is accepted.
@@ -168,8 +168,8 @@ class Comparison:
         undecided = [row for row in self.rows if row.undecided]
         if not exceeded and undecided:
             return (
-                f"nothing is decided about {_count(undecided)} of {len(self.rows)}, whose elements rounding alone makes "
-                f"infinite or NaN; first: {undecided[0].method}, output {undecided[0].output}"
+                f"nothing is decided about {_count(undecided)} of {len(self.rows)}, whose elements rounding alone "
+                f"makes infinite or NaN; first: {undecided[0].method}, output {undecided[0].output}"
             )
         if not exceeded:
             lossy = [row for row in self.rows if row.quantized]

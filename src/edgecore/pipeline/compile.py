@@ -91,8 +91,8 @@ def compile(
             dynamic dims). Not needed for an `ExportedProgram`.
         example_kwargs: Additional keyword arguments. The inputs of the program are the positional arguments, then the
             keyword arguments in the order of the parameters of `forward`.
-        backends: Names or `Backend` objects in order of priority, or a single one. Each backend gets the operators that
-            the backends before it do not support.
+        backends: Names or `Backend` objects in order of priority, or a single one. Each backend receives the operators
+            that the backends before it do not support.
         dynamic_shapes: As for `torch.export.export`. Each Dim needs a `max`.
         runtime: The target runtime: `executorch-1.5` (the file also runs on ExecuTorch 1.5) or `edgecore`.
         memory: None (the caller supplies the memory of inputs and outputs), `static` (the arena also holds inputs and
@@ -101,7 +101,7 @@ def compile(
             all of them, in one file. A name: all of them, in the file of that name. A mapping from patterns of
             qualified names to file names: `{"*lora*": "adapter", "*": "base"}`. Load the files with
             `edgecore.load("m.pte", data=["base.ptd", ...])`.
-        segment_alignment: As in `ExecutorchBackendConfig`: 4096 for segments that are mapped, locked or read on their own.
+        segment_alignment: As in `ExecutorchBackendConfig`: 4096 if segments are mapped, locked or read on their own.
         constant_tensor_alignment: As in `ExecutorchBackendConfig`.
         share_state: True if all methods use one copy of the mutable buffers with the same qualified name, such as a
             cache that `prefill` fills and `decode` reads; otherwise each method has its own copy.
@@ -110,16 +110,16 @@ def compile(
         quantize: A recipe of the first backend that has recipes: its name, such as `int8` or `int4-weights`, or
             `edgecore.Recipe("int4-weights", group=64, skip=["head"])` with parameters and rules; or a recipe for each
             backend by its name, where each operator gets the recipe of the first backend that quantizes it. With
-            `runtime="edgecore"` edgecore's own kernels are the last backend, named `kernels`, with the recipes `int8` and
-            `int16x8`. None to compile without quantization.
+            `runtime="edgecore"` edgecore's own kernels are the last backend, named `kernels`, with the recipes `int8`
+            and `int16x8`. None to compile without quantization.
         calibration: Samples for `quantize`: an iterable of inputs (tuples, or a tensor if there is only one input), a
-            folder of `.npy` files, or a function that calls the model that it gets as its argument. For several methods
+            folder of `.npy` files, or a function that is passed the model and calls it. For several methods
             a mapping by name.
         passes: The passes that lower the model: `edgecore.passes.EDGE_PASSES`, or a list made from it with
             `insert_before`, `insert_after`, `replace` and `skip`.
         dump_passes: A new or empty folder, into which the graph is written as text after each pass that changed it.
-        generate_etrecord: Keep the programs for `get_etrecord`, which ExecuTorch's developer tools read; edgecore's need
-            only the `.pte`.
+        generate_etrecord: Keep the programs for `get_etrecord`, which ExecuTorch's developer tools read; edgecore's
+            need only the `.pte`.
 
     Returns:
         The program, in memory. `save` writes it to a file, `report` says where each operator runs, and `compare`
@@ -198,8 +198,8 @@ def prepare_qat(
     """Prepare a module for quantization-aware training; needs the extra `edgecore[compile]`.
 
     The returned module rounds weights and activations as the quantized program will, and shares the parameters of
-    `model`. Train it with your own loop, then pass it to `edgecore.compile` without `quantize`. The ranges of activations
-    are moving averages over the training, so the parameter `observer` of the recipe has no effect.
+    `model`. Train it with your own loop, then pass it to `edgecore.compile` without `quantize`. The ranges of
+    activations are moving averages over the training, so the parameter `observer` of the recipe has no effect.
 
     Args:
         model: The module, trained or not.

@@ -70,7 +70,7 @@ class CompiledProgram(FinishedProgram):
 
     @property
     def steps(self) -> int:
-        """The difference that the recipes allow an operator's quantized result, in steps: the minimum of their `steps`."""
+        """The difference in steps that the recipes allow an operator's result: the minimum of their `steps`."""
         return next(iter(self._references.values())).steps
 
     def report(self, *, quantization: bool = False) -> DelegationReport:

@@ -74,9 +74,9 @@ def warn_of_unheld(constants: Sequence[Unheld], dtype: torch.dtype, stacklevel: 
         more = [f"{len(texts) - _LISTED} more, see the report"] if len(texts) > _LISTED else []
         name, info = str(dtype).removeprefix("torch."), torch.finfo(dtype)
         warnings.warn(
-            f"{name} does not hold {len(texts)} number{'s' * (len(texts) > 1)} of the model, whose results may be wrong: "
-            f"{'; '.join([*texts[:_LISTED], *more])}; write numbers from {info.tiny:.1g} to {info.max:g}, or compile in "
-            "float32",
+            f"{name} does not hold {len(texts)} number{'s' * (len(texts) > 1)} of the model, whose results may be "
+            f"wrong: {'; '.join([*texts[:_LISTED], *more])}; write numbers from {info.tiny:.1g} to {info.max:g}, or "
+            "compile in float32",
             PrecisionWarning,
             stacklevel=stacklevel + 1,
         )

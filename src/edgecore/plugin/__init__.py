@@ -8,20 +8,13 @@ Its modules:
 - `documentation`: tables of options and operators for a README
 - `byte_reader`: a reader of blobs that may be damaged
 - `hookspecs`: the specification of the hook, for pluggy
-- `installed_files`: find libraries and other files of installed packages
-- `entry_points`: the entry points of installed packages
 - `registry`: choose a backend and import its package
-- `known_backends`: names of the packages to install for missing backends
-- `kernel_libraries`: libraries of custom operators
-- `isolated_import`: import packages in a child process
-- `inspect_library`: load a native library in a child process
-- `doctor`: the checks of `edgecore doctor`
-- `loader_errors`: explain the error messages of the system's dynamic loader
-- `manifests`: write the files by which a C++ application finds backends
+- `installed`: entry points, files, kernel libraries and manifests of installed packages
+- `diagnosis`: the checks of `edgecore doctor`, which import packages and load libraries in child processes
 - `processes`: run a command that is stopped with all that it has started
 
-Loading a file imports `backend_info`, `installed_files`, `entry_points` and `registry`. Therefore these modules import no module that takes
-milliseconds to import, such as `typing`, and define `TYPE_CHECKING = False` themselves: see `edgecore.stability`.
+Loading a file imports `backend_info`, `installed.files`, `installed.entry_points` and `registry`, which therefore
+import no slow module such as `typing`, and define `TYPE_CHECKING = False` themselves: see `edgecore.stability`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Load the backends and kernels that the methods of a file need. Imports only what a method's backends make necessary."""
+"""Load the backends and kernels that the methods of a file need, and import nothing else."""
 
 from __future__ import annotations
 

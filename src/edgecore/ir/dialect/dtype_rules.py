@@ -106,9 +106,9 @@ def _rule(target: OpOverload) -> tuple[dict[str, str], frozenset[str]] | None:
 
 
 def allowed_types(operator: OpOverload) -> dict[str, frozenset[torch.dtype]]:
-    """Return the dtypes that the tensors and the argument `dtype` of an edge operator may have, and those of its results.
+    """Return the dtypes that an edge operator accepts for its tensors and its argument `dtype`, and those it returns.
 
-    Which combinations of these are allowed, the verifier decides.
+    The verifier decides which combinations of them are allowed.
 
     Args:
         operator: The operator, such as `torch.ops.aten.sigmoid.default`.
@@ -136,7 +136,7 @@ def allowed_types(operator: OpOverload) -> dict[str, frozenset[torch.dtype]]:
 
 
 def dtype_finding(target: OpOverload, args: Any, kwargs: Any, result: Any) -> str | None:
-    """Say how a call breaks the dtype rule of its operator.
+    """Describe how a call breaks the dtype rule of its operator.
 
     Args:
         target: The operator.
@@ -178,7 +178,7 @@ def _untried(slots: list[Any], key: str, patterns: frozenset[str]) -> bool:
         return True
     lists = [_item(value) for value in slots if isinstance(value, (list, tuple))]
     if any(len(item) not in (3, 4) or "b" in item for item in lists):
-        return True  # tried were lists of one or two dtypes, with shapes that do not suit boolean masks
+        return True  # the tool tried lists of one or two dtypes, with shapes that do not suit boolean masks
     if not lists and not any(isinstance(value, torch.Tensor) for value in slots):
         return True  # in a call with numbers only, torch may have rejected their values, not their kinds
     items = [_item(value) for value in slots if value is not None]

@@ -14,9 +14,7 @@ from edgecore.ir.op_args import argument
 
 aten = torch.ops.aten
 
-SOFTMAX = frozenset({
-    aten.softmax.int, aten._softmax.default, aten.log_softmax.int, aten._log_softmax.default
-})  # fmt: skip
+SOFTMAX = frozenset({aten.softmax.int, aten._softmax.default, aten.log_softmax.int, aten._log_softmax.default})
 """Operators that leave out elements far below the others."""
 
 # The operator stays registered as long as this library object exists.
@@ -49,9 +47,9 @@ def _scaled_dot_product_attention(
     return result.contiguous()
 
 
-ATTENTION = frozenset({
-    aten.scaled_dot_product_attention.default, torch.ops.edgecore.scaled_dot_product_attention.default
-})  # fmt: skip
+ATTENTION = frozenset(
+    {aten.scaled_dot_product_attention.default, torch.ops.edgecore.scaled_dot_product_attention.default}
+)
 """Attention as one operator."""
 
 
@@ -110,9 +108,9 @@ def holds_scores(value: Node) -> bool:
 
 
 def reaches_softmax(value: Node) -> bool:
-    """Return True if a softmax reads a value, or what elementwise operators and moves make of it, such as masked scores.
+    """Return True if a softmax reads a value, perhaps through elementwise operators and moves, such as masked scores.
 
-    Attention reads its mask so.
+    Attention reads its mask in the same way.
     """
     open_nodes, seen = [value], set[Node]()
     while open_nodes:

@@ -44,15 +44,15 @@ def complete_program(program: ExportedProgram, where: str) -> None:
 def complete_vals(graph_module: GraphModule) -> bool:
     """Compute the `val` of calls that have none, in order, and of calls that read values whose layout has changed.
 
-    torch's `subgraph_rewriter` and `graph.call_function` make calls without `val`. Symbolic sizes stay symbolic. A graph
-    in which every call has a `val` does not change.
+    torch's `subgraph_rewriter` and `graph.call_function` make calls without `val`. Symbolic sizes stay symbolic. A
+    graph in which every call has a `val` does not change.
 
     Returns:
         True if a `val` was computed.
 
     Raises:
-        CompileError: A node reads another one that is not computed before it, or was erased; an input has no `val`; or a
-            call cannot be computed from the values that it reads. The text names the node.
+        CompileError: A node reads another one that is not computed before it, or was erased; an input has no `val`; or
+            a call cannot be computed from the values that it reads. The text names the node.
     """
     mode: Any = None
     is_changed = False

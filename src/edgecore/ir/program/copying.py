@@ -83,7 +83,7 @@ def copy_program(program: ExportedProgram) -> ExportedProgram:
 def module_to_run(program: ExportedProgram, *, check_guards: bool = True) -> GraphModule:
     """Return `program.module()`; if the program has gradients, a module that returns a tuple of all results.
 
-    torch keeps the signature of the model without gradients for such a program, so that its `module()` cannot be called.
+    For such a program torch keeps the signature of the model without gradients, so `module()` cannot be called.
     """
     if has_gradients(program):
         entry, *others = program.module_call_graph

@@ -37,16 +37,16 @@ class CapabilityPartitioner:
     lowest level. A partition that has only data movement, or fewer than `min_partition_size` other operators, stays
     outside.
 
-    Some nodes turn out to be unsupported only once the partitions are known: updates of buffers that the backend does not
-    hold, and nodes that exchange values that must not cross the border of a partition. They become unsupported, and the
-    program is partitioned again, until there are no more.
+    Some nodes turn out to be unsupported only once the partitions are known: updates of buffers that the backend does
+    not hold, and nodes that exchange values that must not cross the border of a partition. They become unsupported, and
+    the program is partitioned again, until there are no more.
 
     Args:
         backend_id: The id of the backend.
         unsupported_reasons: Returns the function that says, for each node of a program, why the backend does not
             support it.
         compile_specs: The compile specs of every partition.
-        ops_to_not_decompose: Operators that the backend wants to get without decomposition.
+        ops_to_not_decompose: Operators that the backend wants to receive undecomposed.
         preserve: Returns the function that says which calls of these operators must stay; all of them if None.
         min_partition_size: Minimum number of operators in a partition.
         can_hold: Says whether the backend can hold a mutable buffer, which it then claims; None if it can hold none.

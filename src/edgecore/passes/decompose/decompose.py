@@ -205,7 +205,7 @@ def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
 
 
 def _kind_of(dtype: torch.dtype) -> int:
-    """Return the rank of the kinds of dtypes among which type promotion looks at dims: booleans, integers, floats, complex."""
+    """Return the rank of a dtype in type promotion: booleans, integers, floats, complex numbers."""
     return 0 if dtype == torch.bool else 3 if dtype.is_complex else 2 if dtype.is_floating_point else 1
 
 

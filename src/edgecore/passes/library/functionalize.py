@@ -55,8 +55,8 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
             training knows them in this form only.
 
     Raises:
-        CompileError: Without `statistics`, a program with batch norms writes in a way that only torch's functionalization
-            handles, which would replace them.
+        CompileError: Without `statistics`, a program with batch norms writes in a way that only torch's
+            functionalization handles, which would replace them.
     """
     if any(spec.kind == InputKind.TOKEN for spec in program.graph_signature.input_specs):
         program = _without_tokens(program)

@@ -285,5 +285,6 @@ def _with_parameters(
 
 
 _RULES: tuple[Callable[[Editor, Node, Integers, Constants], Node | None], ...] = (
-    fuse_layer, fuse_average, fuse_windows, _rescale, _table, _sum, _product, _matmul, _mean, _softmax, _max_pool, _pad, _cat,
-)  # fmt: skip
+    *(fuse_layer, fuse_average, fuse_windows, _rescale, _table, _sum, _product),
+    *(_matmul, _mean, _softmax, _max_pool, _pad, _cat),
+)

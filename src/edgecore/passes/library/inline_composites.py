@@ -17,11 +17,13 @@ from edgecore.passes.written_views import can_put_back, memories, result_of
 
 aten = torch.ops.aten
 
+# fmt: off
 _NEW_TENSORS = {
     aten.linear.default, aten.matmul.default, aten.conv1d.default, aten.conv2d.default, aten.layer_norm.default,
     aten.group_norm.default, aten.softmax.int, aten.log_softmax.int, aten.adaptive_avg_pool2d.default, aten.pad.default,
     aten.scaled_dot_product_attention.default,
-}  # fmt: skip
+}
+# fmt: on
 """Frequent composite operators that never return a view: there is no need to compute their results."""
 
 

@@ -53,8 +53,8 @@ def _rebase(node: Node, is_outermost: bool, mode: Any) -> None:
         return
     if not (is_known and is_fixed and val.is_contiguous() and val.dtype == node.meta["val"].dtype):
         raise CompileError(
-            f"{describe(node)}: the tensor that owns the memory must be contiguous, of a fixed size, of the same dtype, "
-            "and made in the same branch, loop or region; use slices and reshapes instead"
+            f"{describe(node)}: the tensor that owns the memory must be contiguous, of a fixed size, of the same "
+            "dtype, and made in the same branch, loop or region; use slices and reshapes instead"
         )
     size, stride, offset = (argument(node, name) for name in ("size", "stride", "storage_offset"))
     if offset is None:  # an example input may be a part of a larger tensor, the inputs of a call are not

@@ -197,7 +197,7 @@ class _Lowering:
             self.dump_step(name, "exported", program)
             passes = self.options.passes.of_stage("exported")
             copied = copy_program(program)
-            complete_program(copied, f"method {name}")  # the user may have edited its graph
+            complete_program(copied, f"method {name}")  # the user may have edited the graph
             methods[name] = self.apply(name, copied, passes, PassContext(), edge=False)
         written = {name for program in methods.values() for name in written_buffers(program)}
         context = PassContext(written_buffers=frozenset(written))
@@ -237,12 +237,12 @@ class _Lowering:
     def to_edge_for_partitioners(
         self, exported: Mapping[str, ExportedProgram], chosen: Mapping[str, Sequence[Partitioner]]
     ) -> tuple[dict[str, ExportedProgram], dict[str, PartitionDiagnostics]]:
-        """Run the stage `edge` and the user's passes over each method, with the operators whole that partitioners want."""
+        """Run the stage `edge` and the user's passes over each method; keep operators that partitioners want whole."""
         options = self.options
         check_methods(options.transform_passes, exported, "transform_passes")
         edge, diagnostics = {}, {}
         for name, program in exported.items():
-            # A backend may support the operators of a decomposition, so with backends `rewrites` must wait for the rest.
+            # A backend may support the operators of a decomposition, so with backends `rewrites` waits for the rest.
             context = self.context(before_backends(options.rewrites) if chosen[name] else options.rewrites)
             diagnostics[name] = PartitionDiagnostics()
             whole = WholeOperators(chosen[name], context.preserved, diagnostics[name], options.required)

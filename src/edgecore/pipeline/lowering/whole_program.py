@@ -116,10 +116,12 @@ def _(number: int, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     program = _modules[number].edge_program
     mode = detect_fake_mode(inputs)
     assert mode is not None
-    constants, given = Constants(program), iter(inputs)
-    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
-    values = [mode.from_tensor(load(constants.get(node))) if constants.has(node) else next(given)
-              for node in placeholders]  # fmt: skip
+    constants, values_of_inputs = Constants(program), iter(inputs)
+    values = [
+        mode.from_tensor(load(constants.get(node))) if constants.has(node) else next(values_of_inputs)
+        for node in program.graph.nodes
+        if node.op == "placeholder"
+    ]
     outputs = Interpreter(program.graph_module).run(*values)
     return [output.clone() for output in outputs if isinstance(output, torch.Tensor)]
 
@@ -137,12 +139,12 @@ def to_backend(
     program: ExportedProgram | Partitioner,
     compile_specs: Sequence[CompileSpec] = (),
 ) -> WholeBackendModule | ExportedProgram:
-    """Compile a whole edge program with a backend; or, as ExecuTorch's function does, the parts that a partitioner tags.
+    """Compile an edge program with a backend as a whole, or, like ExecuTorch, the parts that a partitioner tags.
 
     Args:
         backend: The id of the backend; or the edge program.
         program: The edge program, such as `to_edge(...).exported_program()`; or the partitioner. It is not changed.
-        compile_specs: The compile specs that the backend gets.
+        compile_specs: The compile specs that are passed to the backend.
 
     Returns:
         A module to be part of other modules, or to be written by its `buffer()`; of a partitioner an edge program with

@@ -1,7 +1,7 @@
 """Import packages and call their functions in a child process, so that a hang, a crash or output does no harm.
 
-The child (`main`) writes a line of JSON before each step and after each task. If the child dies or exceeds the time limit
-of a step, the package of this step is to blame, and a new child continues with the remaining tasks.
+The child (`main`) writes a line of JSON before each step and after each task. If the child dies or exceeds the time
+limit of a step, the package of this step is to blame, and a new child continues with the remaining tasks.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _forward(stream: io.TextIOBase, lines: queue.Queue[str]) -> None:
 
 
 def main(request: str) -> None:
-    """Run tasks in the child, and write one JSON value per line: [step, timeout factor] before each step, then a `Trial`.
+    """Run tasks in the child, and write a JSON value per line: [step, timeout factor] before each step, then a `Trial`.
 
     The parent multiplies the time limit of a step by the timeout factor.
 

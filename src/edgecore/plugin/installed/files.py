@@ -33,8 +33,8 @@ def installed_file(package: str, *parts: str) -> str | None:
 
     Args:
         package: Name of the package as it is imported.
-        parts: Path below the package's folder. The last part may be a pattern of `fnmatch`; of several names that match,
-            the last one in alphabetical order is taken.
+        parts: Path below the package's folder. The last part may be a pattern of `fnmatch`; of several names that
+            match, the last one in alphabetical order is taken.
 
     Returns:
         The path; None if there is none.

@@ -128,7 +128,7 @@ def _exp2(value: Tensor) -> Tensor:
 
 @decomposes(aten.cumprod.default)
 def _cumprod(value: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
-    """Compute the cumulative product as `prod` of each row of an n x n matrix: row i has the first i + 1 elements, then ones.
+    """Compute a cumulative product as `prod` of the rows of an n x n matrix: row i has i + 1 elements, then ones.
 
     `prod` of a row multiplies in the same order as torch's `cumprod`, so that the results are equal, including overflow
     and underflow. Sums of logarithms would need fewer operations, n instead of n^2, but are inexact and fail for

@@ -155,10 +155,10 @@ def _planes(volume: Tensor) -> Tensor:
 
 
 def _columns(planes: Tensor, volume: Tensor) -> Tensor:
-    """Reshape pooled planes of `volume` from [N * C * D, 1, H, W] to [N * C, 1, D, H * W], to pool them along the depth.
+    """Reshape pooled planes of `volume` from [N * C * D, 1, H, W] to [N * C, 1, D, H * W], to pool along the depth.
 
-    In these images the depth is a spatial dim, so that 2-d pooling with a window of [depth, 1] applies. The sizes H and W
-    are those after pooling the planes.
+    In these images the depth is a spatial dim, so that 2-d pooling with a window of [depth, 1] applies. The sizes H and
+    W are those after pooling the planes.
     """
     return planes.reshape(-1, 1, volume.shape[-3], planes.shape[2] * planes.shape[3])
 

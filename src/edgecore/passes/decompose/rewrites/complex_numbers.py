@@ -124,7 +124,7 @@ def _inverse_transform(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(aten.permute.default, aten.transpose.int, aten.squeeze.dim, aten.squeeze.dims)
 def _moved_transform(editor: Editor, node: Node) -> Node | None:
-    """Permute or squeeze the real input of a transform instead of its complex result, and adjust the dims of the transform.
+    """Permute or squeeze the real input of a transform instead of its complex result, and adjust the transform's dims.
 
     The dialect cannot permute or squeeze complex tensors.
     """

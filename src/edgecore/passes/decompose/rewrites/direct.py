@@ -146,7 +146,7 @@ def _conj(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(aten.item.default)
 def _item(editor: Editor, node: Node) -> Node:
-    # Keep the `val`: a new one would be a new symbolic number, unknown to the shapes that are computed from the old one.
+    # Keep the `val`: a new one would be another symbolic number, unknown to shapes that are computed from this one.
     return editor.call(aten._local_scalar_dense.default, _input(node), val=node.meta["val"])
 
 
