@@ -31,7 +31,7 @@ def emit(
         runtime: The target runtime, which is recorded in the file.
         constant_methods: Method name -> value, of methods that take no input and return the value.
         rule: Chooses the constants that are stored in `.ptd` files; see `external_rule`.
-        shared_state: Qualified names of the mutable buffers of which all methods use one copy.
+        shared_state: Qualified names of the mutable buffers that all methods share.
         alignments: Alignments of segments and constants in the files.
 
     Returns:

@@ -418,14 +418,14 @@ def _id_and_name(key: int | str) -> tuple[int, str]:
 
 
 def _details(result: PreprocessResult) -> bytes:
-    """Return the facts of a blob that only tools read, as the metadata have them."""
+    """Return the facts of a blob that only tools read, in the form of the metadata."""
     details = fmt.DelegateDetails(
         cycles=[fmt.CycleEstimate(*_id_and_name(key), cycles) for key, cycles in result.estimated_cycles.items()]
     )
     if result.graph is not None:
         details.nodes = [
-            fmt.GraphNode(*_id_and_name(one.operation), one.name, list(one.inputs), list(one.outputs))
-            for one in result.graph.nodes
+            fmt.GraphNode(*_id_and_name(node.operation), node.name, list(node.inputs), list(node.outputs))
+            for node in result.graph.nodes
         ]
         details.inputs, details.outputs = list(result.graph.inputs), list(result.graph.outputs)
         details.values = [fmt.GraphValue(number, text) for number, text in result.graph.values.items()]

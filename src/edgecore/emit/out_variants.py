@@ -84,7 +84,7 @@ def _form(name: str, overload: str, specs: Sequence[Any], values: dict[str, Any]
 def out_variant(target: OpOverload) -> OpOverload | None:
     """Return the overload of the same operator that writes into `out`; None if there is none.
 
-    The out variant has the same arguments by name and type, but may lack those of `_NOT_IN_OUT_VARIANTS`, such as
+    The out variant has the same arguments by name and type, but may lack arguments of `_NOT_IN_OUT_VARIANTS`, such as
     `dtype` and `layout`. Of several such overloads, the one that lacks the fewest arguments is returned.
     """
     names = {arg.name for arg in target._schema.arguments}

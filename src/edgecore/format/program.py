@@ -258,7 +258,7 @@ class BackendDelegate:
     """A delegate of a method.
 
     In a `PteFile`, `processed.index` is an index in `PteFile.delegate_blobs`, and `processed.location` has no meaning.
-    In a file, `location` says whether `index` is that of a segment or that of an entry of `backend_delegate_data`.
+    In a file, `location` says whether `index` counts segments or entries of `backend_delegate_data`.
     """
 
     id: str = string(0)

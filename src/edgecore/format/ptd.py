@@ -129,7 +129,7 @@ def read_ptd(buffer: Buffer) -> PtdFile:
     The data of the result are views into `buffer`, not copies.
 
     Raises:
-        FormatError: The buffer is no `.ptd` file, or damaged.
+        FormatError: The buffer is not a `.ptd` file, or damaged.
     """
     view = memoryview(buffer).cast("B")
     if len(view) < 8 or bytes(view[4:8]) != PTD_IDENTIFIER:

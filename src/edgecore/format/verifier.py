@@ -50,7 +50,7 @@ delegate, the list of its EValues).
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A finding: `where` names the method, value, instruction or segment, and `what` is one sentence."""
+    """A finding: `where` names the method, value, instruction or segment; `what` is one sentence about it."""
 
     where: str
     what: str

@@ -27,7 +27,7 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
     """Return a page that shows the parts of a report.
 
     The browser may run the page's own script and nothing else: the page says so by a content security policy with the
-    hashes of its script and style. What comes from a model, such as its names, is in the page as JSON only.
+    hashes of its script and style. Data from a model, such as its names, is in the page as JSON only.
 
     Args:
         title: Title of the page.
@@ -38,9 +38,9 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
             - "operators": dicts with "name", "operator", "module", "backend", "line", "kernel", "instruction",
               "handles", "node", "calls", "ns", "min", "max" and "rest", of a run on average.
             - "timeline": rows of an operator's index or -1, start, length, level, and a text if the index is -1.
-            - "memory": what `arena` returns. "tables": what `table` returns.
+            - "memory": results of `arena`. "tables": results of `table`.
             - "accuracy": "rows" with "module", "operator", "line", "backend", "local" and "accumulated" (dB; None for
-              equal values, -1000 for values that are no numbers), "wrong" and "why"; "culprit": index of the first row
+              equal values, -1000 for NaN), "wrong" and "why"; "culprit": index of the first row
               that is wrong, or None.
             - "compare": makes a page of two files, "A" and "B": "timed", and "modules", rows like operators whose
               "members" are indexes of operators. Operators have "a" and "b" (nanoseconds or None), "difference",
@@ -80,7 +80,7 @@ def table(
     """Return a table for `page`.
 
     Args:
-        title: What the rows are.
+        title: Name of the rows.
         columns: Names of the columns. One that begins with "#", which is not shown, has numbers.
         rows: Texts and numbers of each row.
         note: A sentence under the title.
@@ -91,7 +91,7 @@ def table(
 
 
 def arena(name: str, steps: int, tensors: Sequence[Tensor]) -> dict[str, Any]:
-    """Return an arena for `page`, with the step that needs most of it and the tensors that are there at that step.
+    """Return an arena for `page`, with the step that uses most bytes and the tensors that are live at this step.
 
     Args:
         name: Name of the arena.
@@ -134,7 +134,7 @@ def _owners(live: Sequence[Tensor]) -> list[Owner]:
 
 
 def _packed(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return rows with the same keys as one list of keys and a list of values for each row: it is half as long."""
+    """Return rows with equal keys as one list of keys and a list of values for each row, at half the length."""
     keys = list(rows[0])
     return {"keys": keys, "rows": [[row[key] for key in keys] for row in rows]}
 

@@ -49,7 +49,7 @@ def annealed(specs: Sequence[TensorSpec], alignment: int, *, effort: int = 500_0
 
     Args:
         specs: The tensors of one arena.
-        alignment: Bytes of which every offset is a multiple.
+        alignment: Divisor of every offset, in bytes.
         effort: Number of pairs of tensors to compare; 500,000 take about 0.1 s. The effort is not a time limit, so
             the plan is the same on every machine.
         seed: Seed of the random choices.
@@ -142,7 +142,7 @@ class _Problem:
             if best[0] <= self.bound:
                 break
             size, offsets = current
-            # The arena shrinks only if all tensors that end at its top get lower offsets, so most moves are of these.
+            # The arena shrinks only if all tensors that end at its top move to lower offsets, so most moves pick one.
             top = [i for i in order if offsets[i] + self.sizes[i] == size and self.sizes[i]]
             moved = rng.choice(top) if rng.random() < 0.7 else rng.choice(order)
             position = order.index(moved)

@@ -62,7 +62,7 @@ class MemoryPlanningPass:
         memory_planning_algo: The planner, which places the tensors of one arena.
         alloc_graph_input: True to place inputs in an arena; otherwise the caller supplies their memory.
         alloc_graph_output: The same for outputs.
-        alignment: Bytes of which every offset is a multiple.
+        alignment: Divisor of every offset, in bytes.
         share_mutable_buffers: True to place mutable buffers in arena 2, where buffers with the same qualified name have
             the same offset in all methods.
         reuse: True to let views, parts of concatenations and results computed in place share memory.

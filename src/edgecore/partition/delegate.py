@@ -61,7 +61,7 @@ def to_backend(
 
     If the partitioner, its check of a node, or `preprocess` raises an exception, the nodes concerned stay as they are,
     and a `FallbackWarning` names the backend, the operator and its source line. If `preprocess` fails on a partition
-    that holds mutable buffers, these are refused to the backend, and the methods are partitioned again.
+    that holds mutable buffers, the backend must not hold them, and the methods are partitioned again.
 
     Args:
         programs: All methods. They are edited in place, or copied if a partitioner claims mutable buffers.
@@ -77,7 +77,7 @@ def to_backend(
 
     Raises:
         CompileError: A partitioner changed the program, used a tag that it does not define, claimed something
-            other than a mutable buffer, or made a partition that is not convex; or an object in `partitioners` is not a partitioner.
+            other than a mutable buffer, or made a partition that is not convex; or `partitioners` has another object.
     """
     for partitioner in partitioners.values():
         check_partitioner(partitioner)
@@ -144,7 +144,7 @@ def _delegate_in_bodies(
 
     The partitioner's answers are added to `results`.
     """
-    found: list[_Partition] = []
+    delegated: list[_Partition] = []
     name_apart(program)
     for body in body_programs(program):
         _drop_tags({"": body})  # some partitioners tag the bodies along with the method around them
@@ -153,14 +153,14 @@ def _delegate_in_bodies(
         _note_answer(body, answer, {}, diagnostics, required)
         partitions = _partitions(body, answer)
         _delegate_all(body, partitions, preprocess, diagnostics, required)
-        found += partitions
-    if found:
+        delegated += partitions
+    if delegated:
         drop_unread_captures(program)
-    return found
+    return delegated
 
 
 def _warn_if_all_do(results: Sequence[PartitionResult | None]) -> None:
-    """Give the user the warning of a partitioner if its answers to all methods and bodies have one."""
+    """Issue the warning of a partitioner if its answers to all methods and bodies have one."""
     warned = [result.warning for result in results if result is not None and result.warning]
     if warned and len(warned) == len(results):
         warnings.warn(warned[0], stacklevel=3)
@@ -226,7 +226,7 @@ def _ask(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[st
 
 
 def _ask_once(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[str, str]) -> _Answer:
-    """Call the partitioner, with the buffers marked that it must not claim.
+    """Mark the buffers that the partitioner must not claim, and call it.
 
     Raises:
         CompileError: It changed the program, or used a tag that it does not define.
@@ -281,7 +281,7 @@ def _partitions(program: ExportedProgram, answer: _Answer) -> list[_Partition]:
 
 
 def _copy_nodes(program: ExportedProgram, copied: Mapping[str, Sequence[str]]) -> None:
-    """Give each further partition that reads a node a copy of it, users before their sources."""
+    """Copy a node for each further partition that reads it, users before their sources."""
     with edit(program) as graph_module:
         for node in reversed([node for node in graph_module.graph.nodes if node.name in copied]):
             for tag in copied[node.name]:
@@ -387,7 +387,7 @@ def _delegate(
         if not isinstance(result, PreprocessResult):
             raise TypeError(f"preprocess gave a {type(result).__name__}, not a PreprocessResult")
     except BackendError:
-        raise  # the backend is not installed or is broken: this is no failure of the partition
+        raise  # the backend is not installed or is broken; the partition is not at fault
     except Exception as error:
         return error
     module = LoweredBackendModule(spec.backend_id, result, spec.compile_specs, extracted.program, distribution)

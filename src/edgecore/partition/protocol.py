@@ -38,7 +38,7 @@ class LayoutReason(str):
 
 @dataclass(frozen=True)
 class DelegationSpec:
-    """The backend that compiles the partition of a tag, and the compile specs that it gets.
+    """The backend that compiles the partition of a tag, and its compile specs.
 
     Attributes:
         backend_id: The backend's id.

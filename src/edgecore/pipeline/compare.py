@@ -78,7 +78,7 @@ class Difference:
 
 
 def _real(value: torch.Tensor) -> torch.Tensor:
-    """Convert to float64; a complex tensor gets an additional last dim of size 2 (real and imaginary part)."""
+    """Convert to float64; a complex tensor receives an additional last dim of size 2 (real and imaginary part)."""
     value = value.detach()
     return (torch.view_as_real(value.resolve_conj()) if value.is_complex() else value).double()
 
@@ -94,8 +94,8 @@ class OutputRow:
         shape: The shape of the program's output.
         dtype: The dtype of the program's output.
         eager: The difference of the program's output from the model's output. It contains the error of the runtime, and
-            the quantization error if `edgecore.compile` quantized the model, and is then that of the call with the
-            lowest SQNR.
+            the quantization error if `edgecore.compile` quantized the model; it is then taken from the call with
+            the lowest SQNR.
         quantized: The difference from the quantized program in eager mode, which is the error of the runtime alone;
             None if `edgecore.compile` did not quantize the model.
         bound: The maximum absolute error of the runtime that is accepted.
@@ -223,7 +223,7 @@ class Reference:
         rounded: The exported program, if `edgecore.compile(quantize=...)` quantized it, if the user's model contains
             quantize nodes, or if a backend computes in another dtype than float32; otherwise None.
         computes_in: The dtype in which `rounded` computes floating-point values.
-        steps: The least `RecipeSupport.steps` of the recipes.
+        steps: The minimum of `RecipeSupport.steps` of the recipes.
         by_recipe: True if `edgecore.compile(quantize=...)` quantized the program.
         calls: The number of calls with the example inputs, in a row; several for a program with state.
     """

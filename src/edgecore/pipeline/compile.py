@@ -109,7 +109,7 @@ def compile(
             method to the constant: a number, string, tensor, or a list of these.
         quantize: A recipe of the first backend that has recipes: its name, such as `int8` or `int4-weights`, or
             `edgecore.Recipe("int4-weights", group=64, skip=["head"])` with parameters and rules; or a recipe for each
-            backend by its name, where each operator gets the recipe of the first backend that quantizes it. With
+            backend by its name, where each operator takes the recipe of the first backend that quantizes it. With
             `runtime="edgecore"` edgecore's own kernels are the last backend, named `kernels`, with the recipes `int8`
             and `int16x8`. None to compile without quantization.
         calibration: Samples for `quantize`: an iterable of inputs (tuples, or a tensor if there is only one input), a

@@ -114,7 +114,7 @@ class CompiledProgram(FinishedProgram):
                 several methods a mapping by name. By default the example inputs; three times in a row if the program
                 has state.
             tolerance: Use another bound: the maximum error of the runtime, relative to the largest magnitude of an
-                output. Needed for a backend that computes in lower precision and does not say so.
+                output. Needed for a backend that computes in lower precision without declaring it.
 
         Returns:
             The comparison, to be printed: a row for each output, the worst first, with its errors (relative to the

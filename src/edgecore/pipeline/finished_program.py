@@ -147,7 +147,7 @@ class FinishedProgram:
     def save(self, path: str | Path) -> list[Path]:
         """Write the `.pte`, and its `.ptd` files into the same folder.
 
-        A `.ptd` file for which no name was chosen gets the name of the `.pte`.
+        A `.ptd` file without a chosen name takes the name of the `.pte`.
 
         Args:
             path: The path of the `.pte`, in an existing folder; an existing file is replaced.

@@ -33,7 +33,7 @@ class Unheld:
 
     Attributes:
         call: The call that reads the number.
-        number: The number, and what it is in the dtype.
+        number: The number, and its value in the dtype.
         hides: True for a large number that hides elements from a softmax, for which the end of the range does as well.
     """
 

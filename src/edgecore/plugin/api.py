@@ -83,7 +83,7 @@ class PreprocessResult:
         value_dim_orders: The dims of the value that a step reports for debugging (`host->event_value`), from the
             outermost to the innermost in memory. A step whose value has its dims in the graph's order may be left out.
         compatibility: Target, library and format versions as text. The backend's native library reads it before it
-            loads the blob, and refuses what it cannot run.
+            loads the blob, and rejects blobs that it cannot run.
         memory: Memory that the delegate will allocate.
         unread_results: Additional outputs after the partition's outputs, for a backend whose library needs a value to
             be an output. The delegate writes them, but no node reads them. Each is a fake tensor, like the `val` of a
@@ -116,7 +116,7 @@ class OperatorSupport:
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is missing on this machine (`what`), and the command that installs or repairs it (`remedy`)."""
+    """A missing part of this machine (`what`), and the command that installs or repairs it (`remedy`)."""
 
     what: str
     remedy: str
@@ -191,7 +191,7 @@ class BackendCompiler(Protocol):
         """
 
     def check(self) -> Sequence[Problem]:
-        """List what this machine lacks for compiling or running, for `edgecore doctor`."""
+        """List the missing parts of this machine for compiling or running, for `edgecore doctor`."""
 
 
 Selects = Callable[["Node"], bool]
@@ -268,7 +268,7 @@ class QuantizingCompiler(BackendCompiler, Protocol):
     """A compiler with recipes for `edgecore.compile(quantize=...)`."""
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
-        """Return the recipes by name. The names are those of `edgecore.Recipe`, such as "int8"."""
+        """Return the recipes by name. The names are for `edgecore.Recipe`, such as "int8"."""
 
 
 @runtime_checkable

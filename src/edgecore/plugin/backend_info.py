@@ -36,9 +36,9 @@ class BackendInfo:
             `native_library`. Use it for values that Python can find and the native library cannot, such as the folder
             of a vendor's library in another Python package.
         self_test: Computes something on this machine, within seconds and without torch, and returns rows (name of the
-            check, passed, detail), or (name, passed, detail, remedy) where an update of the package is no remedy.
+            check, passed, detail), or (name, passed, detail, remedy) if updating the package does not help.
             `edgecore doctor` calls it in a child process.
-        unpack: `"module:function"` for blobs that hold a folder: the function gets a blob and the file's named data
+        unpack: `"module:function"` for blobs that hold a folder: the function takes a blob and the file's named data
             (key -> object with `data`) and returns path -> content, or raises `FormatError`. `edgecore extract` writes
             these files too. The module must import neither torch nor other large packages.
     """

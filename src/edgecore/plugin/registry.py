@@ -58,7 +58,7 @@ def register(plugin: Any) -> None:
 
 
 def providers_here() -> list[Provider]:
-    """List the entry points of registered backends, then those of installed packages that have other backend ids."""
+    """List the entry points of registered backends, then entry points of installed packages with other backend ids."""
     return [*_registered.values(), *(provider for provider in scan() if provider.name not in _registered)]
 
 

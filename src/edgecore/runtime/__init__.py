@@ -52,7 +52,7 @@ class Program:
     after the other.
 
     The only method of a file is loaded with the file. Of several methods, each is loaded when it is first called, or by
-    `load_method`: its backends, what they prepare, and its memory.
+    `load_method`: its backends, their preparation, and its memory.
 
     Example:
         >>> program = edgecore.load("model.pte")
@@ -166,7 +166,7 @@ class Program:
     def new_session(self) -> Program:
         """Build the methods of the same file once more, with mutable buffers (a cache, a counter) of their own.
 
-        The sessions share the file, its weights, the backends and what these packed, and the arguments of `load`. They
+        The sessions share the file, its weights, the backends and their packed data, and the arguments of `load`. They
         may be used by several threads at the same time. Options that `set_options` has set are not taken over. The
         methods that are loaded here are loaded in the session, too; others when they are first used.
 
@@ -319,8 +319,8 @@ def load(
             methods, items (entries of all lists together), rank, tensor_bytes, planned_bytes (per method; by default
             the physical memory), instructions (per run).
         load_mode: How the files at paths become memory, by the names of ExecuTorch's `LoadMode`. "mmap": map them.
-            "file": read each part when it is needed, and free what backends have taken; a file that changes meanwhile
-            is an error. "mmap_use_mlock": map them, and lock in memory what is used; "mmap_use_mlock_ignore_errors": if
+            "file": read each part when it is needed, and free data that backends took; a file that changes meanwhile
+            is an error. "mmap_use_mlock": map them, and lock used parts in memory; "mmap_use_mlock_ignore_errors": if
             the system allows it. "mmap_use_madvise": map them, and let the system read ahead.
         trace: Record times from loading on, for `Program.trace`: "calls", "operators" (or True) or "threads".
         trace_limit: Bytes of memory for events, which have 32 bytes each, at most 512 MB. When they are full, the

@@ -19,7 +19,7 @@ class FileBackends:
         self, ids: Sequence[str], options: Mapping[str, Mapping[str, Any]], providers: Mapping[str, str] | None
     ) -> None:
         self._ids = ids
-        # Copies: methods that are loaded later must not see what the caller changes meanwhile.
+        # Copies: methods that are loaded later must not see later changes of the caller.
         self._options = {name: dict(values) for name, values in options.items()}
         self._providers = None if providers is None else dict(providers)
         for name in options:

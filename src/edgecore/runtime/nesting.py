@@ -117,7 +117,7 @@ def _leaf_count(tree: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True)
 class _Arguments:
-    """The parameters of a method, some of which are containers; `positions` is of `_positions`."""
+    """The parameters of a method that takes containers; `positions` is the result of `_positions`."""
 
     method: str
     parameters: dict[str, _Node]
@@ -137,30 +137,30 @@ class _Arguments:
         if not any(_is_container(value) for value in (*args, *(named[name] for name in named if name != "out"))):
             return None
         try:
-            given = self._given(args, named)
+            arguments = self._by_name(args, named)
             nodes = self.parameters.items()
-            return tuple(value for name, node in nodes for value in self._inputs(node, given.get(name, _MISSING)))
+            return tuple(value for name, node in nodes for value in self._inputs(node, arguments.get(name, _MISSING)))
         except RecursionError:
             raise _error(f"An argument of method '{self.method}' is nested too deeply, or contains itself") from None
 
-    def _given(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    def _by_name(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments by the names of parameters."""
         if len(args) > len(self.positions):
             raise _error(f"Method '{self.method}' takes {self._names()}; got {len(args)} arguments")
-        given: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         for index, (position, value) in enumerate(zip(self.positions, args, strict=False)):
             if position is not None:
-                given[position] = value
+                arguments[position] = value
             elif not _is_empty(value):
                 raise _error(f"Argument {index} of method '{self.method}' must be empty, as at export")
         for name, value in named.items():
-            if name in given:
+            if name in arguments:
                 raise _error(f"Argument '{name}' of method '{self.method}' was given by position and by keyword")
             if name in self.parameters:
-                given[name] = value
+                arguments[name] = value
             elif name != "out" and not _is_empty(value):
                 raise _error(f"Method '{self.method}' has no argument '{name}'; it takes {self._names()}")
-        return given
+        return arguments
 
     def _names(self) -> str:
         return ", ".join(f"'{name}'" for name in self.parameters)
@@ -228,8 +228,8 @@ def _items(value: Any, keys: Container[Any]) -> Mapping[Any, Any]:
         return dict(enumerate(value))
     if not _is_dataclass(value):
         return {}
-    given = {one.name: getattr(value, one.name, None) for one in fields(value)}
-    return {name: item for name, item in given.items() if item is not None or name in keys}
+    arguments = {field.name: getattr(value, field.name, None) for field in fields(value)}
+    return {name: item for name, item in arguments.items() if item is not None or name in keys}
 
 
 # Results --------------------------------------------------------------------------------------------------------------

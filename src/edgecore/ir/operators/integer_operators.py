@@ -58,7 +58,7 @@ class Arithmetic:
     def fixed_point(self, factor: float) -> tuple[int, int] | None:
         """Return (multiplier, shift) of a positive real factor; None if it is too large.
 
-        A factor that is too small becomes the smallest one.
+        A factor below the range becomes the smallest factor.
         """
         mantissa, exponent = math.frexp(factor)
         multiplier = round(mantissa * 2**self.multiplier_bits)
@@ -300,7 +300,7 @@ def _mean(
     multiplier: int,
     shift: int,
 ) -> torch.Tensor:
-    """Return the sum over the last `dims` dims, times a factor, which contains the number of elements for a mean."""
+    """Return the sum over the last `dims` dims times a factor, which for a mean includes 1 / (number of elements)."""
     sums = (input.to(torch.int64) - zero_point).sum(list(range(-dims, 0)), keepdim=keepdim)
     return arithmetic.requantize(sums, multiplier, shift)
 

@@ -1,4 +1,4 @@
-"""Completes graphs that code outside edgecore has edited: calls without `val` get it, as do those that read them."""
+"""Complete graphs that code outside edgecore has edited: compute the missing `val`s of calls and of their readers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def complete_program(program: ExportedProgram, where: str) -> None:
 
     Args:
         program: The program.
-        where: What edited it, for messages: `after the pass my_pass`.
+        where: The edit, for messages: `after the pass my_pass`.
 
     Raises:
         CompileError: As for `complete_vals`.

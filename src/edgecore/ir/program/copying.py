@@ -119,7 +119,7 @@ def _copy_graph(original: Graph) -> Graph:
     graph = Graph()
     nodes: dict[torch.fx.Node, torch.fx.Node] = {}
     for node in original.nodes:
-        nodes[node] = graph.node_copy(node, lambda other: nodes[other])
+        nodes[node] = graph.node_copy(node, nodes.__getitem__)
         nodes[node].meta = dict(node.meta)
         nodes[node].name = node.name  # fx renames the copy of a node that is named like a builtin (`input`)
     return graph

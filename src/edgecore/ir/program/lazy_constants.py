@@ -1,8 +1,8 @@
 """Constants whose bytes a function yields when the file is made, so that a large model never lies in memory.
 
 A lazy constant is an ordinary tensor for `torch.export`: it has addresses, but its memory is given out by the system
-only when something touches it. Emitting asks the function instead. Whoever needs the values before, such as a backend
-that takes the constant, gets them through `load`.
+only when something touches it. Emitting asks the function instead. Code that needs the values earlier, such as a
+backend that takes the constant, calls `load`.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class _Reserved(mmap.mmap):
                 break
             yield view
         if count != len(self):
-            found = "more" if count > len(self) else f"{count} bytes"
-            raise CompileError(f"a lazy constant has {len(self)} bytes, but its function gave {found}")
+            size = "more" if count > len(self) else f"{count} bytes"
+            raise CompileError(f"a lazy constant has {len(self)} bytes, but its function gave {size}")
 
 
 _RESERVED: WeakValueDictionary[int, _Reserved] = WeakValueDictionary()  # by address

@@ -83,11 +83,11 @@ class CapabilityPartitioner:
         return self._ops_to_not_decompose, self.preserve and self.preserve(exported_program)
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        """Tag the supported nodes; every other call node gets a reason."""
+        """Tag the supported nodes; record a reason for every other call node."""
         excluded: dict[Node, str] = {}
         result = self._partition(exported_program, excluded)
-        while found := self._exclusions(exported_program, result):
-            excluded.update(found)
+        while unsupported := self._exclusions(exported_program, result):
+            excluded.update(unsupported)
             for node in exported_program.graph.nodes:
                 if node.meta.get(TAG) in result.partition_tags:
                     del node.meta[TAG]
@@ -99,14 +99,14 @@ class CapabilityPartitioner:
         return node.target not in DATA_MOVEMENT
 
     def _exclusions(self, exported_program: ExportedProgram, result: PartitionResult) -> dict[Node, str]:
-        """Return (node -> reason) the tagged nodes that these partitions make unsupported."""
-        found = crossings(exported_program, self.inside_only) if self.inside_only else {}
+        """Return tagged node -> reason, for the nodes that these partitions make unsupported."""
+        reasons = crossings(exported_program, self.inside_only) if self.inside_only else {}
         for buffer in mutable_buffers(exported_program) if self.updates_in_place else []:
             update = buffer.update
             is_claimed = buffer.name in result.claimed_buffers
             if buffer.is_written and TAG in update.meta and not is_claimed and self.updates_in_place(update):  # type: ignore[misc]
-                found[update] = f"updates the buffer {buffer.name}, which the delegate does not keep"
-        return found
+                reasons[update] = f"updates the buffer {buffer.name}, which the delegate does not keep"
+        return reasons
 
     def _partition(self, exported_program: ExportedProgram, excluded: Mapping[Node, str]) -> PartitionResult:
         """Partition once; the nodes in `excluded` are not supported."""

@@ -38,7 +38,7 @@ def create_op_support(operators: Collection[Any]) -> OperatorSupportBase:
 
 
 def create_pattern_support(partitions: Iterable[Iterable[Node]]) -> OperatorSupportBase:
-    """Return an object that supports these nodes, which usually are those that match a pattern."""
+    """Return an object that supports these nodes, usually the matches of a pattern."""
     return _PatternSupport(partitions)
 
 
@@ -47,7 +47,7 @@ def generate_partitions_from_list_of_nodes(
     pattern_list: Sequence[Sequence[Node]] | None = None,
     op_support: OperatorSupportBase | None = None,
 ) -> list[Partition]:
-    """Return the largest partitions of the nodes in `pattern_list` and of those that `op_support` supports.
+    """Return the largest partitions of nodes that `pattern_list` has or `op_support` supports.
 
     Raises:
         ValueError: Both are None.

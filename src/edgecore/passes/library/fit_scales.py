@@ -24,7 +24,7 @@ _LAYERS = frozenset({
 # fmt: on
 _CLAMPS = frozenset({aten.relu.default, aten.hardtanh.default, aten.relu6.default, aten.clamp.default})
 _MAX_BIAS = {torch.int8: 2.0**30, torch.uint8: 2.0**30, torch.uint16: 2.0**30, torch.int16: 2.0**44}
-"""By the dtype of the input, the largest integer of a bias: sums have 32 bits, and with int16 at least 46."""
+"""Dtype of the input -> the largest integer of a bias: sums have 32 bits, and with int16 at least 46."""
 
 _MIN_RATIO = 2.0**-31
 """The smallest scale of sums, in steps of the result: factors below 2^-32 exceed XNNPACK's fixed-point range."""
@@ -52,8 +52,11 @@ def _fit(graph_module: torch.fx.GraphModule, node: Node, constants: Constants) -
     values, parameters = _static(source), parameters_of(weight) if is_dequantize(weight) else None
     if values is None or parameters is None or parameters.dtype != torch.int8 or values.dtype not in _MAX_BIAS:
         return False
-    tensors = [weight.args[0], *(one for one in (parameters.scale, parameters.zero_point) if isinstance(one, Node))]
-    if not all(constants.has(one) and not is_lazy(constants.stored(one)) for one in tensors):
+    tensors = [
+        weight.args[0],
+        *(number for number in (parameters.scale, parameters.zero_point) if isinstance(number, Node)),
+    ]
+    if not all(constants.has(tensor) and not is_lazy(constants.stored(tensor)) for tensor in tensors):
         return False
     scales = _numbers(parameters.scale, constants)
     needed = _needed(node, values, constants)

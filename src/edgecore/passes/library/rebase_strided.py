@@ -21,8 +21,8 @@ _STRIDED = (aten.as_strided.default, aten.as_strided_copy.default)
 def rebase_strided(program: ExportedProgram) -> None:
     """Let each `as_strided` read the tensor that owns the memory, in place.
 
-    Its offset counts from the start of this memory, also where its input is a part of it, and later passes make each
-    view a tensor of its own. Composite operators that would hide this tensor are replaced.
+    Its offset counts from the start of this memory even if its input is only a part of it, and later passes make
+    each view a tensor of its own. Composite operators that would hide the owner are replaced.
 
     Raises:
         CompileError: The tensor that owns the memory is unknown, not contiguous or of another dtype, or it has symbolic

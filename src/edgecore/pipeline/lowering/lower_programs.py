@@ -49,7 +49,7 @@ def lower_to_edge(programs: Programs, options: LowerOptions | None = None) -> Lo
     Args:
         programs: A program, which becomes the method `forward`, or a mapping from names of methods to programs. The
             programs are copied, not changed.
-        options: The settings; those of partitioners have no effect.
+        options: The settings; settings of partitioners have no effect.
 
     Raises:
         CompileError: A pass failed; or an operator is not in the edge dialect and torch has no decomposition for it; or
@@ -65,7 +65,7 @@ def lower_to_edge(programs: Programs, options: LowerOptions | None = None) -> Lo
 
 @contextmanager
 def _garbage_of_this_call() -> Iterator[None]:
-    """Let the garbage collector visit only objects that are created inside: a model and its modules stay alive.
+    """Limit the garbage collector to objects that are created inside; models and modules stay alive anyway.
 
     Without this, Python's full collections take a third of the time of lowering.
     """
@@ -330,7 +330,7 @@ def add_debug_handles(program: ExportedProgram) -> None:
     nodes = all_calls(program.graph_module)
     existing = [node.meta.get("debug_handle", []) for node in nodes]
     handle = max(
-        (one for handles in existing for one in (handles if isinstance(handles, list) else [handles])), default=0
+        (number for handles in existing for number in (handles if isinstance(handles, list) else [handles])), default=0
     )
     for node in nodes:
         if "debug_handle" not in node.meta:

@@ -38,7 +38,7 @@ class Finding:
     Attributes:
         check: Name of the check.
         ok: False if the check failed.
-        detail: What the check found, in one sentence or less.
+        detail: Result of the check, in one sentence or less.
         remedy: Command that repairs the problem; empty if there is nothing to repair.
         is_part: True for a row of the backend's self-test.
     """

@@ -96,7 +96,7 @@ def explain(message: str, reinstall: str, distribution: str) -> tuple[str, str]:
 
 
 def _package_of(library: str) -> str:
-    """Return the command that installs a library, or that finds the system package which contains it."""
+    """Return the command that installs a library, or finds the system package that contains it."""
     name = library.rpartition("/")[2]
     for start, command in _PACKAGES.items():
         if name.startswith(start):

@@ -44,8 +44,8 @@ def installed_file(package: str, *parts: str) -> str | None:
         folder = os.path.join(root, *folders)
         if not os.path.isdir(folder) or os.path.samefile(os.path.dirname(root), os.curdir):
             continue
-        for found in _matching(folder, name):
-            return os.path.join(folder, found)
+        for match in _matching(folder, name):
+            return os.path.join(folder, match)
     return None
 
 

@@ -72,7 +72,7 @@ def has_kernels(value: Node) -> bool:
 
 
 def skip_copies(value: Node) -> Node:
-    """Return the value of which `value` is a copy, or `value` itself."""
+    """Return the value that `value` copies, or `value` itself."""
     while value.target is aten.clone.default:
         value = value.args[0]  # type: ignore[assignment]
     return value
@@ -235,7 +235,7 @@ def _reduced(editor: Editor, node: Node) -> Node:
 
 
 def _transform(editor: Editor, node: Node) -> Node | None:
-    """Transform both parts, which are real: the inverse transform is the conjugate of that of the conjugate."""
+    """Transform both parts, which are real: an inverse transform conjugates before and after the transform."""
     source = node.args[0]
     assert isinstance(source, Node)
     both = parts(editor, source)
@@ -306,7 +306,8 @@ _PARTS: dict[Any, Callable[[Editor, Node], Node | None]] = {
     aten.mul.Tensor: _product, aten.mul.Scalar: _product, aten.div.Tensor: _quotient, aten.div.Scalar: _quotient,
     aten.add.Tensor: _sum, aten.sub.Tensor: _sum, aten.neg.default: _negative,
     aten._conj.default: _conjugate, aten._conj_physical.default: _conjugate, aten._fft_c2c.default: _transform,
-    aten.exp.default: _exponential, aten._to_copy.default: _converted, aten.to.dtype: _converted, aten.constant_pad_nd.default: _padded,
+    aten.exp.default: _exponential, aten._to_copy.default: _converted, aten.to.dtype: _converted,
+    aten.constant_pad_nd.default: _padded,
     aten.bmm.default: _matrix_product, aten.mm.default: _matrix_product,
     aten.sum.dim_IntList: _reduced, aten.mean.dim: _reduced,
 }

@@ -1,6 +1,6 @@
 """Direct rewrites of frequent operators into the edge dialect: a few nodes replace one node, without tracing.
 
-Each function gets an editor and a node, and returns the node that replaces it. Operators without a rewrite are traced
+Each function takes an editor and a node, and returns the node that replaces it. Operators without a rewrite are traced
 through a decomposition (`decompose.py`).
 """
 
@@ -282,7 +282,7 @@ def _euclidean_norm(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(torch.ops.prims.convert_element_type.default)
 def _conversion(editor: Editor, node: Node) -> Node:
-    """Rewrite what torch's decompositions call into the operator for which there are kernels."""
+    """Rewrite operators of torch's decompositions into the operator that has kernels."""
     return editor.call(aten._to_copy.default, node.args[0], dtype=node.args[1])
 
 
