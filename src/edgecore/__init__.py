@@ -91,8 +91,8 @@ def __dir__() -> list[str]:
 def backends(seconds: float = 20) -> list[InstalledBackend]:
     """List the installed backends, each with its state: `ok`, `broken` (and why) or `disabled`.
 
-    Each package is imported in a child process first. A package that hangs or crashes there is reported as broken and is
-    not imported in this process. A `RuntimeWarning` is issued for each broken backend.
+    Each package is imported in a child process first. A package that hangs or crashes there is reported as broken and
+    is not imported in this process. A `RuntimeWarning` is issued for each broken backend.
 
     Args:
         seconds: Time limit for importing one package.

@@ -1,7 +1,7 @@
-"""Lazy imports of a package's public names, decorators for deprecated and experimental functions, arguments without effect.
+"""Tables of public names, decorators for deprecated and experimental functions, arguments without effect.
 
-`docs/compatibility.md` says which names are stable and for how long a deprecated name keeps working. This module imports
-nothing at the top, because `import edgecore` imports it.
+`docs/compatibility.md` says which names are stable and for how long a deprecated name keeps working. This module
+imports nothing at the top, because `import edgecore` imports it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def lazy_names(
 
     Args:
         package: Name of the package, for messages.
-        modules: Module that defines each name: `module` if the attribute has the same name, `module:attribute` if it has
-            another one, `module:` if the name is the module itself.
+        modules: Module that defines each name: `module` if the attribute has the same name, `module:attribute` if it
+            has another one, `module:` if the name is the module itself.
         deprecated: Maps an old name to (new name, release that deprecated the old one). Reading the old name issues a
             `DeprecationWarning` and returns the object of the new name.
 
@@ -56,7 +56,7 @@ def public_names(
 ) -> tuple[list[str], Callable[[str], Any]]:
     """Make `__all__` and `__getattr__` of a package from one table of its public names.
 
-    Type checkers cannot read the table: import each name again below `TYPE_CHECKING`, as `from module import Name as Name`.
+    Type checkers cannot read the table: import each name below `TYPE_CHECKING` too: `from module import Name as Name`.
 
     Args:
         package: Name of the package, for messages.
