@@ -119,11 +119,8 @@ def _dim_order_form(name: str) -> Callable[[Node], KernelForm]:
     """Return a function that makes the call of `dim_order_ops::NAME.out`, which takes a dim order but no dtype."""
 
     def form(node: Node) -> KernelForm:
-        arguments = (
-            Argument(node.args[0], "Tensor"),
-            Argument(False, "bool"),
-            Argument(_result_order(node), "Optional[List[int]]"),
-        )
+        order = Argument(_result_order(node), "Optional[List[int]]")
+        arguments = (Argument(node.args[0], "Tensor"), Argument(False, "bool"), order)
         return KernelForm(f"dim_order_ops::{name}", "out", arguments)
 
     return form
@@ -138,14 +135,8 @@ def _embedding_form(node: Node) -> KernelForm:
     weight, scales, zero_points, bits, indices = node.args
     assert isinstance(bits, int)
     limit = 1 << bits - 1  # integers are in [-limit, limit)
-    arguments = (
-        Argument(weight, "Tensor"),
-        Argument(scales, "Tensor"),
-        Argument(zero_points, "Optional[Tensor]"),
-        Argument(-limit, "int"),
-        Argument(limit - 1, "int"),
-        Argument(indices, "Tensor"),
-    )
+    values = (weight, scales, zero_points, -limit, limit - 1, indices)
+    arguments = tuple(map(Argument, values, ("Tensor", "Tensor", "Optional[Tensor]", "int", "int", "Tensor")))
     name = "byte" if bits == 8 else f"{bits}bit"
     return KernelForm(f"quantized_decomposed::embedding_{name}", "out", arguments)
 

@@ -357,17 +357,11 @@ def _described(graph: Graph) -> list[Any]:
     def name(node: Node) -> str:
         return str(node.target) if node.op == "get_attr" else node.name
 
-    return [
-        (
-            node.op,
-            node.name,
-            node.target,
-            repr(map_arg((node.args, node.kwargs), name)),
-            {key: id(value) for key, value in inherited(node.meta).items()},
-        )
-        for node in graph.nodes
-        if node.op != "get_attr"
-    ]
+    def described(node: Node) -> tuple[Any, ...]:
+        identities = {key: id(value) for key, value in inherited(node.meta).items()}
+        return node.op, node.name, node.target, repr(map_arg((node.args, node.kwargs), name)), identities
+
+    return [described(node) for node in graph.nodes if node.op != "get_attr"]
 
 
 def _alike(before: Any, after: Any) -> bool:

@@ -82,12 +82,7 @@ def check_required(backends: Sequence[Backend], report: DelegationReport) -> Non
 
 
 def float_dtype(backends: Sequence[Backend], used: Set[str]) -> str:
-    """Return "float16" if a used backend computes floating-point values in it without a recipe, otherwise "float32".
-
-    Args:
-        backends: The backends of `edgecore.compile`.
-        used: Ids of the backends that the program uses; the others do not matter.
-    """
+    """Return "float16" if a backend among the ids `used` computes in it without a recipe, otherwise "float32"."""
     for backend in backends:
         info = registry.find_by_name(backend.name)
         compiler = compiler_of(info)
@@ -100,12 +95,9 @@ def float_dtype(backends: Sequence[Backend], used: Set[str]) -> str:
 
 
 def half_precision_ids(backends: Sequence[Backend], used: Set[str], recipe_dtype: str) -> set[str]:
-    """Return the ids of the used backends that convert numbers of the model, not only weights, to float16.
+    """Return the ids among `used` of backends that convert numbers of the model, not only weights, to float16.
 
-    Args:
-        backends: The backends of `edgecore.compile`.
-        used: Ids of the backends that the program uses.
-        recipe_dtype: The dtype in which the recipes let backends compute.
+    `recipe_dtype` is the dtype in which the recipes let the backends compute.
     """
     half = {name for name in used if recipe_dtype == "float16" or float_dtype(backends, {name}) != "float32"}
     return half - _rounding_weights_only(backends)

@@ -247,18 +247,7 @@ def _export_methods(
     *,
     with_recipe: bool,
 ) -> tuple[dict[str, ExportedProgram], dict[str, Any]]:
-    """Export each method, unless it already is an `ExportedProgram`.
-
-    Args:
-        model: As for `compile`.
-        example_inputs: As for `compile`.
-        example_kwargs: As for `compile`.
-        dynamic_shapes: As for `compile`.
-        with_recipe: True if the model is to be quantized, which a module of `prepare_qat` already is.
-
-    Returns:
-        The programs by method name, and with a recipe the dynamic shapes of their arguments.
-    """
+    """Export each method that is not an `ExportedProgram`; with a recipe, also return its dynamic shapes."""
     by_method = isinstance(model, Mapping)
     exported, shapes_of = dict[str, ExportedProgram](), dict[str, Any]()
     for name, module in dict(model if isinstance(model, Mapping) else {"forward": model}).items():
