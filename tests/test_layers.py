@@ -34,7 +34,7 @@ ANYWHERE = {"edgecore", "_runtime"}
 """The package itself, whose names are lazy, and the native module."""
 OUTSIDE = {"__init__.py", "__main__.py", "freezing"}
 """The front door, and a hook that PyInstaller runs."""
-RECORDS = ("pipeline/compile.py", "edgecore.executorch.devtools.etrecord.record")
+RECORDS = ("pipeline/compiled_program.py", "edgecore.executorch.devtools.etrecord.record")
 """The exception: `CompiledProgram.get_etrecord` makes a record for ExecuTorch's tools, and imports its class when called."""
 DOORS = {"__init__.py", "devtools/__init__.py", "pipeline/__init__.py", "runtime/__init__.py"}
 """Packages that offer ExecuTorch's names, by strings: the first use of a name imports its module."""

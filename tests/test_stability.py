@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecore.stability import deprecated, experimental, lazy_names
+from edgecore.stability import deprecated, experimental, lazy_names, public_names
 
 
 def test_a_deprecated_function_warns_at_its_caller_and_works():
@@ -35,6 +35,16 @@ def test_a_deprecated_name_of_a_package_warns_at_its_reader_and_gives_the_new_on
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read("Path") is Path
+
+
+def test_one_table_gives_the_names_of_a_package_and_imports_them():
+    names, read = public_names("acme", {"pathlib": "Path PurePath", "json": "dumps"}, {"Folder": ("Path", "0.2")})
+    assert names == ["Path", "PurePath", "dumps"]
+    assert read("Path") is Path
+    with pytest.warns(DeprecationWarning, match=r"acme\.Folder is deprecated"):
+        assert read("Folder") is Path
+    with pytest.raises(AttributeError, match="module 'acme' has no attribute 'loads'"):
+        read("loads")
 
 
 def test_an_experimental_function_says_so_in_its_help():

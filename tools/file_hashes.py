@@ -169,7 +169,7 @@ SMALL: dict[str, Callable[[], Program]] = {
 
 def shorten_source_paths() -> None:
     """Make edgecore write `zoo.py:12` instead of `/home/me/edgecore/tests/zoo.py:12` into files."""
-    import edgecore.pipeline
+    import edgecore.pipeline.compile
 
     modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == "edgecore"]
     original = edgecore.ir.graph.source_line

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from edgecore.stability import lazy_names
+from edgecore.stability import public_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from edgecore.backend import Backend
-    from edgecore.executorch.exir.config import EdgeCompileConfig, ExecutorchBackendConfig
-    from edgecore.executorch.exir.program import EdgeProgramManager, to_edge, to_edge_transform_and_lower
-    from edgecore.ir.program.lazy_constants import lazy_constant
-    from edgecore.pipeline import BundledProgram, MethodTestCase, MethodTestSuite
-    from edgecore.pipeline.compile import compile, prepare_qat
+    from edgecore.backend import Backend as Backend
+    from edgecore.executorch.exir.config import EdgeCompileConfig as EdgeCompileConfig
+    from edgecore.executorch.exir.config import ExecutorchBackendConfig as ExecutorchBackendConfig
+    from edgecore.executorch.exir.program import EdgeProgramManager as EdgeProgramManager
+    from edgecore.executorch.exir.program import to_edge as to_edge
+    from edgecore.executorch.exir.program import to_edge_transform_and_lower as to_edge_transform_and_lower
+    from edgecore.ir.program.lazy_constants import lazy_constant as lazy_constant
+    from edgecore.pipeline import BundledProgram as BundledProgram
+    from edgecore.pipeline import MethodTestCase as MethodTestCase
+    from edgecore.pipeline import MethodTestSuite as MethodTestSuite
+    from edgecore.pipeline.compile import compile as compile
+    from edgecore.pipeline.compile import prepare_qat as prepare_qat
     from edgecore.plugin.api import InstalledBackend
-    from edgecore.recipe import Recipe, Rule
-    from edgecore.runtime import Program, Tensor, load
-    from edgecore.runtime.bundled import BundledReport, verify_bundled
-    from edgecore.sweeps.run import sweep
-    from edgecore.sweeps.search import search
+    from edgecore.recipe import Recipe as Recipe
+    from edgecore.recipe import Rule as Rule
+    from edgecore.runtime import Program as Program
+    from edgecore.runtime import Tensor as Tensor
+    from edgecore.runtime import load as load
+    from edgecore.runtime.bundled import BundledReport as BundledReport
+    from edgecore.runtime.bundled import verify_bundled as verify_bundled
+    from edgecore.sweeps.run import sweep as sweep
+    from edgecore.sweeps.search import search as search
 
     from . import errors as errors
     from . import format as format
@@ -31,60 +41,26 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = [
-    "Backend",
-    "BundledProgram",
-    "BundledReport",
-    "EdgeCompileConfig",
-    "EdgeProgramManager",
-    "ExecutorchBackendConfig",
-    "MethodTestCase",
-    "MethodTestSuite",
-    "Program",
-    "Recipe",
-    "Rule",
-    "Tensor",
-    "backends",
-    "compile",
-    "lazy_constant",
-    "load",
-    "prepare_qat",
-    "search",
-    "sweep",
-    "to_edge",
-    "to_edge_transform_and_lower",
-    "verify_bundled",
-]
+__all__, _import_public = public_names(
+    "edgecore",
+    {
+        "edgecore.backend": "Backend",
+        "edgecore.executorch.exir.config": "EdgeCompileConfig ExecutorchBackendConfig",
+        "edgecore.executorch.exir.program": "EdgeProgramManager to_edge to_edge_transform_and_lower",
+        "edgecore.ir.program.lazy_constants": "lazy_constant",
+        "edgecore.pipeline": "BundledProgram MethodTestCase MethodTestSuite",
+        "edgecore.pipeline.compile": "compile prepare_qat",
+        "edgecore.recipe": "Recipe Rule",
+        "edgecore.runtime": "Program Tensor load",
+        "edgecore.runtime.bundled": "BundledReport verify_bundled",
+        "edgecore.sweeps.run": "sweep",
+        "edgecore.sweeps.search": "search",
+    },
+)
+__all__ += ["backends"]
 
 _MODULES = ("errors", "format", "passes", "plugin", "runtime", "sdk", "sweeps")
 """Submodules that can be used after `import edgecore` alone, as `edgecore.NAME`."""
-
-_MODULE_OF = {
-    "Backend": "edgecore.backend",
-    "BundledProgram": "edgecore.pipeline",
-    "BundledReport": "edgecore.runtime.bundled",
-    "EdgeCompileConfig": "edgecore.executorch.exir.config",
-    "EdgeProgramManager": "edgecore.executorch.exir.program",
-    "ExecutorchBackendConfig": "edgecore.executorch.exir.config",
-    "MethodTestCase": "edgecore.pipeline",
-    "MethodTestSuite": "edgecore.pipeline",
-    "Program": "edgecore.runtime",
-    "Recipe": "edgecore.recipe",
-    "Rule": "edgecore.recipe",
-    "Tensor": "edgecore.runtime",
-    "compile": "edgecore.pipeline.compile",
-    "lazy_constant": "edgecore.ir.program.lazy_constants",
-    "load": "edgecore.runtime",
-    "prepare_qat": "edgecore.pipeline.compile",
-    "search": "edgecore.sweeps.search",
-    "sweep": "edgecore.sweeps.run",
-    "to_edge": "edgecore.executorch.exir.program",
-    "to_edge_transform_and_lower": "edgecore.executorch.exir.program",
-    "verify_bundled": "edgecore.runtime.bundled",
-}
-
-
-_lazy = lazy_names("edgecore", {**_MODULE_OF, **{name: f"edgecore.{name}:" for name in _MODULES}})
 
 
 def __getattr__(name: str) -> Any:
@@ -93,11 +69,13 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("edgecore")
+    if name in _MODULES:
+        from importlib import import_module
+
+        return import_module(f"edgecore.{name}")
     try:
-        return _lazy(name)
+        return _import_public(name)
     except ModuleNotFoundError as error:
-        if name not in _MODULE_OF:
-            raise
         from edgecore.errors import CompileError
 
         raise CompileError(
@@ -113,8 +91,8 @@ def __dir__() -> list[str]:
 def backends(seconds: float = 20) -> list[InstalledBackend]:
     """List the installed backends, each with its state: `ok`, `broken` (and why) or `disabled`.
 
-    Each package is imported in a child process first. A package that hangs or crashes there is reported as broken and is
-    not imported in this process. A `RuntimeWarning` is issued for each broken backend.
+    Each package is imported in a child process first. A package that hangs or crashes there is reported as broken and
+    is not imported in this process. A `RuntimeWarning` is issued for each broken backend.
 
     Args:
         seconds: Time limit for importing one package.

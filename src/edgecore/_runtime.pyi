@@ -338,8 +338,8 @@ class Program:
             operator: Name such as "aten::add.out".
 
         Raises:
-            ExecutionError: The library cannot be opened, has no kernel of the operator, or was built for another version
-                of the native interface.
+            ExecutionError: The library cannot be opened, has no kernel of the operator, or was built for another
+                version of the native interface.
         """
 
     def make_methods(
@@ -457,8 +457,8 @@ class Program:
 
         Args:
             method: Index of the method in the file.
-            dim_orders: Dims from the outermost to the innermost in memory, for operations whose values have another order
-                than the graph's: (index of the delegate, name or id of the operation) -> tuple of dims.
+            dim_orders: Dims from the outermost to the innermost in memory, for operations whose values have another
+                order than the graph's: (index of the delegate, name or id of the operation) -> tuple of dims.
 
         Returns:
             Tuples (index of the delegate, name of the operation, its id, `Tensor`), oldest first; none if the methods

@@ -40,11 +40,11 @@ class CalibrationMissing(CompileError):
 
 
 class QuantizationWarning(UserWarning):
-    """Quantization damaged an output, whose signal to quantization noise ratio is below 10 dB, or left nothing of a layer."""
+    """Quantization damaged an output (signal to quantization noise ratio below 10 dB), or left nothing of a layer."""
 
 
 class PrecisionWarning(UserWarning):
-    """A model has numbers that the float16 of a backend does not hold, such as 1e-12, so that its results may be wrong."""
+    """A model has numbers that the float16 of a backend does not hold, such as 1e-12, so its results may be wrong."""
 
 
 class FallbackWarning(UserWarning):

@@ -1,4 +1,4 @@
-"""`Recipe` and `Rule`: how to quantize a model, as users pass it to `edgecore.compile(quantize=...)`. Imports no torch."""
+"""`Recipe` and `Rule`: settings of quantization for `edgecore.compile(quantize=...)`. Imports no torch."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ class Rule(_Strict):
 class Recipe(_Strict):
     """A way to quantize a model: a name, parameters, and rules for parts of the model.
 
-    Each backend says which recipes it has, and which parameters with which values; a parameter that is not given has the
-    backend's default.
+    Each backend says which recipes it has, and which parameters with which values; a parameter that is not given has
+    the backend's default.
 
     Args:
         name: `int8` (weights and activations), `int8-dynamic` (activations are quantized at run time), `int8-weights`,

@@ -1,7 +1,7 @@
-"""Lazy imports of a package's public names, decorators for deprecated and experimental functions, arguments without effect.
+"""Tables of public names, decorators for deprecated and experimental functions, arguments without effect.
 
-`docs/compatibility.md` says which names are stable and for how long a deprecated name keeps working. This module imports
-nothing at the top, because `import edgecore` imports it.
+`docs/compatibility.md` says which names are stable and for how long a deprecated name keeps working. This module
+imports nothing at the top, because `import edgecore` imports it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def lazy_names(
 
     Args:
         package: Name of the package, for messages.
-        modules: Module that defines each name: `module` if the attribute has the same name, `module:attribute` if it has
-            another one, `module:` if the name is the module itself.
+        modules: Module that defines each name: `module` if the attribute has the same name, `module:attribute` if it
+            has another one, `module:` if the name is the module itself.
         deprecated: Maps an old name to (new name, release that deprecated the old one). Reading the old name issues a
             `DeprecationWarning` and returns the object of the new name.
 
@@ -49,6 +49,28 @@ def lazy_names(
         return imported if separator and not attribute else getattr(imported, attribute or name)
 
     return getattr_of_package
+
+
+def public_names(
+    package: str, names: Mapping[str, str], deprecated: Mapping[str, tuple[str, str]] | None = None
+) -> tuple[list[str], Callable[[str], Any]]:
+    """Make `__all__` and `__getattr__` of a package from one table of its public names.
+
+    Type checkers cannot read the table: import each name below `TYPE_CHECKING` too: `from module import Name as Name`.
+
+    Args:
+        package: Name of the package, for messages.
+        names: Maps a module to the names that it defines, separated by spaces.
+        deprecated: As for `lazy_names`.
+
+    Returns:
+        The sorted names, for `__all__`, and the function that imports each of them on first use, for `__getattr__`.
+
+    Example:
+        >>> __all__, __getattr__ = public_names("edgecore.sdk", {"edgecore.ir.shapes": "axes rank shape"})
+    """
+    module_of = {name: module for module, line in names.items() for name in line.split()}
+    return sorted(module_of), lazy_names(package, module_of, deprecated)
 
 
 def deprecated(*, use: str, since: str) -> Callable[[Marked], Marked]:

@@ -8,7 +8,7 @@ from torch import nn
 
 import edgecore
 from edgecore.errors import CompileError
-from edgecore.pipeline import compile as pipeline
+from edgecore.pipeline import compiled_program
 
 pytest.importorskip("edgecore_xnnpack")
 
@@ -80,8 +80,8 @@ def test_a_layer_that_loses_much_stands_first():
 
 def test_the_loss_is_measured_on_request_only_and_then_once(monkeypatch):
     calls = []
-    measure = pipeline.layer_qualities
-    monkeypatch.setattr(pipeline, "layer_qualities", lambda *args: calls.append(args) or measure(*args))
+    measure = compiled_program.layer_qualities
+    monkeypatch.setattr(compiled_program, "layer_qualities", lambda *args: calls.append(args) or measure(*args))
     program = edgecore.compile(network(), (IMAGES[0],), backends=["xnnpack"], quantize="int8", calibration=IMAGES)
     assert program.report().quantization is None and "quantization" not in str(program.report()) and not calls
     assert program.report(quantization=True) is program.report(quantization=True)

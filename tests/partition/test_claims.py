@@ -31,7 +31,7 @@ from edgecore.errors import CompileError, FallbackWarning
 from edgecore.ir.delegate import delegates
 from edgecore.ir.program.mutable_state import mutable_buffers
 from edgecore.partition import CapabilityPartitioner, OperatorRow, OperatorTable, PartitionView
-from edgecore.pipeline import compile as compiling
+from edgecore.pipeline import chosen_backends
 
 aten = torch.ops.aten
 
@@ -285,8 +285,8 @@ class Compiler:
 
 
 def test_an_option_of_every_backend_keeps_its_state_outside(monkeypatch):
-    monkeypatch.setattr(compiling.registry, "find_by_name", lambda name: SimpleNamespace(name=name))
-    monkeypatch.setattr(compiling, "compiler_of", lambda info: Compiler())
+    monkeypatch.setattr(chosen_backends.registry, "find_by_name", lambda name: SimpleNamespace(name=name))
+    monkeypatch.setattr(chosen_backends, "compiler_of", lambda info: Compiler())
     monkeypatch.setattr("edgecore.pipeline.lowering.lower_programs.preprocess", compiles)
     inside = edgecore.compile(Cached(fill).eval(), (X,), backends=["acme"])
     outside = edgecore.compile(Cached(fill).eval(), (X,), backends=[edgecore.Backend("acme", skip_mutable_buffer=True)])

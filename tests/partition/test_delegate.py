@@ -23,8 +23,7 @@ import edgecore
 from edgecore.errors import BackendBroken, CompileError, FallbackWarning
 from edgecore.ir.delegate import delegates
 from edgecore.partition import CapabilityPartitioner, PartitionDiagnostics, PartitionResult
-from edgecore.pipeline import DelegationReport, to_edge
-from edgecore.pipeline import compile as compiling
+from edgecore.pipeline import DelegationReport, chosen_backends, to_edge
 
 aten = torch.ops.aten
 
@@ -123,8 +122,8 @@ class Compiler:
 
 
 def test_compile_survives_a_failing_backend_and_says_so(monkeypatch):
-    monkeypatch.setattr(compiling.registry, "find_by_name", lambda name: SimpleNamespace(name=name))
-    monkeypatch.setattr(compiling, "compiler_of", lambda info: Compiler())
+    monkeypatch.setattr(chosen_backends.registry, "find_by_name", lambda name: SimpleNamespace(name=name))
+    monkeypatch.setattr(chosen_backends, "compiler_of", lambda info: Compiler())
     monkeypatch.setattr("edgecore.pipeline.lowering.lower_programs.preprocess", fails_at_convolutions)
     torch.manual_seed(0)
     model = Network().eval()

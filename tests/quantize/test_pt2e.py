@@ -18,7 +18,7 @@ from edgecore.backend import Backend
 from edgecore.errors import QuantizationWarning
 from edgecore.format import EDGECORE, EXECUTORCH_1_5
 from edgecore.ir.graph import calls
-from edgecore.pipeline.compile import _compilers
+from edgecore.pipeline.chosen_backends import compilers_of
 from edgecore.plugin import QuantizingCompiler
 from edgecore.quantize import make_plan, quantize_model, recipes_of
 from edgecore.quantize.kernels import NAME, RECIPES
@@ -34,7 +34,7 @@ BOUNDS = {"int4-weights": 0.2, "palette4": 0.3}
 
 def recipes():
     installed = [backend.name for backend in edgecore.backends() if backend.state == "ok"]
-    compilers = _compilers([Backend(name) for name in installed])
+    compilers = compilers_of([Backend(name) for name in installed])
     names = {name: one.recipes() for name, one in compilers.items() if isinstance(one, QuantizingCompiler)}
     pairs = [(backend, recipe) for backend, of_backend in {**names, NAME: RECIPES}.items() for recipe in of_backend]
     return [pytest.param(*pair, marks=[] if _is_quick(*pair) else pytest.mark.full) for pair in pairs]
@@ -59,7 +59,7 @@ def tensors(model):
 
 
 def plan_of(backend, recipe):
-    compilers = {} if backend == NAME else _compilers([Backend(backend)])
+    compilers = {} if backend == NAME else compilers_of([Backend(backend)])
     return make_plan({backend: recipe}, compilers, with_kernels=True)
 
 

@@ -31,7 +31,7 @@ def emit(
         runtime: The target runtime, which is recorded in the file.
         constant_methods: Method name -> value, of methods that take no input and return the value.
         rule: Chooses the constants that are stored in `.ptd` files; see `external_rule`.
-        shared_state: Qualified names of the mutable buffers of which all methods use one copy.
+        shared_state: Qualified names of the mutable buffers that all methods share.
         alignments: Alignments of segments and constants in the files.
 
     Returns:
@@ -48,18 +48,25 @@ def emit(
     plans.extend(constant_plan(name, value, program_data) for name, value in (constant_methods or {}).items())
     pte = fmt.PteFile(
         fmt.Program(execution_plan=plans),
-        constants=program_data.constants, mutable=program_data.mutable, delegate_blobs=program_data.blobs,
-        named_data=program_data.named_data, alignments=alignments,
-    )  # fmt: skip
+        constants=program_data.constants,
+        mutable=program_data.mutable,
+        delegate_blobs=program_data.blobs,
+        named_data=program_data.named_data,
+        alignments=alignments,
+    )
     fmt.set_meta(
         pte,
         fmt.Meta(
-            runtime, "edgecore", version("edgecore"), metas, list(shared_state),
+            runtime,
+            "edgecore",
+            version("edgecore"),
+            metas,
+            list(shared_state),
             fmt.segment_digest(program_data.constants, alignments.constant),
             fmt.segment_digest(program_data.mutable, alignments.constant),
             program_data.digests(),
         ),
-    )  # fmt: skip
+    )
     return pte, program_data.external
 
 

@@ -1,4 +1,4 @@
-"""Check that every instruction reads the bytes that were written for it, by a replay of the execution plan.
+"""Replay the execution plan to check that every instruction reads the bytes that were written for it.
 
 The check uses only the finished plan, not the lifetimes of the planner: a value counts as overwritten from the moment
 when a value that overlaps it in memory is written. It runs in every compilation, since planners can be the user's own.
@@ -30,7 +30,7 @@ def check_memory(
     Args:
         plan: The finished execution plan of a method.
         delegate_inputs: For each delegate call, the number of arguments that are inputs.
-        content: Value that no instruction writes (a view or concatenation) -> the values whose bytes it consists of.
+        content: View or concatenation that no instruction writes -> the values that hold its bytes.
         new_state: Values that hold the content of mutable buffers at the end of a run.
         written: Position of an instruction -> arguments that its operator reads and writes.
 
@@ -106,7 +106,7 @@ class _Replay:
             self.overwritten.pop(value, None)
 
     def _read(self, index: int, value: int, argument: int) -> None:
-        """Fail if `value`, which instruction `index` reads, is overwritten.
+        """Raise an error if instruction `index` reads the overwritten value `value`.
 
         `argument` is the argument of the instruction: `value` itself, or a view or concatenation that contains `value`.
         """

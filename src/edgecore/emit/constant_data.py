@@ -24,7 +24,7 @@ class ConstantData:
         """Return the bytes of `tensor` in dim order `order`."""
         key = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), order)
         if key not in self._by_storage:
-            self._alive.append(tensor)  # keeps its memory allocated, so that no other tensor gets the same address
+            self._alive.append(tensor)  # keeps its memory allocated, so that no other tensor has the same address
             pieces = pieces_of(tensor) if order == tuple(range(tensor.dim())) else None
             data = tensor_bytes(load(tensor), order) if pieces is None else self._spool.add(pieces, tensor.nbytes)
             self._by_storage[key] = self._unique(data)

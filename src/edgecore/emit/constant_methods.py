@@ -40,9 +40,11 @@ def _value(name: str, item: object, program_data: ProgramData) -> fmt.KernelType
     if isinstance(item, torch.Tensor):
         order = tuple(range(item.dim()))
         return fmt.Tensor(
-            scalar_type=scalar_type(item.dtype), sizes=list(item.shape), dim_order=list(order),
+            scalar_type=scalar_type(item.dtype),
+            sizes=list(item.shape),
+            dim_order=list(order),
             data_buffer_idx=program_data.constant(item, order),
-        )  # fmt: skip
+        )
     raise CompileError(
         f"constant method {name} returns a {type(item).__name__}, which a .pte file cannot hold; use numbers, bools, "
         "strings, tensors, or a list of these"

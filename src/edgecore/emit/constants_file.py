@@ -11,14 +11,14 @@ from edgecore.format.segments import MappedFile, align
 
 
 class Spool:
-    """A temporary file, which the system deletes when no constant in it is used any more."""
+    """A temporary file that the system deletes once no constant in it is in use."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
         self._end = 0
 
     def add(self, pieces: Iterator[memoryview], size: int) -> memoryview:
-        """Write `size` bytes to the file, and return a mapping of them, of which pages are read when they are touched."""
+        """Write `size` bytes to the file, and map them into memory, where a page is read when it is touched."""
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="edgecore-")
         start = align(self._end, mmap.ALLOCATIONGRANULARITY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 import operator
 from collections.abc import Callable
@@ -34,27 +35,25 @@ from edgecore.memory.planning import MemoryPlan
 from edgecore.memory.specs import SPEC, TensorSpec, result_specs, specs_of
 from edgecore.plugin import PreprocessResult
 
+aten = torch.ops.aten
+
+_NUMBER_FUNCTIONS: dict[Any, str] = {
+    operator: "add sub mul floordiv truediv mod eq gt ge lt le neg",
+    torch: "sym_max sym_min sym_float sym_not sym_int sym_ite",
+    math: "ceil trunc",
+    builtins: "round",
+}
 PRIM_OPERATORS: dict[Callable[..., Any], tuple[str, str]] = {
-    operator.add: ("executorch_prim::add", "Scalar"), operator.sub: ("executorch_prim::sub", "Scalar"),
-    operator.mul: ("executorch_prim::mul", "Scalar"), operator.floordiv: ("executorch_prim::floordiv", "Scalar"),
-    operator.truediv: ("executorch_prim::truediv", "Scalar"), operator.mod: ("executorch_prim::mod", "Scalar"),
-    operator.eq: ("executorch_prim::eq", "Scalar"), operator.gt: ("executorch_prim::gt", "Scalar"),
-    operator.ge: ("executorch_prim::ge", "Scalar"), operator.lt: ("executorch_prim::lt", "Scalar"),
-    operator.le: ("executorch_prim::le", "Scalar"), operator.neg: ("executorch_prim::neg", "Scalar"),
-    torch.sym_max: ("executorch_prim::sym_max", "Scalar"), torch.sym_min: ("executorch_prim::sym_min", "Scalar"),
-    torch.sym_float: ("executorch_prim::sym_float", "Scalar"), torch.sym_not: ("executorch_prim::sym_not", "Scalar"),
-    torch.sym_int: ("executorch_prim::sym_int", "Scalar"), torch.sym_ite: ("executorch_prim::sym_ite", "Scalar"),
-    math.ceil: ("executorch_prim::ceil", "Scalar"), math.trunc: ("executorch_prim::trunc", "Scalar"),
-    round: ("executorch_prim::round", "Scalar"),
-}  # fmt: skip
+    getattr(module, name): (f"executorch_prim::{name}", "Scalar")
+    for module, names in _NUMBER_FUNCTIONS.items()
+    for name in names.split()
+}
 """Python and torch functions on symbolic numbers -> the runtime's operators (name, overload) for them."""
 
 NUMBER_OPERATORS = {
     target: (target._schema.name, target._overloadname.removeprefix("default"))
-    for target in (
-        torch.ops.aten.sym_size.int, torch.ops.aten.sym_numel.default, torch.ops.aten._local_scalar_dense.default
-    )
-}  # fmt: skip
+    for target in (aten.sym_size.int, aten.sym_numel.default, aten._local_scalar_dense.default)
+}
 """Operators that compute a number from a tensor -> their kernels, which write a number instead of an `out` tensor."""
 
 _MEMORY_FORMATS = {torch.contiguous_format: 0, torch.preserve_format: 1, torch.channels_last: 2}
@@ -170,9 +169,12 @@ class Emitter:
         allocation = None if spec.mem_id is None else fmt.AllocationDetails.at(spec.mem_id, spec.mem_offset)
         dynamism = fmt.TensorShapeDynamism.DYNAMIC_BOUND if spec.dynamic else fmt.TensorShapeDynamism.STATIC
         return fmt.Tensor(
-            scalar_type=scalar_type(spec.dtype), sizes=list(spec.shape), dim_order=list(spec.dim_order),
-            allocation_info=allocation, shape_dynamism=dynamism,
-        )  # fmt: skip
+            scalar_type=scalar_type(spec.dtype),
+            sizes=list(spec.shape),
+            dim_order=list(spec.dim_order),
+            allocation_info=allocation,
+            shape_dynamism=dynamism,
+        )
 
     def bind(self, node: Node, index: int) -> None:
         """Set the value that later nodes read as the result of `node`."""
@@ -330,9 +332,8 @@ class Emitter:
 
     def _symbolic_call(self, node: Node, name: str, overload: str) -> None:
         val = node.meta["val"]
-        empty = fmt.Bool() if isinstance(val, (bool, torch.SymBool)) else (
-            fmt.Double() if isinstance(val, (float, torch.SymFloat)) else fmt.Int()
-        )  # fmt: skip
+        number = fmt.Double if isinstance(val, (float, torch.SymFloat)) else fmt.Int
+        empty = fmt.Bool() if isinstance(val, (bool, torch.SymBool)) else number()
         self._values[node] = result = self.add_value(empty)
         operands = [value for value in node.args if value is not None]  # without the None of `round(x, None)`
         arguments = [self.value(Argument(value, "Scalar"), node) for value in operands]
@@ -363,18 +364,24 @@ class Emitter:
         handles = [node.meta["debug_handle"] for node in nodes]
         operations = [
             fmt.DelegateOperation(
-                *_id_and_name(key), handles=list(origin),
+                *_id_and_name(key),
+                handles=list(origin),
                 dim_order=list(module.result.value_dim_orders.get(key, ())),
             )
             for key, origin in module.result.debug_handle_map.items()
-        ]  # fmt: skip
+        ]
         self.meta.delegates.append(
             fmt.DelegateMeta(
-                sha256=fmt.blob_digest(module.result.blob), compatibility=module.result.compatibility,
-                distribution=module.distribution[0], distribution_version=module.distribution[1], memory=needs,
-                handles=handles, operations=operations, details=_details(module.result),
+                sha256=fmt.blob_digest(module.result.blob),
+                compatibility=module.result.compatibility,
+                distribution=module.distribution[0],
+                distribution_version=module.distribution[1],
+                memory=needs,
+                handles=handles,
+                operations=operations,
+                details=_details(module.result),
             )
-        )  # fmt: skip
+        )
         self.meta.debug_handles.extend(_debug_handle(node.meta["debug_handle"], node) for node in nodes)
 
     def _outputs(self, node: Node) -> None:
@@ -411,14 +418,14 @@ def _id_and_name(key: int | str) -> tuple[int, str]:
 
 
 def _details(result: PreprocessResult) -> bytes:
-    """Return the facts of a blob that only tools read, as the metadata have them."""
+    """Return the facts of a blob that only tools read, in the form of the metadata."""
     details = fmt.DelegateDetails(
         cycles=[fmt.CycleEstimate(*_id_and_name(key), cycles) for key, cycles in result.estimated_cycles.items()]
     )
     if result.graph is not None:
         details.nodes = [
-            fmt.GraphNode(*_id_and_name(one.operation), one.name, list(one.inputs), list(one.outputs))
-            for one in result.graph.nodes
+            fmt.GraphNode(*_id_and_name(node.operation), node.name, list(node.inputs), list(node.outputs))
+            for node in result.graph.nodes
         ]
         details.inputs, details.outputs = list(result.graph.inputs), list(result.graph.outputs)
         details.values = [fmt.GraphValue(number, text) for number, text in result.graph.values.items()]

@@ -30,7 +30,7 @@ ExternalConstants = bool | str | Mapping[str, str] | Callable[[Node], str | None
 
 
 class Rule:
-    """Chooses the file of each constant, and knows afterwards which constants stayed in the `.pte`.
+    """Chooses the file of each constant, and records which constants stayed in the `.pte`.
 
     Args:
         choose: A function (placeholder, qualified name of the constant) -> file name without `.ptd`, or None for the
@@ -47,11 +47,11 @@ class Rule:
         return self._choose(node, name)
 
     def store(self, name: str) -> None:
-        """Note that a constant, or data that were computed of it, are in a file."""
+        """Record that a constant, or data computed from it, is in a file."""
         self._stored.add(parameter_of(name))
 
     def keep(self, name: str, backend: str) -> None:
-        """Note that a constant, for which a file was chosen, is a part of the blob of a backend."""
+        """Record that a constant for which a file was chosen is a part of the blob of a backend."""
         self._inside[parameter_of(name)] = backend
 
     def check(self) -> None:
@@ -62,8 +62,8 @@ class Rule:
             weights = "1 weight" if len(kept) == 1 else f"{len(kept)} weights"
             warnings.warn(
                 f"external_data: {weights}, such as {next(iter(kept))}, cannot leave the .pte, because "
-                f"{' and '.join(backends)} {'keeps' if len(backends) == 1 else 'keep'} weights in the blob; compile these "
-                "layers for another backend to store their weights in a .ptd file",
+                f"{' and '.join(backends)} {'keeps' if len(backends) == 1 else 'keep'} weights in the blob; compile "
+                "these layers for another backend to store their weights in a .ptd file",
                 stacklevel=level_of_caller(),
             )
 
@@ -71,8 +71,8 @@ class Rule:
 class Patterns(Rule):
     """The rule of a mapping from patterns of qualified names, as in `fnmatch`, to file names; the first match counts.
 
-    A pattern names parameters and buffers of the model. What was computed of one of them, such as its integers and
-    scales, goes to the same file.
+    A pattern names parameters and buffers of the model. Values computed from one of them, such as its integers and
+    scales, go to the same file.
     """
 
     def __init__(self, files: Mapping[str, str]) -> None:
@@ -170,12 +170,12 @@ def files_of_delegate(module: LoweredBackendModule, rule: Rule) -> dict[str, str
     """Return key -> file name for the named data of a delegate that go into `.ptd` files.
 
     If `rule` sends all constants of the delegate to the same file, its named data go there. If the constants go to
-    different files, named data go to the file of the constant with the same bytes, or else to that of the constant from
-    which they were most probably packed, among those that the nodes in `NamedBlob.readers` read. Other data stay in the
-    `.pte`.
+    different files, named data go to the file of the constant with the same bytes, or else to the file of the constant
+    from which they were most probably packed, among those that the nodes in `NamedBlob.readers` read. Other data stay
+    in the `.pte`.
 
-    Named data under the qualified name of a mutable buffer that the backend holds are its initial content: `rule` chooses
-    their file by that name.
+    Named data under the qualified name of a mutable buffer that the backend holds are its initial content: `rule`
+    chooses their file by that name.
     """
     partition = module.original_module
     held = {buffer.name: rule(buffer.node, buffer.name) for buffer in module.held_buffers}

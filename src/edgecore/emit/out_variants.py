@@ -84,7 +84,7 @@ def _form(name: str, overload: str, specs: Sequence[Any], values: dict[str, Any]
 def out_variant(target: OpOverload) -> OpOverload | None:
     """Return the overload of the same operator that writes into `out`; None if there is none.
 
-    The out variant has the same arguments by name and type, but may lack those of `_NOT_IN_OUT_VARIANTS`, such as
+    The out variant has the same arguments by name and type, but may lack arguments of `_NOT_IN_OUT_VARIANTS`, such as
     `dtype` and `layout`. Of several such overloads, the one that lacks the fewest arguments is returned.
     """
     names = {arg.name for arg in target._schema.arguments}
@@ -119,10 +119,8 @@ def _dim_order_form(name: str) -> Callable[[Node], KernelForm]:
     """Return a function that makes the call of `dim_order_ops::NAME.out`, which takes a dim order but no dtype."""
 
     def form(node: Node) -> KernelForm:
-        arguments = (
-            Argument(node.args[0], "Tensor"), Argument(False, "bool"),
-            Argument(_result_order(node), "Optional[List[int]]"),
-        )  # fmt: skip
+        order = Argument(_result_order(node), "Optional[List[int]]")
+        arguments = (Argument(node.args[0], "Tensor"), Argument(False, "bool"), order)
         return KernelForm(f"dim_order_ops::{name}", "out", arguments)
 
     return form
@@ -137,10 +135,8 @@ def _embedding_form(node: Node) -> KernelForm:
     weight, scales, zero_points, bits, indices = node.args
     assert isinstance(bits, int)
     limit = 1 << bits - 1  # integers are in [-limit, limit)
-    arguments = (
-        Argument(weight, "Tensor"), Argument(scales, "Tensor"), Argument(zero_points, "Optional[Tensor]"),
-        Argument(-limit, "int"), Argument(limit - 1, "int"), Argument(indices, "Tensor"),
-    )  # fmt: skip
+    values = (weight, scales, zero_points, -limit, limit - 1, indices)
+    arguments = tuple(map(Argument, values, ("Tensor", "Tensor", "Optional[Tensor]", "int", "int", "Tensor")))
     name = "byte" if bits == 8 else f"{bits}bit"
     return KernelForm(f"quantized_decomposed::embedding_{name}", "out", arguments)
 

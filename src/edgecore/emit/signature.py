@@ -159,7 +159,7 @@ class _Sizes:
             words = re.findall(r"[^\W\d]\w*", name)  # the name of a derived dim is an expression: "2*s + 1"
             if len(size.free_symbols) == 1 and words:
                 self._names.setdefault(next(iter(size.free_symbols)), words[0])
-        for input in inputs:  # symbols that are a size by themselves get a name before those in expressions
+        for input in inputs:  # symbols that are a size by themselves are named before symbols in expressions
             for _, size in input.sizes():
                 if size.is_Symbol:
                     self._name(size)
@@ -212,7 +212,7 @@ def _linear(expr: sympy.Expr) -> tuple[sympy.Symbol, int, int] | None:
 
 
 def _dim_names(inputs: Sequence[_Input]) -> Iterator[tuple[sympy.Expr, str]]:
-    """Yield (size, name of its `torch.export.Dim`); torch keeps the name only in the shape environment."""
+    """Yield each symbolic size with the name of its `Dim`, which torch records only in the shape environment."""
     for input in inputs:
         for source, size in input.sizes():
             environment = getattr(input.val, "fake_mode", None) and input.val.fake_mode.shape_env

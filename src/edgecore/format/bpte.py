@@ -82,7 +82,7 @@ def read_bpte(buffer: Buffer) -> BpteFile:
     """Read a file from `buffer`; its data are views into the buffer.
 
     Raises:
-        FormatError: The buffer is no `.bpte` file, or damaged.
+        FormatError: The buffer is not a `.bpte` file, or damaged.
     """
     view = memoryview(buffer).cast("B")
     if len(view) < 8 or bytes(view[4:8]) != BPTE_IDENTIFIER:
@@ -111,7 +111,7 @@ def embedded_pte(content: Buffer) -> Buffer:
 
 
 def _tensors(bpte: BpteFile) -> list[tuple[str, BundledTensor]]:
-    """Return all tensors of the test cases, each with words that say where it is."""
+    """Return all tensors of the test cases, each with a description of its place."""
     return [
         (f"method '{suite.method_name}', case {number}, {kind} {index}", value.val)
         for suite in bpte.method_test_suites

@@ -53,8 +53,8 @@ class Dtype:
         name: The name of the torch dtype.
         size: In bytes.
         code: The format character of Python's `struct` and buffer protocol; empty if there is none.
-        letter: The abbreviation of the dtype in `ir/dialect/dtype_rules.json`, which lists the dtypes that operators accept; empty
-            for a dtype that the edge dialect does not have.
+        letter: The abbreviation of the dtype in `ir/dialect/dtype_rules.json`, which lists the dtypes that operators
+            accept; empty for a dtype that the edge dialect does not have.
     """
 
     name: str
@@ -80,7 +80,7 @@ DTYPES: dict[ScalarType, Dtype] = {
     ScalarType.QUINT8: Dtype("quint8", 1),
     ScalarType.QINT32: Dtype("qint32", 4),
     ScalarType.BFLOAT16: Dtype("bfloat16", 2, letter="e"),
-    ScalarType.QUINT4X2: Dtype("quint4x2", 1),  # the size of a byte with two (quint2x4: four) elements
+    ScalarType.QUINT4X2: Dtype("quint4x2", 1),  # bytes that hold two elements (quint2x4: four)
     ScalarType.QUINT2X4: Dtype("quint2x4", 1),
     ScalarType.BITS16: Dtype("bits16", 2),
     ScalarType.FLOAT8_E5M2: Dtype("float8_e5m2", 1),
@@ -93,4 +93,4 @@ DTYPES: dict[ScalarType, Dtype] = {
 }
 
 SCALAR_TYPE_SIZES: dict[ScalarType, int] = {number: dtype.size for number, dtype in DTYPES.items()}
-"""Bytes per element; for quint4x2 and quint2x4 the byte that holds several elements."""
+"""Bytes per element; 1 for quint4x2 and quint2x4, where a byte holds several elements."""

@@ -1,4 +1,4 @@
-"""Read and write ETDump files (`.etdp`): the events of one or more runs, as ExecuTorch 1.x has them.
+"""Read and write ETDump files (`.etdp`): the events of one or more runs, in the format of ExecuTorch 1.x.
 
 A file is one flatbuffer with a size prefix. The runtimes write tens of thousands of events, so that `read_etdump` does
 not read them field by field, as `flat.unpack` does (30 us an event): it makes one `struct.Struct` for each vtable, of
@@ -21,7 +21,7 @@ from edgecore.errors import FormatError
 from .flat import Buffer, Reader, Wire, data, pack, scalar, string, table, tables, vector
 
 ETDUMP_IDENTIFIER = b"ED00"
-_EVENT_BYTES = 40  # at least; a table, its entry in the vector and two times
+_EVENT_BYTES = 40  # minimum: a table, its entry in the vector and two times
 
 
 class ValueType(IntEnum):
@@ -99,7 +99,7 @@ class ProfileEvent:
         instruction_id: Index of the instruction in its chain; -1 if the event belongs to none.
         delegate_debug_id_int: The number by which a delegate names the operation; -1 if it has none.
         delegate_debug_id_str: The string by which a delegate names the operation, if it uses one.
-        delegate_debug_metadata: What the delegate adds, in a form of its own.
+        delegate_debug_metadata: Additions of the delegate, in its own format.
         start_time: When the event began, in the unit of the runtime's clock: usually nanoseconds.
         end_time: When the event ended.
     """
@@ -173,7 +173,7 @@ def read_etdump(buffer: Buffer) -> ETDump:
     """Read an ETDump.
 
     Raises:
-        FormatError: The buffer is no ETDump, or damaged.
+        FormatError: The buffer is not an ETDump, or damaged.
     """
     content = bytes(buffer)
     if len(content) < 12 or content[8:12] != ETDUMP_IDENTIFIER:
@@ -188,9 +188,9 @@ def read_etdump(buffer: Buffer) -> ETDump:
 
 @contextmanager
 def garbage_kept() -> Iterator[None]:
-    """Stop Python's garbage collector for the block, which makes many objects that are no garbage.
+    """Stop Python's garbage collector for the block, which makes many objects but no garbage.
 
-    It would look through all of them again and again: half of the time in which a trace is read.
+    Its repeated scans would double the time of reading a trace.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -205,7 +205,7 @@ def garbage_kept() -> Iterator[None]:
 class _Layout:
     """The places of the fields of profile events with one vtable.
 
-    `pick` chooses (name, chain, instruction, id, id string, metadata, start, end) from what `unpack` returns, to which
+    `pick` chooses (name, chain, instruction, id, id string, metadata, start, end) from the result of `unpack`, to which
     `defaults` are appended; names and metadata are still offsets there, from the slots `name`, `text` and `metadata`.
     """
 
@@ -222,7 +222,7 @@ _WHAT = "RunData.events"
 
 
 class _DumpReader(Reader):
-    """Reads the vector of events in its own way; all else as `flat` does."""
+    """Reads the vector of events by vtable, and everything else like `flat`."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__(memoryview(content))

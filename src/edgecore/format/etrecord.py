@@ -1,7 +1,7 @@
-"""Read and write ETRecord files: what a compiler knew about a program, for the developer tools of ExecuTorch 1.x.
+"""Read and write ETRecord files: the compiler's knowledge of a program, for the developer tools of ExecuTorch 1.x.
 
-A file is a zip. Graphs are JSON of `torch.export`; weights, constants, inputs and outputs are files of `torch.save`, which
-this module only hands through. It needs no torch.
+A file is a zip. Graphs are JSON of `torch.export`; weights, constants, inputs and outputs are files of `torch.save`,
+which this module passes on unread. It needs no torch.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class GraphNode:
 
     Attributes:
         name: The name in the graph.
-        target: The operator: `torch.ops.aten.add.Tensor`, in whichever spelling the file has.
+        target: The operator, such as `torch.ops.aten.add.Tensor`, as the file spells it.
         handle: The debug handle; 0 if it has none.
         stack_trace: The lines of code that made it, as text.
         modules: The modules that it lies in, outermost first: (key, path, class).
@@ -66,7 +66,7 @@ class EtRecordFile:
     Attributes:
         graphs: All graphs by name: `exported_program`, `edge_dialect_exported_program/METHOD`, and others.
         debug_handle_map: Method, then instruction, to a debug handle or a list of them.
-        delegate_map: Method, then instruction, to the delegate: `{"name": BACKEND, "delegate_map": {ID: [HANDLE, ...]}}`.
+        delegate_map: Method, then instruction, to `{"name": BACKEND, "delegate_map": {ID: [HANDLE, ...]}}`.
         instruction_id_to_num_outs_map: Method, then instruction of a delegate's call, to the number of its outputs.
         export_graph_id: The id by which nodes name the graph of `exported_program`.
         reference_outputs: A file of `torch.save`.
@@ -120,7 +120,7 @@ def read_etrecord(file: str | Buffer | IO[bytes] | Any) -> EtRecordFile:
     """Read a file, given as a path, a binary file object or its bytes.
 
     Raises:
-        FormatError: The file is no ETRecord, or damaged.
+        FormatError: The file is not an ETRecord, or damaged.
         OSError: The file cannot be opened.
     """
     source = io.BytesIO(file) if isinstance(file, (bytes, bytearray, memoryview)) else file
@@ -162,9 +162,10 @@ def _read(archive: zipfile.ZipFile, names: list[str]) -> EtRecordFile:
     _check_entries(record.debug_handle_map, _are_handles, "'debug_handle_map' does not map instructions to handles")
     _check_entries(record.delegate_map, _is_delegate, "'delegate_map' does not map operations to lists of handles")
     _check_entries(
-        record.instruction_id_to_num_outs_map, lambda count: isinstance(count, int),
+        record.instruction_id_to_num_outs_map,
+        lambda count: isinstance(count, int),
         "'instruction_id_to_num_outs_map' does not map instructions to numbers",
-    )  # fmt: skip
+    )
     return record
 
 
@@ -175,12 +176,12 @@ def _check_entries(by_method: HandleMap | None, fits: Callable[[Any], bool], rea
 
 
 def _are_handles(entry: Any) -> bool:
-    """Return True for a debug handle, a list of them, or None for an instruction that has none."""
+    """Return True for a debug handle, a list of handles, or None, which an instruction without a handle has."""
     return entry is None or all(isinstance(handle, int) for handle in (entry if isinstance(entry, list) else [entry]))
 
 
 def _is_delegate(call: Any) -> bool:
-    """Return True for the entry of a delegate; one whose backend tells nothing may have no operations."""
+    """Return True for the entry of a delegate, which may lack operations."""
     if not isinstance(call, dict) or not isinstance(call.get("name", ""), str):
         return False
     ids = call.get("delegate_map") or {}
@@ -198,7 +199,7 @@ def _json(archive: zipfile.ZipFile, name: str) -> Any:
 
 
 def graph_nodes(graph: Graph) -> list[GraphNode]:
-    """Return the nodes of a graph that call operators, also those of the graphs of branches, loops and delegates.
+    """Return the nodes that call operators in a graph, including its branches, loops and delegates.
 
     Raises:
         FormatError: The JSON is damaged.

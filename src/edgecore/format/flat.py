@@ -85,7 +85,7 @@ def vector(id: int, kind: str, optional: bool = False) -> Any:
 
 
 def data(id: int, align: int = 1, optional: bool = False) -> Any:
-    """Declare a field that holds bytes, which start at a multiple of `align`; `unpack` returns a view of them, no copy."""
+    """Declare a field of bytes that start at a multiple of `align`; `unpack` returns a view of them, not a copy."""
     return _field(Wire(id, "data", None if optional else b"", optional, align=align))
 
 
@@ -242,9 +242,9 @@ def _pack_table(builder: Any, value: Any) -> int:
     builder.head = len(builder.Bytes) - end
     builder.minalign = max(builder.minalign, shape.align)
     start = end + shape.block.size
-    # A field with an offset stores the distance from itself to its target. The field starts `end + distance` bytes before
-    # the end of the buffer, because `distance` is its distance from the end of the table; the target starts `item` bytes
-    # before the end of the buffer.
+    # A field with an offset stores the distance from itself to its target. The field starts `end + distance` bytes
+    # before the end of the buffer, because `distance` is its distance from the end of the table; the target starts
+    # `item` bytes before the end of the buffer.
     numbers = [
         end + distance - item if is_offset else item
         for (_, item, is_offset), distance in zip(entries, shape.ends, strict=True)

@@ -20,7 +20,7 @@ META_IDENTIFIER = b"ECM1"
 class MemoryKind(IntEnum):
     """The use of a delegate's memory.
 
-    The content of SCRATCH is only needed during one call; that of PERSISTENT is kept from call to call. STAGING is for
+    SCRATCH holds content during one call only, PERSISTENT from call to call. STAGING is for
     transfers between the host and the device.
     """
 
@@ -90,7 +90,7 @@ class GraphValue:
 
 @dataclass(slots=True)
 class CycleEstimate:
-    """Cycles that the backend's compiler expects for a `DelegateOperation` on its device, without a measurement."""
+    """Cycles that the backend's compiler estimates for a `DelegateOperation` on its device."""
 
     id: int = scalar(0, "i64")
     name: str = string(1)
@@ -106,7 +106,7 @@ class DelegateDetails:
         inputs: Numbers of the values that are inputs of the graph.
         outputs: Numbers of the values that are outputs of the graph.
         values: Texts of values.
-        cycles: What the backend's compiler expects.
+        cycles: Estimates of the backend's compiler.
     """
 
     nodes: list[GraphNode] = tables(0, GraphNode)
@@ -128,7 +128,7 @@ class DelegateMeta:
         memory: The memory that the delegate needs.
         handles: Debug handles of the nodes in the delegate.
         operations: The delegate's own operations, with the nodes that they compute.
-        details: A flatbuffer of `DelegateDetails`, or empty. It is apart so that the runtime need not verify it.
+        details: A flatbuffer of `DelegateDetails`, or empty: apart, so that the runtime need not verify it.
     """
 
     sha256: Buffer = data(0)
@@ -193,8 +193,8 @@ class MethodMeta:
     Attributes:
         name: The name of the method.
         delegates: One entry for each delegate of the method.
-        instructions: Debug handles of each instruction in the method's first chain (`ExecutionPlan.chains[0]`); empty if
-            there is no debug information.
+        instructions: Debug handles of each instruction in the method's first chain (`ExecutionPlan.chains[0]`); empty
+            if there is no debug information.
         debug_handles: The origin of each graph node that a handle identifies.
         inputs: One entry for each input; empty if unknown.
         outputs: One entry for each output; empty if unknown.
@@ -225,7 +225,7 @@ class Meta:
         producer: The program that made the file.
         producer_version: The version of that program.
         methods: One entry for each method.
-        shared_state: Qualified names of the mutable buffers of which all methods use one copy.
+        shared_state: Qualified names of the mutable buffers that all methods share.
         constants_sha256: Digest of the segment with constants; empty if there is none.
         state_sha256: Digest of the segment with initial values of mutable buffers; empty if there is none.
         data: Digests of named data and external data, in ascending order of their keys as UTF-8.

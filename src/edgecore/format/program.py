@@ -178,8 +178,8 @@ class Operator:
 class KernelCall:
     """A call of a kernel.
 
-    `args` are indices of values: the arguments of the operator's schema, then the results that the kernel writes, then the
-    return value, which is the same result again, or a list of the results if there are several.
+    `args` are indices of values: the arguments of the operator's schema, then the results that the kernel writes, then
+    the return value, which is the same result again, or a list of the results if there are several.
     """
 
     op_index: int = scalar(0, "i32")
@@ -257,8 +257,8 @@ class CompileSpec:
 class BackendDelegate:
     """A delegate of a method.
 
-    In a `PteFile`, `processed.index` is an index in `PteFile.delegate_blobs`, and `processed.location` has no meaning. In a
-    file, `location` says whether `index` is that of a segment or that of an entry of `backend_delegate_data`.
+    In a `PteFile`, `processed.index` is an index in `PteFile.delegate_blobs`, and `processed.location` has no meaning.
+    In a file, `location` says whether `index` counts segments or entries of `backend_delegate_data`.
     """
 
     id: str = string(0)

@@ -1,7 +1,7 @@
 """Read and write `.ptd` files: tensors and named data of delegates, outside of the program that uses them.
 
-Layout: u32 root offset, "FT01", at byte 8 the extended header, the rest of the flatbuffer, padding, then the
-segments, each at a multiple of lcm(segment alignment, its own alignment). Extended header: "FH01", u32 length (40), u64 number of
+Layout: u32 root offset, "FT01", at byte 8 the extended header, the rest of the flatbuffer, padding, then the segments,
+each at a multiple of lcm(segment alignment, its own alignment). Extended header: "FH01", u32 length (40), u64 number of
 bytes inserted into the flatbuffer (48: the header and 8 bytes of padding), u64 size of the flatbuffer without these,
 u64 start of the segments, u64 size of all segments.
 """
@@ -129,7 +129,7 @@ def read_ptd(buffer: Buffer) -> PtdFile:
     The data of the result are views into `buffer`, not copies.
 
     Raises:
-        FormatError: The buffer is no `.ptd` file, or damaged.
+        FormatError: The buffer is not a `.ptd` file, or damaged.
     """
     view = memoryview(buffer).cast("B")
     if len(view) < 8 or bytes(view[4:8]) != PTD_IDENTIFIER:

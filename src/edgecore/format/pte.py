@@ -73,7 +73,7 @@ class PteFile:
         delegate_blobs: The blobs, which `BackendDelegate.processed.index` refers to.
         named_data: The named data by key.
         segments: The segments of the file that was read; `write_pte` makes new segments and ignores these.
-        alignments: Alignments of the file that `write_pte` writes; a file that was read does not say them.
+        alignments: Alignments of the file that `write_pte` writes; a file does not record them.
     """
 
     program: Program
@@ -98,7 +98,10 @@ class PteFile:
     def inline(self) -> Program:
         """Return the tables of the program with constants and blobs in them; the data are not copied."""
         plans = [
-            replace(plan, delegates=[replace(one, processed=_inline(one.processed)) for one in plan.delegates])
+            replace(
+                plan,
+                delegates=[replace(delegate, processed=_inline(delegate.processed)) for delegate in plan.delegates],
+            )
             for plan in self.program.execution_plan
         ]
         return replace(
@@ -163,7 +166,7 @@ def _add_tensors(layout: Layout, buffers: Sequence[Buffer], name: str) -> Subseg
 def _add_delegates(layout: Layout, blobs: Sequence[Buffer]) -> tuple[list[BackendDelegateDataReference], bool]:
     """Add a segment for each blob; return the references to them, and True if a blob is empty.
 
-    Equal blobs share a segment. Empty blobs get no segment: they all refer to one empty entry in the flatbuffer
+    Equal blobs share a segment. Empty blobs have no segment: they all refer to one empty entry in the flatbuffer
     (`backend_delegate_data`).
     """
     lengths = Counter(memoryview(blob).nbytes for blob in blobs)
@@ -249,7 +252,7 @@ def read_pte(buffer: Buffer) -> PteFile:
     The data of the result are views into `buffer`, not copies.
 
     Raises:
-        FormatError: The buffer is no `.pte` file, or damaged.
+        FormatError: The buffer is not a `.pte` file, or damaged.
     """
     view = memoryview(buffer).cast("B")
     if len(view) < 8 or bytes(view[4:8]) != PROGRAM_IDENTIFIER:

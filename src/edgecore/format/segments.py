@@ -21,15 +21,15 @@ _PART = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Alignments:
-    """Alignments in bytes of what a file to be written holds: powers of two.
+    """Alignments of the parts of a file to write, in bytes; powers of two.
 
     Attributes:
-        segment: Of each segment in the file, at least 128: 4096 or more for segments that are mapped, locked or read by
+        segment: Of each segment, at least 128; 4096 or more for segments that are mapped, locked or read by
             DMA on their own.
         constant: Of each constant tensor in the file, and of each initial content of a mutable buffer, at least 16.
 
     Raises:
-        FormatError: A number is no power of two, or too small.
+        FormatError: A number is too small or not a power of two.
     """
 
     segment: int = SEGMENT_ALIGNMENT
@@ -65,7 +65,7 @@ class Segment:
 def without_shared(segments: Iterable[Segment]) -> list[Segment]:
     """Return the segments except for named data that are a part of the constants: each byte is in one segment then."""
     every = list(segments)
-    constants = [(one.offset, one.offset + one.size) for one in every if one.kind == "constants"]
+    constants = [(segment.offset, segment.offset + segment.size) for segment in every if segment.kind == "constants"]
 
     def is_shared(segment: Segment) -> bool:
         end = segment.offset + segment.size
@@ -92,7 +92,7 @@ class Layout:
         return self.add(buffers, self.alignments.constant, self.alignments.constant)
 
     def add(self, buffers: Sequence[Buffer], alignment: int, step: int = CONSTANT_ALIGNMENT) -> list[int]:
-        """Append a segment with the given alignment; return the offsets of its buffers, which are multiples of `step`."""
+        """Append an aligned segment; return the offsets of its buffers, which are multiples of `step`."""
         alignment = lcm(self.alignments.segment, alignment)
         self.alignment = lcm(self.alignment, alignment)
         start = self.end = align(self.end, alignment)
@@ -110,7 +110,7 @@ class Layout:
     def chunks(self, base: int, position: int) -> Iterator[Buffer]:
         """Yield the bytes of all segments and the padding between them.
 
-        `base` is the file offset of the first segment, and `position` that of the first byte to yield.
+        `base` is the file offset of the first segment, and `position` the offset of the first byte to yield.
         """
         for offset, piece in self.pieces:
             if base + offset > position:
@@ -120,7 +120,7 @@ class Layout:
 
 
 class MappedFile(mmap.mmap):
-    """A mapping of a file that nobody writes any more, so that its pages may be dropped and read again."""
+    """A mapping of a file that is no longer written, so that its pages may be dropped and read again."""
 
 
 def align(value: int, alignment: int) -> int:
@@ -157,8 +157,8 @@ class SegmentReader:
         self.kinds: dict[int, str] = {}
         for index, segment in enumerate(segments):
             start = base + segment.offset
-            # For a program without constants, executorch writes one segment of size 0, and no header that says where the
-            # segments start: `base` is then 0, and only segments of size 0 are valid.
+            # For a program without constants, executorch writes one segment of size 0, and no header that says where
+            # the segments start: `base` is then 0, and only segments of size 0 are valid.
             if (base == 0 and segment.size) or start + segment.size > max(base, end):
                 raise FormatError(
                     f"segment {index} (offset {segment.offset}, {segment.size} bytes) ends outside the segment data,"
@@ -192,7 +192,7 @@ class SegmentReader:
         return [b"", *(segment[offset : ends[offset]] for offset in where.offsets[1:])]
 
     def used(self) -> list[Segment]:
-        """Return all segments, each with the use that `segment` recorded, or `unused`: call this after reading all data."""
+        """Return all segments with the uses that `segment` recorded, or `unused`; call it after reading all data."""
         return [
             Segment(self.kinds.get(index, "unused"), self.base + segment.offset, segment.size, self.views[index])
             for index, segment in enumerate(self.segments)

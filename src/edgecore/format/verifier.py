@@ -50,7 +50,7 @@ delegate, the list of its EValues).
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A finding: `where` names the method, value, instruction or segment, and `what` is one sentence."""
+    """A finding: `where` names the method, value, instruction or segment; `what` is one sentence about it."""
 
     where: str
     what: str
@@ -474,9 +474,9 @@ def _check_arguments(method: MethodMeta, plan: ExecutionPlan) -> Iterator[str]:
 def _check_dims(argument: ArgumentMeta, sizes: Sequence[int], symbols: int) -> tuple[int, list[str]]:
     """Check the dims of an argument.
 
-    The symbols of a method are numbered in the order of their first use. `symbols` is the number of symbols that earlier
-    arguments use, so a dim of this argument may use one of these or the next new one. Returns the number of symbols that
-    are used up to and including this argument, and the problems as sentences.
+    The symbols of a method are numbered in the order of their first use. `symbols` is the number of symbols that
+    earlier arguments use, so a dim of this argument may use one of these or the next new one. Returns the number of
+    symbols that are used up to and including this argument, and the problems as sentences.
     """
     if argument.dims and len(argument.dims) != len(sizes):
         return symbols, [f"it describes {len(argument.dims)} dims of {len(sizes)}"]

@@ -1,4 +1,4 @@
-"""Reports as pages for a browser: one file each, which needs nothing else and asks for nothing."""
+"""Reports as self-contained pages for a browser: one file each, without requests to a network."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
     """Return a page that shows the parts of a report.
 
     The browser may run the page's own script and nothing else: the page says so by a content security policy with the
-    hashes of its script and style. What comes from a model, such as its names, is in the page as JSON only.
+    hashes of its script and style. Data from a model, such as its names, is in the page as JSON only.
 
     Args:
         title: Title of the page.
@@ -38,14 +38,14 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
             - "operators": dicts with "name", "operator", "module", "backend", "line", "kernel", "instruction",
               "handles", "node", "calls", "ns", "min", "max" and "rest", of a run on average.
             - "timeline": rows of an operator's index or -1, start, length, level, and a text if the index is -1.
-            - "memory": what `arena` returns. "tables": what `table` returns.
-            - "accuracy": "rows" with "module", "operator", "line", "backend", "local" and "accumulated" (dB; None for equal
-              values, -1000 for values that are no numbers), "wrong" and "why"; "culprit": index of the first row that is
-              wrong, or None.
-            - "compare": makes a page of two files, "A" and "B": "timed", and "modules", rows like operators with "members",
-              the indexes of their operators. Operators have "a" and "b" (nanoseconds or None), "difference", "interval"
-              and "verdict" as `edgecore.devtools.file_diff.time.difference` returns them. "placement": rows with "kind",
-              "module", "operator", "line", "a", "b" and "members". "sections": dicts with "title" and "lines".
+            - "memory": results of `arena`. "tables": results of `table`.
+            - "accuracy": "rows" with "module", "operator", "line", "backend", "local" and "accumulated" (dB; None for
+              equal values, -1000 for NaN), "wrong" and "why"; "culprit": index of the first row
+              that is wrong, or None.
+            - "compare": makes a page of two files, "A" and "B": "timed", and "modules", rows like operators whose
+              "members" are indexes of operators. Operators have "a" and "b" (nanoseconds or None), "difference",
+              "interval" and "verdict" as `file_diff.time.difference` returns them. "placement": rows with
+              "kind", "module", "operator", "line", "a", "b" and "members". "sections": dicts with "title" and "lines".
             - "graph": rows of a graph, see `edgecore.devtools.pages.graph_rows`.
         scripts: The scripts of the page: those of a report, or `SWEEP_SCRIPTS`.
 
@@ -80,7 +80,7 @@ def table(
     """Return a table for `page`.
 
     Args:
-        title: What the rows are.
+        title: Name of the rows.
         columns: Names of the columns. One that begins with "#", which is not shown, has numbers.
         rows: Texts and numbers of each row.
         note: A sentence under the title.
@@ -91,7 +91,7 @@ def table(
 
 
 def arena(name: str, steps: int, tensors: Sequence[Tensor]) -> dict[str, Any]:
-    """Return an arena for `page`, with the step that needs most of it and the tensors that are there at that step.
+    """Return an arena for `page`, with the step that uses most bytes and the tensors that are live at this step.
 
     Args:
         name: Name of the arena.
@@ -99,27 +99,31 @@ def arena(name: str, steps: int, tensors: Sequence[Tensor]) -> dict[str, Any]:
         tensors: The tensors in it.
     """
     begins: dict[int, list[Tensor]] = {}
-    for one in tensors:
-        begins.setdefault(one[5], []).append(one)
+    for tensor in tensors:
+        begins.setdefault(tensor[5], []).append(tensor)
     peak, needed, live, owners = 0, -1, list[Tensor](), list[Owner]()
     for step in range(steps):
-        live = [one for one in live if one[6] >= step] + begins.get(step, [])
-        found = _owners(live)
-        size = sum(end - begin for begin, end, _ in found)
+        live = [tensor for tensor in live if tensor[6] >= step] + begins.get(step, [])
+        in_use = _owners(live)
+        size = sum(end - begin for begin, end, _ in in_use)
         if size > needed:
-            peak, needed, owners = step, size, found
-    owners.sort(key=lambda one: one[0] - one[1])
+            peak, needed, owners = step, size, in_use
+    owners.sort(key=lambda owner: owner[0] - owner[1])
     return {
-        "name": name, "bytes": max((one[3] + one[4] for one in tensors), default=0), "steps": steps, "peak": peak,
-        "needed": needed, "owners": [[", ".join(names), end - begin] for begin, end, names in owners[:8]],
+        "name": name,
+        "bytes": max((begin + size for _, _, _, begin, size, *_ in tensors), default=0),
+        "steps": steps,
+        "peak": peak,
+        "needed": needed,
+        "owners": [[", ".join(names), end - begin] for begin, end, names in owners[:8]],
         "tensors": tensors,
-    }  # fmt: skip
+    }
 
 
 def _owners(live: Sequence[Tensor]) -> list[Owner]:
-    """Return the bytes that tensors which live at the same time take; some of the tensors lie in others."""
+    """Return the ranges of bytes that live tensors occupy; a tensor may lie inside another one."""
     owners: list[Owner] = []
-    for name, module, _, begin, size, *_ in sorted(live, key=lambda one: (one[3], -one[4])):
+    for name, module, _, begin, size, *_ in sorted(live, key=lambda tensor: (tensor[3], -tensor[4])):
         text = f"{name} of {module}" if module else name
         if owners and begin < owners[-1][1]:
             first, end, names = owners.pop()
@@ -130,7 +134,7 @@ def _owners(live: Sequence[Tensor]) -> list[Owner]:
 
 
 def _packed(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return rows with the same keys as one list of keys and a list of values for each row: it is half as long."""
+    """Return rows with equal keys as one list of keys and a list of values for each row, at half the length."""
     keys = list(rows[0])
     return {"keys": keys, "rows": [[row[key] for key in keys] for row in rows]}
 

@@ -35,8 +35,8 @@ class ControlFlow:
         bodies: (true branch, false branch) of `cond`, (body,) of `map` and `scan`, (condition, body) of `while_loop`.
         predicate: The condition of `cond`.
         carried: Initial values of the state, which passes from one iteration to the next.
-        scanned: Tensors of which each iteration gets one slice along dim 0.
-        captured: The other operands; a loop body gets the same ones in every iteration.
+        scanned: Tensors from which each iteration reads one slice along dim 0.
+        captured: The other operands; a loop body reads the same ones in every iteration.
     """
 
     node: Node
@@ -93,7 +93,7 @@ def placeholders(body: GraphModule) -> list[Node]:
 
 
 def results(body: GraphModule) -> tuple[Any, ...]:
-    """Return the results of a graph as a tuple, also if the graph returns a single value."""
+    """Return the results of a graph as a tuple, even for a single value."""
     value = body.graph.output_node().args[0]
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 

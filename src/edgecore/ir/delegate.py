@@ -21,8 +21,8 @@ class LoweredBackendModule(torch.nn.Module):
     Attributes:
         backend_id: The id of the backend.
         result: The result of the backend's `preprocess`.
-        compile_specs: The compile specs that `preprocess` got.
-        original_module: The partition as a program. Its mutable buffers are those that the backend holds.
+        compile_specs: The compile specs that were passed to `preprocess`.
+        original_module: The partition as a program. Its mutable buffers are held by the backend.
         distribution: Name and version of the package that made the blob.
     """
 
@@ -52,7 +52,7 @@ class LoweredBackendModule(torch.nn.Module):
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The map of debug handles, and what a script's backend adds for tools, as in ExecuTorch's class."""
+        """The map of debug handles, and additions of a script's backend for tools, as in ExecuTorch's class."""
         added = getattr(self.result, "_delegate_info_meta", None)
         handles = {"debug_handle_map": self.result.debug_handle_map}
         return handles if added is None else {**handles, "_delegate_info_meta": added}
@@ -101,8 +101,8 @@ class DelegatedCall(NamedTuple):
 def call_delegate(module: LoweredBackendModule, *args: Any) -> tuple[Any, ...]:
     """Run a delegate.
 
-    Delegate calls have this function as target and the module's `get_attr` node as first argument. torch does not remove
-    a call without users, because a delegate may hold state; `ir.graph.edit` removes it if it writes no state.
+    Delegate calls have this function as target and the module's `get_attr` node as first argument. torch does not
+    remove a call without users, because a delegate may hold state; `ir.graph.edit` removes it if it writes no state.
     """
     return module(*args)  # type: ignore[no-any-return]
 

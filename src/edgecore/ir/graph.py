@@ -1,6 +1,6 @@
 """Functions that walk an edge graph and edit it in place.
 
-A new node gets its `val` when it is inserted, so that a pass never traces the whole graph again.
+A new node has its `val` computed on insertion, so that a pass never traces the whole graph again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CALL_NUMBER = "call_number"
 is a part of."""
 
 PARTS_OF = "parts_of"
-"""The entry of `node.meta` with the decomposed calls that a node is a part of (`edgecore.pipeline.lowering.whole_operators`)."""
+"""The entry of `node.meta` with the decomposed calls that a node is a part of (`lowering/whole_operators.py`)."""
 
 REGIONS = (torch.ops.higher_order.wrap_with_set_grad_enabled, torch.ops.higher_order.wrap_with_autocast)
 """Operators for regions under `torch.no_grad()` and `torch.autocast()`. torch's decomposition inlines their graphs."""
@@ -166,13 +166,13 @@ def has_result(node: Node) -> bool:
     return not isinstance(node.target, torch._ops.OpOverload) or bool(node.target._schema.returns)
 
 
-def take_graph(graph_module: GraphModule, other: GraphModule) -> None:
+def take_graph(graph_module: GraphModule, source: GraphModule) -> None:
     """Give a graph module the graph of another one, and the attributes that this graph reads."""
-    for node in other.graph.find_nodes(op="get_attr"):
+    for node in source.graph.find_nodes(op="get_attr"):
         name = str(node.target)
-        if "." not in name and getattr(graph_module, name, None) is not getattr(other, name):
-            setattr(graph_module, name, getattr(other, name))
-    graph_module.graph = other.graph
+        if "." not in name and getattr(graph_module, name, None) is not getattr(source, name):
+            setattr(graph_module, name, getattr(source, name))
+    graph_module.graph = source.graph
 
 
 def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensorMode) -> None:
@@ -303,7 +303,7 @@ _NAMED = (TensorArgument, SymIntArgument, SymFloatArgument, SymBoolArgument)
 def edit(program: ExportedProgram) -> Iterator[GraphModule]:
     """Edit the graph of `program` in a `with` block.
 
-    At the end of the block, unused nodes are removed, the code is compiled again, and the signature gets the names of
+    At the end of the block, unused nodes are removed, the code is compiled again, and the signature takes the names of
     the nodes that the graph returns.
     """
     graph_module = program.graph_module
@@ -321,7 +321,7 @@ def edit(program: ExportedProgram) -> Iterator[GraphModule]:
 
 
 def _has_effect(node: Node) -> bool:
-    """Return True for a node that stays without users: an input, the output, or one that writes an argument or state."""
+    """Return True for a node that stays without users: inputs, the output, and writers of arguments or state."""
     if is_delegate_call(node):
         return module_of(node).writes_state
     # Regions under `torch.no_grad()` and `torch.autocast()` may write, too.

@@ -34,7 +34,7 @@ def pads_of_dims(pad: Sequence[int], count: int) -> tuple[list[int], list[int]]:
     """Convert the argument `pad` of `constant_pad_nd`, which begins with the last dim, to pads of `count` dims.
 
     Returns:
-        The numbers of elements before and after those of each dim.
+        The numbers of elements to add before and after each dim.
     """
     before, after = [0] * count, [0] * count
     for index in range(len(pad) // 2):

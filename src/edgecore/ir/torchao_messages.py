@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 
 _MESSAGES = {"torchao": "Failed to load ", "torch.utils._pytree": "<enum 'KernelPreference'> is an Enum subclass"}
-"""Beginnings of the messages by the name of their logger: of CUDA libraries that are not there, and of a deprecation
-inside torchao."""
+"""Logger -> the beginnings of its messages, about missing CUDA libraries and a deprecation inside torchao."""
 
 
 class _Drop(logging.Filter):

@@ -29,7 +29,7 @@ class Memory:
 def distribute(
     memories: Sequence[Memory], specs: Sequence[TensorSpec], uses: Mapping[TensorSpec, int], alignment: int
 ) -> None:
-    """Set the memory id and offset of each spec; the most used specs get the cheapest memories.
+    """Set the memory id and offset of each spec; the most used specs go to the cheapest memories.
 
     Each spec goes to the lowest free offset of the cheapest memory that has room for it.
 

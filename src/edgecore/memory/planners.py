@@ -49,8 +49,8 @@ def annealed(specs: Sequence[TensorSpec], alignment: int, *, effort: int = 500_0
 
     Args:
         specs: The tensors of one arena.
-        alignment: Bytes of which every offset is a multiple.
-        effort: Number of pairs of tensors to compare; 500,000 take about 0.1 s. The effort is no time limit, so that
+        alignment: Divisor of every offset, in bytes.
+        effort: Number of pairs of tensors to compare; 500,000 take about 0.1 s. The effort is not a time limit, so
             the plan is the same on every machine.
         seed: Seed of the random choices.
 
@@ -133,7 +133,7 @@ class _Problem:
         return best
 
     def improve(self, order: list[int], best: _Placement, steps: int, rng: random.Random) -> _Placement:
-        """Move one tensor after another to an earlier position of `order`, at most `steps` times; return the best placement.
+        """Move tensors one by one to earlier positions of `order`, at most `steps` times; return the best placement.
 
         A move that enlarges the arena is undone.
         """
@@ -142,7 +142,7 @@ class _Problem:
             if best[0] <= self.bound:
                 break
             size, offsets = current
-            # The arena shrinks only if all tensors that end at its top get lower offsets, so most moves are of these.
+            # The arena shrinks only if all tensors that end at its top move to lower offsets, so most moves pick one.
             top = [i for i in order if offsets[i] + self.sizes[i] == size and self.sizes[i]]
             moved = rng.choice(top) if rng.random() < 0.7 else rng.choice(order)
             position = order.index(moved)

@@ -62,7 +62,7 @@ class MemoryPlanningPass:
         memory_planning_algo: The planner, which places the tensors of one arena.
         alloc_graph_input: True to place inputs in an arena; otherwise the caller supplies their memory.
         alloc_graph_output: The same for outputs.
-        alignment: Bytes of which every offset is a multiple.
+        alignment: Divisor of every offset, in bytes.
         share_mutable_buffers: True to place mutable buffers in arena 2, where buffers with the same qualified name have
             the same offset in all methods.
         reuse: True to let views, parts of concatenations and results computed in place share memory.
@@ -159,8 +159,8 @@ class MemoryPlanningPass:
                     )
             limit = self.memories[mem_id - 1].size if self.memories else None
             if limit is not None and size > limit:
-                # The planner needs more than the memory has. `distribute`, which chose the memory of each tensor, also found
-                # offsets that fit into it: use these.
+                # The planner needs more than the memory has. `distribute`, which chose the memory of each tensor, also
+                # found offsets that fit into it: use these.
                 for spec, offset in zip(specs, offsets, strict=True):
                     spec.mem_offset = offset
                 plan.arenas[mem_id] = max(spec.mem_offset + spec.nbytes for spec in specs)
@@ -171,8 +171,8 @@ class _Lifetimes:
     """Computes the lifetimes of all specs, as positions in `order` (all nodes in the order of execution).
 
     In `order`, a control-flow node occurs twice, before and after the nodes of its bodies. `planned` are the specs that
-    need memory in an arena, in the order of their first use, `unplanned` those that do not. `fixed` are the specs that
-    may not share memory: inputs, outputs, mutable buffers, arguments that operators write, and all that branches and loops use.
+    need memory in an arena, in the order of their first use; `unplanned` need none. `fixed` may not share memory:
+    inputs, outputs, mutable buffers, arguments that operators write, and all specs that branches and loops use.
     """
 
     def __init__(self, program: ExportedProgram, inputs_planned: bool, outputs_planned: bool) -> None:
@@ -220,7 +220,7 @@ class _Lifetimes:
         self.planned = [spec for spec in first if spec not in unplanned]
 
     def uses(self) -> dict[TensorSpec, int]:
-        """Return how often nodes write or read each tensor with memory of its own; uses of its aliases count as its uses."""
+        """Count how often nodes write or read each tensor with memory of its own, including uses of its aliases."""
         count: dict[TensorSpec, int] = defaultdict(int)
         for node in self.order:
             for accessed in (node, *node.all_input_nodes):

@@ -42,8 +42,8 @@ class Sharing:
 
     Attributes:
         elided: These nodes.
-        content: Maps each result of an elided node to the tensors whose memory holds its elements: the base of a view, or
-            the inputs of a concatenation.
+        content: Maps each result of an elided node to the tensors whose memory holds its elements: the base of a view,
+            or the inputs of a concatenation.
     """
 
     elided: set[Node] = field(default_factory=set)
@@ -57,8 +57,8 @@ def share_memory(
 
     The tensor `base` then holds the bytes of the spec from `base_offset` on. The tensor at the end of a chain of bases
     has memory of its own; its lifetime is extended to cover the lifetimes of all tensors inside it. Memory is not
-    shared where that would raise the maximum sum of live bytes, or start a tensor at an offset that is no multiple of
-    `alignment`.
+    shared where that would raise the maximum sum of live bytes, or start a tensor at an offset that is not a multiple
+    of `alignment`.
 
     Args:
         program: The program, with its specs assigned.
@@ -183,8 +183,8 @@ class _Sharer:
     def in_place(self, node: Node) -> None:
         """Write the result over the first operand of the same dtype and shape that nothing reads afterwards."""
         spec = node.meta.get(SPEC)
-        # Skip a result that lies in a mutable buffer (`owned` has no buffers). Its operand would also be computed in the
-        # buffer, at an earlier time, when later nodes may still have to read the buffer's old content.
+        # Skip a result that lies in a mutable buffer (`owned` has no buffers). Its operand would also be computed in
+        # the buffer, at an earlier time, when later nodes may still have to read the buffer's old content.
         if not isinstance(spec, TensorSpec) or spec.storage not in self.owned or spec not in self.owned:
             return
         sources = [source for source in node.all_input_nodes if isinstance(source.meta.get(SPEC), TensorSpec)]
@@ -210,7 +210,7 @@ class _Sharer:
     # Checks and changes that several kinds of sharing need ------------------------------------------------------------
 
     def _may_join(self, part: TensorSpec, base: TensorSpec) -> bool:
-        """Return True if `part` may become an alias inside `base`: it is no alias yet, and both belong to the same arena."""
+        """Return True if `part`, which is not yet an alias, may become one inside `base`: they have the same arena."""
         return part in self.owned and part.base is None and part.mem_id == base.mem_id
 
     def _overlaps_in_delegate(self, part: TensorSpec, base: TensorSpec) -> bool:
@@ -303,7 +303,7 @@ def _is_outermost(spec: TensorSpec, dim: int) -> bool:
 def _offsets(node: Node, source: TensorSpec) -> list[int] | None:
     """Return the offset in bytes of each result of `node` in the memory of its operand `source`.
 
-    Returns None if the results are no contiguous ranges of that memory.
+    Returns None unless the results are contiguous ranges of that memory.
     """
     results = specs_of(node)
     name = _name(node)

@@ -35,7 +35,7 @@ class TensorSpec:
         mem_offset: Bytes from the start of the arena.
         base: The tensor whose memory this tensor shares, if there is one.
         base_offset: Bytes from the start of `base`.
-        alignment: Bytes of which `allocated_memory` is a multiple.
+        alignment: Divisor of `allocated_memory`, in bytes.
     """
 
     dtype: torch.dtype
@@ -140,8 +140,8 @@ def _assign_written(node: Node) -> None:
 def _assign_bodies(node: Node, bounds: Bounds) -> None:
     """Assign specs in the bodies of a control-flow node, so that values of the body share memory with the node.
 
-    A carried input of a loop body shares the spec of the node's result, and a captured input that of its operand; a
-    slice of a scanned tensor has memory of its own. The branches of `cond` compute directly into the results of the
+    A carried input of a loop body shares the spec of the node's result, and a captured input shares its operand's spec;
+    a slice of a scanned tensor has memory of its own. The branches of `cond` compute directly into the results of the
     node.
     """
     flow = control_flow(node)
@@ -175,7 +175,7 @@ def specs_of(node: Node) -> list[TensorSpec]:
 
 
 def result_specs(node: Node) -> list[TensorSpec | None]:
-    """Return the specs of all results of a node; None for a result that is absent, or is no tensor."""
+    """Return the specs of all results of a node; None for a result that is absent or not a tensor."""
     spec = node.meta.get(SPEC)
     if isinstance(spec, TensorSpec):
         return [spec]

@@ -24,7 +24,7 @@ def claimable_buffers(program: ExportedProgram) -> list[MutableBuffer]:
     Then it calls the partitioner again, and this function omits the buffer.
 
     Args:
-        program: The program that `Partitioner.partition` got.
+        program: The argument of `Partitioner.partition`.
 
     Returns:
         The buffers. The names of those that the backend can hold go into `PartitionResult.claimed_buffers`.
@@ -83,8 +83,8 @@ def settle_claims(
 ) -> Claims:
     """Grant or refuse each claim.
 
-    A backend holds a buffer if in every method all uses of the buffer are in one partition of the backend, or in several
-    that only read it; if every method that uses it claims it; and if it is the same buffer in all methods.
+    A backend holds a buffer if in every method all uses of the buffer are in one partition of the backend, or in
+    several that only read it; if every method that uses it claims it; and if it is the same buffer in all methods.
 
     Args:
         programs: All methods, with tags.
@@ -92,7 +92,7 @@ def settle_claims(
         refused: Buffers that were refused before, with the reasons; their claims have no effect.
 
     Raises:
-        CompileError: A partitioner claims what is no mutable buffer.
+        CompileError: A partitioner claims something other than a mutable buffer.
     """
     by_method = {method: {buffer.name: buffer for buffer in mutable_buffers(programs[method])} for method in programs}
     claimed = {method: set(result.claimed_buffers) if result else set() for method, result in results.items()}

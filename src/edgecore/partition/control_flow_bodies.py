@@ -1,4 +1,4 @@
-"""The branches and loop bodies of a program as programs of their own, so that backends take parts of them, too."""
+"""The branches and loop bodies of a program as programs of their own, so that backends can take parts of them, too."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from edgecore.ir.program.constants import Constants
 def body_programs(program: ExportedProgram) -> Iterator[ExportedProgram]:
     """Yield each branch and loop body of a program, outer ones before inner ones, as a program with the same graph.
 
-    A constant that a body captures is a constant of its program. Whoever edits such a program edits the body. The
-    condition of a `while_loop` is left out: it returns a single value, no tuple.
+    A constant that a body captures is a constant of its program. Editing such a program edits the body. The
+    condition of a `while_loop` is left out: it returns a single value, not a tuple.
     """
     for node in calls(program.graph_module):
         if is_control_flow(node):
@@ -62,7 +62,7 @@ def _as_program(program: ExportedProgram, flow: ControlFlow, body: GraphModule) 
 
 
 def name_apart(program: ExportedProgram) -> None:
-    """Rename calls in branches and loop bodies that have the name of another call: reasons are found by names."""
+    """Rename calls in branches and loop bodies that share a name with another call: reasons are stored by name."""
     used: set[str] = set()
     for node in all_calls(program.graph_module):
         name, number = node.name, 0
@@ -73,7 +73,7 @@ def name_apart(program: ExportedProgram) -> None:
 
 
 def drop_unread_captures(program: ExportedProgram) -> None:
-    """Let control flow no longer capture values that its bodies do not read, such as weights that delegates hold."""
+    """Drop captures that the bodies of control flow do not read, such as weights that delegates hold."""
     with edit(program) as graph_module:
         _drop_unread(graph_module)
 
@@ -85,7 +85,7 @@ def _drop_unread(graph_module: GraphModule) -> None:
             _drop_unread(body)
         inputs = [placeholders(body)[-len(captured) :] if captured else [] for body in bodies]
         read = [any(placeholder.users for placeholder in same) for same in zip(*inputs, strict=True)]
-        for placeholder, is_read in ((one, is_read) for of_body in inputs for one, is_read in zip(of_body, read)):
+        for placeholder, is_read in (pair for of_body in inputs for pair in zip(of_body, read)):
             if not is_read:
                 placeholder.graph.erase_node(placeholder)
         *others, last = node.args

@@ -54,20 +54,20 @@ def to_backend(
 ) -> dict[str, ExportedProgram]:
     """Delegate the nodes that a partitioner tags, in all methods and in their branches and loop bodies.
 
-    The partitioner gets each body as a program, in which captured constants are constants.
+    The partitioner receives each body as a program, in which captured constants are constants.
 
     All methods are partitioned before any partition is compiled: a mutable buffer is inside of the backend in all
     methods that use it, or in none.
 
     If the partitioner, its check of a node, or `preprocess` raises an exception, the nodes concerned stay as they are,
     and a `FallbackWarning` names the backend, the operator and its source line. If `preprocess` fails on a partition
-    that holds mutable buffers, these are refused to the backend, and the methods are partitioned again.
+    that holds mutable buffers, the backend must not hold them, and the methods are partitioned again.
 
     Args:
         programs: All methods. They are edited in place, or copied if a partitioner claims mutable buffers.
         partitioners: Method name -> its partitioner; methods without one may be missing.
         preprocess: Compiles a partition.
-        diagnostics: Method name -> object that gets the reasons why nodes are not delegated.
+        diagnostics: Method name -> object that collects the reasons why nodes are not delegated.
         required: Partitioners whose failure raises a `CompileError` in place of the warning.
         skip_mutable_buffer: Partitioners whose claims are refused.
         link: Makes the final results of the partitions of a backend, if it has two or more; None: `preprocess` does.
@@ -76,8 +76,8 @@ def to_backend(
         The edited methods.
 
     Raises:
-        CompileError: A partitioner changed the program, used a tag that it does not define, claimed what is no mutable
-            buffer, or made a partition that is not convex; or what is given is no partitioner.
+        CompileError: A partitioner changed the program, used a tag that it does not define, claimed something
+            other than a mutable buffer, or made a partition that is not convex; or `partitioners` has another object.
     """
     for partitioner in partitioners.values():
         check_partitioner(partitioner)
@@ -140,11 +140,11 @@ def _delegate_in_bodies(
     required: bool,
     results: list[PartitionResult | None],
 ) -> list[_Partition]:
-    """Delegate the nodes that a partitioner tags in branches and loop bodies, each of which it gets as a program.
+    """Delegate the nodes that a partitioner tags in branches and loop bodies, each passed as a program.
 
     The partitioner's answers are added to `results`.
     """
-    found: list[_Partition] = []
+    delegated: list[_Partition] = []
     name_apart(program)
     for body in body_programs(program):
         _drop_tags({"": body})  # some partitioners tag the bodies along with the method around them
@@ -153,14 +153,14 @@ def _delegate_in_bodies(
         _note_answer(body, answer, {}, diagnostics, required)
         partitions = _partitions(body, answer)
         _delegate_all(body, partitions, preprocess, diagnostics, required)
-        found += partitions
-    if found:
+        delegated += partitions
+    if delegated:
         drop_unread_captures(program)
-    return found
+    return delegated
 
 
 def _warn_if_all_do(results: Sequence[PartitionResult | None]) -> None:
-    """Give the user the warning of a partitioner if its answers to all methods and bodies have one."""
+    """Issue the warning of a partitioner if its answers to all methods and bodies have one."""
     warned = [result.warning for result in results if result is not None and result.warning]
     if warned and len(warned) == len(results):
         warnings.warn(warned[0], stacklevel=3)
@@ -173,7 +173,7 @@ def _delegate_all(
     diagnostics: PartitionDiagnostics,
     required: bool,
 ) -> None:
-    """Delegate the partitions that are no delegates yet; those whose backend fails stay as they are."""
+    """Delegate the partitions that are not delegates yet; if the backend fails on one, leave it as it is."""
     for partition in partitions:
         error = None if partition.module is not None else _delegate(program, partition, (), preprocess)
         if error is not None:
@@ -211,7 +211,7 @@ class _Failure:
 
 
 def _ask(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[str, str]) -> _Answer:
-    """Call the partitioner; make the values contiguous and call it again if it refuses a node for the layout of a value.
+    """Call the partitioner; if it refuses a node for a layout, make the values contiguous and call it again.
 
     Raises:
         CompileError: As `_ask_once` does.
@@ -226,7 +226,7 @@ def _ask(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[st
 
 
 def _ask_once(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[str, str]) -> _Answer:
-    """Call the partitioner, with the buffers marked that it must not claim.
+    """Mark the buffers that the partitioner must not claim, and call it.
 
     Raises:
         CompileError: It changed the program, or used a tag that it does not define.
@@ -281,7 +281,7 @@ def _partitions(program: ExportedProgram, answer: _Answer) -> list[_Partition]:
 
 
 def _copy_nodes(program: ExportedProgram, copied: Mapping[str, Sequence[str]]) -> None:
-    """Give each further partition that reads a node a copy of it, users before their sources."""
+    """Copy a node for each further partition that reads it, users before their sources."""
     with edit(program) as graph_module:
         for node in reversed([node for node in graph_module.graph.nodes if node.name in copied]):
             for tag in copied[node.name]:
@@ -363,7 +363,7 @@ def _delegate_holders(
     granted: Collection[str],
     preprocess: Preprocess,
 ) -> _Failure | None:
-    """Delegate the partitions that hold mutable buffers, in all methods; stop at the first that fails, and return it."""
+    """Delegate the partitions that hold mutable buffers, in all methods; stop at the first failure, and return it."""
     for method, of_method in partitions.items():
         uses = [(buffer.name, buffer.uses) for buffer in mutable_buffers(programs[method]) if buffer.name in granted]
         for partition in of_method:
@@ -378,7 +378,7 @@ def _delegate_holders(
 def _delegate(
     program: ExportedProgram, partition: _Partition, held: Collection[str], preprocess: Preprocess
 ) -> Exception | None:
-    """Compile a partition and replace it by a call. Returns the exception if the backend fails; then nothing changes."""
+    """Compile a partition and replace it by a call; if the backend fails, change nothing and return the exception."""
     _check_convex(partition.tag, partition.nodes)
     spec = partition.spec
     extracted = extract(program, partition.nodes, held, constants_as_inputs=spec.constants_as_inputs)
@@ -387,7 +387,7 @@ def _delegate(
         if not isinstance(result, PreprocessResult):
             raise TypeError(f"preprocess gave a {type(result).__name__}, not a PreprocessResult")
     except BackendError:
-        raise  # the backend is not installed or is broken: this is no failure of the partition
+        raise  # the backend is not installed or is broken; the partition is not at fault
     except Exception as error:
         return error
     module = LoweredBackendModule(spec.backend_id, result, spec.compile_specs, extracted.program, distribution)

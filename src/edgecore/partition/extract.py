@@ -79,7 +79,7 @@ def extract(
         else:
             input_specs.append(InputSpec(InputKind.USER_INPUT, argument, None))
     for node in nodes:
-        copies[node] = graph.node_copy(node, lambda other: copies[other])
+        copies[node] = graph.node_copy(node, copies.__getitem__)
         copies[node].meta = dict(node.meta)
     updates = [(buffer.update if buffer.update in inside else buffer.node, buffer.name) for buffer in buffers]
     results = [*updates, *((node, None) for node in outputs)]
@@ -97,7 +97,7 @@ def extract(
 
 
 def _outputs(program: ExportedProgram, inside: set[Node], nodes: list[Node], held: Collection[str]) -> list[Node]:
-    """List the nodes of a partition that are read outside of it; the update of a buffer in `held` is no read."""
+    """List the nodes of a partition that are read outside of it; the update of a buffer in `held` does not count."""
     results = {
         value
         for value, spec in zip(program.graph.output_node().args[0], program.graph_signature.output_specs, strict=True)

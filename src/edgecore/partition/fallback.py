@@ -24,7 +24,7 @@ class Failure:
 
     Attributes:
         backend: The backend's id, or the class of its partitioner.
-        sentence: The error message, with the backend, what it failed to do, the nodes and the exception.
+        sentence: The error message: the backend, its failed task, the nodes and the exception.
         operators: The number of operators that are not delegated because of it.
     """
 
@@ -63,7 +63,7 @@ class PartitionDiagnostics:
         Args:
             backend: Its id, or the class of its partitioner.
             task: The task as an infinitive with its object, such as `to compile a partition of 3 operators`.
-            nodes: All nodes that the backend does not get because of this failure.
+            nodes: All nodes that are not delegated to the backend because of this failure.
             error: The exception.
             required: The user allows neither other backends nor kernels in place of this backend.
 
@@ -84,7 +84,7 @@ class PartitionDiagnostics:
         Args:
             backend: Its id.
             buffers: The qualified names of the buffers.
-            nodes: The nodes of the partition, which the backend may get again.
+            nodes: The nodes of the partition, which may be delegated to the backend again.
             error: The exception.
             required: The user allows no such failure.
 

@@ -25,7 +25,7 @@ def link_delegates(
     Args:
         modules: Method name -> its delegates, which are edited in place.
         link: Makes the final results of a backend.
-        diagnostics: Method name -> object that gets a failure.
+        diagnostics: Method name -> object that records a failure.
         required: Methods whose backend must not fail.
 
     Raises:

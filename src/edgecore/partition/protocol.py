@@ -38,7 +38,7 @@ class LayoutReason(str):
 
 @dataclass(frozen=True)
 class DelegationSpec:
-    """The backend that compiles the partition of a tag, and the compile specs that it gets.
+    """The backend that compiles the partition of a tag, and its compile specs.
 
     Attributes:
         backend_id: The backend's id.
@@ -78,10 +78,10 @@ class PartitionResult:
         unsupported_nodes: The reason for each node that has no tag.
         claimed_buffers: Qualified names of the mutable buffers that the backend wants to hold, such as a cache; see
             `claimable_buffers`.
-        copied_nodes: Name of a tagged node -> the tags of further partitions that read it, each of which gets a copy of
-            its own.
-        warning: What is wrong with the options, as far as this program shows; "" if nothing is. The user is warned, once,
-            if the answers to all methods, branches and loop bodies have a warning.
+        copied_nodes: Name of a tagged node -> the tags of further partitions that read it, each of which receives a
+            copy of its own.
+        warning: A problem of the options that this program shows; "" if there is none. The user is warned,
+            once, if the answers to all methods, branches and loop bodies have a warning.
     """
 
     tagged_exported_program: ExportedProgram
@@ -101,9 +101,9 @@ class Partitioner(Protocol):
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag nodes, and claim mutable buffers.
 
-        If edgecore refuses a claim, such as that of a buffer which another method uses outside of the backend, it
-        removes the tags, marks the placeholder of the buffer and calls this method again; `claimable_buffers` then omits
-        the buffer. So a node may be supported only if its buffer is claimed.
+        If edgecore refuses a claim, for example because another method uses the buffer outside of the backend, it
+        removes the tags, marks the placeholder of the buffer and calls this method again; `claimable_buffers` then
+        omits the buffer. So a node may be supported only if its buffer is claimed.
         """
         ...
 
@@ -115,16 +115,17 @@ class Partitioner(Protocol):
         The function returns True for a call that must stay; None in its place means that all calls stay. A call that
         stayed but is not delegated is decomposed after partitioning.
 
-        The default is none. A partitioner that is no subclass of this class may leave the method out.
+        By default there are none. A partitioner that does not derive from this class may leave the method out.
         """
         return (), None
 
 
 def check_partitioner(partitioner: object) -> None:
-    """Raise a `CompileError` if an object is no partitioner, such as a list of some or the class of one."""
+    """Raise a `CompileError` for anything but a partitioner, such as a list of partitioners, or a class."""
     if isinstance(partitioner, type):
-        raise CompileError(f"the class {partitioner.__name__} is no partitioner; call it to make one")
+        raise CompileError(f"the class {partitioner.__name__} is not a partitioner; call it to make one")
     if isinstance(partitioner, str) or not hasattr(partitioner, "partition"):
         raise CompileError(
-            f"an object of type {type(partitioner).__name__} is no partitioner; give one object with a method `partition`"
+            f"an object of type {type(partitioner).__name__} is not a partitioner; "
+            "give one object with a method `partition`"
         )

@@ -23,19 +23,21 @@ from edgecore.passes.proxy_value import SYMBOLIC, NodeMetadata, ProxyValue, data
 aten = torch.ops.aten
 
 _OF_PYTHON = frozenset({operator.__name__, "_operator", builtins.__name__, math.__name__})
+# fmt: off
 _ON_SYMBOLS = (
     torch.sym_int, torch.sym_float, torch.sym_ite, torch.sym_max, torch.sym_min, torch.sym_not, torch.sym_sqrt
-)  # fmt: skip
+)
+# fmt: on
 
 
 class ExportPass(PassBase):
     """A base class of passes that visit every node, including those in branches and loop bodies, and write a new graph.
 
-    A subclass overrides the methods that it needs: `placeholder`, `output`, `call_operator`, `call_getitem`, `call_sym`,
+    A subclass overrides methods among `placeholder`, `output`, `call_operator`, `call_getitem`, `call_sym`,
     `call_cond`, `call_while`, `call_map`, `call_scan`, `call_delegate`, `call_submodule`, `on_attr`, `inputs`, `call`.
-    Each gets a visited node, and returns the value that later nodes read instead: the result of `super()`, of several
+    Each takes a visited node and returns the value that later nodes read instead: the result of `super()`, of several
     calls of `super().call_operator`, or an argument. Values are `ProxyValue`s: `value.data` is the fake tensor or the
-    number, `value.node` the node; other attributes, such as `value.target`, are those of the node.
+    number, `value.node` the node; other attributes, such as `value.target`, come from the node.
 
     A call that the pass makes with the operator and the arguments of the visited node has its name and its `val`. If
     nothing changes, the graph stays as it is. The methods `requires` and `ensures` check the graph before and after the
@@ -46,7 +48,7 @@ class ExportPass(PassBase):
     """The mode of the graph's fake tensors, while the pass runs."""
 
     def call(self, graph_module: GraphModule) -> PassResult:
-        """Run the pass over a graph module, which gets the new graph."""
+        """Run the pass over a graph module, and put the new graph into it."""
         self.fake_tensor_mode = fake_mode(graph_module)
         self._copies: list[_Copy] = []
         result = self.call_submodule(graph_module, tuple(self.inputs(graph_module)))
@@ -83,9 +85,9 @@ class ExportPass(PassBase):
         meta = NodeMetadata(node.meta)
         target: Any = node.target
         by_operator: dict[Any, Any] = {
-            operator.getitem: self.call_getitem, COND: self.call_cond, WHILE: self.call_while, MAP: self.call_map,
-            SCAN: self.call_scan,
-        }  # fmt: skip
+            operator.getitem: self.call_getitem,
+            **{COND: self.call_cond, WHILE: self.call_while, MAP: self.call_map, SCAN: self.call_scan},
+        }
         if node.op == "placeholder":
             result = self.placeholder(target, copy.inputs.pop(0) if copy.inputs else None, meta)
         elif node.op == "get_attr":
@@ -193,7 +195,7 @@ class ExportPass(PassBase):
         return self._fx("call_function", SCAN, (body, init, xs, additional_inputs), {}, meta)
 
     def _body(self, body: GraphModule, carried: Any, scanned: Any, captured: Any) -> GraphModule:
-        """Visit a body that gets slices, whose values are those of the body's own inputs."""
+        """Visit a body whose inputs are slices; their values are the values of the body's own inputs."""
         slices = [node.meta["val"] for node in placeholders(body)[len(carried) :][: len(scanned)]]
         visited: GraphModule = self.call_submodule(body, (*carried, *slices, *captured)).graph_module
         return visited
@@ -228,7 +230,7 @@ class ExportPass(PassBase):
         return ProxyValue(value, node)
 
     def _fake(self, value: Any) -> Any:
-        """Return the fake tensor of a tensor that `inputs` gave, and other values as they are."""
+        """Return the fake tensor for a tensor that `inputs` returned; return other values as they are."""
         if isinstance(value, FakeTensor) or not isinstance(value, torch.Tensor):
             return value
         assert self.fake_tensor_mode is not None
@@ -243,8 +245,8 @@ class ExportPass(PassBase):
             return copy.module(value)
         if isinstance(value, SYMBOLIC):
             raise CompileError(
-                f"{describe(copy.node)}: a pass gave the size {value}, which is known at run time only, as an argument; "
-                "give what call_size_operator returns"
+                f"{describe(copy.node)}: a pass gave the size {value}, which is known at run time only, as an "
+                "argument; give what call_size_operator returns"
             )
         if not isinstance(value, torch.Tensor):
             return value
@@ -267,8 +269,8 @@ class _Copy:
     Attributes:
         inputs: The values of the inputs that were not visited yet.
         node: The visited node.
-        read: A visited node -> what later nodes read instead.
-        kept: The visited nodes that the copy has.
+        read: A visited node -> the value that later nodes read instead.
+        kept: The visited nodes that the copy contains.
     """
 
     def __init__(self, graph_module: GraphModule, inputs: list[Any]) -> None:
@@ -289,8 +291,8 @@ class _Copy:
         """Add a node at the end; an input after the other inputs."""
         node = self._graph.create_node(op, target, args, kwargs, name)
         if op == "placeholder" and name:
-            node.name = name  # which torch.fx changes if it is one of Python's builtins, such as `input`
-        first = next(other for other in self._graph.nodes if other.op != "placeholder" or other is node)
+            node.name = name  # torch.fx renames nodes that are named like a builtin, such as `input`
+        first = next(later for later in self._graph.nodes if later.op != "placeholder" or later is node)
         if op == "placeholder" and first is not node:
             first.prepend(node)
         return node
@@ -309,9 +311,9 @@ class _Copy:
 
     def module(self, module: torch.nn.Module) -> ProxyValue:
         """Add the node of a branch, a loop body or a delegate, under its name in the graph module if it has one."""
-        own = {name: one for name, one in self._graph_module.named_children() if one is module}
+        own = {name: child for name, child in self._graph_module.named_children() if child is module}
         visited = [str(node.target) for node in self.node.all_input_nodes if node.op == "get_attr"]
-        name = next(iter(own), next((one for one in visited if one not in self._attributes), "submodule"))
+        name = next(iter(own), next((name for name in visited if name not in self._attributes), "submodule"))
         number = 0
         while self._attributes.get(name, module) is not module:
             number += 1
@@ -320,7 +322,7 @@ class _Copy:
         return ProxyValue(module, self.add("get_attr", name, (), {}, name))
 
     def has_same_inputs(self, node: Node, args: Any, kwargs: Any) -> bool:
-        """Return True if the values of arguments have the layouts that those of a visited node have."""
+        """Return True if argument values have the layouts of the values of a visited node."""
         before = map_arg((node.args, node.kwargs), self._visited_value)
         return _alike(before, (args, kwargs))
 
@@ -332,7 +334,7 @@ class _Copy:
         """Return the graph module of the copy, or the copied one if both graphs are the same.
 
         Raises:
-            CompileError: The inputs of the copy are others, or it returns nothing.
+            CompileError: The copy has other inputs, or returns nothing.
         """
         before, after = placeholders(self._graph_module), self._graph.find_nodes(op="placeholder")
         if [node.name for node in before] != [node.name for node in after]:
@@ -350,23 +352,23 @@ class _Copy:
 
 
 def _described(graph: Graph) -> list[Any]:
-    """List what a graph computes, by names of nodes, without the nodes of attributes."""
+    """Describe the computation of a graph by names of nodes, without the nodes of attributes."""
 
     def name(node: Node) -> str:
         return str(node.target) if node.op == "get_attr" else node.name
 
-    return [
-        (node.op, node.name, node.target, repr(map_arg((node.args, node.kwargs), name)),
-         {key: id(value) for key, value in inherited(node.meta).items()})
-        for node in graph.nodes if node.op != "get_attr"
-    ]  # fmt: skip
+    def described(node: Node) -> tuple[Any, ...]:
+        identities = {key: id(value) for key, value in inherited(node.meta).items()}
+        return node.op, node.name, node.target, repr(map_arg((node.args, node.kwargs), name)), identities
+
+    return [described(node) for node in graph.nodes if node.op != "get_attr"]
 
 
 def _alike(before: Any, after: Any) -> bool:
     if isinstance(before, torch.Tensor) or isinstance(after, torch.Tensor):
         return same_layout(before, after)
     if isinstance(before, (tuple, list)) and isinstance(after, (tuple, list)):
-        return len(before) == len(after) and all(_alike(one, other) for one, other in zip(before, after, strict=True))
+        return len(before) == len(after) and all(_alike(*pair) for pair in zip(before, after, strict=True))
     if isinstance(before, dict) and isinstance(after, dict):
         return before.keys() == after.keys() and all(_alike(before[key], after[key]) for key in before)
     if isinstance(before, SYMBOLIC) or isinstance(after, SYMBOLIC):

@@ -1,4 +1,4 @@
-"""In-place operators: what they write, and their functional overloads."""
+"""In-place operators: the arguments that they write, and their functional overloads."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def is_mutable(node: Node) -> bool:
 def functional_form(target: OpOverload) -> OpOverload | None:
     """Return the functional overload of an in-place operator: `aten.relu.default` for `aten.relu_.default`.
 
-    Its name may differ: the one of `aten.pow_.Scalar` is `aten.pow.Tensor_Scalar`, since `aten.pow.Scalar` has a number
-    as `self`. Returns None if there is none, or if the operator writes or returns anything else than `self`.
+    Its overload name may differ: `aten.pow_.Scalar` has `aten.pow.Tensor_Scalar`, since `aten.pow.Scalar` has a number
+    as `self`. Returns None if there is none, or if the operator writes or returns anything but `self`.
     """
     name = target._schema.name.partition("::")[2]
     written = [arg for arg in target._schema.arguments if arg.alias_info is not None and arg.alias_info.is_write]
@@ -48,7 +48,9 @@ def written_by(node: Node) -> list[Node]:
     """Return the tensors that a call writes, by the schema of its operator."""
     assert isinstance(node.target, OpOverload)
     parameters = [
-        one for one in node.target._schema.arguments if one.alias_info is not None and one.alias_info.is_write
+        parameter
+        for parameter in node.target._schema.arguments
+        if parameter.alias_info is not None and parameter.alias_info.is_write
     ]
     values = (argument(node, parameter.name) for parameter in parameters)
     lists = (value if isinstance(value, (list, tuple)) else [value] for value in values)
@@ -56,7 +58,7 @@ def written_by(node: Node) -> list[Node]:
 
 
 def writes_statistics(node: Node) -> bool:
-    """Return True for a norm in training that updates running statistics, which its schema does not say."""
+    """Return True for a norm in training that updates running statistics, although its schema does not declare it."""
     if node.target is aten.batch_norm.default:
         return bool(argument(node, "training")) and argument(node, "running_mean") is not None
     is_instance_norm = node.target is aten.instance_norm.default

@@ -29,7 +29,7 @@ ProgramCheck = Callable[[ExportedProgram], None]
 """A function that raises an exception if a program breaks a rule."""
 
 _RUNNING = threading.RLock()
-"""Held by a pass: passes trace with torch, which replaces functions of the whole process while it does."""
+"""Lock that each pass holds: while passes trace, torch replaces functions of the whole process."""
 
 VERIFY_VARIABLE = "EDGECORE_VERIFY_PASSES"
 """Environment variable; if it is set and not 0, programs are verified after every pass."""
@@ -38,14 +38,14 @@ VERIFY_VARIABLE = "EDGECORE_VERIFY_PASSES"
 class PassManager:
     """A list of passes to run on a program or a graph module.
 
-    A pass that is a function gets what the manager is called with. One that gets a graph module edits it, and returns a
-    `PassResult` or nothing.
+    A pass that is a function takes the argument of the manager. If that is a graph module, the function edits it, and
+    returns a `PassResult` or nothing.
 
-    An exception in a pass becomes a `CompileError` that names the pass. Calls that a pass leaves without `val` get it.
+    An exception in a pass becomes a `CompileError` that names the pass. Missing `val`s of calls are computed.
 
     Args:
         passes: The passes.
-        run_checks_after_each_pass: Run the checks after every pass: those of `add_checks`, and `check_program` on a
+        run_checks_after_each_pass: Run the checks of `add_checks` after every pass, and `check_program` on a
             program or, on a graph module, that it calls functions only. The environment variable
             `EDGECORE_VERIFY_PASSES` does the same. A failed check is a `CompileError` that names the pass.
         suppress_check_failures: Ignore failed checks.

@@ -18,7 +18,7 @@ ProgramPass = Callable[[ExportedProgram], ExportedProgram]
 Pass = ProgramPass | PassBase
 """A pass: a function, or a `PassBase` such as `ExportPass`.
 
-A function gets a program, which it may edit, and returns that program or another one. A `PassBase` edits the graph
+A function takes a program, which it may edit, and returns that program or another one. A `PassBase` edits the graph
 module; its methods `requires` and `ensures` check the graph before and after.
 """
 
@@ -36,7 +36,7 @@ class PassContext:
     """Facts about one compilation that some passes need in addition to the program.
 
     Attributes:
-        preserve_for: Gets a program and returns a function (node) -> True if `decompose` must preserve the node.
+        preserve_for: Takes a program and returns a function (node) -> True if `decompose` must preserve the node.
         preserved: The operators for which that function may return True. The verifier allows them in addition to the
             operators of the edge dialect.
         written_buffers: Qualified names of the buffers that any method writes.
@@ -65,7 +65,7 @@ class NamedPass:
         when: The condition under which the pass changes a program, as text for the documentation; empty if there is no
             condition.
         stage: The stage of lowering in which the pass runs.
-        needs_context: `function` gets a `PassContext` as its second argument.
+        needs_context: `function` takes a `PassContext` as its second argument.
     """
 
     name: str
@@ -94,7 +94,7 @@ class PassList(Sequence[NamedPass]):
         >>> edgecore.compile(model, inputs, passes=passes)
 
     Raises:
-        CompileError: Two passes have the same name, or a method gets a name that no pass of the list has.
+        CompileError: Two passes have the same name, or a method is passed a name that no pass of the list has.
     """
 
     def __init__(self, passes: Iterable[NamedPass]) -> None:

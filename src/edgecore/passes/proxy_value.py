@@ -1,4 +1,4 @@
-"""The arguments of an `ExportPass`'s methods: values with the nodes that compute them, and the visited node's `meta`."""
+"""The arguments of `ExportPass` methods: values with the nodes that compute them, and the visited node's `meta`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ProxyValue:
         """Return the tensor.
 
         Raises:
-            CompileError: The value is no tensor.
+            CompileError: The value is not a tensor.
         """
         if not isinstance(self.data, torch.Tensor):
             raise CompileError(f"the value of node {self.node.name} is a {type(self.data).__name__}, not a tensor")
@@ -89,7 +89,7 @@ class ProxyValue:
 
 
 class NodeMetadata(UserDict[str, Any]):
-    """The `meta` of a visited node. The nodes that the pass makes of it inherit it, but for `val`.
+    """The `meta` of a visited node. New nodes of the pass inherit it, apart from `val`.
 
     Setting an entry that describes the value or the origin of a node is a `CompileError`.
     """
@@ -109,7 +109,7 @@ class NodeMetadata(UserDict[str, Any]):
 
 
 def inherited(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of `meta` for another node: all that do not describe the value."""
+    """Return the entries of `meta` for another node: all entries that do not describe the value."""
     return {key: value for key, value in meta.items() if key not in _OF_THE_VALUE}
 
 
@@ -126,7 +126,7 @@ def nodes_of(values: Any) -> Any:
 def map_args(
     op: OpOverload, function: Callable[[Any, torch.Argument], Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a call, each as `function(argument, its entry in the schema)` gives it."""
+    """Return the arguments of a call, each replaced by `function(argument, its entry in the schema)`."""
     changed, named = list(args), dict(kwargs)
     for index, spec in enumerate(op._schema.arguments):
         if spec.name in named:

@@ -22,10 +22,10 @@ aten = torch.ops.aten
 SMALLEST_SCALE = 2.0**-48
 """The smallest scale that observers choose; a value that is always 0 has it.
 
-Integer layers multiply by scale of the input * scale of the weight / scale of the result. With scales from 2^-48 to 2^30,
-all of these, the product too, are normal numbers of float32, at least 2^-126. A larger minimum would round layers with
-small weights to nothing, although the next layer may amplify them. Factors that an integer kernel cannot represent
-concern single layers: `fit_scales` and the backends' lowerings see to them.
+Integer layers multiply by scale of the input * scale of the weight / scale of the result. With scales from 2^-48 to
+2^30, all of these, the product too, are normal numbers of float32, at least 2^-126. A larger minimum would round layers
+with small weights to nothing, although the next layer may amplify them. Factors that an integer kernel cannot represent
+concern single layers: `fit_scales` and the backends' lowerings adapt them.
 """
 
 
@@ -111,10 +111,10 @@ def insert_pair(editor: Editor, value: Node, parameters: QuantizationParameters)
 
 
 def quantized_before(node: Node, constants: Constants | None = None) -> Node | None:
-    """Return `q` for a node `quantize(dequantize(q))` if the parameters are equal, and `q` is in their range, else None.
+    """Return `q` for a node `quantize(dequantize(q))` if the parameters agree and `q` is in their range, else None.
 
-    The range of what is computed of constants is known with `constants` only. Integers of 32 bits are left alone, as
-    float32 does not have all of them, and values in fp16 in between.
+    The range of values computed from constants is known with `constants` only. Integers of 32 bits, which
+    float32 cannot all represent, and fp16 values in between are left alone.
     """
     again, source = parameters_of(node), node.args[0]
     if again is None or again.dtype.itemsize > 2 or not is_dequantize(source):
@@ -146,7 +146,7 @@ def fold_quantize(program: ExportedProgram) -> ExportedProgram:
             if not is_quantize(node):
                 continue
             source = node.args[0]
-            if constants.has(source) and all(constants.has(other) for other in node.all_input_nodes):
+            if constants.has(source) and all(map(constants.has, node.all_input_nodes)):
                 args, kwargs = torch.fx.map_arg((node.args, node.kwargs), constants.get)
                 assert callable(node.target)
                 replace(node, constants.add(f"{node.name}_folded", node.target(*args, **kwargs), source))

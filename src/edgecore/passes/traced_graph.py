@@ -15,7 +15,7 @@ from edgecore.ir.graph import Editor, describe
 
 
 def call_of(node: Node, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of the values of a call's input nodes, which calls `function` with the arguments of the call."""
+    """Return a function of the values of a call's input nodes that calls `function` with the call's arguments."""
     leaves = node.all_input_nodes
 
     def call(*values: Any) -> Any:
@@ -29,7 +29,7 @@ def call_of(node: Node, function: Callable[..., Any]) -> Callable[..., Any]:
 def trace(
     function: Callable[..., Any], leaves: Sequence[Node], mode: Any, table: Mapping[OpOverload, Callable[..., Any]]
 ) -> GraphModule:
-    """Trace a function of the fake values of nodes. Composite operators, and those of `table`, are decomposed."""
+    """Trace a function of the fake values of nodes. Composite operators and operators of `table` are decomposed."""
     from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -87,7 +87,7 @@ def replace_results(node: Node, results: Any) -> list[tuple[Node, Node]]:
 
     Args:
         node: The call.
-        results: The node that replaces it, or a list of those that replace the values that `getitem` reads of it. A
+        results: The node that replaces it, or a list of the nodes that replace its results for `getitem`. A
             value may be a list, too.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Views in a graph that writes in place: the tensor that a view shares memory with, and what a write changes there.
+"""Views in a graph that writes in place: the tensor that shares memory with a view, and the effect of a write on it.
 
 `functionalize` replays a view after its base was written, and puts a written view back into its base.
 """
@@ -29,7 +29,7 @@ PutBack = Callable[[Editor, Node, Node, Node], Node]
 content."""
 
 _MAY_RETURN_INPUT = {"contiguous", "to", "type_as"}
-"""Composite operators that may return their input itself, although their schema does not say so."""
+"""Composite operators that may return their input itself, although their schema does not declare it."""
 
 
 def aliased(node: Node) -> Node | None:
@@ -46,7 +46,7 @@ def aliased(node: Node) -> Node | None:
 def shared_source(node: Node, mode: Any) -> Node | None:
     """Return the argument whose memory the value of `node` shares, or None.
 
-    Operators such as `reshape` and `contiguous` return a copy or a view, depending on strides: the fake tensors tell.
+    Operators such as `reshape` and `contiguous` return a copy or a view, depending on strides: fake tensors decide.
     """
     source = aliased(node)
     if node.target is operator.getitem:
@@ -62,11 +62,11 @@ def result_of(node: Node, mode: Any) -> Any:
     """Return the fake result of a call, which shares memory with the `val`s of its arguments as in eager mode."""
     assert callable(node.target)
     with mode.shape_env.ignore_fresh_unbacked_symbols() if mode.shape_env is not None else nullcontext():
-        return compute_val(mode, node.target, node.args, node.kwargs)  # `item` makes a symbol, which nobody uses
+        return compute_val(mode, node.target, node.args, node.kwargs)  # `item` makes a symbol without users
 
 
 def memories(val: Any) -> set[int]:
-    """Return the identities of the storages of a tensor, or of those in a list."""
+    """Return the identities of the storages of a tensor, or of the tensors in a list."""
     values = val if isinstance(val, (list, tuple)) else [val]
     return {value.untyped_storage()._cdata for value in values if isinstance(value, torch.Tensor)}
 

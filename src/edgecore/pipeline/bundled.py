@@ -58,9 +58,9 @@ def eager_suite(
     Args:
         method_name: The method that the cases are for.
         model: A module in eval mode or an exported program. Buffers that it writes have their old values afterwards.
-        example_inputs: The inputs of the only case without `samples`: a tuple, or a tensor if there is only one. None for
-            those of an exported program.
-        samples: Inputs as `calibration` of `edgecore.compile` takes them; a case for each.
+        example_inputs: The inputs of the only case without `samples`: a tuple, or a tensor if there is only one. None
+            for the inputs of an exported program.
+        samples: Inputs in the form of `calibration` of `edgecore.compile`, one case for each.
 
     Raises:
         CompileError: There are no inputs, the samples cannot be read, the model is in training mode or cannot be run.
@@ -169,7 +169,7 @@ def deserialize_from_flatbuffer_to_bundled_program(flatbuffer: bytes) -> Bundled
     """Return the program and the test cases in the bytes of a `.bpte` file.
 
     Raises:
-        FormatError: The bytes are no `.bpte` file, or they are damaged.
+        FormatError: The bytes are not a `.bpte` file, or they are damaged.
     """
     file = fmt.read_bpte(flatbuffer)
     suites = [
@@ -219,7 +219,7 @@ def _values(values: list[Any], plan: fmt.ExecutionPlan | None, indices: Sequence
 def _value(value: Any, expected: Any, where: str) -> fmt.BundledTensor | fmt.Int | fmt.Bool | fmt.Double:
     """Convert an input or output of a test case to a flatbuffer table.
 
-    A tensor gets the dim order of `expected`, which is the same input or output in the program. `fmt.verify_cases`
+    A tensor takes the dim order of `expected`, which is the same input or output in the program. `fmt.verify_cases`
     checks afterwards that the values match the method.
     """
     if isinstance(value, torch.Tensor):

@@ -36,8 +36,8 @@ class OutputRow:
         shape: The shape of the program's output.
         dtype: The dtype of the program's output.
         eager: The difference of the program's output from the model's output. It contains the error of the runtime, and
-            the quantization error if `edgecore.compile` quantized the model, and is then that of the call with the lowest
-            SQNR.
+            the quantization error if `edgecore.compile` quantized the model; it is then taken from the call with
+            the lowest SQNR.
         quantized: The difference from the quantized program in eager mode, which is the error of the runtime alone;
             None if `edgecore.compile` did not quantize the model.
         bound: The maximum absolute error of the runtime that is accepted.
@@ -110,8 +110,8 @@ class Comparison:
         undecided = [row for row in self.rows if row.undecided]
         if not exceeded and undecided:
             return (
-                f"nothing is decided about {_count(undecided)} of {len(self.rows)}, whose elements rounding alone makes "
-                f"infinite or NaN; first: {undecided[0].method}, output {undecided[0].output}"
+                f"nothing is decided about {_count(undecided)} of {len(self.rows)}, whose elements rounding alone "
+                f"makes infinite or NaN; first: {undecided[0].method}, output {undecided[0].output}"
             )
         if not exceeded:
             lossy = [row for row in self.rows if row.quantized]
@@ -165,7 +165,7 @@ class Reference:
         rounded: The exported program, if `edgecore.compile(quantize=...)` quantized it, if the user's model contains
             quantize nodes, or if a backend computes in another dtype than float32; otherwise None.
         computes_in: The dtype in which `rounded` computes floating-point values.
-        steps: The least `RecipeSupport.steps` of the recipes.
+        steps: The minimum of `RecipeSupport.steps` of the recipes.
         by_recipe: True if `edgecore.compile(quantize=...)` quantized the program.
         calls: The number of calls with the example inputs, in a row; several for a program with state.
     """

@@ -222,7 +222,7 @@ def _sentence(error: Exception, model: torch.nn.Module, dims: Sequence[_Dim]) ->
 
 
 def _violated(text: str, model: torch.nn.Module, dims: Sequence[_Dim]) -> str:
-    """Explain why dims of the user's `dynamic_shapes` cannot be dynamic, and what torch suggests instead."""
+    """Explain why dims of the user's `dynamic_shapes` cannot be dynamic, and add torch's suggestions."""
     problems = []
     for line in (line.strip(" -") for line in text.splitlines() if line.startswith("  - ")):
         if fixed := _FIXED.search(line):

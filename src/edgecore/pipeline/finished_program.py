@@ -72,7 +72,7 @@ class FinishedProgram:
         named = {id(blob.data): blob.data for key, blob in self.pte.named_data.items() if key != fmt.META_KEY}
         external = (entry.data for file in self.data.values() for entry in file.entries.values())
         data = [*self.pte.constants, *self.pte.mutable, *self.pte.delegate_blobs, *named.values(), *external]
-        # A file stores once what a kernel and a delegate both have, such as the weight of an embedding and an output layer.
+        # A file stores data of a kernel and a delegate once, such as the weight of an embedding and an output layer.
         lengths = Counter(memoryview(part).nbytes for part in data)
         contents = {
             (length, sha256(part).digest() if lengths[length] > 1 else b"")
@@ -147,7 +147,7 @@ class FinishedProgram:
     def save(self, path: str | Path) -> list[Path]:
         """Write the `.pte`, and its `.ptd` files into the same folder.
 
-        A `.ptd` file for which no name was chosen gets the name of the `.pte`.
+        A `.ptd` file without a chosen name takes the name of the `.pte`.
 
         Args:
             path: The path of the `.pte`, in an existing folder; an existing file is replaced.

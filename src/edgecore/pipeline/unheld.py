@@ -33,7 +33,7 @@ class Unheld:
 
     Attributes:
         call: The call that reads the number.
-        number: The number, and what it is in the dtype.
+        number: The number, and its value in the dtype.
         hides: True for a large number that hides elements from a softmax, for which the end of the range does as well.
     """
 
@@ -74,9 +74,9 @@ def warn_of_unheld(constants: Sequence[Unheld], dtype: torch.dtype, stacklevel: 
         more = [f"{len(texts) - _LISTED} more, see the report"] if len(texts) > _LISTED else []
         name, info = str(dtype).removeprefix("torch."), torch.finfo(dtype)
         warnings.warn(
-            f"{name} does not hold {len(texts)} number{'s' * (len(texts) > 1)} of the model, whose results may be wrong: "
-            f"{'; '.join([*texts[:_LISTED], *more])}; write numbers from {info.tiny:.1g} to {info.max:g}, or compile in "
-            "float32",
+            f"{name} does not hold {len(texts)} number{'s' * (len(texts) > 1)} of the model, whose results may be "
+            f"wrong: {'; '.join([*texts[:_LISTED], *more])}; write numbers from {info.tiny:.1g} to {info.max:g}, or "
+            "compile in float32",
             PrecisionWarning,
             stacklevel=stacklevel + 1,
         )

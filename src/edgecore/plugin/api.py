@@ -1,7 +1,7 @@
 """The protocols of a backend's compiler, and the data classes that it exchanges with edgecore. Imports no torch.
 
-`edgecore.format` also has classes named `CompileSpec`, `MemoryNeed` and `NamedBlob`. Those classes mirror the schemas of
-the files. The classes here are the interface for packages, which does not change when a file format changes.
+`edgecore.format` also has classes named `CompileSpec`, `MemoryNeed` and `NamedBlob`. Those classes mirror the schemas
+of the files. The classes here are the interface for packages, which does not change when a file format changes.
 """
 
 from __future__ import annotations
@@ -80,18 +80,18 @@ class PreprocessResult:
         named_data: Data that several delegates may share, by key.
         debug_handle_map: Maps the backend's identifier of each step in the blob to the `debug_handle`s of the nodes
             that the step computes. A step with the handles of all the others stands for the partition as a whole.
-        value_dim_orders: The dims of the value that a step reports for debugging (`host->event_value`), from the outermost
-            to the innermost in memory. A step whose value has its dims in the graph's order may be left out.
-        compatibility: Target, library and format versions as text. The backend's native library reads it before it loads
-            the blob, and refuses what it cannot run.
+        value_dim_orders: The dims of the value that a step reports for debugging (`host->event_value`), from the
+            outermost to the innermost in memory. A step whose value has its dims in the graph's order may be left out.
+        compatibility: Target, library and format versions as text. The backend's native library reads it before it
+            loads the blob, and rejects blobs that it cannot run.
         memory: Memory that the delegate will allocate.
         unread_results: Additional outputs after the partition's outputs, for a backend whose library needs a value to
             be an output. The delegate writes them, but no node reads them. Each is a fake tensor, like the `val` of a
             node.
         estimated_cycles: Cycles that the compiler expects for steps on its device, by the keys of `debug_handle_map`.
-            Profiles show them as estimates; they are no measurement.
-        graph: The operations in a blob from which they cannot be read, such as a binary for one device. A compiler whose
-            blobs tell them implements `BlobGraphReader` instead.
+            Profiles show them as estimates, not as measurements.
+        graph: The operations in a blob from which they cannot be read, such as a binary for one device. A compiler
+            whose blobs tell them implements `BlobGraphReader` instead.
     """
 
     blob: bytes
@@ -107,7 +107,7 @@ class PreprocessResult:
 
 @dataclass(frozen=True)
 class OperatorSupport:
-    """Supported dtypes and the restrictions of one operator: a row of a backend's table for reports and documentation."""
+    """Supported dtypes and restrictions of one operator: a row of a backend's table for reports and documentation."""
 
     operator: str
     dtypes: tuple[str, ...]
@@ -116,7 +116,7 @@ class OperatorSupport:
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is missing on this machine (`what`), and the command that installs or repairs it (`remedy`)."""
+    """A missing part of this machine (`what`), and the command that installs or repairs it (`remedy`)."""
 
     what: str
     remedy: str
@@ -153,7 +153,7 @@ class BackendCompiler(Protocol):
     """Compiler of a backend. `BackendInfo.compiler` names the class, whose constructor has no arguments."""
 
     Options: type[BaseModel]
-    """Pydantic model of the backend's options, each with a type and a description: the keywords of `Backend(name, ...)`."""
+    """Pydantic model of the backend's options, with types and descriptions: the keywords of `Backend(name, ...)`."""
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
         """Make the partitioner for one compilation.
@@ -172,7 +172,7 @@ class BackendCompiler(Protocol):
             specs: The compile specs that the partitioner gave to this partition.
 
         Raises:
-            Exception: The partition cannot be compiled. Its nodes then run elsewhere, and a `FallbackWarning` is issued.
+            Exception: The partition cannot be compiled; its nodes run elsewhere, and a `FallbackWarning` is issued.
         """
 
     def operator_support(self) -> Sequence[OperatorSupport]:
@@ -191,7 +191,7 @@ class BackendCompiler(Protocol):
         """
 
     def check(self) -> Sequence[Problem]:
-        """List what this machine lacks for compiling or running, for `edgecore doctor`."""
+        """List the missing parts of this machine for compiling or running, for `edgecore doctor`."""
 
 
 Selects = Callable[["Node"], bool]
@@ -245,7 +245,7 @@ class RecipeSupport:
 
     Attributes:
         parameters: Pydantic model of the parameters, derived from `edgecore.sdk.RecipeParameters`.
-        make: Makes the recipe, given an instance of `parameters` with the values of the user and the backend's defaults.
+        make: Makes the recipe from an instance of `parameters` with the user's values and the backend's defaults.
         takes_rules: False if the recipe applies to the whole model, so that users cannot exclude parts of it.
         steps: The largest difference of an operator's quantized result from quantized eager PyTorch, in steps of its
             scale, for a device whose arithmetic rounds more often than once. The conformance suite allows it, and names
@@ -268,7 +268,7 @@ class QuantizingCompiler(BackendCompiler, Protocol):
     """A compiler with recipes for `edgecore.compile(quantize=...)`."""
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
-        """Return the recipes by name. The names are those of `edgecore.Recipe`, such as "int8"."""
+        """Return the recipes by name. The names are for `edgecore.Recipe`, such as "int8"."""
 
 
 @runtime_checkable
@@ -298,7 +298,7 @@ class TargetingCompiler(BackendCompiler, Protocol):
 
 @runtime_checkable
 class LowPrecisionCompiler(BackendCompiler, Protocol):
-    """A compiler of a backend that computes float32 values of a model in another dtype, without a recipe that says so."""
+    """A compiler of a backend that may compute float32 values in another dtype without a recipe."""
 
     def computes_in(self, options: BaseModel) -> Literal["float32", "float16"]:
         """Return the dtype in which the backend computes floating-point values; `compare` rounds results to it.
@@ -310,7 +310,7 @@ class LowPrecisionCompiler(BackendCompiler, Protocol):
 
 @runtime_checkable
 class WeightRoundingCompiler(LowPrecisionCompiler, Protocol):
-    """A compiler whose `computes_in` may be about stored weights alone, so that numbers of a model keep their values."""
+    """A compiler whose `computes_in` may apply to stored weights alone, so that other numbers keep their values."""
 
     def rounds_weights_only(self, options: BaseModel) -> bool:
         """Return True if the backend computes in float32 with weights that are rounded to the dtype of `computes_in`.
@@ -338,8 +338,8 @@ class CompiledPartition:
 
     Attributes:
         method: Name of the method.
-        program: The partition that `preprocess` got.
-        specs: The compile specs that `preprocess` got.
+        program: The partition that was passed to `preprocess`.
+        specs: The compile specs that were passed to `preprocess`.
         result: The result of `preprocess`.
     """
 
@@ -357,8 +357,8 @@ class LinkingCompiler(BackendCompiler, Protocol):
         """Make the final results of all partitions that one compilation delegates to the backend.
 
         It is called once, after `preprocess` has compiled all partitions, and only if there are two or more. To store
-        data once, give it a key in the `named_data` of each result that uses it. What the backend needs to know of a
-        partition may be in a `PreprocessResult` of its own class.
+        data once, give it a key in the `named_data` of each result that uses it. Facts about a partition that
+        linking needs may be attributes of a subclass of `PreprocessResult`.
 
         Args:
             partitions: The partitions of all methods, in the order of the methods and of their programs.
@@ -377,7 +377,7 @@ class BlobReader(BackendCompiler, Protocol):
     """A compiler that can describe the content of its blobs, for `edgecore inspect --blobs`."""
 
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
-        """Describe a blob: its inputs, outputs, nodes with shapes, and what else helps in debugging.
+        """Describe a blob: its inputs, outputs, nodes with shapes, and other facts for debugging.
 
         Args:
             blob: The blob of one delegate.

@@ -30,17 +30,17 @@ class BackendInfo:
         backend_id: Id in the `.pte`, which is also the name of the entry point: "XnnpackBackend".
         summary: One line about the backend.
         compiler: `"module:attribute"` of the compiler class (see `BackendCompiler`), imported on first use.
-        native_library: Returns the absolute path of the delegate's shared library. Called when a file needs the backend.
-            None for a backend that only compiles.
+        native_library: Returns the absolute path of the delegate's shared library. Called when a file needs the
+            backend. None for a backend that only compiles.
         load_options: Returns default options for loading, which the user's options override. Called after
             `native_library`. Use it for values that Python can find and the native library cannot, such as the folder
             of a vendor's library in another Python package.
         self_test: Computes something on this machine, within seconds and without torch, and returns rows (name of the
-            check, passed, detail), or (name, passed, detail, remedy) where an update of the package is no remedy.
+            check, passed, detail), or (name, passed, detail, remedy) if updating the package does not help.
             `edgecore doctor` calls it in a child process.
-        unpack: `"module:function"` for blobs that hold a folder: the function gets a blob and the file's named data (key ->
-            object with `data`) and returns path -> content, or raises `FormatError`. `edgecore extract` writes these
-            files too. The module must import neither torch nor other large packages.
+        unpack: `"module:function"` for blobs that hold a folder: the function takes a blob and the file's named data
+            (key -> object with `data`) and returns path -> content, or raises `FormatError`. `edgecore extract` writes
+            these files too. The module must import neither torch nor other large packages.
     """
 
     __slots__ = ("backend_id", "compiler", "load_options", "name", "native_library", "self_test", "summary", "unpack")

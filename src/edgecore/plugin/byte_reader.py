@@ -1,4 +1,4 @@
-"""Read a blob that may be damaged or malicious, like `edgecore::backend::ByteReader` of `edgecore/backend.hpp` in C++."""
+"""Read a blob that may be damaged or malicious, like `edgecore::backend::ByteReader` in C++ (edgecore/backend.hpp)."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def options_markdown(options: type[BaseModel]) -> str:
 
 
 def operators_markdown(support: Sequence[OperatorSupport]) -> str:
-    """Format the operators of a backend as a Markdown table. `support` is what `operator_support()` returned."""
+    """Format the operators of a backend as a Markdown table. `support` is the result of `operator_support()`."""
     return markdown(OPERATOR_TITLES, operator_rows(support))
 
 

@@ -33,7 +33,7 @@ For a field whose elements have another type than `str`: `Annotated[tuple[Kind, 
 """
 
 Names = Annotated[tuple[str, ...], SplitNames]
-"""Type of an option that holds any number of names; on the command line they are joined by `+`: `-b acme:only=conv+relu`."""
+"""Type of an option that holds any number of names, joined by `+` on the command line: `-b acme:only=conv+relu`."""
 
 
 def validate_options(model: type[Options], values: Mapping[str, Any]) -> Options:

@@ -3,8 +3,8 @@
 An entry point of the group `edgecore.backends` is named after its backend id, so `find` imports only one package. An
 exception of one package is caught, so that a broken package affects only its own users.
 
-Environment variables: `EDGECORE_BACKENDS_ALLOW` and `EDGECORE_BACKENDS_DENY` are comma-separated lists of backend ids or
-distributions. `EDGECORE_PROVIDER_<BACKEND_ID>` (upper case) names the distribution to use if several provide one id.
+Environment variables: `EDGECORE_BACKENDS_ALLOW` and `EDGECORE_BACKENDS_DENY` are comma-separated lists of backend ids
+or distributions. `EDGECORE_PROVIDER_<BACKEND_ID>` (upper case) names the distribution to use if several provide one id.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def register(plugin: Any) -> None:
 
 
 def providers_here() -> list[Provider]:
-    """List the entry points of registered backends, then those of installed packages that have other backend ids."""
+    """List the entry points of registered backends, then entry points of installed packages with other backend ids."""
     return [*_registered.values(), *(provider for provider in scan() if provider.name not in _registered)]
 
 
@@ -301,8 +301,8 @@ def _not_found(name_or_id: str) -> str:
     if getattr(sys, "frozen", False):
         package, module = (row.package, row.package.replace("-", "_")) if row else ("its package", "it")
         return (
-            f"backend {name_or_id!r} is not in this frozen application: install {package} where it is frozen, with PyInstaller, "
-            f"or import {module} and pass it to edgecore.plugin.register"
+            f"backend {name_or_id!r} is not in this frozen application: install {package} where it is frozen, "
+            f"with PyInstaller, or import {module} and pass it to edgecore.plugin.register"
         )
     if row:
         return f"backend {name_or_id!r} ({row.summary}) is not installed; run: pip install {row.package}"
@@ -319,6 +319,6 @@ def _name_of(provider: Provider) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """Format an exception in one line; the class name is omitted for a `BackendError`, whose text is a full sentence."""
+    """Format an exception in one line, without the class name of a `BackendError`, whose text is a full sentence."""
     text = " ".join(str(error).split())
     return text if isinstance(error, BackendError) else f"{type(error).__name__}: {text}"

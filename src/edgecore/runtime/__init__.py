@@ -52,7 +52,7 @@ class Program:
     after the other.
 
     The only method of a file is loaded with the file. Of several methods, each is loaded when it is first called, or by
-    `load_method`: its backends, what they prepare, and its memory.
+    `load_method`: its backends, their preparation, and its memory.
 
     Example:
         >>> program = edgecore.load("model.pte")
@@ -127,8 +127,8 @@ class Program:
             method: Name of the method.
 
         Returns:
-            The values since loading or the last call, oldest first. Empty if the file was loaded without `values`, or if
-            its backends report none.
+            The values since loading or the last call, oldest first. Empty if the file was loaded without `values`,
+            or if its backends report none.
 
         Raises:
             KeyError: The program has no such method.
@@ -166,7 +166,7 @@ class Program:
     def new_session(self) -> Program:
         """Build the methods of the same file once more, with mutable buffers (a cache, a counter) of their own.
 
-        The sessions share the file, its weights, the backends and what these packed, and the arguments of `load`. They
+        The sessions share the file, its weights, the backends and their packed data, and the arguments of `load`. They
         may be used by several threads at the same time. Options that `set_options` has set are not taken over. The
         methods that are loaded here are loaded in the session, too; others when they are first used.
 
@@ -297,43 +297,43 @@ def load(
 ) -> Program:
     """Load a `.pte` file. Its only method is loaded with the backends that it needs; several methods are loaded later.
 
-    Of a file with several methods, each is loaded when it is first called, or by `Program.load_method`, so that a method
-    that is not used needs no memory and no backend. The errors of loading a method come then.
+    Of a file with several methods, each is loaded when it is first called, or by `Program.load_method`, so that a
+    method that is not used needs no memory and no backend. The errors of loading a method come then.
 
     The packages of the needed backends, and no others, are imported in this process. If such an import hangs, this call
     hangs; `edgecore doctor` finds the package, and EDGECORE_BACKENDS_DENY raises an error instead of importing it.
 
     Args:
-        path: The file: a path (by default it is memory-mapped, and must not be truncated while the program is in use), its
-            bytes, a binary file object, or the result of `edgecore.compile`, which includes its `.ptd` files. From a
-            `.bpte` file the contained program is loaded.
+        path: The file: a path (by default it is memory-mapped, and must not be truncated while the program is in use),
+            its bytes, a binary file object, or the result of `edgecore.compile`, which includes its `.ptd` files. From
+            a `.bpte` file the contained program is loaded.
         data: `.ptd` files with weights that are not in the `.pte`: paths, bytes or binary file objects.
         threads: Number of threads that each method uses, including the calling thread; by default the number of
             performance cores that this process may use, limited by its CPU quota.
         options: Options of backends by backend name or id: `{"xnnpack": {...}}`.
         providers: Package to use if several packages provide a backend: `{"XnnpackBackend": "edgecore-xnnpack"}`.
         trust: Accept delegates without a SHA-256 in the file, for backends that do not validate their blobs.
-        share_state: True: mutable buffers with the same qualified name are shared by all methods. False: each method has
-            its own buffers. None: as the file was compiled. Methods that share a buffer run one after the other.
-        limits: Upper bounds for the file, which may be damaged or malicious: flatbuffer_bytes, nesting, tables, methods,
-            items (entries of all lists together), rank, tensor_bytes, planned_bytes (per method; by default the
-            physical memory), instructions (per run).
+        share_state: True: mutable buffers with the same qualified name are shared by all methods. False: each method
+            has its own buffers. None: as the file was compiled. Methods that share a buffer run one after the other.
+        limits: Upper bounds for the file, which may be damaged or malicious: flatbuffer_bytes, nesting, tables,
+            methods, items (entries of all lists together), rank, tensor_bytes, planned_bytes (per method; by default
+            the physical memory), instructions (per run).
         load_mode: How the files at paths become memory, by the names of ExecuTorch's `LoadMode`. "mmap": map them.
-            "file": read each part when it is needed, and free what backends have taken; a file that changes meanwhile is
-            an error. "mmap_use_mlock": map them, and lock in memory what is used; "mmap_use_mlock_ignore_errors": if the
-            system allows it. "mmap_use_madvise": map them, and let the system read ahead.
-        trace: Record times from loading on, for `Program.trace`: "calls", "operators" or "threads"; True is "operators".
-        trace_limit: Bytes of memory for events, which have 32 bytes each, at most 512 MB. When they are full, the oldest
-            events are dropped. Each method has an equal part of them, and at least 1,024 events (32 kB).
-        values: Record the values of the operations inside delegates for `Program.take_values`, if the backend can report
-            them. Each run then copies them.
+            "file": read each part when it is needed, and free data that backends took; a file that changes meanwhile
+            is an error. "mmap_use_mlock": map them, and lock used parts in memory; "mmap_use_mlock_ignore_errors": if
+            the system allows it. "mmap_use_madvise": map them, and let the system read ahead.
+        trace: Record times from loading on, for `Program.trace`: "calls", "operators" (or True) or "threads".
+        trace_limit: Bytes of memory for events, which have 32 bytes each, at most 512 MB. When they are full, the
+            oldest events are dropped. Each method has an equal part of them, and at least 1,024 events (32 kB).
+        values: Record the values of the operations inside delegates for `Program.take_values`, if the backend can
+            report them. Each run then copies them.
         debug: Values that the trace holds beside times, for `Program.write_trace(path, values=...)`: "outputs" of runs;
             or "values", also the results of all operators and, if the backend reports them, of the operations inside
             delegates. They need a trace, by default at level "operators". Each run copies its values.
         debug_limit: Bytes for these values. Runs with equal values share memory. Values that do not fit are left out,
             and the ETDump says how many.
-        verify: Compare weights, blobs and `.ptd` data with the SHA-256 hashes that the compiler wrote into the file. This
-            reads all of them, at about 0.2 GB per second.
+        verify: Compare weights, blobs and `.ptd` data with the SHA-256 hashes that the compiler wrote into the file.
+            This reads all of them, at about 0.2 GB per second.
 
     Returns:
         The program with all its methods.
@@ -344,7 +344,7 @@ def load(
             in `options`.
         ExecutionError: The file cannot run for another reason: no access, a missing kernel, an unknown option, an
             unknown load mode.
-        ValueError: `threads` is below 1, `trace` or `debug` is no level, or `trace_limit` or `debug_limit` is negative.
+        ValueError: `threads` is below 1, `trace` or `debug` is not a level, or a limit is negative.
 
     Example:
         >>> program = edgecore.load("model.pte", threads=4)
@@ -373,7 +373,7 @@ def load(
 
 
 def _is_nested(method: Method) -> bool:
-    """Return True if the model takes or returns containers other than one flat list, so that a call must translate them.
+    """Return True if the model takes or returns containers other than one flat list, which calls must translate.
 
     The text of the containers is searched, not parsed: an import of `json` takes longer than loading a small file.
     """
@@ -417,7 +417,7 @@ def _parts(data: Any) -> Sequence[Any]:
 
 
 def _source(file: Any) -> Any:
-    """Convert a file for `open_program`: to a tuple with the path as bytes, or to an object with the buffer protocol."""
+    """Convert a file for `open_program`: to a tuple with the path as bytes, or an object with the buffer protocol."""
     if isinstance(file, (str, os.PathLike)):
         return (os.fsencode(file),)
     if hasattr(file, "read"):

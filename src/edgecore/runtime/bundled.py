@@ -219,7 +219,7 @@ def _array(tensor: fmt.BundledTensor) -> Any:
 
 
 def _compare(output: Any, value: Any, rtol: float, atol: float) -> tuple[str, float, float]:
-    """Return why the output is wrong (or ""), the largest absolute error and the largest relative error."""
+    """Return the problem of the output (or ""), the largest absolute error and the largest relative error."""
     import numpy
 
     if isinstance(value, fmt.BundledTensor):
@@ -252,7 +252,7 @@ def _compare(output: Any, value: Any, rtol: float, atol: float) -> tuple[str, fl
         return "", max_abs, max_rel
     worst = numpy.unravel_index(int(numpy.where(wrong, error, -1.0).argmax()), error.shape)
     problem = (
-        f"{int(wrong.sum())} of {wrong.size} elements are wrong, max abs error {max_abs:.3g}, max rel error {max_rel:.3g}; "
-        f"the worst is {list(map(int, worst))}: {got[worst]:.9g}, expected {expected[worst]:.9g}"
+        f"{int(wrong.sum())} of {wrong.size} elements are wrong, max abs error {max_abs:.3g}, max rel error "
+        f"{max_rel:.3g}; the worst is {list(map(int, worst))}: {got[worst]:.9g}, expected {expected[worst]:.9g}"
     )
     return problem, max_abs, max_rel

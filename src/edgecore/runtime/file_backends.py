@@ -1,4 +1,4 @@
-"""Load the backends and kernels that the methods of a file need. Imports only what a method's backends make necessary."""
+"""Load the backends and kernels that the methods of a file need, and import nothing else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FileBackends:
         self, ids: Sequence[str], options: Mapping[str, Mapping[str, Any]], providers: Mapping[str, str] | None
     ) -> None:
         self._ids = ids
-        # Copies: methods that are loaded later must not see what the caller changes meanwhile.
+        # Copies: methods that are loaded later must not see later changes of the caller.
         self._options = {name: dict(values) for name, values in options.items()}
         self._providers = None if providers is None else dict(providers)
         for name in options:

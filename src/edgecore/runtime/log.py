@@ -1,4 +1,4 @@
-"""The messages of the runtime and its backends in Python's `logging`, as those of the logger `edgecore`.
+"""Pass messages of the runtime and its backends to Python's `logging`, as the logger `edgecore`.
 
 The native module imports this module when there is a first message, so that a program without messages does not import
 `logging`.

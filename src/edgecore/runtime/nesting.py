@@ -24,7 +24,7 @@ _MISSING = object()
 
 
 def set_nesting(method: Method) -> None:
-    """Let a method take arguments and return results that are nested as those of the model."""
+    """Let a method take arguments and return results that are nested as in the model."""
     names = [info.name for info in method.inputs]
     flatten = unflatten = None
     if any(not name.isidentifier() for name in names) and all(names):
@@ -64,7 +64,7 @@ class _Node:
 
 
 def _parameters(inputs: Sequence[TensorInfo]) -> dict[str, _Node] | None:
-    """Return the parameters by name in their order, or None if a name is no path."""
+    """Return the parameters by name in their order, or None if a name is not a path."""
     parameters: dict[str, _Node] = {}
     for info in inputs:
         root = _root(info.name)
@@ -87,7 +87,7 @@ def _parameters(inputs: Sequence[TensorInfo]) -> dict[str, _Node] | None:
 
 
 def _root(name: str) -> str:
-    """Return the parameter in the name of an input; empty if the name is no path."""
+    """Return the parameter in the name of an input; empty if the name is not a path."""
     match = _ROOT.match(name)
     return match[0] if match else ""
 
@@ -117,7 +117,7 @@ def _leaf_count(tree: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True)
 class _Arguments:
-    """The parameters of a method, some of which are containers; `positions` is of `_positions`."""
+    """The parameters of a method that takes containers; `positions` is the result of `_positions`."""
 
     method: str
     parameters: dict[str, _Node]
@@ -131,36 +131,36 @@ class _Arguments:
             named: The others by the names of parameters, and perhaps `out`.
 
         Raises:
-            ExecutionError: An argument is missing, unknown or given twice, or its containers differ from those with
+            ExecutionError: An argument is missing, unknown or passed twice, or its containers differ from those with
                 which the model was exported.
         """
         if not any(_is_container(value) for value in (*args, *(named[name] for name in named if name != "out"))):
             return None
         try:
-            given = self._given(args, named)
+            arguments = self._by_name(args, named)
             nodes = self.parameters.items()
-            return tuple(value for name, node in nodes for value in self._inputs(node, given.get(name, _MISSING)))
+            return tuple(value for name, node in nodes for value in self._inputs(node, arguments.get(name, _MISSING)))
         except RecursionError:
             raise _error(f"An argument of method '{self.method}' is nested too deeply, or contains itself") from None
 
-    def _given(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    def _by_name(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments by the names of parameters."""
         if len(args) > len(self.positions):
             raise _error(f"Method '{self.method}' takes {self._names()}; got {len(args)} arguments")
-        given: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         for index, (position, value) in enumerate(zip(self.positions, args, strict=False)):
             if position is not None:
-                given[position] = value
+                arguments[position] = value
             elif not _is_empty(value):
                 raise _error(f"Argument {index} of method '{self.method}' must be empty, as at export")
         for name, value in named.items():
-            if name in given:
+            if name in arguments:
                 raise _error(f"Argument '{name}' of method '{self.method}' was given by position and by keyword")
             if name in self.parameters:
-                given[name] = value
+                arguments[name] = value
             elif name != "out" and not _is_empty(value):
                 raise _error(f"Method '{self.method}' has no argument '{name}'; it takes {self._names()}")
-        return given
+        return arguments
 
     def _names(self) -> str:
         return ", ".join(f"'{name}'" for name in self.parameters)
@@ -190,7 +190,7 @@ class _Arguments:
             expected = f"a list or tuple of {len(keys)}"
             got = f"got {len(value)}" if is_list else f"got {type(value).__name__}"
         elif all(isinstance(key, int) for key in keys):
-            expected = f"a list, tuple or dict with {names}"  # a list, if those that are not named were empty
+            expected = f"a list, tuple or dict with {names}"  # a list, if the unnamed items were empty
             got = got if _is_container(value) else f"got {type(value).__name__}"
         else:
             expected = f"a dict or dataclass with {names}"
@@ -211,7 +211,7 @@ def _is_dataclass(value: Any) -> bool:
 
 
 def _is_empty(value: Any) -> bool:
-    """Return True for a container without a value inside. A field of a dataclass that is None is no value."""
+    """Return True for a container without a value inside. A dataclass field that is None counts as absent."""
     return _is_container(value) and all(_is_empty(item) for item in _items(value, ()).values())
 
 
@@ -228,8 +228,8 @@ def _items(value: Any, keys: Container[Any]) -> Mapping[Any, Any]:
         return dict(enumerate(value))
     if not _is_dataclass(value):
         return {}
-    given = {one.name: getattr(value, one.name, None) for one in fields(value)}
-    return {name: item for name, item in given.items() if item is not None or name in keys}
+    arguments = {field.name: getattr(value, field.name, None) for field in fields(value)}
+    return {name: item for name, item in arguments.items() if item is not None or name in keys}
 
 
 # Results --------------------------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ class _Container:
 
 
 def _structure(text: str, output_count: int) -> _Container | None:
-    """Return the containers of the outputs; None if they form one list or tuple, or have a type that is not known here."""
+    """Return the containers of the outputs; None if they form one list or tuple, or have an unknown type."""
     if not text:
         return None
     try:

@@ -18,7 +18,7 @@ class OperationValue:
         delegate: Index of the delegate in the method.
         operation: The backend's name of the operation.
         handles: Debug handles of the graph nodes that the operation computes, in the graph's order; empty if the file's
-            metadata do not list the operation. The value is that of the last of these nodes, if it has its shape: an
+            metadata do not list the operation. It is the value of the last of these nodes if it has its shape: an
             operation that computes only a part of a node has a value that no node has.
         value: The value, with the dims of the graph.
     """

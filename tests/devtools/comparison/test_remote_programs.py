@@ -13,8 +13,9 @@ from torch import nn
 
 from edgecore.devtools import compare, connect
 from edgecore.devtools.comparison import remote_programs as compare_device
-from edgecore.processes.device import Device, Done
 from edgecore.errors import CompileError, EdgecoreError, ExecutionError
+from edgecore.processes.command import Ended
+from edgecore.processes.device import Device
 
 pytestmark = pytest.mark.skipif(
     not Path(sys.executable).with_name("edgecore-run").is_file(), reason="the wheel of edgecore is not installed here"
@@ -76,7 +77,7 @@ def test_samples_are_split_over_processes_by_the_bytes_of_outputs(
     commands = []
     run = device.run
 
-    def record(command: Sequence[str], **settings: Any) -> Done:
+    def record(command: Sequence[str], **settings: Any) -> Ended:
         commands.append(command)
         return run(command, **settings)
 

@@ -32,8 +32,8 @@ def test_partitioners_of_an_iterator_serve_all_methods(echo_backend):  # noqa: F
     ("partitioner", "words"),
     [
         ("xnnpack", "partitioner is one str, not a list"),
-        (["xnnpack"], "an object of type str is no partitioner; give one object with a method `partition`"),
-        ([AllNodePartitioner], "the class AllNodePartitioner is no partitioner; call it"),
+        (["xnnpack"], "an object of type str is not a partitioner; give one object with a method `partition`"),
+        ([AllNodePartitioner], "the class AllNodePartitioner is not a partitioner; call it"),
         ({"forward": AllNodePartitioner("EchoBackend", [])}, "partitioner is one AllNodePartitioner, not a list"),
         ({"backward": []}, "partitioner has the method 'backward', but the program has: forward"),
     ],

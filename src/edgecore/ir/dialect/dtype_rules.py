@@ -36,7 +36,7 @@ MAX_SLOTS = 3
 
 _NAMES = {letter: dtype_name(dtype) for dtype, letter in DTYPE_LETTERS.items()}
 _ITEM = re.compile(r"\([^)]*\)|.")
-"""A slot in a key."""
+"""The letter or letters of one slot in a key."""
 _KINDS = {"I": "int", "F": "float", "B": "bool", "-": "none"}
 
 
@@ -106,9 +106,9 @@ def _rule(target: OpOverload) -> tuple[dict[str, str], frozenset[str]] | None:
 
 
 def allowed_types(operator: OpOverload) -> dict[str, frozenset[torch.dtype]]:
-    """Return the dtypes that the tensors and the argument `dtype` of an edge operator may have, and those of its results.
+    """Return the dtypes that an edge operator accepts for its tensors and its argument `dtype`, and those it returns.
 
-    Which combinations of these are allowed, the verifier decides.
+    The verifier decides which combinations of them are allowed.
 
     Args:
         operator: The operator, such as `torch.ops.aten.sigmoid.default`.
@@ -131,12 +131,14 @@ def allowed_types(operator: OpOverload) -> dict[str, frozenset[torch.dtype]]:
             letters.setdefault(name, set()).update(item)
         letters.setdefault("return", set()).update(results)
     dtypes = {letter: dtype for dtype, letter in DTYPE_LETTERS.items()}
-    found = {name: frozenset(dtypes[one] for one in of_name if one in dtypes) for name, of_name in letters.items()}
-    return {name: of_name for name, of_name in found.items() if of_name}
+    allowed = {
+        name: frozenset(dtypes[letter] for letter in of_name if letter in dtypes) for name, of_name in letters.items()
+    }
+    return {name: of_name for name, of_name in allowed.items() if of_name}
 
 
 def dtype_finding(target: OpOverload, args: Any, kwargs: Any, result: Any) -> str | None:
-    """Say how a call breaks the dtype rule of its operator.
+    """Describe how a call breaks the dtype rule of its operator.
 
     Args:
         target: The operator.
@@ -178,9 +180,9 @@ def _untried(slots: list[Any], key: str, patterns: frozenset[str]) -> bool:
         return True
     lists = [_item(value) for value in slots if isinstance(value, (list, tuple))]
     if any(len(item) not in (3, 4) or "b" in item for item in lists):
-        return True  # tried were lists of one or two dtypes, with shapes that do not suit boolean masks
+        return True  # the tool tried lists of one or two dtypes, with shapes that do not suit boolean masks
     if not lists and not any(isinstance(value, torch.Tensor) for value in slots):
-        return True  # in a call with numbers only, torch may have rejected their values, not their kinds
+        return True  # in a call with numbers only, torch may have rejected their values instead of their types
     items = [_item(value) for value in slots if value is not None]
     return len(items) > MAX_SLOTS and len(set(items[1:])) > 1
 

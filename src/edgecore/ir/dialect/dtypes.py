@@ -31,7 +31,7 @@ def scalar_type(dtype: torch.dtype) -> ScalarType:
 
 def torch_dtype(number: ScalarType) -> torch.dtype:
     """Return the dtype with a number in files."""
-    return next(dtype for dtype, other in _SCALAR_TYPES.items() if other == number)
+    return next(dtype for dtype, scalar_type in _SCALAR_TYPES.items() if scalar_type == number)
 
 
 def dtype_name(dtype: torch.dtype) -> str:

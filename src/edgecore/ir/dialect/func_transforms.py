@@ -1,4 +1,4 @@
-"""Find what `torch.export` leaves of the function transforms of `torch.func`: steps of them instead of operators."""
+"""Find calls that `torch.export` leaves of `torch.func` transforms: steps of the transform instead of operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def check_transforms(program: ExportedProgram) -> None:
     """Check that a program has no steps of `torch.func.grad`, `vmap` and the like.
 
     Raises:
-        CompileError: It has. Such a program may even hold a tensor of the transform, which has no data, as a constant.
+        CompileError: It has such steps; its constants may even include tensors of the transform, which have no data.
     """
     nodes = all_calls(program.graph_module)
     steps = [node for node in nodes if node.users and getattr(node.target, "__module__", None) == _STEPS]
@@ -24,7 +24,7 @@ def check_transforms(program: ExportedProgram) -> None:
         where = describe(steps[0]) if steps else f"the constant {wrapped[0]}"
         raise CompileError(
             f"{where} is a step of a function transform (torch.func.grad, vjp, jacrev, or vmap, which associative_scan "
-            "uses), which torch.export leaves as it is; write the derivative or the batched computation with operators, "
+            "uses), which torch.export leaves as it is; write the derivative or batched computation with operators, "
             "or get gradients from torch.export.experimental._export_forward_backward"
         )
 

@@ -26,7 +26,7 @@ _ADVICE: dict[Any, str] = {
     torch.ops.aten._linalg_svd.default: "no runtime has singular values, which the 2-norm and the nuclear norm of a "
     "matrix need; use the norm 'fro', or norms of vectors",
 }
-"""Operator -> what to do instead; other operators can be registered."""
+"""Operator -> advice on a replacement; other operators can be registered."""
 
 
 class VerificationError(CompileError):
@@ -38,7 +38,7 @@ def verify(program: ExportedProgram, preserved: Collection[OpOverload] = ()) -> 
 
     Rules for the graph, and for the bodies of branches and loops:
     - Calls are of operators of the dialect. Every call has a `val` and follows the dtype rule of its operator.
-    - Results have a dtype that the runtime has, and are dense in the default or the channels-last dim order.
+    - Results have a dtype of the runtime, and are dense in the default or the channels-last dim order.
     - Only modules are read by `get_attr`: delegates and bodies of control flow.
     - Tensors enter and leave a body in the default dim order.
 

@@ -14,9 +14,7 @@ from edgecore.ir.op_args import argument
 
 aten = torch.ops.aten
 
-SOFTMAX = frozenset({
-    aten.softmax.int, aten._softmax.default, aten.log_softmax.int, aten._log_softmax.default
-})  # fmt: skip
+SOFTMAX = frozenset({aten.softmax.int, aten._softmax.default, aten.log_softmax.int, aten._log_softmax.default})
 """Operators that leave out elements far below the others."""
 
 # The operator stays registered as long as this library object exists.
@@ -39,7 +37,7 @@ def _scaled_dot_product_attention(
     """Compute softmax(scale * query @ key^T + attn_mask) @ value.
 
     `query` is [..., heads, tokens, width], `key` [..., key heads, keys, width] and `value` [..., key heads, keys, value
-    width]. Groups of heads / key heads consecutive heads use the same keys and values. `attn_mask` broadcasts to
+    width]. Each group of (heads / key heads) consecutive heads shares keys and values. `attn_mask` broadcasts to
     [..., heads, tokens, keys]; a row without visible keys gives 0.
     """
     is_grouped = query.dim() > 2 and query.shape[-3] != key.shape[-3]
@@ -49,16 +47,16 @@ def _scaled_dot_product_attention(
     return result.contiguous()
 
 
-ATTENTION = frozenset({
-    aten.scaled_dot_product_attention.default, torch.ops.edgecore.scaled_dot_product_attention.default
-})  # fmt: skip
+ATTENTION = frozenset(
+    {aten.scaled_dot_product_attention.default, torch.ops.edgecore.scaled_dot_product_attention.default}
+)
 """Attention as one operator."""
 
 
 def scale_of(node: Node) -> Any:
     """Return the scale of an attention node: its argument, or 1 / sqrt(channels); None if `channels` is symbolic.
 
-    Without channels the scores are sums of no products, so any finite scale gives the same result.
+    With 0 channels the scores are empty sums, so any finite scale gives the same result.
     """
     scale, channels = argument(node, "scale"), argument(node, "query").meta["val"].shape[-1]
     if scale is None and isinstance(channels, int):
@@ -100,7 +98,7 @@ def has_hidden_rows(mask: torch.Tensor) -> bool:
 
 
 LARGEST_SCORE = 61440.0
-"""A number near the end of float16's range whose sums with scores below 4,000 stay in it."""
+"""A number near the end of float16's range; its sums with scores below 4,000 stay within the range."""
 
 
 def holds_scores(value: Node) -> bool:
@@ -110,9 +108,9 @@ def holds_scores(value: Node) -> bool:
 
 
 def reaches_softmax(value: Node) -> bool:
-    """Return True if a softmax reads a value, or what elementwise operators and moves make of it, such as masked scores.
+    """Return True if a softmax reads a value, perhaps through elementwise operators and moves, such as masked scores.
 
-    Attention reads its mask so.
+    Attention reads its mask in the same way.
     """
     open_nodes, seen = [value], set[Node]()
     while open_nodes:

@@ -1,4 +1,4 @@
-"""Backend operators: operators outside ATen, each of which computes the same as a pattern of edge operators."""
+"""Backend operators: operators outside ATen, each equivalent to a pattern of edge operators."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bind_pattern_to_op(library: torch.library.Library, name_or_schema: str) -> C
         The decorator, which returns the pattern unchanged.
 
     Raises:
-        CompileError: The namespace is not that of `library`, or torch rejects the schema.
+        CompileError: The namespace differs from the namespace of `library`, or torch rejects the schema.
     """
     namespace, separator, rest = name_or_schema.rpartition("::") if "::" in name_or_schema else ("", "", name_or_schema)
     if separator and namespace != library.ns:

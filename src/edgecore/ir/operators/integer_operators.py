@@ -29,7 +29,7 @@ class Arithmetic:
         sum_dtype: The dtype of sums, and of the biases and factors of a layer's output channels.
         has_zero_points: True if operators take zero points; False if these are always 0.
         multiplier_bits: The number of bits of a multiplier.
-        exponents: The least and the largest e for which factors are in [2^(e - 1), 2^e).
+        exponents: The minimum and the maximum e for which factors are in [2^(e - 1), 2^e).
         rounds_twice: True if a factor is multiplier * 2^(shift - 31), and products are rounded to 32 bits before the
             shift, as Arm's instructions do; False if it is multiplier / 2^shift, and products are rounded once.
         max_bias: Limit of a bias.
@@ -58,7 +58,7 @@ class Arithmetic:
     def fixed_point(self, factor: float) -> tuple[int, int] | None:
         """Return (multiplier, shift) of a positive real factor; None if it is too large.
 
-        A factor that is too small becomes the smallest one.
+        A factor below the range becomes the smallest factor.
         """
         mantissa, exponent = math.frexp(factor)
         multiplier = round(mantissa * 2**self.multiplier_bits)
@@ -75,7 +75,7 @@ class Arithmetic:
         """Multiply integers by factors, and round half up to integers.
 
         Args:
-            value: The integers, int64: 32 bits must hold those of int8, 2^46 must exceed the magnitude of those of int16.
+            value: The integers, int64: of 32 bits for int8 operators, and below 2^46 in magnitude for int16 operators.
             multiplier: The multipliers: a number, or an int64 tensor that broadcasts.
             shift: The shifts, likewise.
         """
@@ -128,8 +128,8 @@ def _operator(
 ) -> Callable[[Callable[..., torch.Tensor]], Callable[..., torch.Tensor]]:
     """Register an operator, once for each arithmetic, that the decorated function computes.
 
-    The operators take `arguments`, the zero points of `operands`, `factors`, the zero point of the result and its limits:
-    those of the dtype, or of a fused activation. Operators without zero points do not have these arguments.
+    The operators take `arguments`, the zero points of `operands`, `factors`, the zero point of the result and its
+    limits, which come from the dtype or a fused activation. Operators without zero points do not have these arguments.
 
     The function takes an arithmetic, `arguments`, the zero points of `operands` and `factors`, and returns int64: the
     result before its zero point is added, and it is limited.
@@ -189,10 +189,10 @@ def _convolution(
     groups: int,
     zero_point: int,
 ) -> torch.Tensor:
-    """Convolve `input` [N, C, (H,) W], after zeros were put between its elements, with `weight` [outputs, C / groups, ...].
+    """Convolve `input` [N, C, (H,) W], dilated with zeros, with `weight` [outputs, C / groups, ...].
 
-    `channels` is [3, outputs] of `sum_dtype`: bias, multiplier and shift of each output channel. The bias contains what
-    the input's zero point adds.
+    `channels` is [3, outputs] of `sum_dtype`: bias, multiplier and shift of each output channel. The bias contains the
+    contribution of the input's zero point.
     """
     padded = _spread_out(input, upsampling, padding, output_padding, zero_point)
     convolve = functional.conv1d if len(stride) == 1 else functional.conv2d
@@ -300,7 +300,7 @@ def _mean(
     multiplier: int,
     shift: int,
 ) -> torch.Tensor:
-    """Return the sum over the last `dims` dims, times a factor, which contains the number of elements for a mean."""
+    """Return the sum over the last `dims` dims times a factor, which for a mean includes 1 / (number of elements)."""
     sums = (input.to(torch.int64) - zero_point).sum(list(range(-dims, 0)), keepdim=keepdim)
     return arithmetic.requantize(sums, multiplier, shift)
 
@@ -315,7 +315,7 @@ def _matmul(
     multiplier: int,
     shift: int,
 ) -> torch.Tensor:
-    """Return the product of the matrices a [..., m, k] and b [..., k, n], times a factor; their batch dims are equal."""
+    """Return a factor times the product of the matrices a [..., m, k] and b [..., k, n] with equal batch dims."""
     sums = (a.double() - a_zero_point) @ (b.double() - b_zero_point)
     return arithmetic.requantize(sums.round().to(torch.int64), multiplier, shift)
 
@@ -353,7 +353,7 @@ def _in_windows(windows: torch.Tensor, size: int) -> torch.Tensor:
 def _int8_softmax(arithmetic: Arithmetic, input: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
     """Return 256 * table[d] / sum, where d is the largest element of a row (the last dim) less an element.
 
-    `table` is int32 [256], and `sum` that of the table's entries for the row. The result has the scale 1 / 256.
+    `table` is int32 [256], and `sum` adds the table's entries for the row. The result has the scale 1 / 256.
     """
     values = input.to(torch.int64)
     terms = table.to(torch.int64)[values.amax(-1, keepdim=True) - values]
@@ -365,11 +365,11 @@ def _int8_softmax(arithmetic: Arithmetic, input: torch.Tensor, table: torch.Tens
 
 @_operator("softmax", "Tensor input, Tensor table", arithmetics=[INT16])
 def _int16_softmax(arithmetic: Arithmetic, input: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-    """Return 2^15 * term / sum, where `sum` is that of the terms of a row (the last dim), of at most 2^15 - 1 elements.
+    """Return 2^15 * term / sum, where `sum` adds the terms of a row (the last dim), of at most 2^15 - 1 elements.
 
-    `table` is int32 [512], with entries of at most 2^30. The term of an element is table[d / 256] * table[256 + d % 256]
-    / 2^30, rounded half up, where d is the largest element of the row less the element: exp(-(256 i + j)) = exp(-256 i)
-    * exp(-j). The result has the scale 2^-15.
+    `table` is int32 [512], with entries of at most 2^30. The term of an element is table[d / 256] * table[256 + d %
+    256] / 2^30, rounded half up, where d is the largest element of the row less the element: exp(-(256 i + j)) =
+    exp(-256 i) * exp(-j). The result has the scale 2^-15.
     """
     value = input.to(torch.int64)
     steps = value.amax(-1, keepdim=True) - value

@@ -30,7 +30,7 @@ class Writer:
     Attributes:
         operator: The operator.
         written: The names of the arguments that it writes in this form, in the order of the schema.
-        fresh: The number of the operator's results that are no written arguments. They are the first results of the
+        fresh: The number of the operator's results besides its written arguments. They are the first results of the
             functional form; the new content of the written arguments follows.
     """
 
@@ -50,7 +50,7 @@ _WRITERS: dict[Any, Writer] = {}
 
 
 def writer_of(target: Any) -> Writer | None:
-    """Return the operator behind a functional form; None if `target` is no functional form."""
+    """Return the operator behind a functional form; None if `target` is not a functional form."""
     return _WRITERS.get(target)
 
 

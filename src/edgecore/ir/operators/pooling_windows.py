@@ -1,4 +1,4 @@
-"""Windows of poolings."""
+"""Pooling windows that reach past the padding of their input."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def reaches_past_padding(node: Node) -> bool:
     that lie in the input or, with `count_include_pad`, in the padding; libraries divide by other numbers.
 
     Args:
-        node: A call of `avg_pool2d`, `max_pool2d` or `max_pool2d_with_indices`. If its sizes are symbolic, the result is
-            that of `ceil_mode`.
+        node: A call of `avg_pool2d`, `max_pool2d` or `max_pool2d_with_indices`. If its sizes are symbolic, the
+            function returns `ceil_mode`.
     """
     args = arguments_by_name(node)
     if not args["ceil_mode"]:

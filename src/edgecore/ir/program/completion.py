@@ -1,4 +1,4 @@
-"""Completes graphs that code outside edgecore has edited: calls without `val` get it, as do those that read them."""
+"""Complete graphs that code outside edgecore has edited: compute the missing `val`s of calls and of their readers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def complete_program(program: ExportedProgram, where: str) -> None:
 
     Args:
         program: The program.
-        where: What edited it, for messages: `after the pass my_pass`.
+        where: The edit, for messages: `after the pass my_pass`.
 
     Raises:
         CompileError: As for `complete_vals`.
@@ -44,15 +44,15 @@ def complete_program(program: ExportedProgram, where: str) -> None:
 def complete_vals(graph_module: GraphModule) -> bool:
     """Compute the `val` of calls that have none, in order, and of calls that read values whose layout has changed.
 
-    torch's `subgraph_rewriter` and `graph.call_function` make calls without `val`. Symbolic sizes stay symbolic. A graph
-    in which every call has a `val` does not change.
+    torch's `subgraph_rewriter` and `graph.call_function` make calls without `val`. Symbolic sizes stay symbolic. A
+    graph in which every call has a `val` does not change.
 
     Returns:
         True if a `val` was computed.
 
     Raises:
-        CompileError: A node reads another one that is not computed before it, or was erased; an input has no `val`; or a
-            call cannot be computed from the values that it reads. The text names the node.
+        CompileError: A node reads another one that is not computed before it, or was erased; an input has no `val`; or
+            a call cannot be computed from the values that it reads. The text names the node.
     """
     mode: Any = None
     is_changed = False

@@ -14,8 +14,8 @@ from edgecore.ir.program.lazy_constants import load
 from edgecore.ir.program.outputs import written_buffers
 
 PART_OF = ":"
-"""Separates, in the name of a constant that was computed from a parameter, the parameter's name from what it is:
-`head.weight:scale`. A name of PyTorch has no colon."""
+"""Separates the name of a parameter from the role of a constant that was computed from it: `head.weight:scale`.
+ A name of PyTorch has no colon."""
 
 
 def parameter_of(name: str) -> str:
@@ -83,7 +83,7 @@ class Constants:
 
         Args:
             name: The name of the constant; dots are underscores in the name of the placeholder. If it is taken, the
-                placeholder gets a name such as `name_1`.
+                placeholder receives a name such as `name_1`.
             tensor: The content.
             made_of: The placeholder of the constant that the content was computed from; both have the same file in
                 `external_data`.

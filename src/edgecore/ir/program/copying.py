@@ -83,7 +83,7 @@ def copy_program(program: ExportedProgram) -> ExportedProgram:
 def module_to_run(program: ExportedProgram, *, check_guards: bool = True) -> GraphModule:
     """Return `program.module()`; if the program has gradients, a module that returns a tuple of all results.
 
-    torch keeps the signature of the model without gradients for such a program, so that its `module()` cannot be called.
+    For such a program torch keeps the signature of the model without gradients, so `module()` cannot be called.
     """
     if has_gradients(program):
         entry, *others = program.module_call_graph
@@ -120,7 +120,7 @@ def _copy_graph(original: Graph) -> Graph:
     graph = Graph()
     nodes: dict[torch.fx.Node, torch.fx.Node] = {}
     for node in original.nodes:
-        nodes[node] = graph.node_copy(node, lambda other: nodes[other])
+        nodes[node] = graph.node_copy(node, nodes.__getitem__)
         nodes[node].meta = dict(node.meta)
         nodes[node].name = node.name  # fx renames the copy of a node that is named like a builtin (`input`)
     return graph

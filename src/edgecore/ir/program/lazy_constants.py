@@ -1,8 +1,8 @@
-"""Constants whose bytes a function gives when the file is made, so that a large model never lies in memory.
+"""Constants whose bytes a function yields when the file is made, so that a large model never lies in memory.
 
-A lazy constant is an ordinary tensor for `torch.export`: it has addresses, but its memory is given out by the system only
-when something touches it. Emitting asks the function instead. Whoever needs the values before, such as a backend that
-takes the constant, gets them through `load`.
+A lazy constant is an ordinary tensor for `torch.export`: it has addresses, but its memory is given out by the system
+only when something touches it. Emitting asks the function instead. Code that needs the values earlier, such as a
+backend that takes the constant, calls `load`.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class _Reserved(mmap.mmap):
                 break
             yield view
         if count != len(self):
-            found = "more" if count > len(self) else f"{count} bytes"
-            raise CompileError(f"a lazy constant has {len(self)} bytes, but its function gave {found}")
+            size = "more" if count > len(self) else f"{count} bytes"
+            raise CompileError(f"a lazy constant has {len(self)} bytes, but its function gave {size}")
 
 
 _RESERVED: WeakValueDictionary[int, _Reserved] = WeakValueDictionary()  # by address
@@ -49,10 +49,10 @@ _RESERVED: WeakValueDictionary[int, _Reserved] = WeakValueDictionary()  # by add
 def lazy_constant(shape: Sequence[int], dtype: torch.dtype, pieces: Pieces) -> torch.Tensor:
     """Make a constant whose bytes are asked for when the file is made: piece by piece, without memory for all of them.
 
-    Use it as a parameter or buffer of the module to compile. `to_executorch` calls the function once, and keeps the bytes
-    in a temporary file (in the folder that the environment variable TMPDIR names) until the program is saved. If a
-    backend, a pass, `quantize` or `compare` needs the values, they are loaded into memory then. A module that you run or
-    copy yourself has zeros.
+    Use it as a parameter or buffer of the module to compile. `to_executorch` calls the function once, and keeps the
+    bytes in a temporary file (in the folder that the environment variable TMPDIR names) until the program is saved. If
+    a backend, a pass, `quantize` or `compare` needs the values, they are loaded into memory then. A module that you run
+    or copy yourself has zeros.
 
     Args:
         shape: The shape.
@@ -93,7 +93,7 @@ def is_lazy(tensor: torch.Tensor) -> bool:
 
 
 def pieces_of(tensor: torch.Tensor) -> Iterator[memoryview] | None:
-    """Return the bytes of a lazy constant in pieces; None for any other tensor, and for a view of a part or in other order."""
+    """Return the bytes of a lazy constant in pieces; None for other tensors, and for partial or permuted views."""
     reserved = _pending(tensor)
     if reserved is None or not tensor.is_contiguous() or tensor.nbytes != len(reserved):
         return None

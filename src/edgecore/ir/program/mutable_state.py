@@ -53,7 +53,7 @@ def mutable_buffers(program: ExportedProgram) -> list[MutableBuffer]:
     A buffer that other methods write and this program only reads is mutable too.
 
     Args:
-        program: A functional program, such as `Partitioner.partition` gets, or a partition, such as `preprocess` gets.
+        program: A functional program, as passed to `Partitioner.partition`, or a partition, as passed to `preprocess`.
 
     Example:
         >>> [buffer.name for buffer in mutable_buffers(program)]

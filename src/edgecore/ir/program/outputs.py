@@ -1,6 +1,6 @@
 """The outputs of an exported program: results, and new contents of the buffers and inputs that it writes.
 
-Two buffers or inputs may get the same value.
+The same value may be the new content of two buffers or inputs.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from edgecore.ir.graph import describe
 
 
 def _without_quotients(expression: Any) -> Any:
-    """Replace exact quotients, such as s**2 // s, by what they equal: as a quotient, it has no bound if s may be 0."""
+    """Simplify exact quotients, such as s**2 // s to s: a quotient has no bound if its divisor may be 0."""
     from sympy import cancel
     from torch.utils._sympy.functions import FloorDiv
 

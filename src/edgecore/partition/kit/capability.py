@@ -37,16 +37,16 @@ class CapabilityPartitioner:
     lowest level. A partition that has only data movement, or fewer than `min_partition_size` other operators, stays
     outside.
 
-    Some nodes turn out to be unsupported only once the partitions are known: updates of buffers that the backend does not
-    hold, and nodes that exchange values that must not cross the border of a partition. They become unsupported, and the
-    program is partitioned again, until there are no more.
+    Some nodes turn out to be unsupported only once the partitions are known: updates of buffers that the backend does
+    not hold, and nodes that exchange values that must not cross the border of a partition. They become unsupported, and
+    the program is partitioned again, until there are no more.
 
     Args:
         backend_id: The id of the backend.
         unsupported_reasons: Returns the function that says, for each node of a program, why the backend does not
             support it.
         compile_specs: The compile specs of every partition.
-        ops_to_not_decompose: Operators that the backend wants to get without decomposition.
+        ops_to_not_decompose: Operators that the backend wants to receive undecomposed.
         preserve: Returns the function that says which calls of these operators must stay; all of them if None.
         min_partition_size: Minimum number of operators in a partition.
         can_hold: Says whether the backend can hold a mutable buffer, which it then claims; None if it can hold none.
@@ -83,11 +83,11 @@ class CapabilityPartitioner:
         return self._ops_to_not_decompose, self.preserve and self.preserve(exported_program)
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        """Tag the supported nodes; every other call node gets a reason."""
+        """Tag the supported nodes; record a reason for every other call node."""
         excluded: dict[Node, str] = {}
         result = self._partition(exported_program, excluded)
-        while found := self._exclusions(exported_program, result):
-            excluded.update(found)
+        while unsupported := self._exclusions(exported_program, result):
+            excluded.update(unsupported)
             for node in exported_program.graph.nodes:
                 if node.meta.get(TAG) in result.partition_tags:
                     del node.meta[TAG]
@@ -99,14 +99,14 @@ class CapabilityPartitioner:
         return node.target not in DATA_MOVEMENT
 
     def _exclusions(self, exported_program: ExportedProgram, result: PartitionResult) -> dict[Node, str]:
-        """Return (node -> reason) the tagged nodes that these partitions make unsupported."""
-        found = crossings(exported_program, self.inside_only) if self.inside_only else {}
+        """Return tagged node -> reason, for the nodes that these partitions make unsupported."""
+        reasons = crossings(exported_program, self.inside_only) if self.inside_only else {}
         for buffer in mutable_buffers(exported_program) if self.updates_in_place else []:
             update = buffer.update
             is_claimed = buffer.name in result.claimed_buffers
             if buffer.is_written and TAG in update.meta and not is_claimed and self.updates_in_place(update):  # type: ignore[misc]
-                found[update] = f"updates the buffer {buffer.name}, which the delegate does not keep"
-        return found
+                reasons[update] = f"updates the buffer {buffer.name}, which the delegate does not keep"
+        return reasons
 
     def _partition(self, exported_program: ExportedProgram, excluded: Mapping[Node, str]) -> PartitionResult:
         """Partition once; the nodes in `excluded` are not supported."""

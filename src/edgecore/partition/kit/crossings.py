@@ -53,13 +53,13 @@ def crossings(program: ExportedProgram, inside_only: InsideOnly) -> dict[Node, s
     Returns:
         Node -> reason.
     """
-    constants, found = Constants(program), dict[Node, str]()
+    constants, reasons = Constants(program), dict[Node, str]()
     for node in program.graph.nodes:
         if TAG in node.meta:
             reason = _crossing(node, constants, inside_only, partial(_has_tag, node.meta[TAG]))
             if reason:
-                found[node] = reason
-    return found
+                reasons[node] = reason
+    return reasons
 
 
 def _has_tag(tag: str, node: Node) -> bool:

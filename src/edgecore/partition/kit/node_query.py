@@ -49,7 +49,7 @@ class NodeQuery:
         return self.constants.get(node)
 
     def vals(self, except_arguments: Sequence[str] = ()) -> list[tuple[str, Any]]:
-        """List (name for messages, `val`) of the call's inputs and results; names are such as `input x` and `its result`.
+        """List (name for messages, `val`) of the call's inputs and results; the names are like `input x`, `its result`.
 
         Args:
             except_arguments: Names of arguments to omit.

@@ -30,7 +30,7 @@ from edgecore.plugin import CompileSpec, OperatorSupport
 Lower = TypeVar("Lower")
 
 Constraint = Callable[[Any], "str | None"]
-"""A function that gets the table's query about a call and returns the reason why the backend does not support the call.
+"""A function of the table's query about a call that returns the reason why the backend does not support the call.
 
 The reason is a fragment such as `alpha is 2`. None means that the call fulfills the constraint.
 """
@@ -70,8 +70,8 @@ class OperatorRow(Generic[Lower]):
 class OperatorTable(Generic[Lower]):
     """The supported operators of a backend, and constraints that hold for all of them.
 
-    If the constraints of a backend need facts that `NodeQuery` lacks, the backend derives a class from `NodeQuery`, and a
-    class from this one whose `make_query` returns it. The other methods without an underscore may be overridden, too.
+    If the constraints of a backend need facts that `NodeQuery` lacks, the backend derives a class from `NodeQuery`, and
+    a class from this one whose `make_query` returns it. The other methods without an underscore may be overridden, too.
 
     Args:
         rows: The rows, one for each operator; `add` adds more.
@@ -139,7 +139,7 @@ class OperatorTable(Generic[Lower]):
         return "not among the backend's operators"
 
     def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
-        """Return the reason why the row does not support an input or result of a call (no tensor, or another dtype), or None."""
+        """Return the reason why the row does not support a tensor of a call (missing, or another dtype), or None."""
         for name, val in query.vals(except_arguments=row.any_dtype):
             if not isinstance(val, torch.Tensor):
                 return f"{name} is not a tensor"
@@ -158,7 +158,7 @@ class OperatorTable(Generic[Lower]):
         return lambda node: reasons(node) is None
 
     def support(self) -> list[OperatorSupport]:
-        """List the rows without their functions, sorted by operator, as `BackendCompiler.operator_support` returns them."""
+        """List the rows sorted by operator, without functions, for `BackendCompiler.operator_support`."""
         rows = [
             OperatorSupport(str(row.target), tuple(map(dtype_name, row.dtypes)), row.constraints)
             for row in self.rows.values()
@@ -237,7 +237,7 @@ class OperatorTable(Generic[Lower]):
 
 
 def contiguous_only(query: NodeQuery) -> str | None:
-    """Constraint for backends that support only contiguous tensors; edgecore copies others before the backend reads them."""
+    """Constraint for backends that support only contiguous tensors; edgecore copies others at the border."""
     for name, val in query.vals():
         if isinstance(val, torch.Tensor) and dim_order(val) != tuple(range(val.dim())):
             return LayoutReason(f"{name} is not contiguous (channels last, for example)")

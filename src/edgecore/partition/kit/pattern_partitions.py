@@ -38,7 +38,7 @@ def create_op_support(operators: Collection[Any]) -> OperatorSupportBase:
 
 
 def create_pattern_support(partitions: Iterable[Iterable[Node]]) -> OperatorSupportBase:
-    """Return an object that supports these nodes, which usually are those that match a pattern."""
+    """Return an object that supports these nodes, usually the matches of a pattern."""
     return _PatternSupport(partitions)
 
 
@@ -47,7 +47,7 @@ def generate_partitions_from_list_of_nodes(
     pattern_list: Sequence[Sequence[Node]] | None = None,
     op_support: OperatorSupportBase | None = None,
 ) -> list[Partition]:
-    """Return the largest partitions of the nodes in `pattern_list` and of those that `op_support` supports.
+    """Return the largest partitions of nodes that `pattern_list` has or `op_support` supports.
 
     Raises:
         ValueError: Both are None.
@@ -82,7 +82,7 @@ def generate_pattern_op_partitions(
     matched = [list(nodes) for nodes in partitions_list or ()]
     for pattern in patterns or ():
         for match in SubgraphMatcher(pattern, ignore_literals=ignore_literals).match(graph_module.graph):
-            matched.append([node for node in match.nodes_map.values() if node.op == "call_function"
-                            and node not in match.placeholder_nodes])  # fmt: skip
+            inner = [node for node in match.nodes_map.values() if node not in match.placeholder_nodes]
+            matched.append([node for node in inner if node.op == "call_function"])
     is_given = patterns is not None or partitions_list is not None
     return generate_partitions_from_list_of_nodes(graph_module, matched if is_given else None, op_support)

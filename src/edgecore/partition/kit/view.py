@@ -18,8 +18,8 @@ class PartitionView:
 
     Attributes:
         inputs: The inputs, in the order of the delegate's arguments.
-        buffers: The mutable buffers that the backend holds: names, nodes of the old and the new content, initial values.
-            They are neither inputs nor outputs of the delegate.
+        buffers: The mutable buffers that the backend holds: names, nodes of the old and the new content, initial
+            values. They are neither inputs nor outputs of the delegate.
         constants: The constants that the partition reads, with their tensors, detached.
         calls: The operator calls, in an order in which they can run.
         outputs: The calls whose results are the delegate's outputs, in the order of the outputs.
@@ -58,5 +58,5 @@ class PartitionView:
 
 
 def debug_handles(*nodes: Node) -> tuple[int, ...]:
-    """Return the debug handles of nodes; `PreprocessResult.debug_handle_map` has these for each operation of a delegate."""
+    """Return the debug handles of nodes, as `PreprocessResult.debug_handle_map` lists them for each operation."""
     return tuple(node.meta["debug_handle"] for node in nodes if "debug_handle" in node.meta)

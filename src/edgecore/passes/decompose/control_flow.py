@@ -50,8 +50,8 @@ def make_placeholders_dense(body: GraphModule) -> set[Node]:
 def make_operands_dense(graph_module: GraphModule, node: Node, mode: FakeTensorMode) -> None:
     """Copy the operands of a control-flow node that are not contiguous.
 
-    The bodies need this, because `make_placeholders_dense` makes their inputs contiguous. The node also gets a source
-    line if torch recorded none.
+    The bodies need this, because `make_placeholders_dense` makes their inputs contiguous. The node also receives a
+    source line if torch recorded none.
     """
     if not source_line(node):
         _borrow_source(node)
@@ -69,7 +69,7 @@ def copy_body_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> No
     """Insert copies for results of a body that are not contiguous, or that are an input of a loop body.
 
     The emitter writes the next iteration's state over the current state, so a result must not alias an input. Nodes of
-    the body without a source line get that of the control-flow node.
+    the body without a source line take the line of the control-flow node.
     """
     flow = control_flow(node)
     if node.target is WHILE and body is flow.bodies[0]:

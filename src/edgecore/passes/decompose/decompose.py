@@ -70,7 +70,7 @@ def decompose(
 
     Frequent operators have direct rewrites. Other operators are traced through edgecore's own decompositions or torch's
     core ATen decompositions, or any other decomposition that torch has. An operator without a decomposition stays, and
-    the verifier reports it. Only new nodes, and nodes whose inputs changed their layout, get a new `val`.
+    the verifier reports it. Only new nodes, and nodes whose inputs changed their layout, have their `val` computed.
 
     Args:
         program: A functional program.
@@ -99,7 +99,7 @@ def _decompose_graph(
 ) -> None:
     """Rewrite one graph, then the bodies of its control flow.
 
-    `layout_changed` holds nodes whose shape, strides or dtype differ from what the `val` of their users assumes.
+    `layout_changed` holds nodes whose shape, strides or dtype differ from the assumptions of the `val` of their users.
     """
     pending = calls(graph_module)[::-1]
     flows = [node for node in pending if is_control_flow(node)]
@@ -205,7 +205,7 @@ def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
 
 
 def _kind_of(dtype: torch.dtype) -> int:
-    """Return the rank of the kinds of dtypes among which type promotion looks at dims: booleans, integers, floats, complex."""
+    """Return the rank of a dtype in type promotion: booleans, integers, floats, complex numbers."""
     return 0 if dtype == torch.bool else 3 if dtype.is_complex else 2 if dtype.is_floating_point else 1
 
 
@@ -252,13 +252,13 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
         graph_module: The graph of the node.
         node: The node.
         mode: The fake mode of the graph.
-        layout_changed: Gets the new nodes whose shape, strides or dtype differ from those of `node`.
+        layout_changed: Collects the new nodes whose shape, strides or dtype differ from those of `node`.
 
     Returns:
         The new nodes; an empty list, and no change, if there is no decomposition.
 
     Raises:
-        CompileError: The node calls a function that is no operator, or its decomposition cannot be inlined.
+        CompileError: The node calls a function that is not an operator, or its decomposition cannot be inlined.
     """
     if not isinstance(node.target, OpOverload):
         raise CompileError(
@@ -337,7 +337,7 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 
 
 def _note_layout(old: Node, new: Node, layout_changed: set[Node]) -> None:
-    """Add `new` to `layout_changed`, so that its users get a new `val`, if `old` is in it or has another layout."""
+    """Add `new` to `layout_changed`, so that its users are refreshed, if `old` is in it or has another layout."""
     if old in layout_changed or not same_layout(old.meta["val"], new.meta["val"]):
         layout_changed.add(new)
 

@@ -1,4 +1,4 @@
-"""Make inputs, weights and buffers contiguous whose strides are no dim order, such as transposed weights."""
+"""Make inputs, weights and buffers contiguous if their strides match no dim order, such as transposed weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgecore.ir.graph import dense
 
 
 def lay_out_inputs(program: ExportedProgram, mode: Any) -> set[Node]:
-    """Make inputs, weights and buffers contiguous that have other strides than a dim order; return those nodes."""
+    """Make inputs, weights and buffers contiguous whose strides match no dim order; return their nodes."""
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     changed = set()
     for spec in program.graph_signature.input_specs:

@@ -16,12 +16,12 @@ from edgecore.passes.quantized import is_dequantize, parameters_of
 
 aten = torch.ops.aten
 MAX_DEPTH = 1 << 15
-"""Maximum number of products in a sum: with more, 32 bits may not hold one of int8 values, nor 46 one of int16."""
+"""Maximum number of products in a sum: a longer sum may exceed 32 bits for int8 values, or 46 bits for int16 values."""
 
 
 @dataclass(frozen=True)
 class _Weight:
-    """The weight of a layer, made of the constant `source`: int8 integers as the layer has them, and float64 scales.
+    """The weight of a layer, from the constant `source`: int8 integers in the layer's layout, and float64 scales.
 
     There is one scale, or one for each output channel.
     """
@@ -61,16 +61,17 @@ def fuse_layer(editor: Editor, node: Node, result: Integers, constants: Constant
 
 
 def _weight(node: Any, axis: int, constants: Constants) -> _Weight | None:
-    """Return the weight that a dequantize node gives: with the zero point 0, and scales for `axis` or one scale."""
+    """Return the weight of a dequantize node with the zero point 0, and with scales for `axis` or one scale."""
     parameters = parameters_of(node) if isinstance(node, Node) and is_dequantize(node) else None
     if parameters is None or parameters.dtype != torch.int8 or not constants.has(node.args[0]):
         return None
     numbers = (parameters.scale, parameters.zero_point)
-    if parameters.axis not in (None, axis) or any(isinstance(one, Node) and not constants.has(one) for one in numbers):
+    is_constant = all(not isinstance(number, Node) or constants.has(number) for number in numbers)
+    if parameters.axis not in (None, axis) or not is_constant:
         return None
     scale, zero_point = (
-        constants.get(one).double() if isinstance(one, Node) else torch.tensor(one, dtype=torch.float64)
-        for one in numbers
+        constants.get(number).double() if isinstance(number, Node) else torch.tensor(number, dtype=torch.float64)
+        for number in numbers
     )
     if zero_point.any():
         return None
@@ -79,7 +80,7 @@ def _weight(node: Any, axis: int, constants: Constants) -> _Weight | None:
 
 
 def _as_plain_weight(weight: torch.Tensor, groups: int) -> torch.Tensor:
-    """Return the weight [outputs, inputs / groups, ...] of the convolution that a transposed one is."""
+    """Return the weight [outputs, inputs / groups, ...] of the convolution equivalent to a transposed one."""
     inputs, outputs, *kernel = weight.shape
     grouped = weight.reshape(groups, inputs // groups, outputs, *kernel).transpose(1, 2)
     return grouped.reshape(groups * outputs, inputs // groups, *kernel).flip(list(range(2, weight.dim())))

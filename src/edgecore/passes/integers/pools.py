@@ -84,8 +84,8 @@ def fuse_windows(editor: Editor, node: Node, result: Integers, constants: Consta
         lists = kernel, for_each(argument(pool, "stride") or kernel, 2), for_each(argument(pool, "padding"), 2)
         counts_padding, override = argument(pool, "count_include_pad"), argument(pool, "divisor_override")
         windows = [
-            _pool_windows(size, count, one, stride, padding, counts_padding)
-            for (size, count), one, stride, padding in zip(pairs, *lists, strict=True)
+            _pool_windows(size, count, width, stride, padding, counts_padding)
+            for (size, count), width, stride, padding in zip(pairs, *lists, strict=True)
         ]
     if override is not None:
         if override < 0:
@@ -96,9 +96,10 @@ def fuse_windows(editor: Editor, node: Node, result: Integers, constants: Consta
     divisors = math.prod(max(divisor for _, _, divisor in dim) for dim in windows)
     if divisors > MAX_DEPTH:
         return None
-    # Divisors that no window has get factors, too.
+    # Divisors without a window have factors, too.
     factors = [
-        result.arithmetic.fixed_point(source.scale / (result.scale * (override or one + 1))) for one in range(divisors)
+        result.arithmetic.fixed_point(source.scale / (result.scale * (override or divisor)))
+        for divisor in range(1, divisors + 1)
     ]
     if None in factors:
         return None
@@ -119,7 +120,7 @@ def _adaptive_windows(size: int, count: int) -> list[tuple[int, int, int]]:
 def _pool_windows(
     size: int, count: int, kernel: int, stride: int, padding: int, counts_padding: bool
 ) -> list[tuple[int, int, int]]:
-    """Return begin, end and divisor of each of `count` windows of one size, of which parts may be padding."""
+    """Return begin, end and divisor of each of `count` windows of one size, which may include padding."""
     windows = []
     for start in range(-padding, -padding + count * stride, stride):
         begin, end = max(start, 0), min(start + kernel, size)

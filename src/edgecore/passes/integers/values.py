@@ -33,7 +33,7 @@ class Integers:
     high: int
 
     def same_parameters(self, other: Integers) -> bool:
-        """Return True if equal integers of both values stand for equal numbers."""
+        """Return True if equal integers of both values represent equal numbers."""
         return self.scale == other.scale and self.zero_point == other.zero_point
 
     def quantize(self, number: float) -> int:
@@ -43,19 +43,19 @@ class Integers:
         return max(self.low, min(self.high, round(number / self.scale) + self.zero_point))
 
     def dequantize(self, integers: torch.Tensor) -> torch.Tensor:
-        """Return the numbers for which integers stand, float32."""
+        """Return the numbers that integers represent, as float32."""
         return (integers - self.zero_point).float() * self.scale
 
     def limits(self, bounds: tuple[float, float]) -> tuple[int, int]:
         """Return the limits of the integers of a value that is clamped to `bounds`."""
         high = self.quantize(bounds[1])
-        return min(self.quantize(bounds[0]), high), high  # swapped bounds give the upper one, as clamp does
+        return min(self.quantize(bounds[0]), high), high  # swapped bounds give the upper bound, as in clamp
 
 
 def limits_of(node: Any) -> Integers | None:
     """Return the value of a quantize or dequantize node of int8 or int16 with one scale; None for other nodes.
 
-    Its node is the quantize node itself, or what the dequantize node reads.
+    Its node is the quantize node itself, or the operand of the dequantize node.
     """
     parameters = parameters_of(node) if isinstance(node, Node) and node.op == "call_function" else None
     arithmetic = _ARITHMETICS.get(parameters.dtype) if parameters is not None and parameters.is_per_tensor else None
@@ -78,9 +78,9 @@ def input_value(node: Any, dtype: torch.dtype) -> Integers | None:
 
 
 def without_clamps(value: Any) -> tuple[Node, tuple[float, float]]:
-    """Return the node before the clamps that end in `value`, and the limits that all these clamps set.
+    """Return the node before the clamps that end in `value`, and the intersection of their limits.
 
-    The clamps are the only readers of what they clamp.
+    The clamps are the only readers of their operands.
     """
     low, high = -math.inf, math.inf
     while (bounds := _bounds(value)) is not None and len(value.all_input_nodes[0].users) == 1:
@@ -121,7 +121,7 @@ def call_operator(
         sources: The operands whose zero points the operator takes.
         factors: The arguments after these zero points.
         result: The value that the operator computes.
-        bounds: Real limits of the result, of a clamp that follows.
+        bounds: Real limits of the result, from a clamp that follows.
     """
     zero_points = [source.zero_point for source in sources], [result.zero_point]
     before, after = zero_points if result.arithmetic.has_zero_points else ([], [])

@@ -20,7 +20,7 @@ def canonicalize_sym_sizes(program: ExportedProgram) -> ExportedProgram:
     """Merge equal symbolic sizes into one node, and let views infer a size (-1).
 
     The node reads the size from a graph input if an input has it. A size read from an intermediate value would make its
-    users depend on that value, so that both could not be in one delegate. A view with one symbolic size gets -1 for it
+    users depend on that value, so that both could not be in one delegate. A view with one symbolic size takes -1 for it
     if it has no other size of 0.
     """
     with edit(program) as graph_module:

@@ -1,4 +1,4 @@
-"""Refuse parameters of quantization with which no integer means a useful number."""
+"""Refuse quantization parameters that map integers to useless numbers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from edgecore.ir.program.lazy_constants import is_lazy
 from edgecore.passes.quantized import parameters_of
 
 SMALLEST = torch.finfo(torch.float32).tiny
-"""The smallest scale: the reciprocal of a smaller one is infinite, or loses digits."""
+"""The smallest scale; the reciprocals of smaller ones are infinite or lose digits."""
 
 
 def check_quantization(program: ExportedProgram) -> ExportedProgram:
     """Check the scales and zero points of a program that are known when compiling; return the program as it is.
 
     A scale must be 0 or a normal number of float32; an integer zero point must be a value of the integer type.
-    Zero points in floating point, such as those of embedding tables, may be any number.
+    Zero points in floating point, as embedding tables have, may be any number.
 
     Raises:
-        CompileError: A scale or a zero point of a quantize or dequantize node is not.
+        CompileError: A scale or a zero point breaks this rule.
     """
     constants = Constants(program)
     for node in all_calls(program.graph_module):

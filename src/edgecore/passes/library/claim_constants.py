@@ -15,7 +15,7 @@ from edgecore.passes.written_views import aliased
 
 
 def claim_constants(program: ExportedProgram) -> ExportedProgram:
-    """Replace a constant by the buffer that shares its memory, and turn what the model writes into buffers.
+    """Replace a constant by the buffer that shares its memory, and turn constants that the model writes into buffers.
 
     A parameter that is written, such as the centre of a loss, is state, as a buffer is.
 
@@ -48,7 +48,7 @@ def claim_constants(program: ExportedProgram) -> ExportedProgram:
 
 
 def _given_new_content(program: ExportedProgram) -> list[str]:
-    """Return the placeholders of parameters whose new content is an output, which becomes that of a buffer.
+    """Return the placeholders of parameters whose new content is an output, which becomes the update of a buffer.
 
     Programs after `run_decompositions` have such outputs.
     """

@@ -19,9 +19,9 @@ aten = torch.ops.aten
 
 
 def copy_before_writes(program: ExportedProgram) -> ExportedProgram:
-    """Give each operator that writes an argument a tensor that it may overwrite.
+    """Pass a tensor that may be overwritten to each operator that writes an argument.
 
-    A call in functional form gets a copy in place of a constant, an input of the method, a tensor that is another
+    A call in functional form reads a copy in place of a constant, an input of the method, a tensor that is another
     argument of the call as well, or one that a later call or the method's caller reads. A mutable buffer whose old
     content nothing reads is written itself. After this pass, the result with the new content of an argument and the
     argument can be one tensor in memory.
@@ -66,7 +66,7 @@ def _copy_operands(part: GraphModule, node: Node, buffers: dict[str, str], mode:
         if not _is_new_content(part, operand, buffers):
             node.update_arg(index, copied)
             continue
-        for reader in (*later, node):  # the buffer itself must be written at last, so the others read the copy
+        for reader in (*later, node):  # the buffer itself must hold the last content, so other readers use the copy
             for value in same:
                 reader.replace_input_with(value, copied)
         node.update_arg(index, operand)
@@ -87,7 +87,7 @@ def _copy_results(
 ) -> None:
     """Copy results that lie in a mutable buffer, unless they are the new content of this buffer.
 
-    `targets` has the buffer that each result is the new content of. It is None for the body of a branch or loop, all
+    `targets` maps each result to the buffer whose new content it is. It is None for the body of a branch or loop, all
     results of which have memory of their own.
     """
     output = part.graph.output_node()
@@ -129,6 +129,6 @@ def _same_value(node: Node) -> list[Node]:
 
 def _flat(node: Node) -> list[Node]:
     """Return the nodes among the arguments of a call and in its lists, each as often as it occurs."""
-    found: list[Node] = []
-    torch.fx.map_arg((node.args, node.kwargs), found.append)
-    return found
+    nodes: list[Node] = []
+    torch.fx.map_arg((node.args, node.kwargs), nodes.append)
+    return nodes

@@ -1,4 +1,4 @@
-"""Crop the outer rows and columns of convolution kernels that only meet padding."""
+"""Crop the outer rows and columns of convolution kernels that read padding only."""
 
 from __future__ import annotations
 

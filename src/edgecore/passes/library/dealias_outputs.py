@@ -17,7 +17,7 @@ def dealias_outputs(program: ExportedProgram) -> ExportedProgram:
     """Copy results that are an input, a constant or another result: callers provide a separate buffer for each result.
 
     The new value of a mutable buffer is copied too if it is an input or another buffer. The program writes its buffers
-    one after another at its end, so that without the copy the second write could read what the first one wrote.
+    one after another at its end, so that without the copy the second write could read the result of the first.
     """
     with edit(program) as graph_module:
         output = graph_module.graph.output_node()

@@ -15,17 +15,19 @@ from edgecore.ir.program.lazy_constants import is_lazy
 from edgecore.passes.quantized import QuantizationParameters, is_dequantize, is_quantize, parameters_of
 
 aten = torch.ops.aten
+# fmt: off
 _LAYERS = frozenset({
     aten.conv1d.default, aten.conv1d.padding, aten.conv2d.default, aten.conv2d.padding, aten.conv3d.default,
     aten.conv3d.padding, aten.linear.default, aten.conv_transpose1d.default, aten.conv_transpose2d.input,
     aten.conv_transpose3d.input, aten.convolution.default,
-})  # fmt: skip
+})
+# fmt: on
 _CLAMPS = frozenset({aten.relu.default, aten.hardtanh.default, aten.relu6.default, aten.clamp.default})
 _MAX_BIAS = {torch.int8: 2.0**30, torch.uint8: 2.0**30, torch.uint16: 2.0**30, torch.int16: 2.0**44}
-"""By the dtype of the input, the largest integer of a bias: sums have 32 bits, and with int16 at least 46."""
+"""Dtype of the input -> the largest integer of a bias: sums have 32 bits, and with int16 at least 46."""
 
 _MIN_RATIO = 2.0**-31
-"""The smallest scale of sums, in steps of the result: factors below 2^-32 are outside of XNNPACK's fixed-point range."""
+"""The smallest scale of sums, in steps of the result: factors below 2^-32 exceed XNNPACK's fixed-point range."""
 
 
 def fit_scales(program: ExportedProgram) -> ExportedProgram:
@@ -50,8 +52,11 @@ def _fit(graph_module: torch.fx.GraphModule, node: Node, constants: Constants) -
     values, parameters = _static(source), parameters_of(weight) if is_dequantize(weight) else None
     if values is None or parameters is None or parameters.dtype != torch.int8 or values.dtype not in _MAX_BIAS:
         return False
-    tensors = [weight.args[0], *(one for one in (parameters.scale, parameters.zero_point) if isinstance(one, Node))]
-    if not all(constants.has(one) and not is_lazy(constants.stored(one)) for one in tensors):
+    tensors = [
+        weight.args[0],
+        *(number for number in (parameters.scale, parameters.zero_point) if isinstance(number, Node)),
+    ]
+    if not all(constants.has(tensor) and not is_lazy(constants.stored(tensor)) for tensor in tensors):
         return False
     scales = _numbers(parameters.scale, constants)
     needed = _needed(node, values, constants)

@@ -17,7 +17,7 @@ from edgecore.ir.program.lazy_constants import is_lazy
 from edgecore.passes.quantized import is_dequantize
 
 MAX_BYTES = 1 << 20
-"""Maximum size of a folded result in bytes, unless it is no larger than the constants that it comes from."""
+"""Maximum size of a folded result in bytes, unless the constants that it comes from are as large."""
 
 _TABLES = "quant::dequantize_codebook"
 """torchao's operator for weights of indices into tables. It is decomposed unless a backend wants it whole."""
@@ -48,7 +48,7 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
                 assert isinstance(index, int)
                 known.put(item, value[index])
                 folded.append(item)
-        for node in reversed(folded):  # users first: what only folded operators read needs no constant
+        for node in reversed(folded):  # users first: values that only folded operators read need no constant
             if node.users:
                 replace(node, constants.add(f"{node.name}_folded", known.folded[node], _first_constant(node)))
             else:

@@ -55,8 +55,8 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
             training knows them in this form only.
 
     Raises:
-        CompileError: Without `statistics`, a program with batch norms writes in a way that only torch's functionalization
-            handles, which would replace them.
+        CompileError: Without `statistics`, a program with batch norms writes in a way that only torch's
+            functionalization handles, which would replace them.
     """
     if any(spec.kind == InputKind.TOKEN for spec in program.graph_signature.input_specs):
         program = _without_tokens(program)
@@ -96,19 +96,19 @@ def _without_tokens(program: ExportedProgram) -> ExportedProgram:
 
 def _assignments(program: ExportedProgram) -> list[Node]:
     """Return the copies by which `torch.export` ends a graph for assignments such as `self.state = new`."""
-    found: list[Node] = []
+    assignments: list[Node] = []
     for node in reversed(calls(program.graph_module)):
         is_copy = node.target is aten.copy_.default and node.name.startswith("copy__default")
         source = node.args[1] if is_copy else None
         name = source.meta.get("torch_fn") if isinstance(source, Node) else None
         if name is None or name != node.meta.get("torch_fn"):  # such a copy has the metadata of its source
             break
-        found.insert(0, node)
-    return found
+        assignments.insert(0, node)
+    return assignments
 
 
 def _copy_before(program: ExportedProgram, assignments: list[Node]) -> None:
-    """Copy what shares memory with an assigned buffer and is read by assignments or returned.
+    """Copy values that share memory with an assigned buffer and are returned or read by assignments.
 
     An assignment leaves views of the old tensor as they are, but `torch.export` copies into the old tensor.
     """
@@ -248,7 +248,7 @@ class _Functionalization:
         replace(node, normed)
 
     def _write(self, editor: Editor, tensor: Node, new: Node) -> None:
-        """Note that `new` is the content of a tensor from now on, and compute the content of what it is a view of."""
+        """Record `new` as the content of a tensor from now on, and compute the content of the bases of its view."""
         contents = [(tensor, new)]
         while tensor in self.source:
             view, tensor = tensor, self.source[tensor]
@@ -259,7 +259,7 @@ class _Functionalization:
         self.version[tensor] = version = self.version.get(tensor, 0) + 1
         contents[-1] = (tensor, _relaid(editor, new, tensor.meta["val"]))
         for written, content in contents:
-            # A view of other strides is replayed if it is read, so that the strides of what is computed from it hold.
+            # A view of other strides is replayed if it is read, so that the strides of values computed from it hold.
             if same_layout(written.meta["val"], content.meta["val"]):
                 self.content[written] = (version, content)
 
@@ -274,7 +274,7 @@ class _Functionalization:
                 continue
             kind = _MUTATIONS.get(spec.kind)
             name = spec.target if spec.kind == InputKind.BUFFER else node.name
-            if kind is None or any(other.target == name for other in signature.output_specs):
+            if kind is None or any(spec.target == name for spec in signature.output_specs):
                 raise UnknownView(f"a write to {node.name}")
             results.append(self.content[node][1])
             specs.append(OutputSpec(kind, TensorArgument(results[-1].name), name))
@@ -299,7 +299,7 @@ def _converted(editor: Editor, value: Node, dtype: torch.dtype) -> Node:
 
 
 def _relaid(editor: Editor, content: Node, like: torch.Tensor) -> Node:
-    """Return a content with the strides of the tensor `like`, which what is computed from it was exported for.
+    """Return a content with the strides of the tensor `like`, for which its readers were exported.
 
     Raises:
         UnknownView: No memory format has these strides.

@@ -59,7 +59,7 @@ def _fuse(constants: Constants, conv: Node, norm: Node) -> None:
     scaled = _product(weight, scale.reshape(shape))
 
     conv.update_arg(1, _store(constants, weight_node, scaled, f"{conv.name}_weight"))
-    # Reuse the placeholder of the norm's bias, or that of the convolution's bias, if nothing else reads it.
+    # Reuse the placeholder of the norm's or the convolution's bias, if nothing else reads it.
     old_node = norm.args[2] if isinstance(norm.args[2], Node) else bias_node
     name, fused_bias = f"{conv.name}_bias", bias.to(weight.dtype)
     if isinstance(old_node, Node):

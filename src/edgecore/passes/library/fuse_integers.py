@@ -91,18 +91,18 @@ def _results(node: Node, source: Node, integers: torch.Tensor, constants: Consta
     """Return the results of an elementwise function of `source` for integers, which may be beyond its dtype."""
     values: dict[Node, Any] = {}
 
-    def compute(one: Node) -> Any:
-        if one not in values:
-            value = limits_of(one) if one.all_input_nodes == [source] and is_dequantize(one) else None
+    def compute(operand: Node) -> Any:
+        if operand not in values:
+            value = limits_of(operand) if operand.all_input_nodes == [source] and is_dequantize(operand) else None
             if value is not None:
-                values[one] = value.dequantize(integers).to(one.meta["val"].dtype)
-            elif constants.has(one):
-                values[one] = constants.get(one).reshape(())
+                values[operand] = value.dequantize(integers).to(operand.meta["val"].dtype)
+            elif constants.has(operand):
+                values[operand] = constants.get(operand).reshape(())
             else:
-                args, kwargs = torch.fx.map_arg((one.args, one.kwargs), compute)
-                assert callable(one.target)
-                values[one] = one.target(*args, **kwargs)
-        return values[one]
+                args, kwargs = torch.fx.map_arg((operand.args, operand.kwargs), compute)
+                assert callable(operand.target)
+                values[operand] = operand.target(*args, **kwargs)
+        return values[operand]
 
     results: torch.Tensor = compute(node)
     return results
@@ -176,7 +176,7 @@ def _product(editor: Editor, node: Node, result: Integers, constants: Constants)
     factor = None if pair is None else result.arithmetic.fixed_point(pair[0].scale * pair[1].scale / result.scale)
     if pair is None or factor is None:
         return None
-    return call_operator(editor, "mul", [one.node for one in pair], pair, factor, result, bounds)
+    return call_operator(editor, "mul", [operand.node for operand in pair], pair, factor, result, bounds)
 
 
 def _matmul(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
@@ -188,7 +188,7 @@ def _matmul(editor: Editor, node: Node, result: Integers, constants: Constants) 
     depth = pair[0].node.meta["val"].shape[-1]
     if not isinstance(depth, int) or not 0 < depth <= MAX_DEPTH:
         return None
-    return call_operator(editor, "matmul", [one.node for one in pair], pair, factor, result, bounds)
+    return call_operator(editor, "matmul", [operand.node for operand in pair], pair, factor, result, bounds)
 
 
 def _mean(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
@@ -233,7 +233,7 @@ def _softmax(editor: Editor, node: Node, result: Integers, constants: Constants)
 
 
 def _max_pool(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Run the kernel of max pooling on integers: the padding is the least of them."""
+    """Run the kernel of max pooling on integers: the padding is the smallest integer."""
     part: Any = node.args[0]
     pool: Any = part.args[0] if part.op == "call_function" and part.args else None
     if not isinstance(pool, Node) or pool.target is not aten.max_pool2d_with_indices.default or part.args[1] != 0:
@@ -260,7 +260,7 @@ def _pad(editor: Editor, node: Node, result: Integers, constants: Constants) -> 
 
 
 def _cat(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Concatenate integers; an operand with other parameters than the result gets a table, or its scale is changed."""
+    """Concatenate integers; an operand with other parameters than the result is mapped by a table or rescaled."""
     value = node.args[0]
     if not isinstance(value, Node) or value.target is not aten.cat.default:
         return None
@@ -285,5 +285,6 @@ def _with_parameters(
 
 
 _RULES: tuple[Callable[[Editor, Node, Integers, Constants], Node | None], ...] = (
-    fuse_layer, fuse_average, fuse_windows, _rescale, _table, _sum, _product, _matmul, _mean, _softmax, _max_pool, _pad, _cat,
-)  # fmt: skip
+    *(fuse_layer, fuse_average, fuse_windows, _rescale, _table, _sum, _product),
+    *(_matmul, _mean, _softmax, _max_pool, _pad, _cat),
+)

@@ -65,7 +65,7 @@ def _hoist(graph_module: GraphModule, node: Node, mode: Any) -> None:
 
 
 def _dim_read_by(user: Node, source: Node) -> int | None:
-    """Return the dim of which `user` reads single indices; None for other users."""
+    """Return the dim along which `user` reads single indices; None for other users."""
     if user.target not in (aten.select_copy.int, aten.unbind_copy.int):
         return None
     dim = user.args[1] if len(user.args) > 1 else 0
@@ -82,14 +82,14 @@ def _route(source: Node, dim: int) -> _Route:
         if source.target in PERMUTATIONS:
             order = order_of(source)
             dim = order[route.dim]
-            moved = [other - (other > dim) for other in _without(order, route.dim)]
+            moved = [position - (position > dim) for position in _without(order, route.dim)]
             step = _permutation(moved, rest)
         elif source.target in RESHAPES:
             sizes = view_sizes(rest)
-            found = _same_dim(before.meta["val"].shape, source.meta["val"].shape, route.dim)
-            if sizes is None or found is None:
+            place = _same_dim(before.meta["val"].shape, source.meta["val"].shape, route.dim)
+            if sizes is None or place is None:
                 break
-            dim, route.width = found
+            dim, route.width = place
             step = (aten.view_copy.default, sizes)
         else:
             break

@@ -17,12 +17,14 @@ from edgecore.passes.written_views import can_put_back, memories, result_of
 
 aten = torch.ops.aten
 
+# fmt: off
 _NEW_TENSORS = {
     aten.linear.default, aten.matmul.default, aten.conv1d.default, aten.conv2d.default, aten.layer_norm.default,
     aten.group_norm.default, aten.softmax.int, aten.log_softmax.int, aten.adaptive_avg_pool2d.default, aten.pad.default,
     aten.scaled_dot_product_attention.default,
-}  # fmt: skip
-"""Frequent composite operators that never return a view: there is no need to compute their results."""
+}
+# fmt: on
+"""Frequent composite operators that never return a view, so their results need not be computed to find out."""
 
 
 def inline_composites(program: ExportedProgram) -> None:
@@ -84,16 +86,16 @@ def _for_each(target: OpOverload, *args: Any, **kwargs: Any) -> None:
     """Call the in-place operator for one tensor, such as `add_`, for each tensor of the lists of `_foreach_add_`."""
     name = target._schema.name.partition("::")[2].removeprefix(_FOREACH)
     operator = getattr(aten, name)
-    given = dict(zip((parameter.name for parameter in target._schema.arguments), args, strict=False)) | kwargs
+    arguments = dict(zip((parameter.name for parameter in target._schema.arguments), args, strict=False)) | kwargs
     has_value = name in ("addcmul_", "addcdiv_")
-    for index in range(len(given["self"])):
+    for index in range(len(arguments["self"])):
         positional, keywords = [], {}
-        for key, value in given.items():
-            one = value[index] if isinstance(value, (list, tuple)) else value
+        for key, value in arguments.items():
+            item = value[index] if isinstance(value, (list, tuple)) else value
             if key in _KEYWORDS and (has_value or key != "scalars"):
-                keywords[_KEYWORDS[key]] = one
+                keywords[_KEYWORDS[key]] = item
             else:
-                positional.append(one)
+                positional.append(item)
         operator(*positional, **keywords)
 
 

@@ -97,7 +97,7 @@ def _copies_back(node: Node) -> bool:
 
 
 def _copy_for_operators(graph_module: GraphModule, node: Node, mode: FakeTensorMode) -> None:
-    """Give the operators that read a value a contiguous copy; copies, and readers of its sizes alone, need none."""
+    """Let operators read a contiguous copy of a value, except copies and readers of its sizes alone."""
     computing = [user for user in node.users if isinstance(_val(user), (torch.Tensor, tuple, list))]
     readers = [user for user in computing if not _is_sink(user) and user.target is not aten.clone.default]
     if not readers:

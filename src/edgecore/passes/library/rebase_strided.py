@@ -21,8 +21,8 @@ _STRIDED = (aten.as_strided.default, aten.as_strided_copy.default)
 def rebase_strided(program: ExportedProgram) -> None:
     """Let each `as_strided` read the tensor that owns the memory, in place.
 
-    Its offset counts from the start of this memory, also where its input is a part of it, and later passes make each
-    view a tensor of its own. Composite operators that would hide this tensor are replaced.
+    Its offset counts from the start of this memory even if its input is only a part of it, and later passes make
+    each view a tensor of its own. Composite operators that would hide the owner are replaced.
 
     Raises:
         CompileError: The tensor that owns the memory is unknown, not contiguous or of another dtype, or it has symbolic
@@ -53,8 +53,8 @@ def _rebase(node: Node, is_outermost: bool, mode: Any) -> None:
         return
     if not (is_known and is_fixed and val.is_contiguous() and val.dtype == node.meta["val"].dtype):
         raise CompileError(
-            f"{describe(node)}: the tensor that owns the memory must be contiguous, of a fixed size, of the same dtype, "
-            "and made in the same branch, loop or region; use slices and reshapes instead"
+            f"{describe(node)}: the tensor that owns the memory must be contiguous, of a fixed size, of the same "
+            "dtype, and made in the same branch, loop or region; use slices and reshapes instead"
         )
     size, stride, offset = (argument(node, name) for name in ("size", "stride", "storage_offset"))
     if offset is None:  # an example input may be a part of a larger tensor, the inputs of a call are not

@@ -2,7 +2,7 @@
 
 The matmuls come from torchao's `Int8WeightOnlyConfig` and `Int8DynamicActivationInt8WeightConfig`. Backends and kernels
 support linear layers of dequantized weights. Decomposed into ATen, the matmul of the first config would need the weight
-as float32, and that of the second config would be an integer matmul, which no runtime has.
+as float32, and the second config would produce an integer matmul, which no runtime has.
 """
 
 from __future__ import annotations

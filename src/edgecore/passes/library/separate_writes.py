@@ -23,7 +23,7 @@ _WRAPPERS = (torch.ops.higher_order.auto_functionalized, torch.ops.higher_order.
 def separate_writes(program: ExportedProgram) -> ExportedProgram:
     """Replace each call of a custom operator with written arguments by its functional form and copies.
 
-    `append(row, cache)` becomes `new = functional_append(row, cache); cache.copy_(new)`, so that all later passes know
+    `append(row, cache)` becomes `new = functional_append(row, cache); cache.copy_(new)`, so that all later passes see
     the write: torch's functionalization has rules for `aten.copy_`, also where `cache` is a view. A program that was
     functionalized before has torch's wrapper `auto_functionalized` around such a call, which is undone.
 
@@ -90,7 +90,7 @@ def _items(editor: Editor, call: Node) -> list[Node]:
 
 
 def _argument_of(target: OpOverload, result: Any) -> str:
-    """Return the name of the argument that a result of the operator is an alias of."""
+    """Return the name of the argument that a result of the operator aliases."""
     aliases = result.alias_info.before_set
     return next(
         str(spec.name)
@@ -102,7 +102,7 @@ def _argument_of(target: OpOverload, result: Any) -> str:
 def _unwrap(editor: Editor, node: Node) -> None:
     """Replace `auto_functionalized` by copies of the written tensors and a call of the operator on these.
 
-    The results of the wrapper are those of the operator, a single None if it has none, and then the new content of each
+    The wrapper returns the results of the operator, a single None if it has none, and then the new content of each
     written argument. In the second version this is the content of the tensors in `_all_bases`, and the written
     arguments are views of these.
     """
@@ -118,8 +118,8 @@ def _unwrap(editor: Editor, node: Node) -> None:
         values |= {name: _copy(editor, values[name]) for name in names}
         new = [values[name] for name in names]
     with editor.graph.inserting_before(node):
-        given = {spec.name: values[spec.name] for spec in target._schema.arguments if spec.name in values}
-        call = editor.graph.call_function(target, (), given)
+        arguments = {spec.name: values[spec.name] for spec in target._schema.arguments if spec.name in values}
+        call = editor.graph.call_function(target, (), arguments)
     own_count = max(1, len(target._schema.returns))
     vals = node.meta["val"]
     call.meta = {**node.meta, "val": vals[0] if own_count == 1 else vals[:own_count]}

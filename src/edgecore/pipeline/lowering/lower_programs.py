@@ -49,7 +49,7 @@ def lower_to_edge(programs: Programs, options: LowerOptions | None = None) -> Lo
     Args:
         programs: A program, which becomes the method `forward`, or a mapping from names of methods to programs. The
             programs are copied, not changed.
-        options: The settings; those of partitioners have no effect.
+        options: The settings; settings of partitioners have no effect.
 
     Raises:
         CompileError: A pass failed; or an operator is not in the edge dialect and torch has no decomposition for it; or
@@ -65,7 +65,7 @@ def lower_to_edge(programs: Programs, options: LowerOptions | None = None) -> Lo
 
 @contextmanager
 def _garbage_of_this_call() -> Iterator[None]:
-    """Let the garbage collector visit only objects that are created inside: a model and its modules stay alive.
+    """Limit the garbage collector to objects that are created inside; models and modules stay alive anyway.
 
     Without this, Python's full collections take a third of the time of lowering.
     """
@@ -197,7 +197,7 @@ class _Lowering:
             self.dump_step(name, "exported", program)
             passes = self.options.passes.of_stage("exported")
             copied = copy_program(program)
-            complete_program(copied, f"method {name}")  # the user may have edited its graph
+            complete_program(copied, f"method {name}")  # the user may have edited the graph
             methods[name] = self.apply(name, copied, passes, PassContext(), edge=False)
         written = {name for program in methods.values() for name in written_buffers(program)}
         context = PassContext(written_buffers=frozenset(written))
@@ -237,12 +237,12 @@ class _Lowering:
     def to_edge_for_partitioners(
         self, exported: Mapping[str, ExportedProgram], chosen: Mapping[str, Sequence[Partitioner]]
     ) -> tuple[dict[str, ExportedProgram], dict[str, PartitionDiagnostics]]:
-        """Run the stage `edge` and the user's passes over each method, with the operators whole that partitioners want."""
+        """Run the stage `edge` and the user's passes over each method; keep operators that partitioners want whole."""
         options = self.options
         check_methods(options.transform_passes, exported, "transform_passes")
         edge, diagnostics = {}, {}
         for name, program in exported.items():
-            # A backend may support the operators of a decomposition, so with backends `rewrites` must wait for the rest.
+            # A backend may support the operators of a decomposition, so with backends `rewrites` waits for the rest.
             context = self.context(before_backends(options.rewrites) if chosen[name] else options.rewrites)
             diagnostics[name] = PartitionDiagnostics()
             whole = WholeOperators(chosen[name], context.preserved, diagnostics[name], options.required)
@@ -330,7 +330,7 @@ def add_debug_handles(program: ExportedProgram) -> None:
     nodes = all_calls(program.graph_module)
     existing = [node.meta.get("debug_handle", []) for node in nodes]
     handle = max(
-        (one for handles in existing for one in (handles if isinstance(handles, list) else [handles])), default=0
+        (number for handles in existing for number in (handles if isinstance(handles, list) else [handles])), default=0
     )
     for node in nodes:
         if "debug_handle" not in node.meta:

@@ -32,7 +32,7 @@ from edgecore.pipeline.report.delegation import DelegationReport
 from edgecore.pipeline.report.memory import arena_reports
 
 Observer = Callable[[str], Callable[[str, ExportedProgram], None] | None]
-"""Type of a function that gets the name of a method and returns a callback, or None.
+"""Type of a function that takes the name of a method and returns a callback, or None.
 
 The callback is called after each pass, with the name of the pass and the program.
 """

@@ -1,4 +1,4 @@
-"""Arguments of lowering that are for one method, for all methods alike, or a mapping from names of methods."""
+"""Arguments of lowering: one value for all methods, or a mapping from names of methods to values."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def check_methods(by_method: Any, methods: Collection[str], argument: str) -> No
 
 
 def programs_by_method(programs: Programs) -> dict[str, ExportedProgram]:
-    """Return the program of each method; a program that is given alone is the method `forward`.
+    """Return the program of each method; a single program is the method `forward`.
 
     Raises:
-        CompileError: Something else was given, such as a module.
+        CompileError: The argument is something else, such as a module.
     """
     by_method = dict(programs) if isinstance(programs, Mapping) else {"forward": programs}
     for name, program in by_method.items():
@@ -38,10 +38,10 @@ def programs_by_method(programs: Programs) -> dict[str, ExportedProgram]:
 
 
 def partitioners_by_method(partitioner: PartitionerSpec, methods: Collection[str]) -> dict[str, list[Partitioner]]:
-    """Return the partitioners of each method by priority. All methods share those that are given without names.
+    """Return the partitioners of each method by priority. All methods share partitioners without names.
 
     Raises:
-        CompileError: A method is unknown, or something else was given, such as one partitioner.
+        CompileError: A method is unknown, or the argument is something else, such as one partitioner.
     """
     if not isinstance(partitioner, Mapping):
         return dict.fromkeys(methods, _listed(partitioner))

@@ -32,7 +32,7 @@ class LowerOptions:
         constant_methods: Methods without inputs that return a constant: name -> number, string, tensor, or a list.
         required: Partitioners whose failure is an error instead of a warning.
         skip_mutable_buffer: Partitioners whose claims of mutable buffers are refused.
-        rewrites: Rewrites of the target runtime for operators that no backend gets.
+        rewrites: Rewrites of the target runtime for operators that are not delegated.
         allowed: Operators that the verifier allows in addition to the edge dialect.
         preserved: Operators that are not decomposed, for kernels of the user.
         dump: Writes the graph after each pass; None to write nothing.
@@ -58,7 +58,7 @@ class FinishOptions:
     Attributes:
         runtime: The target runtime: `executorch-1.5` or `edgecore`.
         planning: The pass that places tensors in arenas, or a mapping from names of methods to such passes.
-        passes: Passes that run before those of the stage `memory`.
+        passes: Passes that run before the stage `memory`.
         external_constants: The weights to store in `.ptd` files; see `edgecore.compile`.
         alignments: Alignments of segments and constants in the files, in bytes.
         shares_views: False to copy the elements of views, instead of sharing memory.
@@ -92,7 +92,7 @@ def file_alignments(segment: int, constant: int | None, delegate: int | None = N
             number than `segment` raises the alignment of all segments.
 
     Raises:
-        CompileError: A number is no power of two, or too small.
+        CompileError: A number is too small or not a power of two.
     """
     if delegate is not None:
         if delegate < 1 or delegate & (delegate - 1):

@@ -19,7 +19,7 @@ from edgecore.passes.decompose import Preserve
 class _Call:
     """A call that some backend wants whole: its operator, and the number of the user's call that it is a part of.
 
-    Two lowerings of copies of one program number their calls alike, while names of new nodes may differ.
+    Two lowerings of copies of one program number calls in the same way, while names of new nodes may differ.
     """
 
     number: int
@@ -40,8 +40,8 @@ class WholeOperators:
 
     Args:
         partitioners: The partitioners, by priority.
-        preserved: Gets all operators that partitioners want whole, so that the verifier allows them.
-        diagnostics: Gets the failures of partitioners: a call that one fails to answer about is decomposed.
+        preserved: Collects all operators that partitioners want whole, so that the verifier allows them.
+        diagnostics: Collects the failures of partitioners: a call that one fails to answer about is decomposed.
         required: The partitioners whose failure is an error.
     """
 
@@ -81,7 +81,7 @@ class WholeOperators:
         return preserve
 
     def keep_untaken(self, program: ExportedProgram) -> bool:
-        """Keep whole, from now on, the decomposed calls of which the backends before do not take all parts.
+        """Keep whole, from now on, decomposed calls unless the backends before take all their parts.
 
         Args:
             program: The lowered method. Its partitioners, but for the last, are asked which nodes they take.

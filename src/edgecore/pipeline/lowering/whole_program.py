@@ -41,7 +41,7 @@ from edgecore.plugin import CompileSpec
 
 _modules: list[WholeBackendModule] = []
 """All modules of this process. A call in an exported graph has the index of its module as an argument: an operator of
-torch cannot get a module. So the modules are kept until the process ends.
+torch cannot take a module. So the modules are kept until the process ends.
 """
 
 
@@ -54,8 +54,8 @@ class WholeBackendModule(LoweredBackendModule):
     Attributes:
         backend_id: The id of the backend.
         result: The result of the backend's `preprocess`.
-        compile_specs: The compile specs that `preprocess` got.
-        original_module: What the delegate computes, as a program.
+        compile_specs: The compile specs that were passed to `preprocess`.
+        original_module: The computation of the delegate, as a program.
     """
 
     def __init__(self, module: LoweredBackendModule, lowered: ExportedProgram, program: ExportedProgram) -> None:
@@ -80,16 +80,16 @@ class WholeBackendModule(LoweredBackendModule):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the program as the module that was exported is called."""
-        inputs, given = pytree.tree_flatten((args, kwargs))
-        if given != self._in_spec:
-            raise TypeError(f"the lowered program takes {self._in_spec}, as it was exported, not {given}")
+        inputs, in_spec = pytree.tree_flatten((args, kwargs))
+        if in_spec != self._in_spec:
+            raise TypeError(f"the lowered program takes {self._in_spec}, as it was exported, not {in_spec}")
         for value in inputs:
             if not isinstance(value, torch.Tensor):
                 raise TypeError(f"a lowered program that is part of a module takes tensors only, not {value!r}")
         results = iter(torch.ops.edgecore.call_lowered(self._number, inputs))
-        if any(not isinstance(one, (TensorArgument, ConstantArgument)) for one in self._results):
+        if any(not isinstance(result, (TensorArgument, ConstantArgument)) for result in self._results):
             raise TypeError("a lowered program that is part of a module returns tensors and constants only")
-        values = [one.value if isinstance(one, ConstantArgument) else next(results) for one in self._results]
+        values = [result.value if isinstance(result, ConstantArgument) else next(results) for result in self._results]
         return pytree.tree_unflatten(values, self._out_spec)
 
     def _finished(self) -> FinishedProgram:
@@ -116,10 +116,12 @@ def _(number: int, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     program = _modules[number].edge_program
     mode = detect_fake_mode(inputs)
     assert mode is not None
-    constants, given = Constants(program), iter(inputs)
-    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
-    values = [mode.from_tensor(load(constants.get(node))) if constants.has(node) else next(given)
-              for node in placeholders]  # fmt: skip
+    constants, values_of_inputs = Constants(program), iter(inputs)
+    values = [
+        mode.from_tensor(load(constants.get(node))) if constants.has(node) else next(values_of_inputs)
+        for node in program.graph.nodes
+        if node.op == "placeholder"
+    ]
     outputs = Interpreter(program.graph_module).run(*values)
     return [output.clone() for output in outputs if isinstance(output, torch.Tensor)]
 
@@ -137,12 +139,12 @@ def to_backend(
     program: ExportedProgram | Partitioner,
     compile_specs: Sequence[CompileSpec] = (),
 ) -> WholeBackendModule | ExportedProgram:
-    """Compile a whole edge program with a backend; or, as ExecuTorch's function does, the parts that a partitioner tags.
+    """Compile an edge program with a backend as a whole, or, like ExecuTorch, the parts that a partitioner tags.
 
     Args:
         backend: The id of the backend; or the edge program.
         program: The edge program, such as `to_edge(...).exported_program()`; or the partitioner. It is not changed.
-        compile_specs: The compile specs that the backend gets.
+        compile_specs: The compile specs that are passed to the backend.
 
     Returns:
         A module to be part of other modules, or to be written by its `buffer()`; of a partitioner an edge program with
@@ -162,10 +164,10 @@ def to_backend(
             raise TypeError("to_backend takes an edge program and a partitioner, not two edge programs")
         return _delegated(backend, program, required=False)
     if not isinstance(backend, str) or not isinstance(program, ExportedProgram):
-        given = f"{type(backend).__name__} and {type(program).__name__}"
+        types = f"{type(backend).__name__} and {type(program).__name__}"
         raise TypeError(
             "to_backend takes the id of a backend and an edge program, such as edge.exported_program(), or an edge "
-            f"program and a partitioner; not {given}"
+            f"program and a partitioner; not {types}"
         )
     verify(program)
     if mutable_buffers(program):
@@ -174,10 +176,10 @@ def to_backend(
             f"a program that writes buffers ({names}) cannot be a delegate as a whole: use a partitioner"
         )
     lowered = _delegated(program, _Everything(DelegationSpec(backend, tuple(compile_specs))), required=True)
-    found = delegates(lowered)
-    if not found:
+    compiled = delegates(lowered)
+    if not compiled:
         raise CompileError("the program calls no operator, so there is nothing to compile")
-    return WholeBackendModule(found[0][1], lowered, copy_program(program))
+    return WholeBackendModule(compiled[0][1], lowered, copy_program(program))
 
 
 def _delegated(program: ExportedProgram, partitioner: Partitioner, *, required: bool) -> ExportedProgram:
@@ -226,15 +228,15 @@ def _place(graph_module: GraphModule, node: Node) -> None:
         raise CompileError(f"{describe(node)}: the lowered module was made in another process; call to_backend here")
     lowered, mode = _modules[number].lowered, fake_mode(graph_module)
     kinds = {spec.arg.name: spec.kind for spec in lowered.graph_signature.input_specs}
-    given = iter(arguments)
+    inputs = iter(arguments)
     copies: dict[Node, Any] = {}
     for inner in lowered.graph.nodes:
         if inner.op == "placeholder":
             # A weight that is left outside of the delegate is an output of the program, unchanged.
-            copies[inner] = next(given) if kinds[inner.name] == InputKind.USER_INPUT else None
+            copies[inner] = next(inputs) if kinds[inner.name] == InputKind.USER_INPUT else None
         elif inner.op == "call_function" and not is_delegate_call(inner) and inner.target is not operator.getitem:
             with graph_module.graph.inserting_before(node):
-                copy = graph_module.graph.node_copy(inner, lambda other: copies[other])
+                copy = graph_module.graph.node_copy(inner, copies.__getitem__)
             assert callable(copy.target)
             copy.meta = {**inner.meta, "val": compute_val(mode, copy.target, copy.args, copy.kwargs)}
             copy.meta.pop("debug_handle", None)
@@ -265,7 +267,7 @@ def _place_call(
     for index, output in enumerate(outputs):
         if output.op == "call_function" and output.args[0] is inner:
             vals[output.args[1]] = node.meta["val"][index]  # type: ignore[index]
-    offset = max((handle for other in calls(graph_module) for handle in handles_of(other)), default=0)
+    offset = max((handle for call in calls(graph_module) for handle in handles_of(call)), default=0)
     module = _renumbered(getattr(lowered.graph_module, str(inner.args[0].target)), offset)  # type: ignore[union-attr]
     name = f"lowered_module_{len(calls(graph_module, call_delegate))}"
     graph_module.add_module(name, module)
@@ -280,15 +282,15 @@ def _place_call(
 
 
 def _output_nodes(program: ExportedProgram) -> list[Node]:
-    """Return the outputs that are no constants, which are the results of a call of the program."""
+    """Return the outputs besides constants, which are the results of a call of the program."""
     outputs = program.graph.output_node().args[0]
     assert isinstance(outputs, (list, tuple))
     return [output for output in outputs if isinstance(output, Node)]
 
 
 def _renumbered(module: LoweredBackendModule, offset: int) -> LoweredBackendModule:
-    """Return a delegate with larger debug handles, since those of another program have the same numbers."""
-    handles = {key: tuple(one + offset for one in value) for key, value in module.result.debug_handle_map.items()}
+    """Return a delegate with larger debug handles, since another program uses the same numbers."""
+    handles = {key: tuple(handle + offset for handle in value) for key, value in module.result.debug_handle_map.items()}
     original = copy_program(module.original_module)
     for node in original.graph.nodes:
         if "debug_handle" in node.meta:

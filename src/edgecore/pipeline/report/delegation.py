@@ -178,7 +178,7 @@ class DelegationReport:
         return lines
 
     def quantization_lines(self, limit: int = 10) -> list[str]:
-        """Return what the layers became, then a line for each layer with a finite SQNR, the lowest first.
+        """Return a summary of the layers, then a line for each layer with a finite SQNR, the lowest first.
 
         Args:
             limit: Maximum number of layers with a line of their own; `quantization` has all.
@@ -258,7 +258,7 @@ def _line(operators: str, nodes: str, sources: str, row: ReportRow) -> str:
 
 
 def _debug_handle(node: Node) -> int | str:
-    """Return the debug handle of a call; its name if it has none, or those of a delegate."""
+    """Return the debug handle of a call; its name if it has none, or the handles of a delegate."""
     handle = node.meta.get("debug_handle")
     return handle if isinstance(handle, int) else node.name
 

@@ -18,12 +18,14 @@ def report_page(report: DelegationReport) -> str:
         "facts": [
             ("delegates", delegates),
             ("delegated", f"{len(report.rows) - outside} of {len(report.rows)} operators"),
-            *((f"memory of {one.method}, {one.name}", f"{one.size:,} bytes") for one in report.memory),
+            *((f"memory of {arena.method}, {arena.name}", f"{arena.size:,} bytes") for arena in report.memory),
             *((name, line) for name, lines in report.sections.items() for line in lines),
         ],
-        "warnings": [f"{one.sentence} ({one.operators} operators run elsewhere)" for one in report.failures],
+        "warnings": [
+            f"{failure.sentence} ({failure.operators} operators run elsewhere)" for failure in report.failures
+        ],
         "tables": [made for made in _tables(report) if made["rows"]],
-        "memory": [_arena(one) for one in report.memory if one.boxes],
+        "memory": [_arena(arena) for arena in report.memory if arena.boxes],
     }
     return page("Delegation report", content)
 
@@ -33,22 +35,27 @@ def _tables(report: DelegationReport) -> list[dict[str, Any]]:
     buffers = [
         (row.name, row.bytes, row.where, ", ".join(row.methods), _reasons(row.reasons, "")) for row in report.buffers
     ]
+    # fmt: off
     layers = [
         (row.method, row.module, row.operator, row.node, row.scheme, decibels(row.sqnr), decibels(row.inputs_sqnr),
          row.source)
         for row in report.quantization or ()
-    ]  # fmt: skip
+    ]
+    # fmt: on
     note = (
         "The signal to quantization noise ratio (SQNR) of each layer's result, compared with the float program on one "
         "sample; worst first. It includes the losses of earlier layers: a layer adds a loss of its own if its SQNR is "
         "below that of its inputs."
     )
     calls = [
-        (row.operator, row.node, row.where, row.module, row.source, row.method,
-         _reasons(row.reasons) if row.where == "edgecore" else "")
+        (
+            *(row.operator, row.node, row.where, row.module, row.source, row.method),
+            _reasons(row.reasons) if row.where == "edgecore" else "",
+        )
         for row in report.rows
-    ]  # fmt: skip
+    ]
     marked = [index for index, row in enumerate(report.rows) if row.where == "edgecore"]
+    # fmt: off
     return [
         table("Not delegated", ["#calls", "operator", "not delegated because"], groups),
         table("Mutable buffers", ["buffer", "#bytes", "held by", "methods", "not held because"], buffers),
@@ -56,7 +63,8 @@ def _tables(report: DelegationReport) -> list[dict[str, Any]]:
               layers, note),
         table("All operators", ["operator", "node", "runs on", "module", "source", "method", "not delegated because"],
               calls, marked=marked),
-    ]  # fmt: skip
+    ]
+    # fmt: on
 
 
 def _reasons(reasons: tuple[tuple[str, str], ...], nothing: str = "no backend was asked") -> str:

@@ -1,1 +1,1 @@
-"""Find what is wrong with an installed backend, without harm to this process."""
+"""Diagnose installed backends without risk to this process."""

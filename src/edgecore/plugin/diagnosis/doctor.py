@@ -37,7 +37,7 @@ class Finding:
     Attributes:
         check: Name of the check.
         ok: False if the check failed.
-        detail: What the check found, in one sentence or less.
+        detail: Result of the check, in one sentence or less.
         remedy: Command that repairs the problem; empty if there is nothing to repair.
         is_part: True for a row of the backend's self-test.
     """
@@ -101,7 +101,7 @@ def _tasks(backend: InstalledBackend) -> Iterator[isolated_import.Task]:
 
 
 def check_library(name: str) -> Finding:
-    """Check the native library of the backend called `name`: whether it loads, for this version of the native interface.
+    """Check that the native library of the backend called `name` loads and has this version of the native interface.
 
     Raises:
         BackendError: The backend is not installed, is broken, or has no library.
@@ -167,7 +167,8 @@ def _check(backend: InstalledBackend, trials: Trials) -> Iterator[Finding]:
         return
     yield _check_hooks(backend, provider, reinstall)
     if trial.printed:
-        text = f"importing {provider.module} prints {trial.printed[:80]!r}, which spoils the output of programs that use it"
+        printed = repr(trial.printed[:80])
+        text = f"importing {provider.module} prints {printed}, which spoils the output of programs that use it"
         yield Finding("quiet import", False, text, f"pip install --upgrade {backend.distribution}")
     yield _check_fields(backend.info, reinstall)
     yield _check_library(backend, trials["library"], reinstall)
@@ -188,7 +189,8 @@ def _reinstall(provider: entry_points.Provider) -> str:
     except ValueError:
         origin = {}
     if origin.get("dir_info", {}).get("editable"):
-        return f"pip install --force-reinstall --no-deps --editable {shlex.quote(url2pathname(urlparse(origin['url']).path))}"
+        folder = url2pathname(urlparse(origin["url"]).path)
+        return f"pip install --force-reinstall --no-deps --editable {shlex.quote(folder)}"
     return f"pip install --force-reinstall --no-deps {provider.distribution}"
 
 
@@ -199,7 +201,7 @@ def _leave_out(backend: InstalledBackend) -> str:
 
 
 def _check_copies(provider: entry_points.Provider) -> Iterator[Finding]:
-    """Report several copies of the package on `sys.path`: Python imports the first one, which may be the wrong version."""
+    """Report several copies of the package on `sys.path`: Python imports the first, perhaps of the wrong version."""
     (version, location), *others = entry_points.copies(provider.distribution) or [("", "")]
     if not others:
         return
@@ -290,7 +292,7 @@ def probe(path: str) -> dict[str, Any] | str:
         path: Absolute path of the library of a backend or of kernels.
 
     Returns:
-        The table as `edgecore.plugin.diagnosis.inspect_library` prints it, or a sentence that says why the library does not load.
+        The table as `inspect_library` prints it, or a sentence that says why the library does not load.
     """
     command = [sys.executable, "-m", "edgecore.plugin.diagnosis.inspect_library", path]
     done = run_command(command, seconds=_PROBE_SECONDS)

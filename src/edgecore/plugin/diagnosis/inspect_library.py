@@ -1,4 +1,6 @@
-"""Load the library of a backend or of kernels and print its table as JSON: `python -m edgecore.plugin.diagnosis.inspect_library PATH`.
+"""Load the library of a backend or of kernels and print its table as JSON.
+
+Usage: `python -m edgecore.plugin.diagnosis.inspect_library PATH`
 
 The table is the struct `edgecore_backend` or `edgecore_kernel_library` that the library exports. This is a separate
 program, because a library that crashes while it is loaded must not crash `edgecore doctor`.

@@ -14,7 +14,7 @@ from pathlib import Path
 _MACHINES = {3: "x86", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64", 8: "mips", 20: "ppc", 21: "ppc64le"}
 _NAMES = {"amd64": "x86_64", "arm64": "aarch64", "i386": "x86", "i686": "x86", "armv7l": "arm", "armv8l": "arm"}
 
-# Commands that install libraries which backends need and which are not on every machine, by the start of their file names.
+# Commands that install system libraries of backends, by the start of their file names.
 _PACKAGES = {
     "libOpenCL.": "apt-get install ocl-icd-libopencl1",
     "libvulkan.": "apt-get install libvulkan1",
@@ -96,7 +96,7 @@ def explain(message: str, reinstall: str, distribution: str) -> tuple[str, str]:
 
 
 def _package_of(library: str) -> str:
-    """Return the command that installs a library, or that finds the system package which contains it."""
+    """Return the command that installs a library, or finds the system package that contains it."""
     name = library.rpartition("/")[2]
     for start, command in _PACKAGES.items():
         if name.startswith(start):

@@ -1,12 +1,12 @@
-"""Find the entry points of installed packages in the groups `edgecore.backends`, `edgecore.kernels`, `edgecore.commands`.
+"""Find the entry points of installed packages: groups `edgecore.backends`, `edgecore.kernels`, `edgecore.commands`.
 
 The entry points and their order are the same as in `importlib.metadata.entry_points`. But importing
 `importlib.metadata` takes several times as long as loading a small file, so this module reads `entry_points.txt` itself
 if the packages are plain folders. Format: https://packaging.python.org/en/latest/specifications/entry-points/
 
-There is one difference: the current directory is skipped if Python added it to `sys.path` by default, and plugins are not
-imported from there. Otherwise a downloaded folder would become a backend just because it is the current directory. See
-`_implicit_entries`.
+There is one difference: the current directory is skipped if Python added it to `sys.path` by default, and plugins are
+not imported from there. Otherwise a downloaded folder would become a backend just because it is the current directory.
+See `_implicit_entries`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Reader = Callable[[str], str | None]
-    """Function from the name of a file in a distribution's metadata folder to its text; None if there is no such file."""
+    """Function from the name of a file in a distribution's metadata folder to its text; None if it does not exist."""
 
 GROUP = "edgecore.backends"
 KERNELS = "edgecore.kernels"
@@ -37,7 +37,7 @@ class Provider:
     """One entry point of an installed package.
 
     Args:
-        name: Name of the entry point: a backend_id in GROUP, a namespace of operators in KERNELS, a command in COMMANDS.
+        name: Name of the entry point: a backend_id (GROUP), a namespace of operators (KERNELS), a command (COMMANDS).
         value: The object that the entry point refers to, as `module:attribute`.
         location: The entry of `sys.path` (folder or archive) that contains the package.
         read: Returns the text of a file of the package's metadata, or None.
@@ -83,7 +83,7 @@ class Provider:
 def scan(group: str = GROUP) -> list[Provider]:
     """List every entry point of a group.
 
-    If `sys.path` contains several copies of a distribution, only the first copy counts, because Python imports that one.
+    If `sys.path` contains several copies of a distribution, only the first counts, because Python imports it.
     """
     providers: list[Provider] = []
     seen = set()
@@ -166,7 +166,7 @@ def _implicit_entries() -> list[int]:
 
 
 def _runs_module() -> bool:
-    """Return True for `python -m MODULE`. For `python FOLDER` or `python ARCHIVE` the main module is called `__main__`."""
+    """Return True for `python -m MODULE`; for a folder or an archive, the main module is called `__main__`."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec is not None and spec.name != "__main__"
 

@@ -33,8 +33,8 @@ def installed_file(package: str, *parts: str) -> str | None:
 
     Args:
         package: Name of the package as it is imported.
-        parts: Path below the package's folder. The last part may be a pattern of `fnmatch`; of several names that match,
-            the last one in alphabetical order is taken.
+        parts: Path below the package's folder. The last part may be a pattern of `fnmatch`; of several names that
+            match, the last one in alphabetical order is taken.
 
     Returns:
         The path; None if there is none.
@@ -44,8 +44,8 @@ def installed_file(package: str, *parts: str) -> str | None:
         folder = os.path.join(root, *folders)
         if not os.path.isdir(folder) or os.path.samefile(os.path.dirname(root), os.curdir):
             continue
-        for found in _matching(folder, name):
-            return os.path.join(folder, found)
+        for match in _matching(folder, name):
+            return os.path.join(folder, match)
     return None
 
 

@@ -1,7 +1,7 @@
 """Find the libraries of kernels in installed packages: of custom operators, and in place of edgecore's own kernels.
 
-A package declares entry points in the group `edgecore.kernels`. One is named after the namespace of custom operators, or
-after a single operator, of which the package's kernel then comes before edgecore's own:
+A package declares entry points in the group `edgecore.kernels`. One is named after the namespace of custom operators,
+or after a single operator, whose kernel in the package then precedes edgecore's own:
 
     [project.entry-points."edgecore.kernels"]
     my_ops = "my_package:kernels_library"

@@ -1,4 +1,4 @@
-"""Write manifests, by which a C++ application finds installed backends: see `Module::find_backend` in edgecore/module.h.
+"""Write manifests, by which a C++ application finds backends: see `Module::find_backend` in edgecore/module.h.
 
 A manifest is a JSON file `NAME.json` with the keys
 

@@ -215,7 +215,7 @@ def test_a_pass_with_other_methods_runs_and_a_class_is_explained():
         ),
         (
             lambda one: to_edge(sums()).to_backend([one]),
-            "an object of type list is no partitioner; give one object with a method `part",
+            "an object of type list is not a partitioner; give one object with a method `part",
         ),
     ],
 )

@@ -34,11 +34,13 @@ _MOVES: dict[Any, tuple[Any, tuple[str, ...]]] = {
 }
 """Operator that moves data -> its copy variant, and the names of its arguments that are dims."""
 
+# fmt: off
 _RESHAPES = (
     aten.view.default, aten.view_copy.default, aten.reshape.default, aten.unsqueeze.default,
     aten.unsqueeze_copy.default, aten.expand.default, aten.expand_copy.default, aten._unsafe_view.default,
     aten.flatten.using_ints,
-)  # fmt: skip
+)
+# fmt: on
 _EXPANDS = (aten.expand.default, aten.expand_copy.default)
 
 
@@ -70,7 +72,7 @@ def has_kernels(value: Node) -> bool:
 
 
 def skip_copies(value: Node) -> Node:
-    """Return the value of which `value` is a copy, or `value` itself."""
+    """Return the value that `value` copies, or `value` itself."""
     while value.target is aten.clone.default:
         value = value.args[0]  # type: ignore[assignment]
     return value
@@ -233,7 +235,7 @@ def _reduced(editor: Editor, node: Node) -> Node:
 
 
 def _transform(editor: Editor, node: Node) -> Node | None:
-    """Transform both parts, which are real: the inverse transform is the conjugate of that of the conjugate."""
+    """Transform both parts, which are real: an inverse transform conjugates before and after the transform."""
     source = node.args[0]
     assert isinstance(source, Node)
     both = parts(editor, source)
@@ -262,8 +264,8 @@ def _spectrum(editor: Editor, real: Node, dims: Any, normalization: int) -> Node
 def real_inverse(editor: Editor, node: Node) -> Node | None:
     """Compute `_fft_c2r` of parts with transforms of real numbers.
 
-    In the last dim the spectrum is symmetric: real parts are even, imaginary parts odd. The inverse transform is the sum
-    of the real and imaginary parts of the transform of their sum. Imaginary parts at frequencies that are their own
+    In the last dim the spectrum is symmetric: real parts are even, imaginary parts odd. The inverse transform is the
+    sum of the real and imaginary parts of the transform of their sum. Imaginary parts at frequencies that are their own
     mirror image do not count.
     """
     source, last = node.args[0], argument(node, "last_dim_size")
@@ -297,14 +299,17 @@ def real_inverse(editor: Editor, node: Node) -> Node | None:
     return editor.call(aten.mul.Tensor, result, factor)
 
 
+# fmt: off
 _PARTS: dict[Any, Callable[[Editor, Node], Node | None]] = {
     aten.view_as_complex.default: _of_view, aten.view_as_complex_copy.default: _of_view,
     aten.complex.default: _of_complex, aten.cat.default: _of_cat,
     aten.mul.Tensor: _product, aten.mul.Scalar: _product, aten.div.Tensor: _quotient, aten.div.Scalar: _quotient,
     aten.add.Tensor: _sum, aten.sub.Tensor: _sum, aten.neg.default: _negative,
-    aten._conj.default: _conjugate, aten._conj_physical.default: _conjugate, aten._fft_c2c.default: _transform, aten.exp.default: _exponential,
-    aten._to_copy.default: _converted, aten.to.dtype: _converted, aten.constant_pad_nd.default: _padded,
+    aten._conj.default: _conjugate, aten._conj_physical.default: _conjugate, aten._fft_c2c.default: _transform,
+    aten.exp.default: _exponential, aten._to_copy.default: _converted, aten.to.dtype: _converted,
+    aten.constant_pad_nd.default: _padded,
     aten.bmm.default: _matrix_product, aten.mm.default: _matrix_product,
     aten.sum.dim_IntList: _reduced, aten.mean.dim: _reduced,
-}  # fmt: skip
+}
+# fmt: on
 """Complex operator -> a function that computes the parts of its result; None if it cannot."""

@@ -1,6 +1,6 @@
 """Decompositions of functional forms of in-place operators: parts that are written, and random contents.
 
-Random numbers come from the generator of the runtime: they have the distribution that PyTorch's have, but are others.
+Random numbers come from the generator of the runtime: they follow PyTorch's distribution, with other values.
 Each function has the arguments of its ATen operator; `decompose` traces it.
 """
 

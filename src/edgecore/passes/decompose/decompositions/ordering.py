@@ -30,7 +30,7 @@ def _has_static_size(node: Node) -> bool:
 def _top(value: Tensor, count: int, dim: int, largest: bool) -> tuple[Tensor, Tensor]:
     """Return the `count` largest or smallest elements, ordered, and their places.
 
-    Booleans become uint8 for it: PyTorch, which computes the constants of a program, has no `topk` of booleans.
+    Booleans become uint8, because PyTorch, which folds constants, has no `topk` of booleans.
     """
     ordered = value.to(torch.uint8) if value.dtype == torch.bool else value
     values, indices = torch.topk(ordered, count, dim, largest=largest, sorted=True)
@@ -49,8 +49,8 @@ def _stable_sort(
 ) -> tuple[Tensor, Tensor]:
     """Sort with `topk`, then sort the places of equal elements with `topk` again.
 
-    The second sort is of the integers rank * size + place, where equal elements have the same rank. They are all
-    different, and ordered as the elements are.
+    The second sort is of the integers rank * size + place, where equal elements have the same rank. They are
+    distinct, and in the order of the elements.
     """
     values, indices = _sort(value, dim, descending)
     size = value.shape[dim] if value.dim() else 1
@@ -101,7 +101,7 @@ def _median(value: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Ten
 
 @decomposes(aten.nanmedian.dim, applies=_has_static_size)
 def _nan_median(value: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Take the lower of two elements in the middle of those that are not NaN, which are the first ones in order."""
+    """Take the lower of the two middle elements besides NaNs, which come last in order."""
     if value.dim() == 0 or not value.is_floating_point():
         return _median(value, dim, keepdim)
     values, indices = _sort(value, dim)
@@ -121,7 +121,7 @@ def _nan_median_of_all(value: Tensor) -> Tensor:
 
 
 def _median_of_none(dtype: torch.dtype) -> Tensor:
-    """Return what torch has as the median of no elements: NaN, or the smallest integer."""
+    """Return torch's median of no elements: NaN, or the smallest integer."""
     return torch.full((), torch.nan if dtype.is_floating_point else limits(dtype)[0], dtype=dtype)
 
 
@@ -129,7 +129,7 @@ def _median_of_none(dtype: torch.dtype) -> Tensor:
 def _mode(value: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """Sort, then take the smallest of the elements that occur most often; a NaN equals no element, as in torch.
 
-    The place is one of those of the element; torch does not say which.
+    If the element occurs several times, the place is any of its places, as in torch.
     """
     if value.dim() == 0:
         return value.clone(), torch.zeros((), dtype=torch.int64)
@@ -137,8 +137,8 @@ def _mode(value: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, 
     counts = (values.unsqueeze(-1) == values.unsqueeze(-2)).to(torch.int64).sum(-1)
     first = torch.argmax(counts, -1, keepdim=True)
     chosen = (part.gather(-1, first).transpose(dim, -1) for part in (values, indices))
-    found, place = chosen
-    return _squeezed((found, place), dim, keepdim)
+    median, place = chosen
+    return _squeezed((median, place), dim, keepdim)
 
 
 def _prefixes(value: Tensor, dim: int, filling: Any) -> Tensor:

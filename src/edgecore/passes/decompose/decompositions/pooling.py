@@ -100,7 +100,7 @@ def adaptive_max_pool_2d(value: Tensor, output_size: Numbers) -> tuple[Tensor, T
 
 
 def _average_weights(size: int, start: Tensor, end: Tensor, divisor: Tensor) -> Tensor:
-    """Return the matrix [windows, size] that averages `size` elements: those of each window over its `divisor`."""
+    """Return the matrix [windows, size] that averages the elements of each window: their sum over its `divisor`."""
     place = torch.arange(size)
     inside = torch.logical_and(place >= start.unsqueeze(1), place < end.unsqueeze(1))
     return inside.to(torch.float64) / divisor.unsqueeze(1)

@@ -50,9 +50,9 @@ def _weights(size: int, count: int, align_corners: bool, factor: float | None, w
     Args:
         size: Number of elements.
         count: Number of resampled elements.
-        align_corners: Whether the centres of the outer elements fall together, instead of their outer edges.
+        align_corners: True to align the centres of the outer elements, False to align their outer edges.
         factor: The factor that the caller gave, if any, which may differ from count / size.
-        weigh: The filter; it gets wider where the image shrinks.
+        weigh: The filter, which widens where the image shrinks.
     """
     if align_corners:
         step = (size - 1) / (count - 1) if count > 1 else 0.0

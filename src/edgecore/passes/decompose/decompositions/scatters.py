@@ -1,6 +1,6 @@
 """Decompositions of operators that reduce elements by index: `scatter_reduce`, `index_reduce`, `_embedding_bag`.
 
-The target runtime `edgecore` has a kernel for `scatter_reduce`, without a mask: `kernel_rewrites.py` keeps it whole.
+The target runtime `edgecore` has a kernel for `scatter_reduce`, without a mask: `rewrites/kernels.py` keeps it whole.
 Each function has the arguments of its ATen operator; `decompose` traces it.
 """
 
@@ -29,8 +29,8 @@ def _scatter_reduce(
         return row.view(())
     index = index if index.dim() else index.view(1)
     source = source if source.dim() else source.view(1)
-    for other, size in enumerate(index.shape):
-        source = source.narrow(other, 0, size)
+    for axis, size in enumerate(index.shape):
+        source = source.narrow(axis, 0, size)
     if reduce in ("sum", "mean"):
         return _scatter_sum(value, dim, index, source, reduce == "mean", include_self)
     return _masked_reduction(value, dim % value.dim(), index, source, reduce, include_self)
@@ -51,15 +51,15 @@ def _masked_reduction(
 ) -> Tensor:
     """Compute a product, maximum or minimum for each element of `value` over the row of `source` along `dim`.
 
-    A mask [..., sizes of `value` and of `source` along `dim`] says which elements of the row belong to it. Along the
-    other dims, `index` may be smaller than `value`; it is filled up with -1, which no element has.
+    A mask [..., sizes of `value` and of `source` along `dim`] selects the elements of the row that belong to it. Along
+    the other dims, `index` may be smaller than `value`; it is padded with -1, the index of no element.
     """
     lowest, highest = limits(value.dtype)
     neutral = {"prod": 1, "amax": lowest, "amin": highest}[reduce]
     # The mask alone would not show an index that is out of range, but the kernel of this scatter refuses it.
     before = value.gather(dim, index) if include_self else torch.full(index.shape, neutral, dtype=value.dtype)
     value = value.scatter(dim, index, before)
-    widths = [0 if other == dim else size - index.shape[other] for other, size in enumerate(value.shape)]
+    widths = [0 if axis == dim else size - index.shape[axis] for axis, size in enumerate(value.shape)]
     padding = [width for size in reversed(widths) for width in (0, size)]
     if any(widths):
         index, source = aten.constant_pad_nd(index, padding, -1), aten.constant_pad_nd(source, padding, 0)
@@ -75,7 +75,7 @@ _EXTREMA = {"amax": torch.maximum, "amin": torch.minimum}
 
 @decomposes(aten.scatter.reduce)
 def _scatter_with_reduction(value: Tensor, dim: int, index: Tensor, source: Tensor, *, reduce: str) -> Tensor:
-    """Reduce with `scatter_reduce`, whose names of the two reductions are others."""
+    """Reduce with `scatter_reduce`, which has other names for the two reductions."""
     return value.scatter_reduce(dim, index, source, {"add": "sum", "multiply": "prod"}[reduce])
 
 
@@ -124,7 +124,7 @@ def _embedding_bag(
     starts = torch.zeros(indices.numel() + 1, dtype=torch.int64)
     starts = starts.scatter_add(0, offsets.to(torch.int64), torch.ones(count, dtype=torch.int64))
     bag = starts.cumsum(0)[:-1] - 1
-    # Rows that belong to no bag, because of the last offset or because they are padding, go into bags that are dropped.
+    # Rows outside of all bags (after the last offset, or padding) go into extra bags that are dropped.
     target = bag if padding_idx < 0 else torch.where(indices == padding_idx, count, bag)
     sizes = torch.zeros(count + 1, dtype=torch.int64).scatter_add(0, target, torch.ones_like(target))[:bags]
     rows = weight[indices].to(torch.float64 if weight.dtype == torch.float64 else torch.float32)

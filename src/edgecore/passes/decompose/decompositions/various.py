@@ -1,6 +1,6 @@
 """Decompositions of operators for which torch has none, or only one into operators without kernels in the runtimes.
 
-`decompose` traces these functions. Direct rewrites, which need no tracing, are in `rewrites.py`.
+`decompose` traces these functions. Direct rewrites, which need no tracing, are in `decompose/rewrites`.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _exp2(value: Tensor) -> Tensor:
 
 @decomposes(aten.cumprod.default)
 def _cumprod(value: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
-    """Compute the cumulative product as `prod` of each row of an n x n matrix: row i has the first i + 1 elements, then ones.
+    """Compute a cumulative product as `prod` of the rows of an n x n matrix: row i has i + 1 elements, then ones.
 
     `prod` of a row multiplies in the same order as torch's `cumprod`, so that the results are equal, including overflow
     and underflow. Sums of logarithms would need fewer operations, n instead of n^2, but are inexact and fail for
@@ -146,7 +146,7 @@ def _cumprod(value: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tenso
 
 
 def _count_below(value: Tensor, boundaries: Tensor, right: bool) -> Tensor:
-    """Count, for each element of `value`, the `boundaries` that are less than it, or with `right` not greater.
+    """Count, for each element of `value`, the smaller `boundaries`; with `right`, also the equal ones.
 
     `boundaries` is sorted in its last dim. A NaN in `value` counts as greater than all boundaries, because every
     comparison with NaN is False.
@@ -265,7 +265,7 @@ def _hypot(left: Tensor, right: Tensor) -> Tensor:
 
 @decomposes(aten.diagonal_scatter.default, applies=has_static_sizes)
 def _diagonal_scatter(value: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """Choose between the matrix and its new diagonal, of which each row, or each column, has one element."""
+    """Choose between the matrix and its new diagonal, which has one element in each row or column."""
     matrix = value.movedim((dim1, dim2), (-2, -1))
     rows, columns = matrix.shape[-2:]
     differences = torch.arange(columns).unsqueeze(0) - torch.arange(rows).unsqueeze(1)
@@ -277,7 +277,7 @@ def _diagonal_scatter(value: Tensor, source: Tensor, offset: int = 0, dim1: int 
 @decomposes(aten.addmv.default)
 def _addmv(value: Tensor, matrix: Tensor, vector: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     if not value.is_floating_point():
-        beta, alpha = int(beta), int(alpha)  # as torch does
+        beta, alpha = int(beta), int(alpha)  # as in torch
     product: Tensor = (matrix @ vector) * alpha
     return product if beta == 0 else value * beta + product
 
@@ -372,7 +372,7 @@ def _randperm(count: int, **options: Any) -> Tensor:
 
 @decomposes(aten.randint.low)
 def _randint_from(low: int, high: int, size: Sequence[int], **options: Any) -> Tensor:
-    """Scale random numbers of float64 in [0, 1): they have 53 bits, which leaves no bias that matters."""
+    """Scale random numbers of float64 in [0, 1), whose 53 bits keep the bias negligible."""
     numbers = torch.rand(size, dtype=torch.float64) * (high - low) + low
     return torch.floor(numbers).to(options.get("dtype") or torch.int64)
 

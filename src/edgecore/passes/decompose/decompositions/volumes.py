@@ -125,7 +125,7 @@ def _transposed(
         options: The arguments of the 2-d convolutions after the bias.
     """
     depth = planes.shape[1]
-    extra = -(-size // stride) - 1  # number of planes that a phase has more than the input
+    extra = -(-size // stride) - 1  # surplus planes of a phase over the input
     entries: list[list[tuple[int, int]]] = []  # for each phase: (kernel entry, shift)
     for phase in range(stride):
         offsets = [(entry, phase + padding - entry * dilation) for entry in range(weight.shape[2])]
@@ -133,7 +133,7 @@ def _transposed(
     shifts = [shift for phase_entries in entries for _, shift in phase_entries]
     before, after = max(0, -min(shifts)), max(0, max(shifts) + extra)
     planes = _pad_depth(planes, before, after)
-    surplus = before + after - extra  # number of planes that the padded input has more than a phase
+    surplus = before + after - extra  # surplus planes of the padded input over a phase
     phases: list[Tensor | None] = []
     for phase_entries in entries:
         starts = [before + shift for _, shift in phase_entries]
@@ -155,10 +155,10 @@ def _planes(volume: Tensor) -> Tensor:
 
 
 def _columns(planes: Tensor, volume: Tensor) -> Tensor:
-    """Reshape pooled planes of `volume` from [N * C * D, 1, H, W] to [N * C, 1, D, H * W], to pool them along the depth.
+    """Reshape pooled planes of `volume` from [N * C * D, 1, H, W] to [N * C, 1, D, H * W], to pool along the depth.
 
-    In these images the depth is a spatial dim, so that 2-d pooling with a window of [depth, 1] applies. The sizes H and W
-    are those after pooling the planes.
+    In these images the depth is a spatial dim, so that 2-d pooling with a window of [depth, 1] applies. H and W are the
+    sizes after pooling the planes.
     """
     return planes.reshape(-1, 1, volume.shape[-3], planes.shape[2] * planes.shape[3])
 

@@ -1,7 +1,7 @@
 """Rewrites for complex tensors between a Fourier transform and real numbers.
 
-The dialect has complex tensors only as results of a transform and as inputs of the inverse transform. What is computed
-between is computed with real and imaginary parts (`complex_parts.py`).
+The dialect has complex tensors only as results of a transform and as inputs of the inverse transform. All values
+between are computed as real and imaginary parts (`complex_parts.py`).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _angle(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(aten.clone.default)
 def _clone(editor: Editor, node: Node) -> Node | None:
-    """Drop a copy that leaves the layout as it is: the dialect has no complex copies."""
+    """Drop a copy that keeps the layout, because the dialect has no complex copies."""
     source = _complex_input(node)
     is_identity = source is not None and source.meta["val"].stride() == node.meta["val"].stride()
     return source if is_identity else None
@@ -124,7 +124,7 @@ def _inverse_transform(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(aten.permute.default, aten.transpose.int, aten.squeeze.dim, aten.squeeze.dims)
 def _moved_transform(editor: Editor, node: Node) -> Node | None:
-    """Permute or squeeze the real input of a transform instead of its complex result, and adjust the dims of the transform.
+    """Permute or squeeze the real input of a transform instead of its complex result, and adjust the transform's dims.
 
     The dialect cannot permute or squeeze complex tensors.
     """
@@ -141,7 +141,7 @@ def _moved_transform(editor: Editor, node: Node) -> Node | None:
         if any(dim in transformed for dim in dropped):
             return None
         moved = editor.call(aten.squeeze_copy.dims, real, dropped)
-        dims = [dim - sum(other < dim for other in dropped) for dim in transformed]
+        dims = [dim - sum(before < dim for before in dropped) for dim in transformed]
     else:
         order = list(range(rank))
         if node.target is aten.transpose.int:

@@ -1,6 +1,6 @@
 """Direct rewrites of frequent operators into the edge dialect: a few nodes replace one node, without tracing.
 
-Each function gets an editor and a node, and returns the node that replaces it. Operators without a rewrite are traced
+Each function takes an editor and a node, and returns the node that replaces it. Operators without a rewrite are traced
 through a decomposition (`decompose.py`).
 """
 
@@ -146,7 +146,7 @@ def _conj(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(aten.item.default)
 def _item(editor: Editor, node: Node) -> Node:
-    # Keep the `val`: a new one would be a new symbolic number, unknown to the shapes that are computed from the old one.
+    # Keep the `val`: a new one would be another symbolic number, unknown to shapes that are computed from this one.
     return editor.call(aten._local_scalar_dense.default, _input(node), val=node.meta["val"])
 
 
@@ -282,7 +282,7 @@ def _euclidean_norm(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(torch.ops.prims.convert_element_type.default)
 def _conversion(editor: Editor, node: Node) -> Node:
-    """Rewrite what torch's decompositions call into the operator for which there are kernels."""
+    """Rewrite operators of torch's decompositions into the operator that has kernels."""
     return editor.call(aten._to_copy.default, node.args[0], dtype=node.args[1])
 
 

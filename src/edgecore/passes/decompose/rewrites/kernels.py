@@ -1,4 +1,4 @@
-"""Rewrites for the target runtime `edgecore`: it has kernels for operators that other runtimes get decomposed."""
+"""Rewrites for the target runtime `edgecore`: it has kernels for operators that are decomposed for other runtimes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ aten = torch.ops.aten
 def _attention(editor: Editor, node: Node) -> Node | None:
     """Rewrite attention into a call of the kernel, if the kernel supports it; otherwise decompose it.
 
-    The kernel reads keys and values in place, also those of a KV cache whose heads the model repeats.
+    The kernel reads keys and values in place, also from a KV cache whose heads the model repeats.
     """
     query, mask = argument(node, "query"), argument(node, "attn_mask")
     key, value = (attention.without_repeated_heads(argument(node, name)) for name in ("key", "value"))
@@ -61,7 +61,7 @@ KERNEL_REWRITES: Mapping[OpOverload, Rewrite] = REWRITES | {
 
 
 def before_backends(rewrites: Mapping[OpOverload, Rewrite]) -> Mapping[OpOverload, Rewrite]:
-    """Return the rewrites for programs of which backends may get parts.
+    """Return the rewrites for programs that are partly delegated to backends.
 
     Backends may support the operators of a decomposition, so only operators whose parts no backend wants stay whole.
     """
