@@ -51,6 +51,28 @@ def lazy_names(
     return getattr_of_package
 
 
+def public_names(
+    package: str, names: Mapping[str, str], deprecated: Mapping[str, tuple[str, str]] | None = None
+) -> tuple[list[str], Callable[[str], Any]]:
+    """Make `__all__` and `__getattr__` of a package from one table of its public names.
+
+    Type checkers cannot read the table: import each name again below `TYPE_CHECKING`, as `from module import Name as Name`.
+
+    Args:
+        package: Name of the package, for messages.
+        names: Maps a module to the names that it defines, separated by spaces.
+        deprecated: As for `lazy_names`.
+
+    Returns:
+        The sorted names, for `__all__`, and the function that imports each of them on first use, for `__getattr__`.
+
+    Example:
+        >>> __all__, __getattr__ = public_names("edgecore.sdk", {"edgecore.ir.shapes": "axes rank shape"})
+    """
+    module_of = {name: module for module, line in names.items() for name in line.split()}
+    return sorted(module_of), lazy_names(package, module_of, deprecated)
+
+
 def deprecated(*, use: str, since: str) -> Callable[[Marked], Marked]:
     """Decorate a deprecated function: each call issues a `DeprecationWarning`. For a renamed class, see `lazy_names`.
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgecore.cli.arguments import takes
 from edgecore.cli.common import (
     DeviceBuild,
     DeviceName,
@@ -25,6 +24,7 @@ from edgecore.cli.common import (
 from edgecore.cli.models import load_model
 from edgecore.cli.recipes import parse_quantize
 from edgecore.errors import EdgecoreError
+from edgecore.sdk.commands import takes
 
 if TYPE_CHECKING:
     from edgecore.devtools.comparison import CompareReport

@@ -13,7 +13,6 @@ import typer
 from rich.status import Status
 
 import edgecore
-from edgecore.cli.arguments import takes
 from edgecore.cli.common import (
     Json,
     Model,
@@ -28,6 +27,7 @@ from edgecore.cli.common import (
 from edgecore.cli.models import load_model, stem
 from edgecore.cli.recipes import parse_quantize
 from edgecore.errors import EdgecoreError
+from edgecore.sdk.commands import takes
 
 
 @dataclass(frozen=True)

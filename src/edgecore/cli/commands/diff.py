@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgecore.cli.arguments import takes
 from edgecore.cli.common import File, Method, choose_method, failing_with, progress, read_file
+from edgecore.sdk.commands import takes
 
 if TYPE_CHECKING:
     from edgecore.devtools.file_diff import Diff

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgecore.cli.arguments import takes
 from edgecore.cli.common import Data, DeviceBuild, DeviceName, File, Method, Threads, choose_method, progress, read_file
 from edgecore.errors import EdgecoreError
+from edgecore.sdk.commands import takes
 
 if TYPE_CHECKING:
     from edgecore.devtools.profiling import Profile

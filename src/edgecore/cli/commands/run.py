@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from edgecore.cli.arguments import takes
 from edgecore.cli.common import (
     AnyFile,
     Data,
@@ -27,6 +26,7 @@ from edgecore.cli.common import (
 from edgecore.devtools.random_inputs import NUMBERS, random_arguments
 from edgecore.errors import EdgecoreError
 from edgecore.runtime.nesting import leaves
+from edgecore.sdk.commands import takes
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from edgecore.cli.arguments import takes
+from edgecore.sdk.commands import takes
 from edgecore_llm.cli.options import AnswerArguments, Temperature, TopK, TopP, open_model
 from edgecore_llm.errors import SessionError
 from edgecore_llm.runner.answer import answer_text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import typer
 
-from edgecore.cli.arguments import takes
+from edgecore.sdk.commands import takes
 from edgecore_llm.cli.arguments import ExportArguments
 from edgecore_llm.cli.options import read_text
 

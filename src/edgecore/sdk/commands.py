@@ -1,4 +1,7 @@
-"""Commands whose parameters are the fields of a data class."""
+"""Commands of the entry-point group `edgecore.commands` whose parameters are the fields of a data class.
+
+Experimental: may change in any release.
+"""
 
 from __future__ import annotations
 
