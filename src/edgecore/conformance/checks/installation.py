@@ -73,8 +73,12 @@ def light_import(subject: BackendUnderTest) -> str:
     package = _package(subject)
     done = subprocess.run(
         [sys.executable, "-c", _IMPORT, package, *HEAVY],
-        capture_output=True, text=True, timeout=60, check=False, env=_environment(),
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=_environment(),
+    )
     if done.returncode != 0:
         raise Failed(
             f"importing {package} and calling its hook ends with status {done.returncode}: {done.stderr[-300:]}"

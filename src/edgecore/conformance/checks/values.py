@@ -24,7 +24,7 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 def equal_to_eager(subject: BackendUnderTest) -> str:
-    """Check that the values which delegates report are those of eager, and that reporting changes no output."""
+    """Check that reported values equal the values of eager PyTorch, and that reporting changes no output."""
     compared = 0
     for name in NETWORKS:
         subject.trying(name)
@@ -33,7 +33,7 @@ def equal_to_eager(subject: BackendUnderTest) -> str:
         file = lowered_program.finish().buffer
         silent, listening = load(subject, file), load(subject, file, values=True)
         want, got = outputs(silent.forward(*inputs)), outputs(listening.forward(*inputs))
-        if not all(torch.equal(one, other) for one, other in zip(got, want, strict=True)):
+        if not all(torch.equal(actual, expected) for actual, expected in zip(got, want, strict=True)):
             raise Failed(f"{name}: the outputs differ while values are reported; they must have the same bits")
         if silent.take_values():
             raise Failed(f"{name}: it reports values without EDGECORE_INSTANCE_VALUES")
@@ -46,7 +46,7 @@ def equal_to_eager(subject: BackendUnderTest) -> str:
 def _compare(
     subject: BackendUnderTest, network: str, values: list[OperationValue], expected: dict[int, torch.Tensor]
 ) -> int:
-    """Compare the values of operations with the nodes that they compute; return the number of compared values."""
+    """Compare the values of operations with the values of their nodes; return the number of compared values."""
     last: dict[int, OperationValue] = {}
     for row in values:
         if not row.handles:
@@ -79,7 +79,7 @@ class _Recorder(Interpreter):
         self.inside = inside
 
     def run_node(self, node: Node) -> Any:
-        """Run a node, and keep its value (of several results the first)."""
+        """Run a node, and keep its value, or the first of several results."""
         value = super().run_node(node)
         first = value[0] if isinstance(value, (tuple, list)) and value else value
         if self.inside and isinstance(first, torch.Tensor) and "debug_handle" in node.meta:
@@ -87,7 +87,7 @@ class _Recorder(Interpreter):
         return value
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a delegate's original graph in this way, too."""
+        """Run the original graph of a delegate with a recorder, too."""
         if target is not call_delegate:
             return super().call_function(target, args, kwargs)
         module, *inputs = args
