@@ -35,6 +35,13 @@ def test_every_public_name_survives_the_import_of_every_submodule():
         assert callable(getattr(edgecore, name)), name
 
 
+@pytest.mark.parametrize("package", ["conformance", "devtools", "pipeline", "plugin", "runtime", "sdk", "sweeps"])
+def test_every_public_name_of_a_package_can_be_imported(package):
+    module = import_module(f"edgecore.{package}")
+    for name in module.__all__:
+        assert getattr(module, name) is not None, name
+
+
 @pytest.mark.parametrize("module", TORCH_FREE)
 def test_modules_that_load_files_import_no_torch(module):
     code = f"import sys, {module}; print('torch' in sys.modules, 'pydantic' in sys.modules)"

@@ -15,7 +15,7 @@ import edgecore.sdk
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLIC = {"edgecore", "edgecore.executorch.export.export", "edgecore.executorch.export.recipes", "edgecore.conformance", "edgecore.errors",
-          "edgecore.plugin", "edgecore.sdk", "edgecore.sdk.annotations", "edgecore.sdk.flat"}  # fmt: skip
+          "edgecore.plugin", "edgecore.sdk", "edgecore.sdk.annotations", "edgecore.sdk.commands", "edgecore.sdk.flat"}  # fmt: skip
 
 # Other files of the plugins' tests read and damage files, which is what `edgecore.format` is for.
 SOURCES = ["plugins/*/src", "examples", "src/edgecore/cli/templates/new_backend"]
@@ -130,7 +130,7 @@ def test_type_checkers_see_the_names_that_exist_when_running():
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert declared.keys() == set(edgecore.sdk.__all__) - {"deprecated", "experimental"}
+    assert declared.keys() == set(edgecore.sdk.__all__)
     for name, home in declared.items():
         module, _, attribute = home.partition(":")
         assert getattr(edgecore.sdk, name) is getattr(sys.modules[module], attribute)

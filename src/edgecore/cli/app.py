@@ -117,7 +117,7 @@ def run_command_line() -> None:
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        # The reader, such as `head`, has seen enough. What Python flushes at exit goes nowhere, without a message.
+        # The reader, such as `head`, closed the pipe. Redirect stdout so that the flush at exit fails silently.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:

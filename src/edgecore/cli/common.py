@@ -85,7 +85,7 @@ def complain(text: str) -> None:
 
 
 def sentence(error: Exception) -> str:
-    """Format an exception as one sentence for users. The text of an `EdgecoreError` is such a sentence already."""
+    """Format an exception as one sentence for users; the text of an `EdgecoreError` is one already."""
     text = " ".join(str(error).split())
     if isinstance(error, CalibrationMissing):
         recipe = text.partition(" needs calibration")[0]
@@ -104,9 +104,9 @@ def debugging() -> bool:
 
 @contextmanager
 def failing_with(status: int) -> Iterator[None]:
-    """End the command with this status if the block fails, after one sentence; with --debug, after the traceback.
+    """End the command with `status` if the block fails, after an error message; with --debug, after the traceback.
 
-    For commands whose status 1 is an answer.
+    For commands that use status 1 as an answer.
     """
     try:
         yield
@@ -121,10 +121,10 @@ def failing_with(status: int) -> Iterator[None]:
 
 @contextmanager
 def hold_stderr() -> Iterator[None]:
-    """Hold back what libraries print on stderr during the block, and drop it if the block raises an EdgecoreError.
+    """Buffer the stderr output of libraries during the block, and discard it if the block raises an EdgecoreError.
 
-    Then the error message is the only output. Log messages up to the level WARNING are always dropped. Warnings of
-    edgecore are printed as sentences, without a line of code. With --debug nothing is held back or dropped.
+    The error message is then the only output. Log messages up to the level WARNING are always dropped. Warnings of
+    edgecore are printed as sentences, without a line of code. With --debug nothing is buffered or discarded.
     """
     if debugging():
         yield
@@ -163,8 +163,8 @@ def print_json(value: Any) -> None:
 @contextmanager
 def progress(text: str) -> Iterator[Status]:
     """Show an animated line with `text` while the block runs. Print nothing if stderr is not a terminal."""
-    # The module's console `stderr` looks up sys.stderr at each write, and the block may redirect sys.stderr. A console
-    # with file=sys.stderr still writes to the terminal then.
+    # The module's console `stderr` looks up sys.stderr at each write, so it would follow a redirection in the block. A
+    # console with file=sys.stderr keeps writing to the terminal.
     with Console(file=sys.stderr, highlight=False).status(text) as status:
         yield status
 
@@ -173,7 +173,7 @@ def read_any(path: Path) -> PteFile | PtdFile | BpteFile:
     """Map and parse a file without the runtime. Its identifier (bytes 4 to 8) tells which kind of file it is.
 
     Raises:
-        FormatError: The file is of no known kind, or it is damaged.
+        FormatError: The kind of the file is unknown, or the file is damaged.
     """
     from edgecore.errors import FormatError
     from edgecore.format import BPTE_IDENTIFIER, PTD_IDENTIFIER, read_bpte, read_ptd, read_pte
@@ -237,7 +237,7 @@ def choose_method(names: list[str], requested: str | None, path: Path) -> str:
 
 
 def check_folders(*outputs: Path | None) -> None:
-    """Raise `CompileError` if the folder of a file that will be written does not exist; None is no file."""
+    """Raise `CompileError` if the folder of an output file does not exist. None stands for an output that was not requested."""
     for path in outputs:
         if path and not path.parent.is_dir():
             raise CompileError(f"cannot write {path}: the folder {path.parent} does not exist")

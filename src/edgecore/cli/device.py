@@ -3,41 +3,47 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgecore.cli.common import complain, progress, read_file
 
 if TYPE_CHECKING:
+    from edgecore.cli.commands.profile import ProfileArguments
     from edgecore.devtools.profiling import Profile
 
 
-def profile_there(
-    device: str, file: Path, method: str, inputs: Sequence[Path], runs: int, warmup: int, threads: int | None,
-    data: Sequence[Path], build: Path | None,
-) -> Profile:  # fmt: skip
-    """Profile a file on a device, and show what is pushed."""
+def profile_there(arguments: ProfileArguments, method: str) -> Profile:
+    """Profile a method on the device of `--device`, and show which files are pushed."""
     from edgecore.devtools.remote import connect, profile_on
 
+    file, device, runs, warmup = arguments.file, arguments.device or "", arguments.runs, arguments.warmup
     with tempfile.TemporaryDirectory() as folder, progress(f"connecting to {device}") as status:
-        there = connect(device, status.update)
-        files = list(inputs) or random_inputs(file, method, Path(folder))
+        connection = connect(device, status.update)
+        inputs = arguments.inputs or random_inputs(file, method, Path(folder))
         status.update(f"running {method} {warmup + runs} times on {device}")
         return profile_on(
-            there, file, method=method, inputs=files, runs=runs, warmup=warmup, threads=threads, data=data, build=build
+            connection,
+            file,
+            method=method,
+            inputs=inputs,
+            runs=runs,
+            warmup=warmup,
+            threads=arguments.threads,
+            data=arguments.data or (),
+            build=arguments.device_build,
         )
 
 
 def random_inputs(file: Path, method: str, folder: Path) -> list[Path]:
-    """Write random tensors for the inputs of a method, and return their paths; say so.
+    """Write random tensors for the inputs of a method, tell the user, and return the paths.
 
-    edgecore-run takes files for tensors only, in the order of the inputs; after the first other input all are zeros.
+    edgecore-run reads files for the leading tensors only; from the first input that is not a tensor on, all are zeros.
     """
     from edgecore.devtools.describe import describe
     from edgecore.devtools.random_inputs import random_tensor
 
-    facts = next(one for one in describe(read_file(file))["methods"] if one["name"] == method)["inputs"]
+    facts = next(row for row in describe(read_file(file))["methods"] if row["name"] == method)["inputs"]
     paths: list[Path] = []
     for index, value in enumerate(facts):
         if value["type"] != "tensor":

@@ -1,4 +1,4 @@
-"""Which operators, overloads and dtypes a build needs: from files, from names, from YAML, and their union."""
+"""Collect the operators, overloads and dtypes that a build needs, from .pte files, names and YAML."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Selection:
         return {spelled(operator) for operator in others}
 
     def missing(self, needed: Selection) -> list[str]:
-        """Return what `needed` has and this selection has not: operators, or operators with dtypes."""
+        """List the operators of `needed`, or their dtypes, that this selection lacks."""
         lines = []
         for operator, dtypes in sorted(needed.dtypes.items()):
             if operator not in self.dtypes:

@@ -40,7 +40,7 @@ def load_model(model: str) -> Loaded:
             raise CompileError(f"{model} was not written by torch.export.save: {_reason(error)}") from error
     module_name, colon, function = model.partition(":")
     if function and module_name in _LIBRARIES:
-        return _of_library(module_name, function)
+        return _library_model(module_name, function)
     if not colon or not function:
         raise typer.BadParameter(
             f"{model!r} is neither a .pt2 file nor module:function nor one of torchvision:NAME, timm:NAME, transformers:NAME",
@@ -95,10 +95,10 @@ def _reason(error: Exception) -> str:
 # Model libraries ------------------------------------------------------------------------------------------------------
 
 Made = tuple[Any, Any, bool]
-"""(network, an example input, True if its weights are trained)."""
+"""(network, example input, True if the weights are trained)."""
 
 
-def _of_library(library: str, name: str) -> Loaded:
+def _library_model(library: str, name: str) -> Loaded:
     """Make a network of a library, with trained weights if they are on this machine, and a random example input.
 
     Nothing is downloaded.
@@ -128,7 +128,7 @@ def _of_library(library: str, name: str) -> Loaded:
 
 @contextmanager
 def _offline() -> Iterator[None]:
-    """Let the client of the Hugging Face hub, with which timm and transformers download, read its cache only."""
+    """Restrict the Hugging Face hub client, which timm and transformers use to download, to its cache."""
     try:
         from huggingface_hub import constants
     except ImportError:
@@ -148,7 +148,7 @@ def _torchvision(name: str) -> Made:
     weights = models.get_model_weights(name).DEFAULT
     transforms = weights.transforms()
     size: Sequence[int] = getattr(transforms, "crop_size", None) or getattr(transforms, "resize_size", None) or ()
-    if len(size) != 1:  # of videos, pairs of images and lists of images
+    if len(size) != 1:  # models of videos, image pairs and image lists
         raise CompileError(f"torchvision:{name} takes no single image; name a function of yours as module:function")
     trained = Path(torch.hub.get_dir(), "checkpoints", Path(weights.url).name).is_file()
     settings = {"weights": weights if trained else None}
@@ -178,7 +178,7 @@ def _transformers(name: str) -> Made:
         return Path(name, file).is_file() or _is_cached(name, file)
 
     trained = is_here("config.json") and any(map(is_here, _WEIGHTS))
-    if is_here("config.json"):  # code of the repository is not run, and nobody is asked for it
+    if is_here("config.json"):  # never run code of the repository, and do not ask the user whether to
         config = transformers.AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=False)
     elif name in transformers.CONFIG_MAPPING:  # an architecture, such as `bert`
         config = transformers.AutoConfig.for_model(name)
@@ -214,7 +214,7 @@ def _is_cached(repository: str, file: str) -> bool:
 
     try:
         return isinstance(try_to_load_from_cache(repository, file), str)
-    except ValueError:  # no name of a repository
+    except ValueError:  # not a valid repository name
         return False
 
 

@@ -48,7 +48,7 @@ def add(app: typer.Typer, built_in: int, arguments: Sequence[str]) -> None:
 
 
 def _stub() -> None:
-    """Do nothing: the placeholder of a package's command in the help of `edgecore`, which never calls it."""
+    """Stand for a package's command in the help of `edgecore`, which never calls it."""
 
 
 def _load(app: typer.Typer, provider: Provider) -> None:

@@ -60,7 +60,7 @@ def _value(text: str) -> Any:
 
 
 def _has_text_keys(value: Any) -> bool:
-    """Return True if all keys of a mapping, and of those inside it, are strings: YAML allows any value."""
+    """Return True if all keys of a mapping and its nested mappings are strings; YAML allows keys of any type."""
     if isinstance(value, Mapping):
         return all(isinstance(key, str) and _has_text_keys(each) for key, each in value.items())
     return all(map(_has_text_keys, value)) if isinstance(value, list) else True

@@ -10,22 +10,25 @@ The checks run in child processes: a backend that crashes or hangs makes one che
 
 from __future__ import annotations
 
-from edgecore.stability import lazy_names
+from edgecore.stability import public_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
-    from edgecore.conformance.report import Report, Row
-    from edgecore.conformance.workers.session import list_checks, run
-
-__all__ = ["BackendUnderTest", "Check", "Failed", "Report", "Row", "Skipped", "list_checks", "run"]
+    from edgecore.conformance.check import BackendUnderTest as BackendUnderTest
+    from edgecore.conformance.check import Check as Check
+    from edgecore.conformance.check import Failed as Failed
+    from edgecore.conformance.check import Skipped as Skipped
+    from edgecore.conformance.report import Report as Report
+    from edgecore.conformance.report import Row as Row
+    from edgecore.conformance.workers.session import list_checks as list_checks
+    from edgecore.conformance.workers.session import run as run
 
 # The pytest plugin imports this package in every run of pytest, so each name is imported only when it is first used.
-__getattr__ = lazy_names(
+__all__, __getattr__ = public_names(
     "edgecore.conformance",
     {
-        **dict.fromkeys(("BackendUnderTest", "Check", "Failed", "Skipped"), "edgecore.conformance.check"),
-        **dict.fromkeys(("Report", "Row"), "edgecore.conformance.report"),
-        **dict.fromkeys(("list_checks", "run"), "edgecore.conformance.workers.session"),
+        "edgecore.conformance.check": "BackendUnderTest Check Failed Skipped",
+        "edgecore.conformance.report": "Report Row",
+        "edgecore.conformance.workers.session": "list_checks run",
     },
 )

@@ -39,8 +39,8 @@ def integer_recipe(subject: BackendUnderTest) -> str | None:
         recipe = calibrating_recipe(subject)
         has_floats = recipe is None or any(_computes_with_floats(subject, name) for name in NETWORKS)
         subject.cache["integer recipe"] = None if has_floats else recipe
-    found: str | None = subject.cache["integer recipe"]
-    return found
+    cached: str | None = subject.cache["integer recipe"]
+    return cached
 
 
 def _computes_with_floats(subject: BackendUnderTest, name: str) -> bool:
@@ -75,7 +75,7 @@ def as_supported(
 def quantized(
     subject: BackendUnderTest, recipe: str, model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any = None
 ) -> torch.nn.Module:
-    """Quantize a model with a recipe of the backend; return `model` if the recipe quantizes nothing of it."""
+    """Quantize a model with a recipe of the backend; return `model` if the recipe matches no layer."""
     exported = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes)
     plan = make_plan(recipe, {subject.backend.name: subject.compiler})
     try:
@@ -130,7 +130,7 @@ def compiled(subject: BackendUnderTest, model: Any, inputs: Any, **settings: Any
 def load(subject: BackendUnderTest, program: Any, **settings: Any) -> Any:
     """Load a compiled program, or the bytes of a file, with the load options under test.
 
-    A program in which the backend has no delegate takes no options for it. `settings` are those of `edgecore.load`. With
+    A program without a delegate of the backend takes no options for it. `settings` are passed to `edgecore.load`. With
     a runner the result is a `RemoteProgram`, which loads the file when it is called.
     """
     has_delegates = isinstance(program, bytes) or subject.backend_id in program.report().delegates
@@ -155,7 +155,7 @@ def eager(model: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 def output_steps(model: torch.nn.Module) -> list[float | None]:
     """Return the scale of each output that a dequantize operator of `model` returns; None for other outputs.
 
-    The list is empty if `model` is no graph, and so in floating point.
+    The list is empty for a floating-point model, which is not a graph.
     """
     if not isinstance(model, torch.fx.GraphModule):
         return []

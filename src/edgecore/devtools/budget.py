@@ -1,4 +1,4 @@
-"""Limits for the figures of a file, in a `.toml`: bytes, memory, operators, delegates, and times beside a file."""
+"""Check a file against limits in a `.toml`: bytes, memory, operators, delegates, and times relative to another file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LIMITS: dict[str, dict[str, type]] = {
 
 
 def figures(file: Any) -> dict[str, Any]:
-    """Return the figures of a file that need no run: bytes, memory, operators, delegates.
+    """Return the static figures of a file: bytes, memory, operators, delegates.
 
     Args:
         file: Path or content of a `.pte` or `.bpte`.
@@ -50,28 +50,28 @@ def figures(file: Any) -> dict[str, Any]:
 def figures_of(pte: PteFile, size: int) -> dict[str, Any]:
     """Return the figures of a program in a file of `size` bytes.
 
-    The memory is that of the method that needs most. `delegated` is the share of the operators that delegates compute,
-    `operators` their numbers by kernel or ATen name; both are None if the file does not say what its delegates compute.
+    Memory figures are the maximum over all methods. `delegated` is the share of operators in delegates, `operators` the
+    count of each kernel or ATen name; both are None if the file does not name the operators of its delegates.
     """
     facts = describe(pte)
     names = [method["name"] for method in facts["methods"]]
     needs = [delegate_needs(pte, name) for name in names]
-    backends = Counter(one["backend_id"] for method in facts["methods"] for one in method["delegates"])
+    backends = Counter(row["backend_id"] for method in facts["methods"] for row in method["delegates"])
     known = get_meta(pte) is not None or not backends
     operators = operators_of(pte)
-    kernels = [one for one in operators if KERNELS in one.backend.split("+")]
+    kernels = [operator for operator in operators if KERNELS in operator.backend.split("+")]
     return {
         "file_bytes": size,
         "constant_bytes": facts["constant_bytes"],
         "blob_bytes": sum(memoryview(blob).nbytes for blob in pte.delegate_blobs),
         "planned_bytes": max((method["planned_bytes"] for method in facts["methods"]), default=0),
         "peak_bytes": max((peak(pte, name).bytes for name in names), default=0),
-        "delegate_bytes": max(map(_sum, needs), default=0) if all(one is not None for one in needs) else None,
+        "delegate_bytes": max(map(_sum, needs), default=0) if None not in needs else None,
         "delegates": dict(sorted(backends.items())),
         "kernels": len(kernels),
         "delegated": 1 - len(kernels) / len(operators) if known and operators else None,
-        "operators": dict(sorted(Counter(one.operator for one in operators).items())) if known else None,
-        "kernel_operators": dict(sorted(Counter(one.operator for one in kernels).items())),
+        "operators": dict(sorted(Counter(operator.operator for operator in operators).items())) if known else None,
+        "kernel_operators": dict(sorted(Counter(operator.operator for operator in kernels).items())),
     }
 
 
@@ -83,7 +83,7 @@ def read_expectation(path: Path) -> dict[str, dict[str, Any]]:
     """Read limits from a `.toml`.
 
     Raises:
-        EdgecoreError: It is no such file, or it has a key or value that is not known.
+        EdgecoreError: The file is not TOML, or has an unknown key or an invalid value.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -114,7 +114,7 @@ def read_expectation(path: Path) -> dict[str, dict[str, Any]]:
 
 def _fits(value: Any, kind: type) -> bool:
     if kind is list:
-        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
     if kind is str:
         return isinstance(value, str)
     number = isinstance(value, int) or (kind is float and isinstance(value, float))
@@ -134,29 +134,30 @@ def check_budget(
         file: The `.pte` or `.bpte`.
         expectation: The `.toml` with the limits; a path in it is relative to its folder.
         data: `.ptd` files for runs.
-        arguments: Function that gets a loaded method and the path of its file, and returns the inputs for runs.
+        arguments: Function of a loaded method and the path of its file that returns the inputs for runs.
 
     Returns:
-        One sentence for each limit that does not hold, with both numbers.
+        One sentence for each exceeded limit, with both numbers.
 
     Raises:
-        EdgecoreError: A file is damaged or cannot run, or a limit needs what the file does not say.
+        EdgecoreError: A file is damaged or cannot run, or lacks the metadata that a limit needs.
     """
     limits = read_expectation(expectation)
     raw = content(file)
     pte = program_file(raw)
-    found = figures_of(pte, memoryview(raw).nbytes)
+    measured = figures_of(pte, memoryview(raw).nbytes)
     broken = []
     for table in ("size", "memory"):
         for key, limit in limits.get(table, {}).items():
             name = key.removeprefix("max_")
-            value = _known(found[name], file, key)
+            value = _known(measured[name], file, key)
             if value > limit:
                 broken.append(f"{_WORDS[name]} {value:,} bytes, and {key} allows {limit:,}")
-    broken += _operators(found, operators_of(pte), limits.get("operators", {}), file)
-    broken += _delegates(found, limits.get("delegates", {}))
+    broken += _operators(measured, operators_of(pte), limits.get("operators", {}), file)
+    broken += _delegates(measured, limits.get("delegates", {}))
     if limits.get("time"):
-        broken += _time(file, expectation.parent, limits["time"], data, arguments)
+        reference = expectation.parent / limits["time"]["relative_to"]
+        broken += _time((reference, file), limits["time"], data, arguments)
     return broken
 
 
@@ -174,24 +175,26 @@ def _known(value: Any, file: Path, key: str) -> Any:
 
 
 def _operators(
-    found: Mapping[str, Any], operators: Sequence[Operator], limits: Mapping[str, Any], file: Path
+    measured: Mapping[str, Any], operators: Sequence[Operator], limits: Mapping[str, Any], file: Path
 ) -> list[str]:
     """Check the operators that kernels compute against `allowed`, and all against `forbidden`."""
     broken = []
     if "allowed" in limits:
-        for name, count in found["kernel_operators"].items():
+        for name, count in measured["kernel_operators"].items():
             if not _matches(name, limits["allowed"]):
-                where = next(one for one in operators if one.operator == name and KERNELS in one.backend.split("+"))
+                where = next(row for row in operators if row.operator == name and KERNELS in row.backend.split("+"))
                 broken.append(f"{_place(name, where)} runs on kernels {_times(count)}, and allowed does not list it")
     for pattern in limits.get("forbidden", ()):
-        for name, count in _known(found["operators"], file, "forbidden").items():
+        for name, count in _known(measured["operators"], file, "forbidden").items():
             if _matches(name, [pattern]):
-                where = next(one for one in operators if one.operator == name)
+                where = next(row for row in operators if row.operator == name)
                 broken.append(f"{_place(name, where)} occurs {_times(count)}, and forbidden lists {pattern!r}")
-    if found["kernels"] > limits.get("max_kernels", found["kernels"]):
-        broken.append(f"kernels compute {found['kernels']} operators, and max_kernels allows {limits['max_kernels']}")
+    if measured["kernels"] > limits.get("max_kernels", measured["kernels"]):
+        broken.append(
+            f"kernels compute {measured['kernels']} operators, and max_kernels allows {limits['max_kernels']}"
+        )
     if "min_delegated" in limits:
-        share = _known(found["delegated"], file, "min_delegated")
+        share = _known(measured["delegated"], file, "min_delegated")
         if share < limits["min_delegated"]:
             broken.append(
                 f"delegates compute {share:.4f} of the operators, and min_delegated asks for {limits['min_delegated']}"
@@ -203,61 +206,63 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _place(name: str, one: Operator) -> str:
-    return f"{name} (in {one.module}, {one.source})" if one.module and one.source else name
+def _place(name: str, operator: Operator) -> str:
+    return f"{name} (in {operator.module}, {operator.source})" if operator.module and operator.source else name
 
 
-def _delegates(found: Mapping[str, Any], limits: Mapping[str, Any]) -> list[str]:
+def _delegates(measured: Mapping[str, Any], limits: Mapping[str, Any]) -> list[str]:
     broken = []
-    for name, count in found["delegates"].items():
+    for name, count in measured["delegates"].items():
         if "allowed" in limits and not _matches(name, limits["allowed"]):
             broken.append(
                 f"backend {name} has {count} delegates, and allowed lists {', '.join(limits['allowed']) or 'none'}"
             )
-    total = sum(found["delegates"].values())
+    total = sum(measured["delegates"].values())
     if total > limits.get("max_count", total):
         broken.append(f"the file has {total} delegates, and max_count allows {limits['max_count']}")
     return broken
 
 
 def _time(
-    file: Path, folder: Path, limits: Mapping[str, Any], data: Sequence[Any],
-    arguments: Callable[[Any, Any], Sequence[Any]] | None,
-) -> list[str]:  # fmt: skip
-    """Run both files in turns; the limit is broken if the whole interval of the ratio lies above it."""
-    other = folder / limits["relative_to"]
-    times = measured_runs(
-        (other, file), limits.get("runs", 50), limits.get("method", "forward"), (data, data), arguments,
-        limits.get("threads"),
-    )  # fmt: skip
-    found = difference(times[0], times[1], paired=True)
-    low, high = (1 + bound for bound in found["interval"])
+    files: tuple[Path, Path],
+    limits: Mapping[str, Any],
+    data: Sequence[Any],
+    arguments: Callable[..., Sequence[Any]] | None,
+) -> list[str]:
+    """Run the reference and the file in turns; the limit is broken if the whole interval of the ratio lies above it."""
+    runs, method, threads = limits.get("runs", 50), limits.get("method", "forward"), limits.get("threads")
+    times = measured_runs(files, runs, method, (data, data), arguments, threads)
+    ratio = difference(times[0], times[1], paired=True)
+    low, high = (1 + bound for bound in ratio["interval"])
     if low <= limits["max_ratio"]:
         return []
     return [
-        f"a run takes {1 + found['difference']:.3f} times as long as one of {other.name} (95 % interval {low:.3f} to "
+        f"a run takes {1 + ratio['difference']:.3f} times as long as one of {files[0].name} (95 % interval {low:.3f} to "
         f"{high:.3f}), and max_ratio allows {limits['max_ratio']}"
     ]
 
 
-def write_expectation(found: Mapping[str, Any]) -> str:
+def write_expectation(measured: Mapping[str, Any]) -> str:
     """Return a `.toml` whose limits are the figures of a file."""
     lines = ["# Limits for `edgecore budget`: today's figures. docs/ci.md lists all keys.", "[size]"]
     lines += [
-        f"max_file_bytes = {found['file_bytes']}",
+        f"max_file_bytes = {measured['file_bytes']}",
         "",
         "[memory]",
-        f"max_planned_bytes = {found['planned_bytes']}",
+        f"max_planned_bytes = {measured['planned_bytes']}",
     ]
-    if found["delegate_bytes"] is not None:
-        lines.append(f"max_delegate_bytes = {found['delegate_bytes']}")
-    lines += ["", "[operators]", f"allowed = {json.dumps(list(found['kernel_operators']))}  # what kernels may compute"]
-    if found["delegated"] is not None:
-        share = int(found["delegated"] * 10_000) / 10_000  # rounded down, so that the file itself passes
+    if measured["delegate_bytes"] is not None:
+        lines.append(f"max_delegate_bytes = {measured['delegate_bytes']}")
+    lines += [
+        "",
+        "[operators]",
+        f"allowed = {json.dumps(list(measured['kernel_operators']))}  # what kernels may compute",
+    ]
+    if measured["delegated"] is not None:
+        share = int(measured["delegated"] * 10_000) / 10_000  # rounded down, so that the file itself passes
         lines.append(f"min_delegated = {share}")
-    lines += ["", "[delegates]", f"allowed = {json.dumps(list(found['delegates']))}",
-              f"max_count = {sum(found['delegates'].values())}", ""]  # fmt: skip
-    return "\n".join(lines)
+    allowed, count = json.dumps(list(measured["delegates"])), sum(measured["delegates"].values())
+    return "\n".join([*lines, "", "[delegates]", f"allowed = {allowed}", f"max_count = {count}", ""])
 
 
 def _times(count: int) -> str:

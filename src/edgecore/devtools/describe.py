@@ -1,4 +1,4 @@
-"""Describe the content of a file as plain data: the output of `edgecore inspect --json`, which `diff` compares."""
+"""Describe the content of a file as plain data, for `edgecore inspect --json` and `edgecore diff`."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _arguments(indices: list[int], metas: list[ArgumentMeta]) -> Iterator[tuple[
 
 
 def _value(value: EValue, meta: ArgumentMeta | None) -> dict[str, Any]:
-    """Describe an input or output. Without edgecore's metadata its name is None, and of each dim only the max is known."""
+    """Describe an input or output. Without edgecore's metadata its name is None, and its dims have only a maximum."""
     tensor = value.val
     name = {"name": meta.name if meta else None}
     if not isinstance(tensor, Tensor):
@@ -142,7 +142,7 @@ def _value(value: EValue, meta: ArgumentMeta | None) -> dict[str, Any]:
 
 
 def _fixed(value: EValue) -> dict[str, Any]:
-    """Return the value of an input that is a number. The export fixed it: the program accepts no other value."""
+    """Return the value of a number input, which the export fixed: the program accepts no other value."""
     match value.val:
         case Int(number) | Double(number) | Bool(number):
             return {"value": number}

@@ -1,4 +1,4 @@
-"""Files as callers give them: paths, contents, or what was read from them."""
+"""Accept files as paths, contents or parsed objects."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from edgecore.format.etrecord import EtRecordFile, read_etrecord
 
 
 def content(file: Any) -> Any:
-    """Return the content of a file that is given as a path or as its content."""
+    """Read `file` if it is a path; return any other value unchanged."""
     return Path(file).read_bytes() if isinstance(file, (str, os.PathLike)) else file
 
 
 def program_file(program: Any) -> PteFile:
-    """Return the program of a `.pte` or `.bpte`, given as a path, as its content or as the file that was read.
+    """Return the program of a `.pte` or `.bpte`: a path, bytes, or a `PteFile`, which is returned as it is.
 
     Raises:
         FormatError: The file is of another kind, or damaged.
@@ -30,7 +30,7 @@ def program_file(program: Any) -> PteFile:
 
 
 def dump_file(trace: Any, program: Any = None) -> ETDump:
-    """Return the ETDump of a trace that is given as a path or as its content: an ETDump, or records of firmware.
+    """Return the ETDump of a trace: a path or bytes of an ETDump or of firmware records.
 
     Args:
         trace: The trace.
@@ -39,23 +39,23 @@ def dump_file(trace: Any, program: Any = None) -> ETDump:
     Raises:
         FormatError: The trace is of another kind or damaged, or it has records and `program` is missing.
     """
-    found = content(trace)
-    if bytes(found[:4]) != MAGIC:
-        return read_etdump(found)
+    raw = content(trace)
+    if bytes(raw[:4]) != MAGIC:
+        return read_etdump(raw)
     if program is None:
         raise FormatError("the records of firmware have no names; pass the program (a .pte) that ran, too")
-    return etdump_of_records(found, program_file(program))
+    return etdump_of_records(raw, program_file(program))
 
 
 def record_file(etrecord: Any) -> EtRecordFile:
-    """Return an ETRecord that is given as a path, as its content, as the file that was read or by `get_etrecord`.
+    """Return an ETRecord: a path, bytes, an `EtRecordFile`, or the result of `get_etrecord`.
 
     Raises:
         FormatError: The file is of another kind, or damaged.
     """
     if isinstance(etrecord, EtRecordFile):
         return etrecord
-    if hasattr(etrecord, "content"):  # what `get_etrecord` returns
+    if hasattr(etrecord, "content"):  # an `ETRecord`
         made: EtRecordFile = etrecord.content()
         return made
     return read_etrecord(etrecord)

@@ -1,4 +1,4 @@
-"""The pages of profiles and of files: what `edgecore.html` shows of them."""
+"""The HTML pages of profiles and files, as data for `edgecore.html`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def profile_page(profile: Profile) -> str:
         "operators": rows,
         "timeline": _timeline(shown, place),
         "graph": graph_rows(
-            next(one for one in graph_of(profile.pte, blobs=True).methods if one.name == profile.method)
+            next(graph for graph in graph_of(profile.pte, blobs=True).methods if graph.name == profile.method)
         ),
         "memory": memory_views(profile.pte, profile.method),
         "tables": estimate_tables(profile.pte, [profile.method]),
@@ -70,23 +70,23 @@ def file_page(facts: dict[str, Any], pte: PteFile) -> str:
         if method["delegate_bytes"] is not None:
             needs += f", declared by delegates {method['delegate_bytes']:,}"
         sizes.append((f"method {name}", needs))
-        values = [
-            (f"{kind[:-1]} {index}", value["name"] or "", signature(value))
-            for kind in ("inputs", "outputs") for index, value in enumerate(method[kind])
-        ]  # fmt: skip
+        indexed: list[tuple[str, int, Any]] = [
+            (kind[:-1], *pair) for kind in ("inputs", "outputs") for pair in enumerate(method[kind])
+        ]
+        values = [(f"{kind} {index}", value["name"] or "", signature(value)) for kind, index, value in indexed]
         tables.append(table(f"{name}: inputs and outputs", ["value", "name", "type"], values))
-        delegates = [(one["backend_id"], one.get("made_by", "unknown"), one["bytes"]) for one in method["delegates"]]
+        delegates = [(row["backend_id"], row.get("made_by", "unknown"), row["bytes"]) for row in method["delegates"]]
         tables.append(table(f"{name}: delegates", ["backend", "made by", "#bytes"], delegates))
         operators = list(method["operators"].items())
         tables.append(table(f"{name}: operators on edgecore's kernels", ["operator", "#calls"], operators))
-        arenas += [one | {"name": f"{name}, {one['name']}"} for one in memory_views(pte, name)]
+        arenas += [view | {"name": f"{name}, {view['name']}"} for view in memory_views(pte, name)]
     tables += estimate_tables(pte, [method["name"] for method in facts["methods"]])
-    segments = [(one["kind"], one["offset"], one["bytes"]) for one in facts["segments"]]
+    segments = [(part["kind"], part["offset"], part["bytes"]) for part in facts["segments"]]
     tables.append(table("Segments", ["content", "#offset", "#bytes"], segments))
     graphs = graph_of(pte, blobs=True).methods
     content: dict[str, Any] = {
         "facts": made_by + sizes,
-        "tables": [one for one in tables if one["rows"]],
+        "tables": [section for section in tables if section["rows"]],
         "memory": arenas,
         "graph": graph_rows(graphs[0]) if len(graphs) == 1 else None,
     }
@@ -94,15 +94,15 @@ def file_page(facts: dict[str, Any], pte: PteFile) -> str:
 
 
 def estimate_tables(pte: PteFile, methods: Sequence[str]) -> list[dict[str, Any]]:
-    """Return a table for each method with the cycles that compilers of backends expect; none for a method without."""
+    """Return a table of the estimated cycles of each method that has any."""
     tables = []
     for method in methods:
-        rows = [
-            (one.operation, label_of_origins(one.origins, "operator"), label_of_origins(one.origins, "module"),
-             label_of_origins(one.origins, "line"), one.backend, one.cycles)
-            for one in estimates(pte, method)
-        ]  # fmt: skip
-        columns = ["operation", "operator", "module", "line", "backend", "#cycles"]
+        labels = ("operator", "module", "line")
+        rows: list[tuple[Any, ...]] = [
+            (row.operation, *(label_of_origins(row.origins, by) for by in labels), row.backend, row.cycles)
+            for row in estimates(pte, method)
+        ]
+        columns = ["operation", *labels, "backend", "#cycles"]
         if rows:
             total = f"{sum(row[-1] for row in rows):,} cycles in all, {NOTE}."
             tables.append(table(f"{method}: estimated cycles", columns, rows, total))
@@ -112,7 +112,7 @@ def estimate_tables(pte: PteFile, methods: Sequence[str]) -> list[dict[str, Any]
 def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
     """Return the nodes of a method in the order of execution, each with the ids of the nodes whose values it reads.
 
-    A delegate's operators stand for the call of it, unless the file does not say which they are.
+    The operators of a delegate replace its call if the file names them.
     """
     inputs = graph.sources
     inside: dict[str, list[str]] = {}
@@ -125,28 +125,34 @@ def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
             continue
         sources = inputs.get(node.id, [])
         if node.kind == "operator" and inside[node.parent][0] == node.id:
-            sources = inputs.get(node.parent, [])  # nobody knows which of the operators read the delegate's inputs
-        rows.append({
-            "id": node.id, "operator": node.name, "module": node.module, "line": node.source, "handles": node.handles,
-            "backend": node.backend, "shape": ", ".join(node.outputs),
-            "inputs": [inside.get(source, [source])[-1] for source in sources],
-        })  # fmt: skip
+            sources = inputs.get(
+                node.parent, []
+            )  # unknown operators read the delegate's inputs: show them at the first
+        row = {
+            "id": node.id,
+            "operator": node.name,
+            "module": node.module,
+            "line": node.source,
+            "handles": node.handles,
+        }
+        reads = [inside.get(source, [source])[-1] for source in sources]
+        rows.append({**row, "backend": node.backend, "shape": ", ".join(node.outputs), "inputs": reads})
     return rows
 
 
 def memory_views(pte: PteFile, method: str) -> list[dict[str, Any]]:
     """Return the arenas of a method as `edgecore.html.page` shows them."""
-    found = allocations(pte, method)
-    steps = max((one.last for one in found), default=0) + 1
+    rows = allocations(pte, method)
+    steps = max((row.last for row in rows), default=0) + 1
     views = []
-    for memory_id in sorted({one.memory_id for one in found}):
-        mine = [one for one in found if one.memory_id == memory_id]
-        views.append(arena(f"arena {memory_id}", steps, [_tensor(one) for one in mine]))
+    for memory_id in sorted({row.memory_id for row in rows}):
+        mine = [row for row in rows if row.memory_id == memory_id]
+        views.append(arena(f"arena {memory_id}", steps, [_tensor(row) for row in mine]))
     return views
 
 
-def _tensor(one: Allocation) -> tuple[str, str, str, int, int, int, int]:
-    return one.name, one.module, one.source, one.offset, one.bytes, one.first, one.last
+def _tensor(row: Allocation) -> tuple[str, str, str, int, int, int, int]:
+    return row.name, row.module, row.source, row.offset, row.bytes, row.first, row.last
 
 
 def _warnings(profile: Profile, runs: Sequence[Run]) -> list[str]:
@@ -166,7 +172,7 @@ def _key(event: TraceEvent, rest: str) -> tuple[Any, ...]:
 
 
 def node_of(run: Run, event: TraceEvent) -> str:
-    """Return the id of the node of `graph_of(..., blobs=True)` that an event ran; empty for an event of none."""
+    """Return the id of the node of `graph_of(..., blobs=True)` that an event ran; empty if there is none."""
     if event.instruction < 0 or event.kind not in ("kernel", "operation"):
         return ""
     call = f"{run.method}/{event.instruction}"
@@ -174,7 +180,7 @@ def node_of(run: Run, event: TraceEvent) -> str:
 
 
 def _operators(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], dict[tuple[Any, ...], int]]:
-    """Return the operators' rows with times per run, and their indexes by key."""
+    """Return the rows of the operators with times per run, and the index of each row by its key."""
     times: dict[tuple[Any, ...], list[int]] = {}
     calls: dict[tuple[Any, ...], int] = {}
     first: dict[tuple[Any, ...], tuple[TraceEvent, str]] = {}
@@ -188,11 +194,14 @@ def _operators(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], dict[tuple[An
             node_ids.setdefault(key, "" if rest else node_of(run, event))
     rows = []
     for key, (event, rest) in first.items():
-        figures = {
-            "calls": calls[key] / len(runs), "ns": round(statistics.fmean(times[key])), "min": min(times[key]),
-            "max": max(times[key]), "rest": bool(rest), "instruction": event.instruction,
-            "handles": [] if rest else [origin.handle for origin in event.origins], "node": node_ids[key],
-        }  # fmt: skip
+        mean, handles = round(statistics.fmean(times[key])), [] if rest else [origin.handle for origin in event.origins]
+        figures: dict[str, Any] = {
+            "calls": calls[key] / len(runs),
+            "ns": mean,
+            "min": min(times[key]),
+            "max": max(times[key]),
+        }
+        figures |= {"rest": bool(rest), "instruction": event.instruction, "handles": handles, "node": node_ids[key]}
         empty = {"operator": "", "module": "", "backend": "", "line": "", "kernel": ""}
         words = empty if rest else {by: _known(event, by) for by in empty}
         rows.append({"name": rest or event.name, **words, **figures})
@@ -200,7 +209,7 @@ def _operators(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], dict[tuple[An
 
 
 def _known(event: TraceEvent, by: str) -> str:
-    """Return the label of an event; empty if it has none, so that the page may say so in its own words."""
+    """Return the label of an event; empty if it has none, which the page then describes."""
     if by == "backend":
         return event.backend or KERNELS
     if by == "kernel":
@@ -210,9 +219,9 @@ def _known(event: TraceEvent, by: str) -> str:
 
 
 def _timeline(run: Run, place: dict[tuple[Any, ...], int]) -> list[list[Any]]:
-    """Return the events of a run: index of the operator, start, length, level; -1 and a text for those of none.
+    """Return the events of a run as [index of the operator, start, length, level], or [-1, ..., text] without operator.
 
-    Each thread has a level of its own below those of the nested events.
+    Each thread has its own level below the nested events.
     """
     whole = run.execution
     zero = whole.start if whole else 0

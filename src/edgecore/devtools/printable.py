@@ -1,4 +1,4 @@
-"""Text for terminals: names come from model files, which may hold characters that control the terminal."""
+"""Text that is safe for terminals: names in model files may contain control characters."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 
 def printable(text: str) -> str:
-    """Return a text in which each character that is not printable, also the end of a line, is a Python escape."""
+    """Replace each unprintable character of a text, line ends included, by its Python escape."""
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def join_lines(lines: Iterable[str]) -> str:
-    """Join the lines of a table for a terminal; a name in them can neither control it nor begin a line."""
+    """Join lines for a terminal, with control characters and line ends in names escaped."""
     return "\n".join(printable(line) for line in lines)

@@ -14,17 +14,16 @@ from edgecore.errors import EdgecoreError
 from edgecore.format.dtypes import DTYPES
 
 NUMBERS = ("int", "float", "bool")
-"""Values of `TensorInfo.dtype` for an input that is a number."""
+"""Values of `TensorInfo.dtype` for number inputs."""
 
 
 def random_arguments(file: Any, method: str, infos: Sequence[Any]) -> list[Any]:
     """Make arguments for a method: random tensors, with the same values in every run of the command.
 
-    An input that is a number gets its value from the file, because the export fixed this value; other inputs that are
-    no tensors get None.
+    A number input takes the value in the file, which the export fixed; other non-tensor inputs are None.
 
     Args:
-        file: Path of the file, from which the values of numbers are read.
+        file: Path of the file, which contains the values of number inputs.
         method: Name of the method.
         infos: `Method.inputs`.
     """
@@ -63,5 +62,5 @@ def random_tensor(shape: tuple[int, ...], dtype: str, seed: int) -> memoryview:
     draw = (lambda: generator.random() * 2 - 1) if code in "fd" else (lambda: generator.getrandbits(1))
     count = prod(shape)
     raw: Any = memoryview(array.array(code.replace("?", "B"), (draw() for _ in range(count)))).cast("B")
-    # memoryview.cast raises an error for a shape with a size of 0.
+    # memoryview.cast refuses shapes with a size of 0.
     return cast(memoryview, raw.cast(code, shape) if count else raw.cast(code))

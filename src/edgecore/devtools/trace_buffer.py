@@ -1,7 +1,7 @@
-"""Records of a trace that firmware has made (`edgecore/trace_buffer.h`), as an ETDump with the names in the `.pte`.
+"""Convert trace records of firmware (`edgecore/trace_buffer.h`) to an ETDump with the names in the `.pte`.
 
-The records are the memory of a `TraceBuffer`, a ring of events, or of a `TraceStatistics`, totals of each event.
-`edgecore-run --records` (runtime_cpp/host/trace_records.cpp) makes the same ETDump of them.
+The records are a memory dump of a `TraceBuffer` (a ring of events) or a `TraceStatistics` (a total for each event).
+`edgecore-run --records` (runtime_cpp/host/trace_records.cpp) makes the same ETDump from them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VERSION = 2
 _NAMED = 0x100
 _OPEN = 0xFFFFFFFF
 _U64 = (1 << 64) - 1
-_LONGEST = 2.0**62  # nanoseconds, where a clock that is nonsense stops
+_LONGEST = 2.0**62  # upper limit of nanoseconds, which a nonsensical clock may exceed
 
 
 class _Kind(IntEnum):
@@ -40,7 +40,7 @@ class _Kind(IntEnum):
 
 @dataclass(slots=True)
 class _Recorded:
-    """An event with times in nanoseconds. `metadata` are the figures of a total."""
+    """An event with times in nanoseconds; `metadata` holds the figures of a total as JSON."""
 
     kind: int
     instruction: int
@@ -62,7 +62,7 @@ def etdump_of_records(records: Any, pte: PteFile) -> ETDump:
         deviation in nanoseconds as metadata.
 
     Raises:
-        FormatError: The bytes are no records, are damaged, or are of another program.
+        FormatError: The bytes are not records, are damaged, or come from another program.
     """
     content = bytes(records)
     if len(content) < _HEADER.size:
@@ -121,11 +121,11 @@ def _read_ring(content: bytes, recorded: int, dropped: int, unit: float, methods
         if kind & 0xFF > _Kind.BACKEND:
             _refuse("have an event of unknown kind")
         if kind == _Kind.EXECUTE:
-            method = next((one for one in methods if one.hash & 0xFFFF == instruction), None)
+            method = next((known for known in methods if known.hash & 0xFFFF == instruction), None)
             if method is None:
                 _refuse("belong to a program with other methods")
             run_begin, begin = key << 32 | begin, 0
-        elif method is None:  # of loading, whose method is not known, or of a run whose begin was overwritten
+        elif method is None:  # an event of loading, or of a run whose begin was overwritten
             dropped += 1
             continue
         start = _nanoseconds(float((run_begin + begin) & _U64), unit)
@@ -135,7 +135,7 @@ def _read_ring(content: bytes, recorded: int, dropped: int, unit: float, methods
 
 
 def _read_totals(content: bytes, recorded: int, dropped: int, unit: float, methods: list[_Method]) -> None:
-    """Add the totals of runs to their methods, then those of their events one after the other."""
+    """Add the totals of runs to their methods, then the totals of events, one after another in time."""
     if recorded > (len(content) - _HEADER.size) // _TOTAL.size:
         _refuse("are cut off")
     totals = [_TOTAL.unpack_from(content, _HEADER.size + index * _TOTAL.size) for index in range(recorded)]
@@ -150,17 +150,17 @@ def _read_totals(content: bytes, recorded: int, dropped: int, unit: float, metho
             if whole == 0 and len(methods) == 1:  # loading belongs to the only method
                 method: _Method | None = methods[0]
             else:
-                method = next((one for one in methods if one.hash == whole), None)
+                method = next((known for known in methods if known.hash == whole), None)
             if method is None:
                 if whole:
                     _refuse("belong to a program with other methods")
                 dropped += count
                 continue
-            runs_made = float(max(count, 1))  # 0 of a run that has not ended
+            runs_made = float(max(count, 1))  # the count is 0 while the first run has not ended
             mean = float(ticks) / runs_made
             figures = f'"count": {count}, "min": {_nanoseconds(float(min(low, high)), unit)}, '
             figures += f'"max": {_nanoseconds(float(high), unit)}'
-            if squares != _U64:  # else their sum is not known
+            if squares != _U64:  # the maximum stands for an unknown sum
                 deviation = math.sqrt(max(0.0, float(squares) / runs_made - mean * mean))
                 figures += f', "deviation": {_nanoseconds(deviation, unit)}'
             begin = 0 if is_run else ends[method.hash]
@@ -180,9 +180,9 @@ class _Method:
         self._operations = operations
         self._suffix = suffix
         self._events: list[_Recorded] = []
-        self._kernels: list[str] = []  # of each instruction
-        self._backends: list[str] = []  # of each instruction
-        for instruction in (one.instr_args for chain in plan.chains for one in chain.instructions):
+        self._kernels: list[str] = []  # by instruction
+        self._backends: list[str] = []  # by instruction
+        for instruction in (call.instr_args for chain in plan.chains for call in chain.instructions):
             kernel = backend = ""
             if isinstance(instruction, KernelCall) and 0 <= instruction.op_index < len(plan.operators):
                 kernel = plan.operators[instruction.op_index].key.rpartition("::")[2]
@@ -195,7 +195,7 @@ class _Method:
         self._events.append(event)
 
     def blocks(self) -> Iterator[RunData]:
-        """Return what was prepared, then the runs, as edgecore's own runtime writes them."""
+        """Return a block of the preparation, then one of each run, as edgecore's own runtime writes them."""
         preparation, runs = _Block("Default" + self._suffix), [_Block("Execute" + self._suffix)]
         numbers = (number for number, event in enumerate(self._events) if event.kind & 0xFF == _Kind.EXECUTE)
         first = next(numbers, len(self._events))
@@ -218,7 +218,7 @@ class _Method:
         return (block.run for block in (preparation, *runs) if block.run.events)
 
     def _names(self, event: _Recorded) -> tuple[str | None, str | None]:
-        """Return the name of an event; of an operation in a delegate its id, as the second."""
+        """Return (name, None) for an event of the runtime, and (None, id) for an operation in a delegate."""
         kind = event.kind & 0xFF
         if kind == _Kind.BACKEND:
             known = self._operations.get(event.key, f"operation {event.key}")
@@ -247,7 +247,7 @@ class _Block:
         self._counts[key] += 1
         again = f" ({self._counts[key]})" if self._counts[key] > 1 else ""
         shown = None if name is None else name + again
-        given = None if identifier is None else identifier + again
+        numbered = None if identifier is None else identifier + again
         end = event.end or event.begin
-        profile = ProfileEvent(shown, 0, instruction, -1, given, event.metadata, event.begin, end)
+        profile = ProfileEvent(shown, 0, instruction, -1, numbered, event.metadata, event.begin, end)
         self.run.events.append(Event(profile))

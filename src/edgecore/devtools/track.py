@@ -1,4 +1,4 @@
-"""The history of a file's figures in a `.jsonl`: one line for each call, and regressions against the lines before."""
+"""Keep the history of a file's figures in a `.jsonl`, one line per call, and find regressions against earlier lines."""
 
 from __future__ import annotations
 
@@ -23,10 +23,16 @@ KINDS = ("size", "memory", "operators", "time")
 """The kinds of regressions, which `--fail-on` names."""
 _FIGURES = ("file_bytes", "planned_bytes", "delegate_bytes", "kernels")
 _TIMES = ("median_ms", "low_ms", "high_ms")
+_BYTES = (
+    ("size", "file_bytes", "the file has"),
+    ("memory", "planned_bytes", "the arenas have"),
+    ("memory", "delegate_bytes", "delegates need"),
+)
+"""Figures in bytes: (kind of regression, name, start of the sentence)."""
 _BASELINE = 5
-"""Number of the last comparable entries whose medians a new one is compared with."""
+"""Number of latest comparable entries whose median a new entry is compared with."""
 _GROWTH = 0.01
-"""Relative growth of bytes that counts: metadata vary by less, for example with the length of source paths."""
+"""Smallest relative growth of bytes that counts; metadata vary by less, for example with the length of paths."""
 
 
 @dataclass(slots=True)
@@ -35,14 +41,14 @@ class Entry:
 
     Attributes:
         file: Name of the file.
-        label: Text of the caller, such as the commit.
+        label: Text from the caller, such as the commit.
         date: When it was measured, in UTC.
         processor: Name of the processor, with the number of cores.
-        figures: Sizes in bytes, and the number of operators that kernels compute; None if the file does not say it.
+        figures: Sizes in bytes, and the number of operators that kernels compute; None if the file lacks them.
         time: Median of the runs and the ends of their middle half, in milliseconds, with method, runs and threads; None
             if nothing was run.
         accepted: True if the entry begins a new baseline.
-        regressed: What had become worse.
+        regressed: The kinds of regressions (see `KINDS`).
     """
 
     file: str
@@ -79,20 +85,20 @@ def measure(
         method: The method to run.
         threads: As in `edgecore.load`.
         data: As in `edgecore.load`.
-        arguments: Function that gets the loaded method and the path of the file, and returns the inputs.
+        arguments: Function of the loaded method and the path of the file that returns the inputs.
 
     Raises:
         EdgecoreError: The file is damaged, or cannot run.
     """
-    found = figures(file)
-    time = None
+    measured = figures(file)
+    time: dict[str, Any] | None = None
     if runs:
         times = sorted(measured_runs((file,), runs, method, (data,), arguments, threads)[0])
         low, high = times[len(times) // 4], times[-1 - len(times) // 4]
-        time = {"method": method, "runs": runs, "threads": threads, "median_ms": statistics.median(times),
-                "low_ms": low, "high_ms": high}  # fmt: skip
+        time = {"method": method, "runs": runs, "threads": threads}
+        time |= {"median_ms": statistics.median(times), "low_ms": low, "high_ms": high}
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return Entry(file.name, label, now, processor(), {name: found[name] for name in _FIGURES}, time)
+    return Entry(file.name, label, now, processor(), {name: measured[name] for name in _FIGURES}, time)
 
 
 def processor() -> str:
@@ -107,7 +113,7 @@ def processor() -> str:
 
 
 def read_history(path: Path) -> list[Entry]:
-    """Read a history; one that does not exist yet is empty.
+    """Read a history; a missing file is an empty history.
 
     Raises:
         EdgecoreError: A line is damaged, or of another program.
@@ -138,7 +144,7 @@ def _is_valid(entry: Entry) -> bool:
     texts = (entry.file, entry.label, entry.date, entry.processor)
     if not all(isinstance(text, str) for text in texts) or not isinstance(entry.accepted, bool):
         return False
-    if not isinstance(entry.regressed, list) or not all(isinstance(one, str) for one in entry.regressed):
+    if not isinstance(entry.regressed, list) or not all(isinstance(kind, str) for kind in entry.regressed):
         return False
     if not isinstance(entry.figures, dict) or not set(_FIGURES) <= set(entry.figures):
         return False
@@ -168,55 +174,49 @@ def append(path: Path, entry: Entry) -> None:
 
 
 def regressions(history: Sequence[Entry], entry: Entry) -> dict[str, str]:
-    """Compare an entry with those before it.
+    """Compare an entry with earlier ones.
 
-    Each figure is compared with the median of the last five entries for the same file that had not regressed, since the
-    last one that began a new baseline; times only with entries of the same processor, method and number of threads.
-    Bytes regress by more than 1 %, operators if kernels compute more, and times if the median is more than 3 % longer
-    and the middle half of the runs lies above the middle halves before; with fewer than 10 runs nobody can tell.
+    The reference of each figure is the median of the last five entries of the same file since its baseline, without
+    entries that had regressed; for times also of the same processor, method and number of threads. Bytes regress if they
+    grow by more than 1 %, operators if kernels compute more of them, and times if the median is more than 3 % longer and
+    the middle half of the runs lies above all earlier ones. Times of fewer than 10 runs are not compared.
 
     Returns:
         A sentence for each of `KINDS` that has become worse.
     """
-    known = [one for one in history if one.file == entry.file]
-    accepted = max((index for index, one in enumerate(known) if one.accepted), default=0)
+    known = [earlier for earlier in history if earlier.file == entry.file]
+    accepted = max((index for index, earlier in enumerate(known) if earlier.accepted), default=0)
     known = known[accepted:]
-    found: dict[str, str] = {}
-    bytes_of = (("size", "file_bytes", "the file has"), ("memory", "planned_bytes", "the arenas have"),
-                ("memory", "delegate_bytes", "delegates need"))  # fmt: skip
-    for kind, name, words in bytes_of:
+    worse: dict[str, str] = {}
+    for kind, name, words in _BYTES:
         value, before = entry.figures[name], _baseline(known, kind, name)
         if value is not None and before is not None and value > before * (1 + _GROWTH):
             more = f"{100 * (value / before - 1):.1f} % more than" if before else "and had"
-            found[kind] = f"{words} {value:,} bytes, {more} {before:,.0f} before"
+            worse[kind] = f"{words} {value:,} bytes, {more} {before:,.0f} before"
     value, before = entry.figures["kernels"], _baseline(known, "operators", "kernels")
     if value is not None and before is not None and value > before:
-        found["operators"] = f"kernels compute {value:,} operators, and {before:,.0f} before"
+        worse["operators"] = f"kernels compute {value:,} operators, and {before:,.0f} before"
     if entry.time and entry.time["runs"] >= FEWEST:
         slower = _slower(known, entry)
         if slower:
-            found["time"] = slower
-    return found
+            worse["time"] = slower
+    return worse
 
 
 def _baseline(known: Sequence[Entry], kind: str, name: str) -> float | None:
-    values = [one.figures[name] for one in known if kind not in one.regressed]
+    values = [earlier.figures[name] for earlier in known if kind not in earlier.regressed]
     numbers = [value for value in values if value is not None][-_BASELINE:]
     return statistics.median(numbers) if numbers else None
 
 
 def _slower(known: Sequence[Entry], entry: Entry) -> str | None:
     time = entry.time or {}
-    same = [
-        one.time
-        for one in known
-        if one.time and "time" not in one.regressed and one.processor == entry.processor
-        and (one.time["method"], one.time["threads"]) == (time["method"], time["threads"])
-    ][-_BASELINE:]  # fmt: skip
+    here = [row.time for row in known if row.time and "time" not in row.regressed and row.processor == entry.processor]
+    same = [row for row in here if (row["method"], row["threads"]) == (time["method"], time["threads"])][-_BASELINE:]
     if not same:
         return None
-    before = statistics.median(one["median_ms"] for one in same)
-    if time["median_ms"] <= before * (1 + NOTICEABLE) or time["low_ms"] <= max(one["high_ms"] for one in same):
+    before = statistics.median(row["median_ms"] for row in same)
+    if time["median_ms"] <= before * (1 + NOTICEABLE) or time["low_ms"] <= max(row["high_ms"] for row in same):
         return None
     return (
         f"a run takes {time['median_ms']:.3f} ms, {100 * (time['median_ms'] / before - 1):.1f} % longer than "
@@ -228,8 +228,8 @@ def history_text(history: Sequence[Entry], file: str, top: int = 20) -> str:
     """Return the last entries for a file as a table, with a bar for the time, or for the size if nothing was run."""
     rows = [entry for entry in history if entry.file == file][-top:]
     timed = any(row.time for row in rows)
-    values = [(row.time["median_ms"] if row.time else 0.0) if timed else float(row.figures["file_bytes"] or 0)
-              for row in rows]  # fmt: skip
+    medians = [row.time["median_ms"] if row.time else 0.0 for row in rows]
+    values = medians if timed else [float(row.figures["file_bytes"] or 0) for row in rows]
     most = max(values, default=0) or 1
     width = min(max([5, *(len(row.label) for row in rows)]), 24)
     lines = [

@@ -1,4 +1,4 @@
-"""The tables of `docs/coming-from-executorch.md`, made from those in code."""
+"""Make the tables of `docs/coming-from-executorch.md` from the tables of names."""
 
 from __future__ import annotations
 

@@ -53,174 +53,118 @@ Options, blobs, documentation.
 - `options_markdown`, `operators_markdown`: tables for a README.
 
 Decorators for functions of a package's own interface: `deprecated`, `experimental`.
+
+Commands of `edgecore`: `edgecore.sdk.commands.takes` makes a command from a data class of its arguments.
 """
 
 from __future__ import annotations
 
-from edgecore.stability import deprecated, experimental, lazy_names
+from edgecore.stability import public_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from edgecore.ir.dialect.dim_orders import dim_order
-    from edgecore.ir.dialect.dtype_rules import allowed_types
-    from edgecore.ir.dialect.dtypes import dtype_name
-    from edgecore.ir.graph import (
-        Editor,
-        calls,
-        describe,
-        edit,
-        fake_mode,
-        for_each,
-        module_path,
-        operator_name,
-        replace,
-    )
-    from edgecore.ir.op_args import argument, arguments_by_name
-    from edgecore.ir.operators.attention import (
-        LARGEST_SCORE,
-        has_hidden_rows,
-        holds_scores,
-        reaches_softmax,
-        without_repeated_heads,
-    )
-    from edgecore.ir.operators.pooling_windows import reaches_past_padding
-    from edgecore.ir.program.constants import Constants, parameter_of
-    from edgecore.ir.program.copying import copy_program
-    from edgecore.ir.program.mutable_state import MutableBuffer, mutable_buffers
-    from edgecore.ir.program.symbolic_sizes import Bounds
-    from edgecore.ir.shapes import axes, pads_of_dims, rank, shape, swapped_axes
-    from edgecore.partition import (
-        TAG,
-        CapabilityPartitioner,
-        Constraint,
-        DelegationSpec,
-        LayoutReason,
-        NodeQuery,
-        OperatorRow,
-        OperatorTable,
-        Partitioner,
-        PartitionResult,
-        PartitionView,
-        UnsupportedNode,
-        UnsupportedReason,
-        at_most_dims,
-        claimable_buffers,
-        contiguous_only,
-        debug_handles,
-        integers_of_32_bits,
-        no_empty_tensors,
-        same_ranks,
-        static_sizes,
-    )
-    from edgecore.passes.library.functionalize import functionalize
-    from edgecore.passes.quantized import SMALLEST_SCALE, is_dequantize, is_quantize, parameters_of
-    from edgecore.plugin.byte_reader import ByteReader
-    from edgecore.plugin.documentation import operators_markdown, options_markdown
-    from edgecore.plugin.options import Names, SplitNames, validate_options
-    from edgecore.recipe import Recipe, RecipeParameters, Rule, problem_message
+    from edgecore.ir.dialect.dim_orders import dim_order as dim_order
+    from edgecore.ir.dialect.dtype_rules import allowed_types as allowed_types
+    from edgecore.ir.dialect.dtypes import dtype_name as dtype_name
+    from edgecore.ir.graph import Editor as Editor
+    from edgecore.ir.graph import calls as calls
+    from edgecore.ir.graph import describe as describe
+    from edgecore.ir.graph import edit as edit
+    from edgecore.ir.graph import fake_mode as fake_mode
+    from edgecore.ir.graph import for_each as for_each
+    from edgecore.ir.graph import module_path as module_path
+    from edgecore.ir.graph import operator_name as operator_name
+    from edgecore.ir.graph import replace as replace
+    from edgecore.ir.op_args import argument as argument
+    from edgecore.ir.op_args import arguments_by_name as arguments_by_name
+    from edgecore.ir.operators.attention import LARGEST_SCORE as LARGEST_SCORE
+    from edgecore.ir.operators.attention import has_hidden_rows as has_hidden_rows
+    from edgecore.ir.operators.attention import holds_scores as holds_scores
+    from edgecore.ir.operators.attention import reaches_softmax as reaches_softmax
+    from edgecore.ir.operators.attention import without_repeated_heads as without_repeated_heads
+    from edgecore.ir.operators.pooling_windows import reaches_past_padding as reaches_past_padding
+    from edgecore.ir.program.constants import Constants as Constants
+    from edgecore.ir.program.constants import parameter_of as parameter_of
+    from edgecore.ir.program.copying import copy_program as copy_program
+    from edgecore.ir.program.mutable_state import MutableBuffer as MutableBuffer
+    from edgecore.ir.program.mutable_state import mutable_buffers as mutable_buffers
+    from edgecore.ir.program.symbolic_sizes import Bounds as Bounds
+    from edgecore.ir.shapes import axes as axes
+    from edgecore.ir.shapes import pads_of_dims as pads_of_dims
+    from edgecore.ir.shapes import rank as rank
+    from edgecore.ir.shapes import shape as shape
+    from edgecore.ir.shapes import swapped_axes as swapped_axes
+    from edgecore.partition import TAG as TAG
+    from edgecore.partition import CapabilityPartitioner as CapabilityPartitioner
+    from edgecore.partition import Constraint as Constraint
+    from edgecore.partition import DelegationSpec as DelegationSpec
+    from edgecore.partition import LayoutReason as LayoutReason
+    from edgecore.partition import NodeQuery as NodeQuery
+    from edgecore.partition import OperatorRow as OperatorRow
+    from edgecore.partition import OperatorTable as OperatorTable
+    from edgecore.partition import Partitioner as Partitioner
+    from edgecore.partition import PartitionResult as PartitionResult
+    from edgecore.partition import PartitionView as PartitionView
+    from edgecore.partition import UnsupportedNode as UnsupportedNode
+    from edgecore.partition import UnsupportedReason as UnsupportedReason
+    from edgecore.partition import at_most_dims as at_most_dims
+    from edgecore.partition import claimable_buffers as claimable_buffers
+    from edgecore.partition import contiguous_only as contiguous_only
+    from edgecore.partition import debug_handles as debug_handles
+    from edgecore.partition import integers_of_32_bits as integers_of_32_bits
+    from edgecore.partition import no_empty_tensors as no_empty_tensors
+    from edgecore.partition import same_ranks as same_ranks
+    from edgecore.partition import static_sizes as static_sizes
+    from edgecore.passes.library.functionalize import functionalize as functionalize
+    from edgecore.passes.quantized import SMALLEST_SCALE as SMALLEST_SCALE
+    from edgecore.passes.quantized import is_dequantize as is_dequantize
+    from edgecore.passes.quantized import is_quantize as is_quantize
+    from edgecore.passes.quantized import parameters_of as parameters_of
+    from edgecore.plugin.byte_reader import ByteReader as ByteReader
+    from edgecore.plugin.documentation import operators_markdown as operators_markdown
+    from edgecore.plugin.documentation import options_markdown as options_markdown
+    from edgecore.plugin.options import Names as Names
+    from edgecore.plugin.options import SplitNames as SplitNames
+    from edgecore.plugin.options import validate_options as validate_options
+    from edgecore.recipe import Recipe as Recipe
+    from edgecore.recipe import RecipeParameters as RecipeParameters
+    from edgecore.recipe import Rule as Rule
+    from edgecore.recipe import problem_message as problem_message
+    from edgecore.stability import deprecated as deprecated
+    from edgecore.stability import experimental as experimental
 
-__all__ = [
-    "LARGEST_SCORE",
-    "SMALLEST_SCALE",
-    "TAG",
-    "Bounds",
-    "ByteReader",
-    "CapabilityPartitioner",
-    "Constants",
-    "Constraint",
-    "DelegationSpec",
-    "Editor",
-    "LayoutReason",
-    "MutableBuffer",
-    "Names",
-    "NodeQuery",
-    "OperatorRow",
-    "OperatorTable",
-    "PartitionResult",
-    "PartitionView",
-    "Partitioner",
-    "Recipe",
-    "RecipeParameters",
-    "Rule",
-    "SplitNames",
-    "UnsupportedNode",
-    "UnsupportedReason",
-    "allowed_types",
-    "argument",
-    "arguments_by_name",
-    "at_most_dims",
-    "axes",
-    "calls",
-    "claimable_buffers",
-    "contiguous_only",
-    "copy_program",
-    "debug_handles",
-    "deprecated",
-    "describe",
-    "dim_order",
-    "dtype_name",
-    "edit",
-    "experimental",
-    "fake_mode",
-    "for_each",
-    "functionalize",
-    "has_hidden_rows",
-    "holds_scores",
-    "integers_of_32_bits",
-    "is_dequantize",
-    "is_quantize",
-    "module_path",
-    "mutable_buffers",
-    "no_empty_tensors",
-    "operator_name",
-    "operators_markdown",
-    "options_markdown",
-    "pads_of_dims",
-    "parameter_of",
-    "parameters_of",
-    "problem_message",
-    "rank",
-    "reaches_past_padding",
-    "reaches_softmax",
-    "replace",
-    "same_ranks",
-    "shape",
-    "static_sizes",
-    "swapped_axes",
-    "validate_options",
-    "without_repeated_heads",
-]
-
-_NAMES_OF = {
-    "edgecore.ir.operators.attention": ("LARGEST_SCORE", "has_hidden_rows", "holds_scores", "reaches_softmax", "without_repeated_heads"),
-    "edgecore.ir.program.constants": ("Constants", "parameter_of"),
-    "edgecore.ir.dialect.dtype_rules": ("allowed_types",),
-    "edgecore.ir.dialect.dtypes": ("dtype_name",),
-    "edgecore.ir.graph": (
-        "Editor", "calls", "describe", "edit", "fake_mode", "for_each", "module_path", "operator_name", "replace",
-    ),
-    "edgecore.ir.op_args": ("argument", "arguments_by_name"),
-    "edgecore.ir.program.copying": ("copy_program",),
-    "edgecore.ir.shapes": ("axes", "pads_of_dims", "rank", "shape", "swapped_axes"),
-    "edgecore.ir.program.mutable_state": ("MutableBuffer", "mutable_buffers"),
-    "edgecore.ir.dialect.dim_orders": ("dim_order",),
-    "edgecore.ir.program.symbolic_sizes": ("Bounds",),
-    "edgecore.ir.operators.pooling_windows": ("reaches_past_padding",),
-    "edgecore.partition": (
-        "TAG", "CapabilityPartitioner", "Constraint", "DelegationSpec", "LayoutReason", "NodeQuery", "OperatorRow", "OperatorTable",
-        "PartitionResult", "PartitionView", "Partitioner", "UnsupportedNode", "UnsupportedReason", "at_most_dims",
-        "claimable_buffers", "contiguous_only", "debug_handles", "integers_of_32_bits", "no_empty_tensors", "same_ranks",
-        "static_sizes",
-    ),
-    "edgecore.passes.library.functionalize": ("functionalize",),
-    "edgecore.passes.quantized": ("SMALLEST_SCALE", "is_dequantize", "is_quantize", "parameters_of"),
-    "edgecore.plugin.byte_reader": ("ByteReader",),
-    "edgecore.plugin.documentation": ("operators_markdown", "options_markdown"),
-    "edgecore.plugin.options": ("Names", "SplitNames", "validate_options"),
-    "edgecore.recipe": ("Recipe", "RecipeParameters", "Rule", "problem_message"),
-}  # fmt: skip
-
-__getattr__ = lazy_names("edgecore.sdk", {name: module for module, names in _NAMES_OF.items() for name in names})
+__all__, __getattr__ = public_names(
+    "edgecore.sdk",
+    {
+        "edgecore.ir.dialect.dim_orders": "dim_order",
+        "edgecore.ir.dialect.dtype_rules": "allowed_types",
+        "edgecore.ir.dialect.dtypes": "dtype_name",
+        "edgecore.ir.graph": "Editor calls describe edit fake_mode for_each module_path operator_name replace",
+        "edgecore.ir.op_args": "argument arguments_by_name",
+        "edgecore.ir.operators.attention": (
+            "LARGEST_SCORE has_hidden_rows holds_scores reaches_softmax without_repeated_heads"
+        ),
+        "edgecore.ir.operators.pooling_windows": "reaches_past_padding",
+        "edgecore.ir.program.constants": "Constants parameter_of",
+        "edgecore.ir.program.copying": "copy_program",
+        "edgecore.ir.program.mutable_state": "MutableBuffer mutable_buffers",
+        "edgecore.ir.program.symbolic_sizes": "Bounds",
+        "edgecore.ir.shapes": "axes pads_of_dims rank shape swapped_axes",
+        "edgecore.partition": (
+            "CapabilityPartitioner Constraint DelegationSpec LayoutReason NodeQuery OperatorRow OperatorTable "
+            "PartitionResult PartitionView Partitioner TAG UnsupportedNode UnsupportedReason at_most_dims "
+            "claimable_buffers contiguous_only debug_handles integers_of_32_bits no_empty_tensors same_ranks "
+            "static_sizes"
+        ),
+        "edgecore.passes.library.functionalize": "functionalize",
+        "edgecore.passes.quantized": "SMALLEST_SCALE is_dequantize is_quantize parameters_of",
+        "edgecore.plugin.byte_reader": "ByteReader",
+        "edgecore.plugin.documentation": "operators_markdown options_markdown",
+        "edgecore.plugin.options": "Names SplitNames validate_options",
+        "edgecore.recipe": "Recipe RecipeParameters Rule problem_message",
+        "edgecore.stability": "deprecated experimental",
+    },
+)
 
 
 def __dir__() -> list[str]:

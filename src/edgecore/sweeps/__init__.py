@@ -2,51 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from edgecore.stability import public_names
 
-from edgecore.stability import lazy_names
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from edgecore.sweeps.plan import Cell, SweepPlan, make_plan
-    from edgecore.sweeps.results.compare import Change, compare_sweeps
-    from edgecore.sweeps.results.display import Display
-    from edgecore.sweeps.results.page import sweep_page
-    from edgecore.sweeps.results.result import GOOD, CellResult, SweepResult, read_results
-    from edgecore.sweeps.run import sweep
-    from edgecore.sweeps.search import Found, search
+    from edgecore.sweeps.plan import Cell as Cell
+    from edgecore.sweeps.plan import SweepPlan as SweepPlan
+    from edgecore.sweeps.plan import make_plan as make_plan
+    from edgecore.sweeps.results.compare import Change as Change
+    from edgecore.sweeps.results.compare import compare_sweeps as compare_sweeps
+    from edgecore.sweeps.results.display import Display as Display
+    from edgecore.sweeps.results.page import sweep_page as sweep_page
+    from edgecore.sweeps.results.result import GOOD as GOOD
+    from edgecore.sweeps.results.result import CellResult as CellResult
+    from edgecore.sweeps.results.result import SweepResult as SweepResult
+    from edgecore.sweeps.results.result import read_results as read_results
+    from edgecore.sweeps.run import sweep as sweep
+    from edgecore.sweeps.search import Found as Found
+    from edgecore.sweeps.search import search as search
 
-__all__ = [
-    "GOOD",
-    "Cell",
-    "CellResult",
-    "Change",
-    "Display",
-    "Found",
-    "SweepPlan",
-    "SweepResult",
-    "compare_sweeps",
-    "make_plan",
-    "read_results",
-    "search",
-    "sweep",
-    "sweep_page",
-]
-
-_MODULE_OF = {
-    "Cell": "plan",
-    "CellResult": "results.result",
-    "Change": "results.compare",
-    "Display": "results.display",
-    "Found": "search",
-    "GOOD": "results.result",
-    "SweepPlan": "plan",
-    "SweepResult": "results.result",
-    "compare_sweeps": "results.compare",
-    "make_plan": "plan",
-    "read_results": "results.result",
-    "search": "search",
-    "sweep": "run",
-    "sweep_page": "results.page",
-}
-
-__getattr__ = lazy_names("edgecore.sweeps", {name: f"edgecore.sweeps.{place}" for name, place in _MODULE_OF.items()})
+__all__, __getattr__ = public_names(
+    "edgecore.sweeps",
+    {
+        "edgecore.sweeps.plan": "Cell SweepPlan make_plan",
+        "edgecore.sweeps.results.compare": "Change compare_sweeps",
+        "edgecore.sweeps.results.display": "Display",
+        "edgecore.sweeps.results.page": "sweep_page",
+        "edgecore.sweeps.results.result": "CellResult GOOD SweepResult read_results",
+        "edgecore.sweeps.run": "sweep",
+        "edgecore.sweeps.search": "Found search",
+    },
+)

@@ -1,4 +1,4 @@
-"""A step of a cell, in a process of its own: compile, verify, compare and judge a model, or measure a file."""
+"""Run one step of a cell in its own process: compile, verify, compare and judge a model, or measure a file."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from edgecore.sweeps.step import FILE, REPORT, Kind, Step, StepResult
 
 _PR_SET_PDEATHSIG = 1
 _REFUSALS = (ErrorCode.NOT_SUPPORTED, ErrorCode.NOT_FOUND)
-"""Codes of backends for a file that needs a device, a driver or a simulator that this machine does not have.
+"""Error codes for a missing device, driver or simulator.
 
-A library that was built for another version of edgecore gives them too; that is a failure.
+A library built for another version of edgecore returns them, too, which counts as a failure.
 """
 
 
@@ -56,7 +56,7 @@ def main(parent: Parent) -> None:
 
 
 def _prepare_torch() -> None:
-    """Let a model with random weights be the same in each step of a build, and leave processors to other cells."""
+    """Give models with random weights the same weights in each step, and leave processors to other cells."""
     import torch
 
     torch.set_num_threads(1)
@@ -64,7 +64,7 @@ def _prepare_torch() -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Let Linux kill this process when the one that waits for it ends, so that no cell goes on alone."""
+    """Let Linux kill this process when its parent ends, so that no cell outlives the sweep."""
     if not sys.platform.startswith("linux"):
         return
     import ctypes
@@ -120,18 +120,23 @@ def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]
     recipe = None if build.recipe_name == FLOAT else Recipe(build.recipe_name, **build.recipe_options)
     start = time.perf_counter()
     program = edgecore.compile(
-        model, inputs, backends=_backends(build), dynamic_shapes=dynamic_shapes, runtime=build.runtime, quantize=recipe,
+        model,
+        inputs,
+        backends=_backends(build),
+        dynamic_shapes=dynamic_shapes,
+        runtime=build.runtime,
+        quantize=recipe,
         calibration=_samples_of(build, recipe),
-    )  # fmt: skip
+    )
     figures["compile_seconds"] = time.perf_counter() - start
     program.save(folder / FILE)
     program.report().to_html(folder / REPORT)
-    found = figures_of(folder / FILE)
-    figures |= {key: found[key] for key in ("file_bytes", "planned_bytes", "delegate_bytes", "delegated")}
-    figures["delegates"] = sum(found["delegates"].values())
+    static = figures_of(folder / FILE)
+    figures |= {key: static[key] for key in ("file_bytes", "planned_bytes", "delegate_bytes", "delegated")}
+    figures["delegates"] = sum(static["delegates"].values())
     pte = program_file(folder / FILE)
     methods = [plan.name for plan in pte.program.execution_plan]
-    cycles = [one.cycles for one in estimates(pte, "forward" if "forward" in methods else methods[0])]
+    cycles = [row.cycles for row in estimates(pte, "forward" if "forward" in methods else methods[0])]
     if cycles:
         figures["cycles"] = sum(cycles)
     wrong = violations_of(pte, build.runtime)
@@ -157,7 +162,7 @@ def _backends(build: Build) -> list[Backend]:
 
 
 def _judge(judge: Callable[..., float], model: Any, program: Any) -> tuple[float, float]:
-    """Return what an accuracy function says of the program on this machine, and of the model in PyTorch."""
+    """Return the accuracy of the program on this machine and of the model in PyTorch."""
     import edgecore
     from edgecore.devtools.accuracy import eager, on_device
 
@@ -167,7 +172,7 @@ def _judge(judge: Callable[..., float], model: Any, program: Any) -> tuple[float
 
 
 def calibration_of(build: Build) -> Any:
-    """Return the samples of a build: a folder, what its function returns, or None."""
+    """Return the samples of a build: a folder, the result of its function, or None."""
     from edgecore.cli.models import function_of
 
     if build.calibration is None:
@@ -176,7 +181,7 @@ def calibration_of(build: Build) -> Any:
 
 
 def _samples_of(build: Build, recipe: Recipe | None) -> Any:
-    """Return the samples of a build if its recipe takes any: one that quantizes weights only does not."""
+    """Return the samples of a build, or None if its recipe takes none, such as one for weights only."""
     from edgecore.plugin import registry
     from edgecore.quantize.plan import make_plan, takes_calibration
 
@@ -215,14 +220,22 @@ def _suggest(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, st
         return "failed", "modules are left in floating point for a module with example inputs and fixed shapes only"
     metric = None if build.accuracy is None else function_of(build.accuracy)
     drop = step.max_loss if metric is not None else FLOAT_SQNR - lowest_sqnr(step.max_loss)
-    found = suggest(
-        model, inputs, calibration=calibration_of(build), metric=metric, max_drop=drop, runs=0, backends=_backends(build),
+    suggestion = suggest(
+        model,
+        inputs,
+        calibration=calibration_of(build),
+        metric=metric,
+        max_drop=drop,
+        runs=0,
+        backends=_backends(build),
         quantize=Recipe(build.recipe_name, **build.recipe_options),
-    )  # fmt: skip
-    figures["skip"] = list(found.recipe.skip)
-    return ("ok", "") if found.reached else ("failed", "no modules in floating point make it lose little enough")
+    )
+    figures["skip"] = list(suggestion.recipe.skip)
+    return ("ok", "") if suggestion.reached else ("failed", "no modules in floating point make it lose little enough")
 
 
 _RUNS: dict[Kind, Callable[[Step, Path, dict[str, Any]], tuple[str, str]]] = {
-    "build": _build, "time": _measure, "suggest": _suggest,
-}  # fmt: skip
+    "build": _build,
+    "time": _measure,
+    "suggest": _suggest,
+}

@@ -1,4 +1,4 @@
-"""Digests of what the result of a cell depends on: files, and the versions of packages."""
+"""Compute digests of files and package versions, on which the results of cells depend."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def digest(text: str) -> str:
 def file_digest(path: Path) -> str:
     """Return the digest of a file's content, or of the names and contents of a folder's files; empty without either."""
     if path.is_dir():
-        return digest("".join(f"{one.name}:{file_digest(one)};" for one in sorted(path.iterdir()) if one.is_file()))
+        return digest("".join(f"{file.name}:{file_digest(file)};" for file in sorted(path.iterdir()) if file.is_file()))
     try:
         with path.open("rb") as file:
             made = hashlib.sha256()
@@ -42,19 +42,20 @@ def versions(backend: str, sources: Iterable[str]) -> list[str]:
     """Return the versions of the packages that a compilation uses.
 
     Args:
-        backend: Name of the backend, whose package counts with all that it requires; "kernels" for none.
+        backend: Name of the backend, whose package counts with all its requirements; "kernels" for none.
         sources: The models, which may come from a library.
     """
-    libraries = [one.partition(":")[0] for one in sources]
-    names = [*_ALWAYS, *(one for one in _LIBRARIES if one in libraries)]
-    found = {name for one in [*names, *_distributions(backend)] for name in _with_requirements(one, one in names)}
-    return [f"python=={sys.version_info.major}.{sys.version_info.minor}", *sorted(map(_version, found))]
+    libraries = [source.partition(":")[0] for source in sources]
+    names = [*_ALWAYS, *(library for library in _LIBRARIES if library in libraries)]
+    roots = [*names, *_distributions(backend)]
+    packages = {name for root in roots for name in _with_requirements(root, root in names)}
+    return [f"python=={sys.version_info.major}.{sys.version_info.minor}", *sorted(map(_version, packages))]
 
 
 def _distributions(backend: str) -> list[str]:
     """Return the package of a backend; none for "kernels" and for a backend that is not installed.
 
-    A package that cannot be imported now is an error here: without it the key of a cell would be another one.
+    A package that cannot be imported is an error: leaving it out would change the keys of cells.
     """
     from edgecore.errors import BackendDisabled, BackendNotFound
     from edgecore.plugin import registry
@@ -67,25 +68,25 @@ def _distributions(backend: str) -> list[str]:
 
 @cache
 def _with_requirements(name: str, alone: bool) -> frozenset[str]:
-    """Return the installed packages that a package requires here, and itself, without those of its extras.
+    """Return a package and its installed requirements for this Python, without its extras.
 
-    A package that another Python would require does not count, even if it is found: setuptools appends the folder of
-    its own copies of packages to `sys.path`.
+    Requirements of other Python versions do not count even if they are installed, because setuptools appends the folder
+    of its vendored packages to `sys.path`.
     """
-    found: set[str] = set()
+    packages: set[str] = set()
     waiting = [name]
     while waiting:
-        one = waiting.pop()
-        if one in found:
+        package = waiting.pop()
+        if package in packages:
             continue
         try:
-            requirements = metadata.requires(one) or []
+            requirements = metadata.requires(package) or []
         except metadata.PackageNotFoundError:
             continue
-        found.add(one)
+        packages.add(package)
         if not alone:
-            waiting += [one.name.lower() for one in map(Requirement, requirements) if _is_needed(one)]
-    return frozenset(found)
+            waiting += [row.name.lower() for row in map(Requirement, requirements) if _is_needed(row)]
+    return frozenset(packages)
 
 
 def _is_needed(requirement: Requirement) -> bool:
@@ -94,9 +95,9 @@ def _is_needed(requirement: Requirement) -> bool:
 
 @cache
 def _version(name: str) -> str:
-    """Return name, version and, for packages of edgecore, the digest of the list of files with their hashes.
+    """Return name, version and, for packages of edgecore, a digest of their file lists.
 
-    What an installer writes is left out: it differs between machines with the same package.
+    Files that installers write are left out, because they differ between machines with the same package.
     """
     package = metadata.distribution(name)
     if not name.startswith("edgecore"):
@@ -111,7 +112,7 @@ def _version(name: str) -> str:
 
 
 def imported_files() -> dict[str, str]:
-    """Return the digests of the files of this process's modules that belong to no installed package: the user's."""
+    """Return the digests of the imported Python files of the user, that is, outside of installed packages."""
     paths = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     own = [path for path in paths if path and path.endswith(".py") and not is_installed(path)]
     return {path: file_digest(Path(path)) for path in sorted(own) if Path(path).is_file()}
@@ -124,12 +125,12 @@ def is_installed(path: str) -> bool:
 
 @cache
 def _installed_folders() -> tuple[str, ...]:
-    """Return the folders of Python's own modules and of packages, also those of `pip install --user`, each with a `/`."""
+    """Return the folders of the standard library and of installed packages, user site included, each ending in `/`."""
     own = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), str(Path(__file__).resolve().parents[2])]
     found = {*own, *site.getsitepackages(), site.getusersitepackages()}
     return tuple(f"{folder}{os.sep}" for folder in sorted(found))
 
 
 def unchanged(inputs: dict[str, str]) -> bool:
-    """Return True if files and folders still have the digests of an earlier time."""
+    """Return True if the files and folders still have these digests."""
     return all(file_digest(Path(path)) == known for path, known in inputs.items())

@@ -24,13 +24,13 @@ class _Strict(BaseModel):
 
 
 class ModelOptions(_Strict):
-    """A model: where it comes from, and what quantizing and judging it needs.
+    """A model with the data that quantize and judge it.
 
     Attributes:
         source: A model as `edgecore compile` takes it: a `.pt2` file, `module:function`, `torchvision:NAME`, ...
         calibration: Folder of samples, or `module:function` that returns samples.
-        accuracy: `module:function`, which gets the program as a function of its inputs and returns a number: the higher,
-            the better.
+        accuracy: `module:function`, which takes the program as a function of its inputs and returns a number; higher is
+            better.
     """
 
     source: str
@@ -42,8 +42,8 @@ class BackendOptions(BaseModel):
     """A backend with options.
 
     Attributes:
-        backend: Its name; by default that of the table.
-        needs: Resources that a node of Ray must have for its cells. The other keys are options of the backend.
+        backend: Its name; by default the name of the table.
+        needs: Resources that a Ray node must offer to run its cells. The other keys are options of the backend.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -79,8 +79,8 @@ def _named(key: str, name_of: Any = str) -> BeforeValidator:
     """Let users write a list of names instead of a table of tables, each with `key` = the name."""
 
     def convert(value: Any) -> Any:
-        if isinstance(value, list) and all(isinstance(one, str) for one in value):
-            return {name_of(one): {key: one} for one in value}
+        if isinstance(value, list) and all(isinstance(name, str) for name in value):
+            return {name_of(name): {key: name} for name in value}
         if isinstance(value, Mapping) and key != "source":
             return {
                 name: {key: name, **table} if isinstance(table, Mapping) else table for name, table in value.items()
@@ -96,7 +96,7 @@ class SweepOptions(_Strict):
     Attributes:
         models: The models by name; a list of sources names each by its last part.
         backends: The backends by name; `kernels` is edgecore's own kernels; `"installed"` stands for all that work.
-        recipes: The recipes by name; `float` does not quantize; `"all"` stands for `float` and those of each backend.
+        recipes: The recipes by name; `float` does not quantize; `"all"` stands for `float` and all recipes of each backend.
         runtimes: Target runtimes.
         threads: Numbers of threads for timing; 0 is edgecore's default.
         include: If given, only cells that match one of them.
@@ -137,8 +137,8 @@ def read_options(source: str | Path | Mapping[str, Any]) -> SweepOptions:
         except ValueError as error:
             raise EdgecoreError(f"{place} is no TOML file: {error}") from error
     models = content.get("models")
-    if isinstance(models, list) and all(isinstance(one, str) for one in models):
-        names = [stem(one) for one in models]
+    if isinstance(models, list) and all(isinstance(model, str) for model in models):
+        names = [stem(model) for model in models]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise EdgecoreError(f"{place}: two models are called {twice!r}; write a table [models.NAME] for each")
@@ -151,8 +151,8 @@ def read_options(source: str | Path | Mapping[str, Any]) -> SweepOptions:
 def _problem(error: ValidationError) -> str:
     """Describe the first problem of a file: which table, which key, and what to write."""
     problems = error.errors()
-    # A union reports the problems of each member: those of the table say more than "not 'installed'".
-    first = next((one for one in problems if one["type"] != "literal_error"), problems[0])
+    # A union reports the problems of each member; those of the table are more helpful than "not 'installed'".
+    first = next((problem for problem in problems if problem["type"] != "literal_error"), problems[0])
     path = [str(part) for part in first["loc"] if not str(part).startswith(("function-before", "literal[", "dict["))]
     *tables, key = path or ["?"]
     where = f"[{'.'.join(tables)}]" if tables else "the top of the file"
@@ -165,5 +165,8 @@ def _problem(error: ValidationError) -> str:
 
 
 _MODELS: dict[str, type[BaseModel]] = {
-    "models": ModelOptions, "limits": Limits, "include": Selection, "exclude": Selection,
-}  # fmt: skip
+    "models": ModelOptions,
+    "limits": Limits,
+    "include": Selection,
+    "exclude": Selection,
+}

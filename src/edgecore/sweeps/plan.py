@@ -1,4 +1,4 @@
-"""The plan of a sweep: its cells, each with a key that says what its result depends on."""
+"""Plan a sweep: its cells, each with a key over everything that its result depends on."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Build:
         backend_options: Its options.
         recipe_name: Name of the recipe; `float` for none.
         recipe_options: Its parameters.
-        key: Digest of all of these and of the installed packages.
+        key: Digest of the other fields and of the installed packages.
     """
 
     model: str
@@ -63,10 +63,10 @@ class Cell:
     """One cell of a sweep: a file, and the number of threads that runs it.
 
     Attributes:
-        build: What makes the file; cells that differ in threads share it.
+        build: The inputs of the file; cells that differ in threads share it.
         threads: Number of threads; 0 for edgecore's default.
         runs: Number of measured runs; 0 measures no time.
-        needs: Resources that a node of Ray must have for it.
+        needs: Resources that a Ray node must offer to run it.
     """
 
     build: Build
@@ -77,8 +77,8 @@ class Cell:
     @property
     def name(self) -> str:
         """The name of the cell, which is the same in each sweep: `model/backend/recipe/runtime/threads`."""
-        one = self.build
-        return f"{one.model}/{one.backend}/{one.recipe}/{one.runtime}/{self.threads or 'default'}"
+        build = self.build
+        return f"{build.model}/{build.backend}/{build.recipe}/{build.runtime}/{self.threads or 'default'}"
 
 
 @dataclass(frozen=True)
@@ -91,18 +91,18 @@ class SweepPlan:
     def estimate(self, history: Iterable[CellResult], jobs: int = 1) -> tuple[float, int]:
         """Return the seconds that the cells will take, from earlier results, and the number of cells without any.
 
-        A cell takes what it took before, else the median of its model, else the median of all.
+        The estimate of a cell is its earlier time, else the median of its model, else the median of all cells.
 
         Args:
             history: Results of earlier sweeps.
             jobs: Number of cells that are compiled side by side.
         """
-        known = [one for one in history if one.seconds]
-        by_name = {one.cell: one.seconds for one in known}
+        known = [result for result in history if result.seconds]
+        by_name = {result.cell: result.seconds for result in known}
         by_model: dict[str, list[float]] = {}
-        for one in known:
-            by_model.setdefault(one.model, []).append(one.seconds)
-        everything = [one.seconds for one in known]
+        for result in known:
+            by_model.setdefault(result.model, []).append(result.seconds)
+        everything = [result.seconds for result in known]
         total, unknown = 0.0, 0
         for cell in self.cells:
             if cell.name in by_name:
@@ -127,15 +127,17 @@ def make_plan(source: str | Path | Mapping[str, Any] | SweepOptions) -> SweepPla
     backends = _backends(options)
     cells = []
     contents = {name: _content(model) for name, model in options.models.items()}
-    packages = {name: versions(backend, (one.source for one in options.models.values()))
-                for name, (backend, *_) in backends.items()}  # fmt: skip
-    for model, given in options.models.items():
+    sources = [model.source for model in options.models.values()]
+    packages = {name: versions(backend, sources) for name, (backend, *_) in backends.items()}
+    for name, model in options.models.items():
         for backend, (backend_name, backend_options, needs) in backends.items():
             for runtime in options.runtimes:
                 for recipe, (recipe_name, parameters) in _recipes(options, backend_name, runtime):
-                    build = Build(model, backend, recipe, runtime, given.source, given.calibration, given.accuracy,
-                                  backend_name, backend_options, recipe_name, parameters)  # fmt: skip
-                    facts = [asdict(build), contents[model], packages[backend]]
+                    inputs = (model.source, model.calibration, model.accuracy)
+                    build = Build(
+                        name, backend, recipe, runtime, *inputs, backend_name, backend_options, recipe_name, parameters
+                    )
+                    facts = [asdict(build), contents[name], packages[backend]]
                     keyed = replace(build, key=digest(json.dumps(facts, sort_keys=True)))
                     cells += [Cell(keyed, threads, options.runs, needs) for threads in options.threads]
     chosen = tuple(cell for cell in cells if _is_chosen(cell, options))
@@ -147,9 +149,9 @@ def make_plan(source: str | Path | Mapping[str, Any] | SweepOptions) -> SweepPla
 def _content(model: ModelOptions) -> list[str]:
     """Return the digests of the files that a model names: a `.pt2`, or the modules of its functions.
 
-    What these import is not known before they run; a result lists it.
+    Their imports are unknown before they run; results list them.
     """
-    named = [one for one in (model.source, model.calibration, model.accuracy) if one is not None]
+    named = [text for text in (model.source, model.calibration, model.accuracy) if text is not None]
     return [file_digest(path) for path in map(_file_of, named)]
 
 
@@ -160,18 +162,18 @@ def named_files(build: Build) -> dict[str, Path]:
         Path -> the same path, absolute or relative to the current folder, as the build names it. Installed packages are
         left out.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for text in (build.source, build.calibration, build.accuracy):
         file = _file_of(text or "")
         if text is None or is_installed(str(file.absolute())):
             continue
         if file.is_dir():
-            found += [one for one in file.iterdir() if one.is_file()]
+            files += [path for path in file.iterdir() if path.is_file()]
         elif ":" in text and file.is_file():
-            found += _python_files(text.partition(":")[0], file)
+            files += _python_files(text.partition(":")[0], file)
         elif file.is_file():
-            found.append(file)
-    return {str(one): one for one in sorted(set(found))}
+            files.append(file)
+    return {str(path): path for path in sorted(set(files))}
 
 
 def _python_files(module: str, file: Path) -> Iterator[Path]:
@@ -202,19 +204,19 @@ def _backends(options: SweepOptions) -> dict[str, tuple[str, dict[str, Any], tup
     if options.backends == "installed":
         import edgecore
 
-        return {one.name: (one.name, {}, ()) for one in edgecore.backends() if one.state == "ok"}
-    found = {}
-    for name, one in options.backends.items():
-        extra = dict(one.model_extra or {})
-        if one.backend != KERNELS:
+        return {row.name: (row.name, {}, ()) for row in edgecore.backends() if row.state == "ok"}
+    backends = {}
+    for name, table in options.backends.items():
+        extra = dict(table.model_extra or {})
+        if table.backend != KERNELS:
             try:
-                registry.find_by_name(one.backend)
+                registry.find_by_name(table.backend)
             except BackendError as error:
                 raise EdgecoreError(f"[backends.{name}]: {error}") from error
         elif extra:
             raise EdgecoreError(f"[backends.{name}]: {KERNELS} has no options; got {', '.join(extra)}")
-        found[name] = (one.backend, extra, one.needs)
-    return found
+        backends[name] = (table.backend, extra, table.needs)
+    return backends
 
 
 def _recipes(options: SweepOptions, backend: str, runtime: str) -> Iterator[tuple[str, tuple[str, dict[str, Any]]]]:
@@ -226,19 +228,19 @@ def _recipes(options: SweepOptions, backend: str, runtime: str) -> Iterator[tupl
         for name in _names_of_recipes(backend, runtime):
             yield name, (name, {})
         return
-    for name, one in options.recipes.items():
-        parameters = dict(one.model_extra or {})
-        if one.recipe == FLOAT:
+    for name, table in options.recipes.items():
+        parameters = dict(table.model_extra or {})
+        if table.recipe == FLOAT:
             if parameters:
                 raise EdgecoreError(f"[recipes.{name}]: {FLOAT} has no parameters; got {', '.join(parameters)}")
-        elif one.recipe not in NAMES:
-            raise EdgecoreError(f"[recipes.{name}]: no recipe {one.recipe!r}; there are {FLOAT}, {', '.join(NAMES)}")
+        elif table.recipe not in NAMES:
+            raise EdgecoreError(f"[recipes.{name}]: no recipe {table.recipe!r}; there are {FLOAT}, {', '.join(NAMES)}")
         else:
             try:
-                Recipe(one.recipe, **parameters)
+                Recipe(table.recipe, **parameters)
             except EdgecoreError as error:
                 raise EdgecoreError(f"[recipes.{name}]: {error}") from error
-        yield name, (one.recipe, parameters)
+        yield name, (table.recipe, parameters)
 
 
 def _names_of_recipes(backend: str, runtime: str) -> list[str]:
@@ -259,6 +261,6 @@ def _is_chosen(cell: Cell, options: SweepOptions) -> bool:
 
 def _matches(cell: Cell, rule: Selection) -> bool:
     build = cell.build
-    names = ((build.model, rule.model), (build.backend, rule.backend), (build.recipe, rule.recipe),
-             (build.runtime, rule.runtime))  # fmt: skip
-    return all(fnmatchcase(name, pattern) for name, pattern in names) and rule.threads in (None, cell.threads)
+    names = ("model", "backend", "recipe", "runtime")
+    matches = all(fnmatchcase(getattr(build, name), getattr(rule, name)) for name in names)
+    return matches and rule.threads in (None, cell.threads)

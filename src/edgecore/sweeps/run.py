@@ -1,4 +1,4 @@
-"""`edgecore.sweep`: compute the cells of a plan, those that are known from the store, the others where a pool runs them."""
+"""`edgecore.sweep`: compute the cells of a plan in a pool, except those whose results are stored."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Results = Mapping[Step, StepResult]
 
 
 class Listener(Protocol):
-    """Methods that tell a display of a sweep. All are called by the thread that called `sweep`."""
+    """Receives the progress of a sweep, in the thread that called `sweep`."""
 
     def planned(self, plan: SweepPlan, known: int, seconds: float, unknown: int) -> None:
-        """Get the plan, the number of cells that are known, and the estimated time of the others."""
+        """Receive the plan, the number of known cells, and the estimated time of the others."""
 
     def begun(self, step: Step) -> None:
-        """Get a step that begins."""
+        """Receive a step that begins."""
 
     def ended(self, step: Step, result: StepResult, left: int) -> None:
-        """Get a step that has ended, and the number of steps that are left."""
+        """Receive a step that has ended, and the number of remaining steps."""
 
 
 def sweep(
@@ -57,14 +57,14 @@ def sweep(
         retry: Compute the cells again that are not `ok`.
         ray: Address of a Ray cluster, `HOST:PORT`, that runs the cells; needs the extra `edgecore[ray]`. This machine
             must be one of its nodes. By default they run on this machine.
-        listener: Gets the plan and the progress.
+        listener: Receives the plan and the progress.
 
     Returns:
         The results, which are also in `output`: `results.jsonl`, `results.csv`, `index.html`.
 
     Raises:
         EdgecoreError: The options are wrong, another sweep writes into the folder, or the Ray cluster cannot be used or
-            is lost; what was finished by then is kept.
+            is lost; results of finished steps are kept.
 
     Example:
         >>> edgecore.sweep({"models": ["net.pt2"], "backends": ["xnnpack"], "recipes": ["float", "int8-dynamic"]})
@@ -85,11 +85,11 @@ def sweep(
 def compute(
     steps: Sequence[Step], folder: Path, *, jobs: int | None, ray: str | None, listener: Listener | None
 ) -> Results:
-    """Return the results of steps, those that are known from the folder of their sweep."""
+    """Compute steps, and return their results; stored results in `folder` are not computed again."""
     with _alone(folder), _place(ray, jobs) as pool:
-        work = _Work(Store(folder / "cells"), pool, listener)
-        work.run(work.find(steps), 0)
-        return work.results
+        session = _Session(Store(folder / "cells"), pool, listener)
+        session.run(session.find(steps), 0)
+        return session.results
 
 
 def _sweep(
@@ -97,36 +97,36 @@ def _sweep(
 ) -> SweepResult:
     store = Store(folder / "cells")
     store.clean()
-    work = _Work(store, pool, listener)
-    # Only a place that measures must have a machine for it.
+    session = _Session(store, pool, listener)
+    # Only sweeps with times need a machine to measure on.
     processor = pool.processor if any(cell.runs for cell in plan.cells) else ""
     steps_of = {cell: (build_step(cell, plan.limits), time_step(cell, plan.limits, processor)) for cell in plan.cells}
-    missing = work.find([build for build, _ in steps_of.values()], fresh, retry)
+    missing = session.find([build for build, _ in steps_of.values()], fresh, retry)
     times = {time: build for cell, (build, time) in steps_of.items() if cell.runs}
-    known_times = [time for time, build in times.items() if build in work.results]
-    work.find(known_times, fresh, retry)
+    known_times = [time for time, build in times.items() if build in session.results]
+    session.find(known_times, fresh, retry)
 
     def row(cell: Cell) -> CellResult:
-        return _row(cell, [step for step in steps_of[cell] if step in work.results], work)
+        return _row(cell, [step for step in steps_of[cell] if step in session.results], session)
 
     if listener is not None:
-        unbuilt = tuple(cell for cell, (build, _) in steps_of.items() if build not in work.results)
-        built = [cell for cell, (build, _) in steps_of.items() if build in work.results]
-        known = [cell for cell in built if not cell.runs or steps_of[cell][1] in work.results
-                 or not _is_measurable(work.results[steps_of[cell][0]])]  # fmt: skip
+        unbuilt = tuple(cell for cell, (build, _) in steps_of.items() if build not in session.results)
+        built = [cell for cell, (build, _) in steps_of.items() if build in session.results]
+        measured = [cell for cell in built if cell.runs and _is_measurable(session.results[steps_of[cell][0]])]
+        missing_times = sum(steps_of[cell][1] not in session.results for cell in measured)
         history = read_results(folder) if (folder / RESULTS).is_file() else []
         seconds, unknown = SweepPlan(unbuilt, plan.limits).estimate([*history, *map(row, built)], pool.width("build"))
-        listener.planned(plan, len(known), seconds, unknown)
-    work.run(missing, len(times) - len(known_times))
-    # A file whose compiler estimates cycles is for a device that is not here, and one that failed is not measured.
-    work.run([time for time, build in times.items()
-              if time not in work.results and _is_measurable(work.results[build])], 0)  # fmt: skip
+        listener.planned(plan, len(built) - missing_times, seconds, unknown)
+    session.run(missing, len(times) - len(known_times))
+    # Files for absent devices, for which the compiler estimates cycles, and failed files are not measured.
+    unmeasured = [time for time in times if time not in session.results]
+    session.run([time for time in unmeasured if _is_measurable(session.results[times[time]])], 0)
     done = SweepResult(list(map(row, plan.cells)), folder)
     done.save()
     return done
 
 
-class _Work:
+class _Session:
     """Steps and their results: known ones from the store, the others from a pool."""
 
     def __init__(self, store: Store, pool: Pool, listener: Listener | None) -> None:
@@ -138,13 +138,13 @@ class _Work:
         """Take the results of steps from the store, and return the steps without any."""
         wanted = list(dict.fromkeys(steps))
         for step in wanted:
-            found = None if fresh else self.store.find(step)
-            if found is not None and (found.status == "ok" or not retry):
-                self.results[step] = found
+            stored = None if fresh else self.store.find(step)
+            if stored is not None and (stored.status == "ok" or not retry):
+                self.results[step] = stored
         return [step for step in wanted if step not in self.results]
 
     def run(self, steps: Sequence[Step], later: int) -> None:
-        """Compute steps of one kind; `later` steps come after them. The pool never has more than it has room for."""
+        """Compute steps of one kind, at most `pool.width` at once; `later` is the number of steps after them."""
         waiting, running = deque(steps), dict[Step, Path]()
         while waiting or running:
             while waiting and len(running) < self.pool.width(waiting[0].kind):
@@ -169,26 +169,25 @@ def _is_measurable(built: StepResult) -> bool:
     return built.status in ("ok", "wrong") and not built.figures.get("cycles")
 
 
-def _row(cell: Cell, steps: Sequence[Step], work: _Work) -> CellResult:
+def _row(cell: Cell, steps: Sequence[Step], session: _Session) -> CellResult:
     """Join the results of a cell's steps."""
-    parts = [work.results[step] for step in steps]
+    parts = [session.results[step] for step in steps]
     bad = next((part for part in parts if part.status in ("failed", "made", "skipped")), parts[0])
-    one = cell.build
-    row = CellResult(
-        cell.name, one.model, one.backend, one.recipe, one.runtime, cell.threads, bad.status, bad.reason,
-        not any(step in work.computed for step in steps), round(sum(part.seconds for part in parts), 3),
-    )  # fmt: skip
+    build, cached = cell.build, not any(step in session.computed for step in steps)
+    names = (cell.name, build.model, build.backend, build.recipe, build.runtime)
+    seconds = round(sum(part.seconds for part in parts), 3)
+    row = CellResult(*names, cell.threads, bad.status, bad.reason, cached, seconds)
     figures = {key: value for part in parts for key, value in part.figures.items()}
-    folder = work.store.path(one)
-    paths: dict[str, Any] = {name: str((folder / file).relative_to(work.store.folder.parent))
-             for name, file in (("file", FILE), ("report", REPORT))
-             if not parts[0].transient and (folder / file).is_file()}  # fmt: skip
+    folder = session.store.path(build)
+    files = {"file": folder / FILE, "report": folder / REPORT}
+    present = {name: file for name, file in files.items() if not parts[0].transient and file.is_file()}
+    paths: dict[str, Any] = {name: str(file.relative_to(session.store.folder.parent)) for name, file in present.items()}
     return replace(row, **figures, **paths)
 
 
 @contextmanager
 def _place(ray: str | None, jobs: int | None) -> Iterator[Pool]:
-    """Yield where steps run, and end all that still runs there at the end."""
+    """Yield the pool in which steps run, and cancel its running steps at the end."""
     if ray is None:
         pool: Pool = LocalPool(jobs or os.cpu_count() or 1)
     else:
@@ -203,7 +202,7 @@ def _place(ray: str | None, jobs: int | None) -> Iterator[Pool]:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold the folder, so that two sweeps do not write into it at the same time."""
+    """Lock the folder, so that no two sweeps write into it at the same time."""
     try:
         import fcntl
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Steps, of which cells consist: each is one process, with a result that is kept by content."""
+"""The steps of a cell: each runs in its own process, and the store keeps its result by content."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Step:
     Attributes:
         kind: "build" makes the file of a build, "time" measures the times of a file, "suggest" looks for modules to leave
             in floating point.
-        build: What makes the file.
+        build: The inputs of the file.
         limits: Limits of the process.
-        needs: Resources that a node of Ray must have for it.
+        needs: Resources that a Ray node must offer to run it.
         threads: Number of threads of a measurement; 0 for the default.
         runs: Number of measured runs.
         processor: The processor of the machine that measures.
@@ -44,8 +44,8 @@ class Step:
     @property
     def name(self) -> str:
         """A name for people."""
-        one = self.build
-        text = f"{one.model}/{one.backend}/{one.recipe}/{one.runtime}"
+        build = self.build
+        text = f"{build.model}/{build.backend}/{build.recipe}/{build.runtime}"
         return text if self.kind != "time" else f"{text}, {self.threads or 'default'} threads"
 
     def result_file(self) -> str:
@@ -78,14 +78,14 @@ class StepResult:
     """The result of a step.
 
     Attributes:
-        status: As of `CellResult`.
-        reason: One sentence that says why the status is not `ok`; else empty.
+        status: As in `CellResult`.
+        reason: A sentence on why the status is not `ok`; else empty.
         seconds: The time of the process.
-        figures: Fields of `CellResult` that the step has found; for "suggest" the modules as `skip`.
+        figures: Fields of `CellResult` that the step computed; for "suggest" the modules, as `skip`.
         inputs: Digests of the user's files and folders that the step has read.
         by: The limit that was exceeded: "seconds", "memory" or "".
-        limit: The limit that was exceeded; a larger one makes the result void.
-        transient: True for a failure of the place where the step ran, which says nothing about the step. It is not kept.
+        limit: The value of that limit; a step with a larger limit runs again.
+        transient: True if the machine failed, not the step. Such a result is not stored.
     """
 
     status: Status

@@ -1,4 +1,4 @@
-"""The results of steps by content, in a folder: what is there is not computed again."""
+"""Store the results of steps by content in a folder, so that they are not computed again."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ class Store:
         return self.folder / build.key
 
     def find(self, step: Step) -> StepResult | None:
-        """Return the result of a step if there is one that still holds."""
-        found = self.read(step)
-        if found is None:
+        """Return the valid result of a step, or None."""
+        result = self.read(step)
+        if result is None:
             return None
-        if found.by and found.limit < (step.limits.seconds if found.by == "seconds" else step.limits.memory_mb):
+        if result.by and result.limit < (step.limits.seconds if result.by == "seconds" else step.limits.memory_mb):
             return None
-        return found if unchanged(found.inputs) else None
+        return result if unchanged(result.inputs) else None
 
     def read(self, step: Step) -> StepResult | None:
-        """Return the result of a step if there is one, even if it does not hold any more."""
+        """Return the result of a step, even if it is outdated, or None."""
         try:
             return StepResult(**json.loads((self.folder / step.result_file()).read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             return None
 
     def add(self, step: Step, result: StepResult, folder: Path) -> None:
-        """Keep the result of a step, as one change: after a kill it is there completely, or not at all.
+        """Store the result of a step atomically: after a kill it is complete or absent.
 
         Args:
             step: The step.
             result: Its result.
-            folder: The folder of `scratch`; that of a build becomes part of the store.
+            folder: The folder from `scratch`; for a build it becomes part of the store.
         """
         target = self.folder / step.result_file()
         _write(folder / RESULT, result)
@@ -58,7 +58,7 @@ class Store:
             self.discard(folder)
 
     def scratch(self, step: Step) -> Path:
-        """Make a folder for a step, with the file for a measurement."""
+        """Make a folder for a step; for a measurement, with a link to the file."""
         name = step.result_file().replace("/", ".")
         folder = self.folder / f"{name}.{os.getpid()}.partial"
         shutil.rmtree(folder, ignore_errors=True)
@@ -68,11 +68,11 @@ class Store:
         return folder
 
     def discard(self, folder: Path) -> None:
-        """Remove the folder of `scratch`."""
+        """Remove a folder from `scratch`."""
         shutil.rmtree(folder)
 
     def clean(self) -> None:
-        """Remove what killed sweeps have left."""
+        """Remove the scratch folders of killed sweeps."""
         for path in self.folder.glob("*.partial"):
             shutil.rmtree(path)
 

@@ -241,7 +241,7 @@ def test_intervals_are_those_of_the_tables() -> None:
     ratios = [1 + 0.01 * number for number in range(1, 11)]
     low, high = difference([1.0] * 10, ratios, paired=True)["interval"]
     assert (low, high) == pytest.approx((0.02, 0.09))
-    assert diff_time._place_of_bounds(diff_time._rank_sums(5, 5), math.comb(10, 5)) == 3
+    assert diff_time._rank_of_bounds(diff_time._rank_sums(5, 5), math.comb(10, 5)) == 3
     assert sum(diff_time._rank_sums(5, 7)) == math.comb(12, 5)
 
 

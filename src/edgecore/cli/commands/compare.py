@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,10 +24,17 @@ from edgecore.cli.common import (
 from edgecore.cli.models import load_model
 from edgecore.cli.recipes import parse_quantize
 from edgecore.errors import EdgecoreError
+from edgecore.sdk.commands import takes
+
+if TYPE_CHECKING:
+    from edgecore.devtools.comparison import CompareReport
 
 
-def command(
-    model: Model,
+@dataclass(frozen=True)
+class CompareArguments:
+    """The arguments of `edgecore compare`, in the form that typer reads; an absent option is None."""
+
+    model: Model
     inputs: Annotated[
         list[Path] | None,
         typer.Option(
@@ -36,25 +43,25 @@ def command(
             help="A real sample: a .npy file, a .npz file with an entry per input, or a folder of them. May be repeated. "
             "By default the samples of --calibration, or the example inputs.",
         ),
-    ] = None,
+    ] = None
     backends: Annotated[
         list[str] | None,
         typer.Option("-b", "--backend", metavar="NAME[:key=value,...]", help="As for `edgecore compile`."),
-    ] = None,
+    ] = None
     quantize: Annotated[
         list[str] | None,
         typer.Option("-q", "--quantize", metavar="[BACKEND=]RECIPE", help="As for `edgecore compile`."),
-    ] = None,
+    ] = None
     calibration: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="As for `edgecore compile`: a folder of samples.")
-    ] = None,
-    runtime: Runtime = "executorch-1.5",
+    ] = None
+    runtime: Runtime = "executorch-1.5"
     threshold: Annotated[
         float | None,
         typer.Option(
             metavar="DB", help="Exit status 1 if an output has a lower SQNR in dB than this against the float model."
         ),
-    ] = None,
+    ] = None
     tolerance: Annotated[
         float | None,
         typer.Option(
@@ -63,56 +70,35 @@ def command(
             help="The largest error of one operator that is no fault, relative to its largest value; by default what "
             "rounding explains. For backends that compute in lower precision.",
         ),
-    ] = None,
-    samples: Annotated[int, typer.Option(metavar="N", min=1, help="The largest number of samples.")] = 8,
-    top: Annotated[int, typer.Option(metavar="N", min=0, help="Number of rows; 0 for all.")] = 30,
-    as_json: Annotated[Path | None, typer.Option("--json", metavar="OUT", help="Write all figures as JSON.")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page for a browser, in one file.")] = None,
+    ] = None
+    samples: Annotated[int, typer.Option(metavar="N", min=1, help="The largest number of samples.")] = 8
+    top: Annotated[int, typer.Option(metavar="N", min=0, help="Number of rows; 0 for all.")] = 30
+    as_json: Annotated[Path | None, typer.Option("--json", metavar="OUT", help="Write all figures as JSON.")] = None
+    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page for a browser, in one file.")] = None
     extract: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Write the first operator that is wrong as a test case into a folder."),
-    ] = None,
-    device: DeviceName = None,
-    device_build: DeviceBuild = None,
-) -> None:
+    ] = None
+    device: DeviceName = None
+    device_build: DeviceBuild = None
+
+
+@takes(CompareArguments)
+def command(arguments: CompareArguments) -> None:
     """Compare each operator of a model on this machine or a device with PyTorch; exit status 1 if one is wrong."""
-    import edgecore
-    from edgecore.devtools.comparison import compare
-    from edgecore.devtools.remote import connect
     from edgecore.numerics.decibels import decibels
 
-    parsed = [parse_backend(text) for text in backends or ()]
-    recipes = parse_quantize(quantize) if quantize else None
-    check_folders(as_json, html)
-    with progress(f"loading {model}") as status, hold_stderr():
-        source, example, dynamic_shapes = load_model(model)
-        given = _samples(inputs, samples) if inputs else None
-        is_example = given is None and calibration is None
-        report = compare(
-            source,
-            ([example] if example is not None else None) if is_example else given,
-            backends=[edgecore.Backend(name, **options) for name, options in parsed],
-            quantize=recipes,
-            calibration=calibration,
-            samples=samples,
-            dynamic_shapes=dynamic_shapes,
-            runtime=runtime,
-            tolerance=tolerance,
-            device=connect(device, status.update) if device else None,
-            device_build=device_build,
-            progress=lambda text: status.update(f"{model}: {text}"),
-        )
-    if is_example:
-        report = replace(report, conditions=replace(report.conditions, origin="example"))
-    print(report.table(top, min(shutil.get_terminal_size((120, 24)).columns, 180)))
+    model, html, as_json, threshold = arguments.model, arguments.html, arguments.as_json, arguments.threshold
+    report = _compare(arguments)
+    print(report.table(arguments.top, min(shutil.get_terminal_size((120, 24)).columns, 180)))
     if as_json:
         as_json.write_text(json.dumps(report.as_dict(), indent=2) + "\n", encoding="utf-8")
     if html:
         html.write_text(report.to_html(model), encoding="utf-8")
-    if extract and report.culprit is not None:
-        with progress(f"writing {extract}"), hold_stderr():
-            report.culprit.extract(extract)
-        print(f"{extract}: the operator as a test case; run {extract / 'run.py'}")
+    if arguments.extract and report.culprit is not None:
+        with progress(f"writing {arguments.extract}"), hold_stderr():
+            report.culprit.extract(arguments.extract)
+        print(f"{arguments.extract}: the operator as a test case; run {arguments.extract / 'run.py'}")
     if not report.ok:
         raise EdgecoreError(f"{model}: {report.verdict}")
     if threshold is not None and not report.accuracy >= threshold:
@@ -120,6 +106,37 @@ def command(
             f"{model}: the outputs have {decibels(report.accuracy)} against the float model, less than the threshold of "
             f"{threshold:g} dB"
         )
+
+
+def _compare(arguments: CompareArguments) -> CompareReport:
+    """Load the model and compare it on the samples, by default on its example inputs."""
+    import edgecore
+    from edgecore.devtools.comparison import compare
+    from edgecore.devtools.remote import connect
+
+    model, device = arguments.model, arguments.device
+    backends = [parse_backend(text) for text in arguments.backends or ()]
+    recipes = parse_quantize(arguments.quantize) if arguments.quantize else None
+    check_folders(arguments.as_json, arguments.html)
+    with progress(f"loading {model}") as status, hold_stderr():
+        source, example, dynamic_shapes = load_model(model)
+        inputs = _samples(arguments.inputs, arguments.samples) if arguments.inputs else None
+        is_example = inputs is None and arguments.calibration is None
+        report = compare(
+            source,
+            ([example] if example is not None else None) if is_example else inputs,
+            backends=[edgecore.Backend(name, **options) for name, options in backends],
+            quantize=recipes,
+            calibration=arguments.calibration,
+            samples=arguments.samples,
+            dynamic_shapes=dynamic_shapes,
+            runtime=arguments.runtime,
+            tolerance=arguments.tolerance,
+            device=connect(device, status.update) if device else None,
+            device_build=arguments.device_build,
+            progress=lambda text: status.update(f"{model}: {text}"),
+        )
+    return replace(report, conditions=replace(report.conditions, origin="example")) if is_example else report
 
 
 def _samples(paths: list[Path], count: int) -> list[Any]:
@@ -130,10 +147,10 @@ def _samples(paths: list[Path], count: int) -> list[Any]:
     """
     from edgecore.quantize.calibration import read_file, samples
 
-    found: list[Any] = []
+    arguments: list[Any] = []
     for path in paths:
         if path.is_dir():
-            found += [args for args, _ in islice(samples(path), count - len(found))]
-        elif len(found) < count:
-            found.append(read_file(path))
-    return found
+            arguments += [args for args, _ in islice(samples(path), count - len(arguments))]
+        elif len(arguments) < count:
+            arguments.append(read_file(path))
+    return arguments

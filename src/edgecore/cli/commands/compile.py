@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.status import Status
 
+import edgecore
 from edgecore.cli.common import (
     Json,
     Model,
@@ -26,10 +27,14 @@ from edgecore.cli.common import (
 from edgecore.cli.models import load_model, stem
 from edgecore.cli.recipes import parse_quantize
 from edgecore.errors import EdgecoreError
+from edgecore.sdk.commands import takes
 
 
-def command(
-    model: Model,
+@dataclass(frozen=True)
+class CompileArguments:
+    """The arguments of `edgecore compile`, in the form that typer reads; an absent option is None or False."""
+
+    model: Model
     backends: Annotated[
         list[str] | None,
         typer.Option(
@@ -38,47 +43,47 @@ def command(
             metavar="NAME[:key=value,...]",
             help="A backend and its options, which `edgecore backends NAME` lists. May be repeated: the first has priority.",
         ),
-    ] = None,
-    runtime: Runtime = "executorch-1.5",
+    ] = None
+    runtime: Runtime = "executorch-1.5"
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE.pte", help="The output; by default named after MODEL."),
-    ] = None,
+    ] = None
     report: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE.html",
             help="Write an HTML page: where each operator runs, and why; with -q also the quantization error of each layer.",
         ),
-    ] = None,
+    ] = None
     external_data: Annotated[
         list[str] | None,
         typer.Option(
             metavar="[PATTERN=]NAME",
             help="Write weights to NAME.ptd beside the .pte: all, or those whose qualified name matches. May be repeated.",
         ),
-    ] = None,
+    ] = None
     segment_alignment: Annotated[
         int,
         typer.Option(
             metavar="BYTES",
             help="Start each segment of the files at a multiple: 4096 to map, lock or read it on its own.",
         ),
-    ] = 128,
+    ] = 128
     constant_tensor_alignment: Annotated[
         int | None,
         typer.Option(metavar="BYTES", help="Start each constant tensor at a multiple; by default 16."),
-    ] = None,
+    ] = None
     memory: Annotated[
         str | None,
         typer.Option(
             metavar="static", help="Plan memory for inputs and outputs, too; by default the caller supplies it."
         ),
-    ] = None,
+    ] = None
     share_state: Annotated[
         bool,
         typer.Option("--share-state", help="Let all methods use one copy of mutable buffers with the same name."),
-    ] = False,
+    ] = False
     constant_methods: Annotated[
         list[str] | None,
         typer.Option(
@@ -86,7 +91,7 @@ def command(
             metavar="NAME=VALUE",
             help="Add a method that returns a constant, a JSON value or else text. May be repeated.",
         ),
-    ] = None,
+    ] = None
     quantize: Annotated[
         list[str] | None,
         typer.Option(
@@ -96,7 +101,7 @@ def command(
             help="Quantize the model first: int8 (needs --calibration), int8-dynamic, int4-weights, fp16, with parameters: "
             "int4-weights:group=64,skip=head; or a .yaml file with them. May be repeated, for several backends.",
         ),
-    ] = None,
+    ] = None
     calibration: Annotated[
         Path | None,
         typer.Option(
@@ -104,7 +109,7 @@ def command(
             help="Folder of samples: one .npy file each, or, if the model has several inputs, one .npz file each with an "
             "entry per input.",
         ),
-    ] = None,
+    ] = None
     compare: Annotated[
         bool,
         typer.Option(
@@ -112,68 +117,53 @@ def command(
             help="Run the file on the example inputs and compare the outputs with eager PyTorch; exit status 1 if they "
             "differ by more than expected.",
         ),
-    ] = False,
+    ] = False
     dump_passes: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER", help="Write the graph after each pass that changed it, into a new or empty folder."
         ),
-    ] = None,
+    ] = None
     etrecord: Annotated[
         Path | None,
         typer.Option(metavar="OUT", help="Write an ETRecord without weights, for ExecuTorch's developer tools."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Compile a model to a .pte file."""
-    import edgecore
+    ] = None
+    as_json: Json = False
 
-    parsed_backends = [parse_backend(text) for text in backends or ()]
-    constants = parse_constants(constant_methods or ())
-    recipes = parse_quantize(quantize) if quantize else None
-    output = output or Path(f"{stem(model)}.pte")
-    check_folders(output, report, etrecord)
+
+@takes(CompileArguments)
+def command(arguments: CompileArguments) -> None:
+    """Compile a model to a .pte file."""
+    model = arguments.model
+    path = arguments.output or Path(f"{stem(model)}.pte")
+    settings = _settings(arguments)
+    check_folders(path, arguments.report, arguments.etrecord)
     with progress(f"loading {model}"), hold_stderr():
         source, example_inputs, dynamic_shapes = load_model(model)
     with progress(f"compiling {model}") as status, hold_stderr():
+        if arguments.calibration:
+            settings["calibration"] = CountedSamples(arguments.calibration, status)
         start = time.perf_counter()
-        program = edgecore.compile(
-            source,
-            example_inputs,
-            backends=[edgecore.Backend(name, **backend_options) for name, backend_options in parsed_backends],
-            dynamic_shapes=dynamic_shapes,
-            runtime=runtime,
-            external_data=parse_external_data(external_data or ()),
-            segment_alignment=segment_alignment,
-            constant_tensor_alignment=constant_tensor_alignment,
-            memory=memory,
-            share_state=share_state,
-            constant_methods=constants,
-            quantize=recipes,
-            calibration=calibration and CountedSamples(calibration, status),
-            dump_passes=dump_passes,
-            generate_etrecord=etrecord is not None,
-        )
+        program = edgecore.compile(source, example_inputs, dynamic_shapes=dynamic_shapes, **settings)
         seconds = time.perf_counter() - start
-        output, *data = program.save(output)
-        if etrecord:
-            program.get_etrecord().save(etrecord)
-    placement = program.report(quantization=bool(report and quantize))
-    if report:
-        placement.to_html(report)
+        path, *data = program.save(path)
+        if arguments.etrecord:
+            program.get_etrecord().save(arguments.etrecord)
+    placement = program.report(quantization=bool(arguments.report and arguments.quantize))
+    if arguments.report:
+        placement.to_html(arguments.report)
     comparison = None
-    if compare:
-        with progress(f"running {output}"), hold_stderr():
+    if arguments.compare:
+        with progress(f"running {path}"), hold_stderr():
             comparison = program.compare(source)
-    size = output.stat().st_size
-    if as_json:
+    if arguments.as_json:
         print_json(
             {
-                "file": str(output),
-                "bytes": size,
-                "data": [str(path) for path in data],
+                "file": str(path),
+                "bytes": path.stat().st_size,
+                "data": [str(file) for file in data],
                 "seconds": round(seconds, 3),
-                "runtime": runtime,
+                "runtime": arguments.runtime,
                 "delegates": placement.delegates,
                 "failures": [asdict(failure) for failure in placement.failures],
                 "left_outside": [asdict(row) for row in placement.left_outside],
@@ -184,13 +174,31 @@ def command(
         )
     else:
         print(placement)
-        for path in data:
-            print(f"{path}: {path.stat().st_size:,} bytes")
-        print(f"{output}: {size:,} bytes, compiled in {seconds:.1f} s")
+        for file in data:
+            print(f"{file}: {file.stat().st_size:,} bytes")
+        print(f"{path}: {path.stat().st_size:,} bytes, compiled in {seconds:.1f} s")
         if comparison is not None:
             print(comparison)
     if comparison is not None and not comparison.ok:
-        raise EdgecoreError(f"{output}: {comparison.verdict}")
+        raise EdgecoreError(f"{path}: {comparison.verdict}")
+
+
+def _settings(arguments: CompileArguments) -> dict[str, Any]:
+    """Return the keyword arguments of `edgecore.compile`, without the calibration samples."""
+    parsed_backends = [parse_backend(text) for text in arguments.backends or ()]
+    return {
+        "constant_methods": parse_constants(arguments.constant_methods or ()),
+        "quantize": parse_quantize(arguments.quantize) if arguments.quantize else None,
+        "backends": [edgecore.Backend(name, **options) for name, options in parsed_backends],
+        "external_data": parse_external_data(arguments.external_data or ()),
+        "runtime": arguments.runtime,
+        "segment_alignment": arguments.segment_alignment,
+        "constant_tensor_alignment": arguments.constant_tensor_alignment,
+        "memory": arguments.memory,
+        "share_state": arguments.share_state,
+        "dump_passes": arguments.dump_passes,
+        "generate_etrecord": arguments.etrecord is not None,
+    }
 
 
 class CountedSamples:

@@ -1,6 +1,6 @@
-"""`edgecore extract`: write the parts of a file as separate files. Needs neither torch nor the backends.
+"""`edgecore extract`: write the parts of a file as separate files. Needs neither torch nor backends.
 
-A blob that holds a folder, such as a model package of Core ML, is written as a folder too if its backend is installed.
+A blob that holds a folder, such as a Core ML model package, is unpacked as well if its backend is installed.
 """
 
 from __future__ import annotations
@@ -66,8 +66,7 @@ Entry = tuple[str, "Buffer", dict[str, Any]]
 def _write(folder: Path, kind: str, number: int, name: str, data: Buffer, facts: dict[str, Any]) -> dict[str, Any]:
     import hashlib
 
-    # The name comes from the file, which may be malicious: replace all characters that could lead out of the folder or are
-    # not allowed in file names.
+    # The name comes from an untrusted file: replace path separators and all characters that file names may not have.
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:60].strip(".")
     path = f"{kind}/{number:04}{'-' if safe else ''}{safe}.bin"
     (folder / path).write_bytes(data)
@@ -75,9 +74,9 @@ def _write(folder: Path, kind: str, number: int, name: str, data: Buffer, facts:
 
 
 def _unpack(folder: Path, row: dict[str, Any], blob: Buffer, named_data: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the files inside a blob into a folder beside it, and add the folder's path to the row of the index.
+    """Write the files inside a blob into a folder beside it, and return the index row with the path of that folder.
 
-    If the backend cannot read the blob, the row says why. Without the backend, the row stays as it is.
+    If the backend cannot read the blob, the row names the reason. Without the backend, the row stays as it is.
     """
     from importlib import import_module
 

@@ -21,7 +21,7 @@ def command(
     """Show the operators of a file as a tree of modules, with backends and sizes."""
     from edgecore.devtools.graph import graph_of
 
-    found = graph_of(read_file(file))
-    print(found.text(depth))
+    graph = graph_of(read_file(file))
+    print(graph.text(depth))
     if as_json:
-        as_json.write_text(json.dumps({"file": file.name, **found.as_dict()}), encoding="utf-8")
+        as_json.write_text(json.dumps({"file": file.name, **graph.as_dict()}), encoding="utf-8")

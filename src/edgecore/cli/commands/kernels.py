@@ -27,7 +27,7 @@ def table(selection: Selection, known: dict[Operator, str], sources: Iterable[st
     Args:
         selection: The operators, which are all in `known`.
         known: The operators of the library, from `library_functions`.
-        sources: Where the selection is from, for a comment.
+        sources: Origins of the selection (files and names), for a comment.
         version: Version of edgecore.
     """
     chosen = sorted(selection.dtypes)

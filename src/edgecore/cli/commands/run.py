@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,57 +26,71 @@ from edgecore.cli.common import (
 from edgecore.devtools.random_inputs import NUMBERS, random_arguments
 from edgecore.errors import EdgecoreError
 from edgecore.runtime.nesting import leaves
+from edgecore.sdk.commands import takes
 
 
-def command(
-    file: AnyFile,
-    method: Method = None,
+@dataclass(frozen=True)
+class RunArguments:
+    """The arguments of `edgecore run`, in the form that typer reads; an absent option is None."""
+
+    file: AnyFile
+    method: Method = None
     inputs: Annotated[
         list[Path] | None,
         typer.Option("--input", metavar="X.npy", help="Repeat for each input, in order; by default inputs are random."),
-    ] = None,
+    ] = None
     output_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the outputs to DIR/output_0.npy, DIR/output_1.npy, ...")
-    ] = None,
-    data: Data = None,
-    backends: LoadOptions = None,
-    threads: Threads = None,
-    rtol: Annotated[float | None, typer.Option(help="Relative tolerance for the test cases of a .bpte.")] = None,
-    atol: Annotated[float | None, typer.Option(help="Absolute tolerance for the test cases of a .bpte.")] = None,
+    ] = None
+    data: Data = None
+    backends: LoadOptions = None
+    threads: Threads = None
+    rtol: Annotated[float | None, typer.Option(help="Relative tolerance for the test cases of a .bpte.")] = None
+    atol: Annotated[float | None, typer.Option(help="Absolute tolerance for the test cases of a .bpte.")] = None
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE.etdp", help="Write the times of all instructions as an ETDump.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Run a method once and show its outputs. Of a .bpte, run all test cases; exit status 1 if one fails."""
-    import edgecore
+    ] = None
+    as_json: Json = False
 
+
+@takes(RunArguments)
+def command(arguments: RunArguments) -> None:
+    """Run a method once and show its outputs. Of a .bpte, run all test cases; exit status 1 if one fails."""
+    file = arguments.file
     if is_bundled(file):
-        if inputs or output_dir or backends or threads:
+        if arguments.inputs or arguments.output_dir or arguments.backends or arguments.threads:
             raise typer.BadParameter(
                 f"{file} contains its inputs and runs as it is; leave out --input, --output-dir, --backend and --threads"
             )
-        _run_bundled(file, method, data or (), rtol, atol, as_json)
-        return
-    if rtol is not None or atol is not None:
+        _run_bundled(arguments)
+    elif arguments.rtol is not None or arguments.atol is not None:
         raise typer.BadParameter(f"--rtol and --atol need a .bpte file, and {file} is not such a file")
+    else:
+        _run_method(arguments)
+
+
+def _run_method(arguments: RunArguments) -> None:
+    import edgecore
+
+    file, trace = arguments.file, arguments.trace
+    options = parse_load_options(arguments.backends)
     model = edgecore.load(
-        file, data or (), threads=threads, options=parse_load_options(backends), trace=trace is not None
+        file, arguments.data or (), threads=arguments.threads, options=options, trace=trace is not None
     )
-    name = choose_method(list(model.methods), method, file)
-    loaded = model.load_method(name)
-    arguments = read_arguments(file, name, loaded.inputs, inputs or ())
+    name = choose_method(list(model.methods), arguments.method, file)
+    method = model.load_method(name)
+    inputs = read_arguments(file, name, method.inputs, arguments.inputs or ())
     start = time.perf_counter()
-    result = loaded(*arguments)
+    result = method(*inputs)
     elapsed = (time.perf_counter() - start) * 1e3
     if trace:
         model.write_trace(trace)
     outputs = leaves(result)
     rows = [_summary(output) for output in outputs]
-    if output_dir:
-        for row, path in zip(rows, _write_npy(outputs, output_dir), strict=True):
+    if arguments.output_dir:
+        for row, path in zip(rows, _write_npy(outputs, arguments.output_dir), strict=True):
             row["file"] = str(path)
-    if as_json:
+    if arguments.as_json:
         print_json({"method": name, "ms": round(elapsed, 3), "outputs": rows})
         return
     print(f"{name}: {elapsed:.2f} ms (first run)")
@@ -84,18 +98,17 @@ def command(
         print(f"output {index}: " + "  ".join(f"{key} {_short(value)}" for key, value in row.items()))
 
 
-def _run_bundled(
-    file: Path, method: str | None, data: Sequence[Path], rtol: float | None, atol: float | None, as_json: bool
-) -> None:
+def _run_bundled(arguments: RunArguments) -> None:
     from edgecore.runtime.bundled import ATOL, RTOL, verify_bundled
 
+    file = arguments.file
+    rtol = RTOL if arguments.rtol is None else arguments.rtol
+    atol = ATOL if arguments.atol is None else arguments.atol
     try:
-        report = verify_bundled(
-            file, data, method=method, rtol=RTOL if rtol is None else rtol, atol=ATOL if atol is None else atol
-        )
+        report = verify_bundled(file, arguments.data or (), method=arguments.method, rtol=rtol, atol=atol)
     except ModuleNotFoundError as error:
         raise EdgecoreError(f"comparing outputs needs {error.name}; run: pip install {error.name}") from error
-    if as_json:
+    if arguments.as_json:
         print_json({"passed": report.passed, **asdict(report)})
     else:
         print(report)
@@ -109,7 +122,7 @@ def _short(value: Any) -> str:
 
 
 def read_arguments(file: Path, method: str, infos: Sequence[Any], inputs: Sequence[Path]) -> list[Any]:
-    """Read the arguments of a method from `.npy` files; without files, make random ones and say so."""
+    """Read the arguments of a method from `.npy` files; without files, make random ones and tell the user."""
     if not inputs:
         arguments = random_arguments(file, method, infos)
         if arguments:
@@ -152,7 +165,7 @@ def _numpy() -> Any:
 
 
 def _summary(output: Any) -> dict[str, Any]:
-    """Return dtype, shape and statistics of a tensor, or the value of an output that is no tensor."""
+    """Return dtype, shape and statistics of a tensor, or the value of any other output."""
     try:
         view = memoryview(output)
     except TypeError:

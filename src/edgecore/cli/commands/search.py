@@ -56,13 +56,13 @@ def command(
         name, options = parse_backend(target)
         backend: dict[str, Any] = {"backend": name, **options}
         with edgecore.sweeps.Display() as display:
-            found = edgecore.search(
+            result = edgecore.search(
                 model, target=backend, calibration=calibration, accuracy=accuracy, max_loss=max_loss,
                 objective=objective.value, output=output, jobs=jobs, ray=ray, listener=display,
             )  # fmt: skip
         if as_json:
-            print_json({"best": found.best and asdict(found.best), "recipe": found.recipe and repr(found.recipe)})
+            print_json({"best": result.best and asdict(result.best), "recipe": result.recipe and repr(result.recipe)})
         else:
-            print(found)
-    if found.best is None:
+            print(result)
+    if result.best is None:
         raise typer.Exit(1)

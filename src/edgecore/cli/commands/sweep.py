@@ -87,8 +87,8 @@ def _compare(old: Path, new: Path, html: Path | None, as_json: bool) -> bool:
             raise EdgecoreError(f"cannot write {html}: the folder {html.parent} does not exist")
         html.write_text(edgecore.sweeps.sweep_page(rows, f"{old} and {new}", changes), encoding="utf-8")
     if as_json:
-        print_json([{key: value for key, value in asdict(one).items() if key != "size"} for one in changes])
+        print_json([{key: value for key, value in asdict(change).items() if key != "size"} for change in changes])
     else:
-        lines = [f"{'worse' if one.worse else 'other':<6} {one.cell}: {one.what}" for one in changes]
+        lines = [f"{'worse' if change.worse else 'other':<6} {change.cell}: {change.what}" for change in changes]
         print(join_lines(lines or ["nothing has changed"]))
-    return any(one.worse for one in changes)
+    return any(change.worse for change in changes)

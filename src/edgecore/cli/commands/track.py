@@ -24,7 +24,7 @@ from edgecore.cli.common import (
 )
 
 KINDS = ("size", "memory", "operators", "time")
-"""The words of `--fail-on`: those of `track.KINDS`, which is not imported when each command starts."""
+"""The words of `--fail-on`, which equal `devtools.track.KINDS`: importing it would slow each command down."""
 
 
 def command(
@@ -44,8 +44,8 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Append size, memory, operators and time of a file to a history, show it, and find what has become worse."""
-    named = [name.strip() for name in fail_on.split(",") if name.strip()]
-    for name in named:
+    watched = [name.strip() for name in fail_on.split(",") if name.strip()]
+    for name in watched:
         if name not in KINDS:
             raise typer.BadParameter(f"--fail-on knows {', '.join(KINDS)}; got {name!r}")
     with failing_with(2):
@@ -60,16 +60,16 @@ def command(
                 file, label=_commit() if label is None else label, runs=runs, method=chosen, threads=threads,
                 data=data or (), arguments=lambda loaded, path: random_arguments(path, chosen, loaded.inputs),
             )  # fmt: skip
-        found = {} if accept else regressions(entries, entry)
-        entry.accepted, entry.regressed = accept, list(found)
+        worse = {} if accept else regressions(entries, entry)
+        entry.accepted, entry.regressed = accept, list(worse)
         append(history, entry)
         if as_json:
-            print_json({"entry": asdict(entry), "regressions": found})
+            print_json({"entry": asdict(entry), "regressions": worse})
         else:
             print(history_text([*entries, entry], entry.file))
-    for kind, sentence in found.items():
+    for kind, sentence in worse.items():
         complain(f"{file}: {kind}: {sentence}")
-    if set(found) & set(named):
+    if set(worse) & set(watched):
         raise typer.Exit(1)
 
 

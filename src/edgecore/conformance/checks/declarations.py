@@ -1,7 +1,7 @@
 """Check that a backend's threads, memory and handling of untrusted blobs are as its native library declares.
 
-Further checks: the backend accesses no memory outside of its buffers, its calls and operations are events in the trace of
-a run, and the graphs of its blobs are right.
+Also check that it accesses no memory outside of its buffers, that its calls and operations are events in traces, and that
+the graphs of its blobs are valid.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from edgecore.errors import EdgecoreError
 from edgecore.plugin import BlobGraph, BlobGraphReader
 
 THREADS = {"HOST_THREADS", "OWN_THREADS", "NO_THREADS", "VENDOR_THREADS"}
-"""Flags of which a backend declares one: the threads that compute."""
+"""Flags about the threads that compute; a backend declares one of them."""
 
 MAX_IDLE_LOAD = 0.15
 """Maximum processor load (1 is one core) of a loaded program that is not being called."""
@@ -46,8 +46,8 @@ def threads(subject: BackendUnderTest) -> str:
     """Check the backend's threads in a process that loads, runs and destroys a program with threads=1.
 
     While the program runs, there may be more threads only if the backend declares OWN_THREADS or VENDOR_THREADS. After
-    the program is destroyed, threads may be left only of VENDOR_THREADS; `lifetime` checks that they do not become
-    more. Between calls, threads must not spin.
+    the program is destroyed, only VENDOR_THREADS may leave threads; `lifetime` checks that their number does not grow.
+    Between calls, threads must not spin.
     """
     if not sys.platform.startswith("linux"):
         raise Skipped("the check needs /proc")
@@ -134,8 +134,8 @@ def _error_without_trust(subject: BackendUnderTest, file: bytes, inputs: Inputs)
 def profile_events(subject: BackendUnderTest) -> str:
     """Check that the trace of a run contains the calls of its delegates, and that the metadata explains their events.
 
-    An operation that edgecore adds itself, such as a copy to another layout, comes from no node of the model. A backend
-    that reports a delegate as a whole, by one operation, says nothing about nodes.
+    Operations that edgecore adds, such as layout copies, have no node of the model. A backend that reports a delegate as
+    one operation need not name nodes.
     """
     name, _, inputs, program = delegated(subject)
     model = load(subject, program, trace=True)
@@ -159,7 +159,7 @@ def profile_events(subject: BackendUnderTest) -> str:
 def blob_graph(subject: BackendUnderTest) -> str:
     """Check that graphs of blobs are in the order of execution, and have the operations of `debug_handle_map`.
 
-    The operation that stands for the partition as a whole is no node of the graph.
+    The operation that stands for the whole partition is not a node of the graph.
     """
     name, _, _, program = delegated(subject)
     pte = fmt.read_pte(program.buffer)
@@ -193,7 +193,7 @@ def _check_graph(name: str, graph: BlobGraph, facts: fmt.DelegateMeta) -> None:
         raise Failed(f"{name}: several nodes of the blob's graph have the same operation")
     if not known.issuperset(graph.outputs):
         raise Failed(f"{name}: nothing computes the outputs {sorted(set(graph.outputs) - known)}")
-    every = {handle for one in facts.operations for handle in one.handles}
-    lost = {one.name or one.id for one in facts.operations if set(one.handles) != every} - keys
+    every = {handle for operation in facts.operations for handle in operation.handles}
+    lost = {row.name or row.id for row in facts.operations if set(row.handles) != every} - keys
     if lost:
         raise Failed(f"{name}: the blob's graph lacks the operations {sorted(map(str, lost))[:5]}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from edgecore.conformance.workers.process import call, results
 Emit = Callable[[str, Any], None]
 
 NEEDED = ("buffer_create", "buffer_destroy", "buffer_map", "buffer_unmap")
-"""The functions without which the runtime uses no device memory of a backend."""
+"""The functions that a library must have before the runtime uses device memory of the backend."""
 
 SIZES = (2, 6, 1, 6, 3)
 MAX_COPIES = 5
@@ -63,7 +64,7 @@ IN_PROCESS = {
     "sessions at once": "edgecore-run makes one call at a time",
     "copies": "the check counts calls of functions of the library in its process",
 }
-"""The parts of checks that the runtime in this process does, and edgecore-run does not, by the name of the check."""
+"""Why a check needs the runtime in this process instead of edgecore-run, by the name of the check."""
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
@@ -80,7 +81,7 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 def between_delegates(subject: BackendUnderTest) -> str:
-    """Check values that two delegates use, the host uses as well, or both."""
+    """Check values that cross from one delegate to another, to the host, or to both."""
     model, inputs, program = _zigzag(subject)
     loaded = load(subject, program)
     for number in range(4):
@@ -105,14 +106,14 @@ def dynamic_sizes(subject: BackendUnderTest) -> str:
 
 
 def pending_executions(subject: BackendUnderTest) -> str:
-    """Check runs that are started in two sessions, of which the later one is waited for first."""
+    """Check runs that are started in two sessions and waited for in reverse order."""
     model, inputs, program = _zigzag(subject)
     first = load(subject, program)
     both = (first, first.new_session())
     for number in range(4):
         subject.trying(f"pending, run {number}")
         scaled = [tuple(tensor * (1 + number + index) for tensor in inputs) for index in range(2)]
-        runs = [session.forward.start(*one) for session, one in zip(both, scaled, strict=True)]
+        runs = [session.forward.start(*arguments) for session, arguments in zip(both, scaled, strict=True)]
         for index in (1, 0):
             got = outputs(runs[index].wait())
             compare(subject, f"pending, run {number}, session {index}", PENDING, got, eager(model, scaled[index]))
@@ -134,11 +135,11 @@ def resident_state(subject: BackendUnderTest) -> str:
         check_calls(subject, f"{name}, after an export", RESIDENT, session, reference, [("one", 6), ("two", 7)])
         session.import_state(state)
         other.import_state(state)
-        for what, one in (("imported again", session), ("imported by another session", other)):
+        for what, importer in (("imported again", session), ("imported by another session", other)):
             again = Eager(model)
             for method, step in STEPS:
                 again(method, step)
-            check_calls(subject, f"{name}, {what}", BORDERS, one, again, [("one", 8), ("two", 9)])
+            check_calls(subject, f"{name}, {what}", BORDERS, importer, again, [("one", 8), ("two", 9)])
         session.reset()
         check_calls(subject, f"{name}, after a reset", BORDERS, session, Eager(model))
         names.append(name)
@@ -156,7 +157,7 @@ def sessions_at_once(subject: BackendUnderTest) -> str:
 
 
 def copies(subject: BackendUnderTest) -> str:
-    """Count the calls of `buffer_map`, in a child process: one where a value crosses between host and device, no others."""
+    """Count the calls of `buffer_map` in a child process: one for each value that crosses between host and device."""
     _, inputs, program = _zigzag(subject)
     path = subject.folder / "zigzag"
     path.with_suffix(".pte").write_bytes(program.buffer)
@@ -201,11 +202,11 @@ def count_in_session(emit: Emit, program: str, options: Any, calls: list[Any], i
 
     maps = count_maps(library)
     session, stored = edgecore.load(program, options=options, trust=True), Stored(inputs)
-    emit("result", _differences(maps, [lambda one=one: stored(session, *one) for one in calls]))  # type: ignore[misc]
+    emit("result", _differences(maps, [partial(stored, session, *arguments) for arguments in calls]))
 
 
 def _differences(count: Callable[[], int], functions: list[Callable[[], Any]]) -> list[int]:
-    """Call the functions, and return by how much each changes the count."""
+    """Return the change of `count` during each function."""
     changes = []
     for function in functions:
         before = count()
@@ -215,9 +216,9 @@ def _differences(count: Callable[[], int], functions: list[Callable[[], Any]]) -
 
 
 class _Zigzag(nn.Module):
-    """Two parts of the backend, with `outside` between them, an operator that the backend does not support.
+    """Two delegates with `outside` between them, an operator that the backend does not support.
 
-    The host uses `a`, and so does the second part; `c` goes from the first part to the second.
+    `a` goes to the host and to the second delegate, `c` only to the second delegate.
     """
 
     def __init__(self, outside: Callable[[torch.Tensor], torch.Tensor]) -> None:
@@ -238,7 +239,7 @@ _OUTSIDE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "aten.tan.default": torch.tan,
     "aten.flip.default": lambda x: torch.flip(x, [1]),
 }
-"""Operators, of which a backend probably does not support one."""
+"""Candidates for an operator that the backend does not support."""
 
 
 def _zigzag(subject: BackendUnderTest, dynamic: bool = False) -> tuple[nn.Module, Inputs, Any]:
@@ -273,16 +274,16 @@ def _state(subject: BackendUnderTest) -> Iterator[tuple[str, Any, Any]]:
         Skipped: The backend has no device memory, or there is no such model.
     """
     _need_functions(subject)
-    found = False
+    has_model = False
     for name, model in STATE_MODELS.items():
         if ("resident", name) not in subject.cache:
             subject.trying(f"compiling {name}")
             subject.cache["resident", name] = model.compile(without_claims(subject))
         program = subject.cache["resident", name]
         if all(row.where == subject.backend_id for row in program.report().rows):
-            found = True
+            has_model = True
             yield name, model, program
-    if not found:
+    if not has_model:
         raise Skipped(
             f"it does not support all operators of {' or '.join(STATE_MODELS)}: the host uses the buffers, too"
         )

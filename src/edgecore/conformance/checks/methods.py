@@ -72,7 +72,7 @@ def threads_with_models(subject: BackendUnderTest) -> str:
     name, model, inputs, program = delegated(subject)
     calls = 5 if subject.quick else 20
 
-    def work(number: int) -> None:
+    def run_copy(number: int) -> None:
         scaled = _scaled(inputs, 1 + number)
         copy = load(subject, program, threads=2)
         want = eager(model, scaled)
@@ -80,7 +80,7 @@ def threads_with_models(subject: BackendUnderTest) -> str:
             check_results(subject, f"{name} in thread {number}", outputs(copy.forward(*scaled)), want)
 
     subject.trying(f"{name} in {THREADS} threads")
-    _at_once(work)
+    _at_once(run_copy)
     return f"{THREADS} threads, {calls} calls each"
 
 
@@ -91,7 +91,7 @@ def threads_with_one_model(subject: BackendUnderTest) -> str:
     names = list(models)
     calls = 5 if subject.quick else 20
 
-    def work(number: int) -> None:
+    def run_method(number: int) -> None:
         name = names[number % len(names)]
         scaled = _scaled(inputs[name], 1 + number)
         want = eager(models[name], scaled)
@@ -99,7 +99,7 @@ def threads_with_one_model(subject: BackendUnderTest) -> str:
             check_results(subject, f"method {name} in thread {number}", outputs(loaded[name](*scaled)), want)
 
     subject.trying(f"methods {', '.join(names)} of one file in {2 * THREADS} threads")
-    _at_once(work, 2 * THREADS)
+    _at_once(run_method, 2 * THREADS)
     return f"{2 * THREADS} threads, {calls} calls each"
 
 
@@ -115,15 +115,15 @@ def _scaled(inputs: Inputs, number: int) -> Inputs:
     return tuple(tensor * (0.5 + number / 8) for tensor in inputs)
 
 
-def _at_once(work: Callable[[int], None], count: int = THREADS) -> None:
-    """Call `work` with 0 to `count` - 1 in as many threads, and raise the first exception of a thread."""
+def _at_once(function: Callable[[int], None], count: int = THREADS) -> None:
+    """Call `function` with 0 to `count` - 1 in as many threads, and raise the first exception of a thread."""
     problems: list[BaseException] = []
     start = threading.Barrier(count)
 
     def guarded(number: int) -> None:
         start.wait()
         try:
-            work(number)
+            function(number)
         except Exception as problem:
             problems.append(problem)
 

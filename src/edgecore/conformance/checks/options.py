@@ -133,8 +133,8 @@ class _LoadOption:
 def _declared(field: FieldInfo, key: str) -> list[Any]:
     """Return the values of an option that a backend declares as `Field(..., json_schema_extra={key: [...]})`.
 
-    The keys are `device_only`, for files that do not run on this machine, and `compiles_elsewhere`, for values with which
-    some machines cannot compile.
+    The keys are `device_only` (the file does not run on this machine) and `compiles_elsewhere` (some machines cannot compile
+    with the value).
     """
     extra = field.json_schema_extra
     return list(extra.get(key, [])) if isinstance(extra, dict) else []  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """Check the backend's partitioner and compiler.
 
 The partitioner must change nothing but tags, be deterministic, and give a reason for each operator that it does not
-tag. The compiler must return the debug handles of all operators of a partition, and the same blob for the same input.
+tag. The compiler must return the debug handles of all operators of a partition, and equal blobs for equal input.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def digests_elsewhere(emit: Callable[[str, Any], None], backend: str, options: d
 
 
 def _digests(subject: BackendUnderTest, trying: Callable[[str], None]) -> dict[str, str]:
-    """Return the digest of each blob and each entry of named data; `trying` gets the name of each network before."""
+    """Return the digest of each blob and each entry of named data; `trying` is called with each network's name first."""
     digests = {}
     for name in NETWORKS:
         trying(name)

@@ -28,7 +28,7 @@ from edgecore.plugin import ConfigurableCompiler
 
 _QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
 MAX_ROWS = 40
-"""Maximum number of rows: more than twice the height of the largest tile that we know of, 16 rows."""
+"""Maximum number of rows: more than twice the height of the largest known tile, 16 rows."""
 STATIC = (1, 2, 3, 7, 8, 9, 14, 15, 16, 17, 31, 33, MAX_ROWS)
 """Numbers of rows for a backend that does not support symbolic sizes."""
 WIDTHS = (1, 2, 15, 16, 7, 8, 17, 9, 31, 33, 32, 63, 64, 65, 96)
@@ -60,10 +60,15 @@ class _Convolution(nn.Module):
     def __init__(self, quick: bool) -> None:
         super().__init__()
         layers = [
-            nn.Conv2d(15, 17, 1), nn.Conv2d(64, 33, 1), nn.Conv2d(7, 16, 3, padding=1), nn.Conv2d(32, 31, 3, padding=1),
-            nn.Conv2d(17, 17, 3, padding=1, groups=17), nn.Conv2d(33, 33, 3, padding=1, stride=2, groups=33),
-            nn.Conv2d(16, 34, 3, padding=1, groups=2), nn.Conv2d(9, 15, 3, padding=1, stride=2),
-        ]  # fmt: skip
+            nn.Conv2d(15, 17, 1),
+            nn.Conv2d(64, 33, 1),
+            nn.Conv2d(7, 16, 3, padding=1),
+            nn.Conv2d(32, 31, 3, padding=1),
+            nn.Conv2d(17, 17, 3, padding=1, groups=17),
+            nn.Conv2d(33, 33, 3, padding=1, stride=2, groups=33),
+            nn.Conv2d(16, 34, 3, padding=1, groups=2),
+            nn.Conv2d(9, 15, 3, padding=1, stride=2),
+        ]
         self.layers = nn.ModuleList(layers)
         self.channels = [layer.in_channels for layer in layers] * (1 if quick else 2)
 
@@ -120,8 +125,11 @@ class _Embedding(nn.Module):
 
 
 NETWORKS: dict[str, type[Any]] = {
-    "linear": _Linear, "convolution": _Convolution, "attention": _Attention, "embedding": _Embedding,
-}  # fmt: skip
+    "linear": _Linear,
+    "convolution": _Convolution,
+    "attention": _Attention,
+    "embedding": _Embedding,
+}
 
 
 def _arguments(inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -157,8 +165,8 @@ class _Case:
         example: Its inputs, with the largest number of rows.
         rows: The numbers of rows.
         steps: `RecipeSupport.steps`.
-        is_rounded: True if the backend may round its inputs to a lower precision: then they are numbers that this does not
-            change.
+        is_rounded: True if the backend may round its inputs to a lower precision; the inputs are then chosen so that rounding
+            does not change them.
     """
 
     def __init__(
@@ -215,8 +223,8 @@ class _Case:
 def on_steps(program: ExportedProgram, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Move each input that the program quantizes with a constant scale to the nearest number that an integer stands for.
 
-    A backend that reads inputs with a lower precision moves other numbers to the next integer, if they are about in the
-    middle between two, and each such step of an input moves results by several steps.
+    A backend that reads inputs in a lower precision may round numbers between two steps to the other one, and one step of
+    an input moves results by several steps.
     """
     nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
 
@@ -428,7 +436,7 @@ def run_calls(
 def _run_calls_remotely(
     subject: BackendUnderTest, file: Path, rows: Sequence[int], description: str, environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Run the calls of `run_calls` by the runner, which gets the environment variables, too."""
+    """Run the calls of `run_calls` by the runner, with the environment variables."""
     subject.trying(f"{description}: {len(rows)} numbers of rows")
     inputs = dict(np.load(file.with_suffix(".npz"))) if rows else {}
     count = len(inputs) // max(len(rows), 1)

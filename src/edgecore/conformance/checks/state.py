@@ -37,7 +37,7 @@ IN_PROCESS = {
     "failed run": "the check replaces a function of the library in its process",
     "pending executions": "edgecore-run waits for each call",
 }
-"""The parts of checks that the runtime in this process does, and edgecore-run does not, by the name of the check."""
+"""Why a check needs the runtime in this process instead of edgecore-run, by the name of the check."""
 
 INITIAL = (
     "instance_create must give a buffer that the set does not have yet its initial values, and must not change a buffer "
@@ -72,7 +72,7 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 def initial_values(subject: BackendUnderTest) -> str:
-    """Check that a session starts with the initial values, whatever other sessions have done before."""
+    """Check that each session starts with the initial values, regardless of earlier sessions."""
     for name, model, program in _claimed(subject):
         first = load(subject, program)
         check_calls(subject, f"{name}, first session", INITIAL, first, Eager(model))
@@ -86,10 +86,10 @@ def sessions(subject: BackendUnderTest) -> str:
     for name, model, program in _claimed(subject):
         first = load(subject, program)
         pairs = [(session, Eager(model)) for session in (first, first.new_session(), load(subject, program))]
-        for number, one in enumerate(STEPS):
+        for number, step in enumerate(STEPS):
             for index, (session, reference) in enumerate(pairs):
                 if number >= index:  # so that the histories differ
-                    check_calls(subject, f"{name}, session {index}", SEPARATE, session, reference, [one])
+                    check_calls(subject, f"{name}, session {index}", SEPARATE, session, reference, [step])
     return f"3 sessions in turn: {_names(subject)}"
 
 
@@ -115,7 +115,7 @@ def reset(subject: BackendUnderTest) -> str:
 def export_and_import(subject: BackendUnderTest) -> str:
     """Check that a state that one process exports lets a session in another process continue.
 
-    The state can also be imported if no backend keeps the buffers, and back.
+    Also import the state where no backend keeps the buffers, and back.
     """
     for name, model, program in _claimed(subject):
         reference, middle = Eager(model), len(STEPS) // 2
@@ -166,7 +166,7 @@ def run_session(
 
 
 def damaged_states(subject: BackendUnderTest) -> str:
-    """Check that a state which is truncated, altered or of another program is refused, and changes nothing."""
+    """Check that the import of a truncated, altered or foreign state is refused and changes nothing."""
     count = 0
     for name, model, program in _claimed(subject):
         session, reference = load(subject, program), Eager(model)
@@ -193,7 +193,7 @@ def damaged_states(subject: BackendUnderTest) -> str:
 
 
 def failed_run(subject: BackendUnderTest) -> str:
-    """Check that after a run that has failed the state is refused, and that a reset or an import makes it usable.
+    """Check that a failed run makes the state unusable, and that a reset or an import makes it usable again.
 
     In a child process the suite replaces `execute` by a function that calls it and then reports a failure.
     """
@@ -218,7 +218,7 @@ def failed_run(subject: BackendUnderTest) -> str:
 def fail_runs(
     emit: Emit, program: str, options: Any, calls: list[Any], inputs: str, library: str, results: str
 ) -> None:
-    """Run, fail, reset, run, fail, import, run; store the results. Result: a problem."""
+    """Run, fail, reset, run, fail, import, run; store the results, and emit problems."""
     from edgecore.conformance.workers.table_patches import fail_executions
 
     emit("input", "executions that fail")
@@ -242,7 +242,7 @@ def fail_runs(
 
 
 def methods(subject: BackendUnderTest) -> str:
-    """Check that two methods see each other's changes of a shared buffer, and none if the caller does not share."""
+    """Check that two methods share a buffer, but only if the caller asks for shared state."""
     for name, model, program in _claimed(subject):
         turns: Calls = [("one" if step % 2 else "two", step) for step in range(6)]
         check_calls(subject, f"{name}, methods in turn", SHARED, load(subject, program), Eager(model), turns)
@@ -261,7 +261,7 @@ def initial_values_outside(subject: BackendUnderTest) -> str:
         if not all(file.data for file in files):
             raise Failed(f"{name}: external_data puts nothing into a .ptd file. {EXTERNAL}")
         for offset, file in zip((0, 0.5), files, strict=True):
-            data = [fmt.write_ptd(one) for one in file.data.values()]
+            data = [fmt.write_ptd(weights) for weights in file.data.values()]
             session = load(subject, files[0], data=data)
             check_calls(subject, f"{name}, a .ptd with other values", EXTERNAL, session, Eager(model, offset))
     return _names(subject)
@@ -283,7 +283,7 @@ def pending_executions(subject: BackendUnderTest) -> str:
 
 
 def _claimed(subject: BackendUnderTest) -> Iterator[tuple[str, StateModel, Any]]:
-    """Yield the models of which the backend keeps all buffers, each with its compiled program.
+    """Yield the models whose buffers the backend keeps, each with its compiled program.
 
     Raises:
         Skipped: The backend keeps no state.

@@ -24,7 +24,7 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 def equal_to_eager(subject: BackendUnderTest) -> str:
-    """Check that the values which delegates report are those of eager, and that reporting changes no output."""
+    """Check that reported values equal the values of eager PyTorch, and that reporting changes no output."""
     compared = 0
     for name in NETWORKS:
         subject.trying(name)
@@ -33,7 +33,7 @@ def equal_to_eager(subject: BackendUnderTest) -> str:
         file = lowered_program.finish().buffer
         silent, listening = load(subject, file), load(subject, file, values=True)
         want, got = outputs(silent.forward(*inputs)), outputs(listening.forward(*inputs))
-        if not all(torch.equal(one, other) for one, other in zip(got, want, strict=True)):
+        if not all(torch.equal(actual, expected) for actual, expected in zip(got, want, strict=True)):
             raise Failed(f"{name}: the outputs differ while values are reported; they must have the same bits")
         if silent.take_values():
             raise Failed(f"{name}: it reports values without EDGECORE_INSTANCE_VALUES")
@@ -46,7 +46,7 @@ def equal_to_eager(subject: BackendUnderTest) -> str:
 def _compare(
     subject: BackendUnderTest, network: str, values: list[OperationValue], expected: dict[int, torch.Tensor]
 ) -> int:
-    """Compare the values of operations with the nodes that they compute; return the number of compared values."""
+    """Compare the values of operations with the values of their nodes; return the number of compared values."""
     last: dict[int, OperationValue] = {}
     for row in values:
         if not row.handles:

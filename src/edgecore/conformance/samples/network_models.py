@@ -1,4 +1,4 @@
-"""Small networks in floating point, of which a backend compiles all or some nodes."""
+"""Small floating-point networks, which a backend compiles as a whole or in part."""
 
 from __future__ import annotations
 

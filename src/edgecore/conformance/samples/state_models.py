@@ -73,8 +73,8 @@ def check_calls(
 
     Args:
         subject: The backend under test.
-        what: What the calls try, for the error message.
-        remedy: A sentence that says what the backend must do.
+        what: Description of the calls for error messages.
+        remedy: A sentence on how to fix the backend.
         session: The loaded program.
         reference: A session of the same model with the same history.
         calls: The calls.
@@ -99,7 +99,7 @@ def two_at_once(subject: BackendUnderTest, what: str, model: StateModel, first: 
     """Run all steps several times in a session, and at the same time in another one, each after a reset."""
     problems: list[BaseException] = []
 
-    def work(session: Any) -> None:
+    def run_session(session: Any) -> None:
         try:
             for _ in range(5 if subject.quick else 20):
                 session.reset()
@@ -110,7 +110,9 @@ def two_at_once(subject: BackendUnderTest, what: str, model: StateModel, first: 
         except Exception as problem:
             problems.append(problem)
 
-    threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in (first, first.new_session())]
+    threads = [
+        threading.Thread(target=run_session, args=(session,), daemon=True) for session in (first, first.new_session())
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -127,8 +129,8 @@ def two_at_once(subject: BackendUnderTest, what: str, model: StateModel, first: 
 def in_child(subject: BackendUnderTest, target: str, program: Any, model: StateModel, calls: Calls, **more: Any) -> Any:
     """Call a function of a check in a child process, and yield its results.
 
-    The function gets the path `program` of the `.pte`, the load `options`, the `calls` and the path of their `inputs`, and
-    the arguments `more`.
+    The arguments of the function are the path `program` of the `.pte`, the load `options`, the `calls`, the path of their
+    `inputs`, and `more`.
     """
     folder = subject.folder
     (folder / "session.pte").write_bytes(program.buffer)
@@ -141,7 +143,7 @@ def in_child(subject: BackendUnderTest, target: str, program: Any, model: StateM
     arguments = {
         "program": str(folder / "session.pte"),
         "options": subject.options_of_load,
-        "calls": [list(one) for one in calls],
+        "calls": [list(pair) for pair in calls],
         "inputs": str(folder / "session.npz"),
         **more,
     }

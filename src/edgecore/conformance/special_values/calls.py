@@ -101,7 +101,7 @@ NOT_VALUES = frozenset(
         "aten.bitwise_not.default",
     }
 )
-"""Operators that are not tried: they move elements, take indices, add products up, or have no real numbers."""
+"""Operators that are not tried: they move elements, take indices, sum up products, or compute with integers."""
 
 NUMBERS = ("positive number", "negative number", "0")
 """Labels of ordinary elements."""
@@ -112,7 +112,7 @@ ORDINARY = "numbers"
 DENORMAL = {torch.float32: 1e-40, torch.float16: 3e-6}
 
 Label = tuple[str, ...]
-"""The inputs that an element of a result reads: an element, two elements, or the special elements of a row and their place."""
+"""Inputs of one element of a result: an element, two elements, or the special elements of a row with their place."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Call:
         operator: Its name.
         function: Computes the result from the inputs.
         inputs: Inputs of the model.
-        labels: What each element of the result reads, in row-major order.
+        labels: The inputs that each element of the result reads, in row-major order.
         read: The rows that the elements of the result read, [elements, n]; None if the operator computes other numbers.
         is_index: True for results that are indices into the rows of `read`.
     """
@@ -145,10 +145,9 @@ def calls_of(operator: str, dtype: torch.dtype) -> list[Call]:
     """
     if resolve(operator) is None:
         return []
-    for names, make in (
-        (UNARY, _unary), (BINARY, _binary), (CHOICES, _choices), (REDUCTIONS, _reductions),
-        (NORMALIZATIONS, _normalizations), (POOLS, _pools),
-    ):  # fmt: skip
+    groups = (UNARY, BINARY, CHOICES, REDUCTIONS, NORMALIZATIONS, POOLS)
+    makers = (_unary, _binary, _choices, _reductions, _normalizations, _pools)
+    for names, make in zip(groups, makers, strict=True):
         if operator in names:
             return list(make(operator, dtype))
     return []

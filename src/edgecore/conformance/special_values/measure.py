@@ -162,9 +162,9 @@ def check_page(page: Path, measured: Measured) -> None:
     first = next(iter(measured.differences.values()))
     for kernels, differences in measured.differences.items():
         begin = BEGIN.format(kernels or "all")
-        before, found, rest = updated.partition(begin)
+        before, marker, rest = updated.partition(begin)
         _, end, after = rest.partition(END)
-        if not found or not end:
+        if not marker or not end:
             raise Failed(f"{page} has no table of special values: add the lines {begin!r} and {END!r}")
         if differences is first:
             text = f"{table(differences)}\n{tried(measured.tried, measured.outside)}"
@@ -183,7 +183,7 @@ def check_page(page: Path, measured: Measured) -> None:
 
 
 def _changes(first: set[Difference], others: set[Difference]) -> set[Difference]:
-    """Return the differences that `first` lacks, and as results that are PyTorch's those that only `first` has."""
+    """Return the differences that `first` lacks; differences that only `first` has become rows with PyTorch's result."""
     keys = {(row.operator, row.dtype, row.reads) for row in first ^ others}
     here = {row for row in others if (row.operator, row.dtype, row.reads) in keys}
     differing = {(row.operator, row.dtype, row.reads) for row in here}
@@ -214,7 +214,7 @@ def _runs(made: Call) -> bool:
 
 
 def _references(made: Call) -> list[torch.Tensor]:
-    """Return the results of eager PyTorch, also those of float64: PyTorch's vectors and single elements may differ.
+    """Return the results of eager PyTorch in the dtype and in float64: its vectors and single elements may differ.
 
     In PyTorch 2.14 `gelu(inf)` is NaN in vectors of float32 and inf in the elements after the last vector, for example.
     """
@@ -227,9 +227,9 @@ def _references(made: Call) -> list[torch.Tensor]:
 
 
 def _delegated(name: str | None, program: Any, operators: set[str]) -> tuple[list[str], list[str]]:
-    """Return which operators run in the backend, and of which all calls are left outside.
+    """Return the operators that run in the backend, and those whose calls all stay outside.
 
-    An operator that edgecore replaces by others is in neither.
+    Operators that edgecore replaces by others are in neither list.
 
     Raises:
         Failed: None runs in the backend, or the backend gives no reason.
@@ -289,13 +289,13 @@ def _run(
     from edgecore.plugin import registry
 
     with tempfile.TemporaryDirectory(prefix="edgecore-special-") as folder:
-        file, found = Path(folder) / "calls.pte", Path(folder) / "results.npz"
+        file, results_file = Path(folder) / "calls.pte", Path(folder) / "results.npz"
         file.write_bytes(program.buffer)
         arrays = {f"1 {index}": tensor.numpy() for index, tensor in enumerate(inputs)}
         np.savez(file.with_suffix(".npz"), **arrays)  # type: ignore[arg-type]
         arguments = {
             "file": str(file),
-            "results": str(found),
+            "results": str(results_file),
             "rows": [1],
             "backend_id": registry.find_by_name(name).backend_id if name is not None else "",
             "load_options": dict(load_options),
@@ -307,7 +307,7 @@ def _run(
             if not environment:
                 raise Failed(f"{name}: {errors[0]}")
             return str(errors[0])
-        with np.load(found) as stored:
+        with np.load(results_file) as stored:
             return [torch.from_numpy(stored[f"1 {index}"]) for index in range(len(stored.files))]
 
 
@@ -319,7 +319,7 @@ def _compare(
     got: torch.Tensor,
     tolerance: float,
 ) -> None:
-    """Add the differences and faults of one call. `references` are results of PyTorch of which each is right."""
+    """Add the differences and faults of one call. Any of `references`, the results of PyTorch, is right."""
     want = references[0]
     dtype = dtype_name(made.inputs[0].dtype)
     if want.dtype == torch.bool:
@@ -338,7 +338,7 @@ def _compare(
     tiny = torch.finfo(want.dtype).tiny if want.dtype.is_floating_point else 0.0
     actual = got.flatten().double()
     right = torch.stack([_right(value.flatten().double(), actual, tolerance, tiny) for value in references]).any(0)
-    found = set[Difference]()
+    new = set[Difference]()
     agrees = set[tuple[Label, str]]()
     for index, label in enumerate(made.labels):
         value, expected = actual[index].item(), want.flatten()[index].item()
@@ -358,10 +358,10 @@ def _compare(
             and not _right(row.double(), actual[index], tolerance, 0.0).any()
         ):
             other += ", which no input is"
-        found.add(Difference(made.operator, dtype, label, word, "another number" if word == other else other))
+        new.add(Difference(made.operator, dtype, label, word, "another number" if word == other else other))
     # In another place, or with other arguments, such an element may be right.
-    found |= {replace(row, result=row.expected) for row in found if (row.reads, row.expected) in agrees}
-    differences |= found
+    new |= {replace(row, result=row.expected) for row in new if (row.reads, row.expected) in agrees}
+    differences |= new
 
 
 def _right(want: torch.Tensor, got: torch.Tensor, tolerance: float, tiny: float) -> torch.Tensor:

@@ -53,7 +53,7 @@ def table(differences: Iterable[Difference], none: str = NONE) -> str:
 
 
 def tried(inside: Mapping[str, Sequence[str]], outside: Mapping[str, Sequence[str]]) -> str:
-    """Say how many operators ran in the backend and which of its table did not, and how to read the table."""
+    """Describe how many operators ran in the backend, which others of its table did not, and how to read the table."""
     dtypes = sorted({dtype for names in inside.values() for dtype in names}, reverse=True)
     counts = [f"{sum(dtype in names for names in inside.values())} in {dtype}" for dtype in dtypes]
     text = f"Operators that were tried: {', '.join(counts)}."
@@ -77,7 +77,7 @@ def _results(differences: Iterable[Difference]) -> dict[tuple[str, str, Label], 
         expected, result = joined.setdefault((row.operator, row.dtype, row.reads), (set(), set()))
         expected.add(row.expected)
         result.add(row.result)
-    return {key: (" or ".join(sorted(one)), " or ".join(sorted(other))) for key, (one, other) in joined.items()}
+    return {key: (" or ".join(sorted(wanted)), " or ".join(sorted(got))) for key, (wanted, got) in joined.items()}
 
 
 def _short(operator: str) -> str:
@@ -91,7 +91,7 @@ def _rank(inputs: str) -> int:
 
 
 def _describe(labels: Collection[Label]) -> list[str]:
-    """Say in few words which elements a set of results reads."""
+    """Describe briefly the elements that a set of results reads."""
     single = [label for (label, *rest) in labels if not rest]
     pairs = {label for label in labels if len(label) == 2 and label[1] in ELEMENTS}
     placed = {label for label in labels if len(label) == 2 and label[1] not in ELEMENTS}

@@ -74,7 +74,7 @@ def diff(
         runs: Number of runs of each file to measure here, in turns; 0 measures nothing.
         method: The method whose times are compared.
         data: The `.ptd` files of each. Without them, weights in such files are compared by their hashes.
-        arguments: Function that gets a loaded method and the path of its file, and returns the inputs for `runs`.
+        arguments: Function of a loaded method and the path of its file that returns the inputs for `runs`.
         threads: As in `edgecore.load`, for `runs`.
 
     Returns:
@@ -87,9 +87,9 @@ def diff(
     Example:
         >>> print(edgecore.devtools.diff("old.pte", "new.pte").text())
     """
-    one, other = _side(a), _side(b)
-    known = [_ptd(files) for files in data]
-    programs = (one.pte, other.pte)
+    first, second = _side(a), _side(b)
+    weights_a, weights_b = (_ptd(files) for files in data)
+    programs = (first.pte, second.pte)
     times, read = None, None
     if traces:
         read = read_traces(programs, traces, method)
@@ -97,14 +97,14 @@ def diff(
     elif runs:
         times = measured_times((a, b), runs, method, data, arguments, threads)
     return Diff(
-        one.name,
-        other.name,
-        one.raw == other.raw,
-        _sizes(one, other),
-        _signatures(one, other),
-        _operators(one, other),
-        compare_weights(weights_of(one.pte, known[0]), weights_of(other.pte, known[1])),
-        _memory(one, other),
+        first.name,
+        second.name,
+        first.raw == second.raw,
+        _sizes(first, second),
+        _signatures(first, second),
+        _operators(first, second),
+        compare_weights(weights_of(first.pte, weights_a), weights_of(second.pte, weights_b)),
+        _memory(first, second),
         times,
         (programs, read, method),
     )
@@ -121,27 +121,26 @@ def _ptd(files: Sequence[Any]) -> dict[str, fmt.ExternalData]:
 
 
 def bytes_by_kind(raw: Buffer, pte: PteFile) -> dict[str, int]:
-    """Return the bytes of a file by what they are; their sum is its size.
+    """Return the bytes of a file by kind; they add up to its size.
 
     Args:
         raw: Content of the `.pte` or `.bpte`.
         pte: The program that was read from it.
     """
-    names = {"constants": "constants", "mutable": "initial state", "delegate": "delegate blobs",
-             "named": "data of delegates", "unused": "unused"}  # fmt: skip
-    found: Counter[str] = Counter()
+    names = {"mutable": "initial state", "delegate": "delegate blobs", "named": "data of delegates"}
+    sizes: Counter[str] = Counter()
     for part in fmt.without_shared(pte.segments):
-        found[names.get(part.kind, part.kind)] += part.size
+        sizes[names.get(part.kind, part.kind)] += part.size
     meta = pte.named_data.get(META_KEY)
     if meta is not None:
         size = memoryview(meta.data).nbytes
-        found["metadata"] += size
-        found["data of delegates"] -= size
+        sizes["metadata"] += size
+        sizes["data of delegates"] -= size
     total = memoryview(raw).nbytes
     if bytes(memoryview(raw)[4:8]) == BPTE_IDENTIFIER:
-        found["test cases"] = total - memoryview(read_bpte(raw).program).nbytes
-    found["tables and padding"] = total - sum(found.values())
-    return {name: size for name, size in found.items() if size}
+        sizes["test cases"] = total - memoryview(read_bpte(raw).program).nbytes
+    sizes["tables and padding"] = total - sum(sizes.values())
+    return {name: size for name, size in sizes.items() if size}
 
 
 def _sizes(a: _Side, b: _Side) -> dict[str, Any]:
@@ -150,7 +149,7 @@ def _sizes(a: _Side, b: _Side) -> dict[str, Any]:
 
 
 def _signatures(a: _Side, b: _Side) -> dict[str, Any]:
-    first, second = ({one["name"]: one for one in side.facts["methods"]} for side in (a, b))
+    first, second = ({method["name"]: method for method in side.facts["methods"]} for side in (a, b))
     only = {"a": [name for name in first if name not in second], "b": [name for name in second if name not in first]}
     changed = []
     for name in (name for name in first if name in second):
@@ -158,7 +157,7 @@ def _signatures(a: _Side, b: _Side) -> dict[str, Any]:
             rows = [side[name][kind] for side in (first, second)]
             for index in range(max(map(len, rows))):
                 values = [row[index] if index < len(row) else None for row in rows]
-                named = all(value and value["name"] for value in values)  # another compiler's file has no names
+                named = all(value and value["name"] for value in values)  # files of other compilers have no names
                 old, new = (value and (f"{value['name']} " if named else "") + signature(value) for value in values)
                 if old != new:
                     changed.append({"method": name, "kind": kind[:-1], "index": index, "a": old, "b": new})
@@ -166,34 +165,34 @@ def _signatures(a: _Side, b: _Side) -> dict[str, Any]:
 
 
 def _operators(a: _Side, b: _Side) -> dict[str, Any]:
-    """Compare what runs where. Without metadata nobody knows what is in a delegate, and nothing is compared."""
-    unknown = [side.name for side in (a, b)
-               if get_meta(side.pte) is None and any(one["delegates"] for one in side.facts["methods"])]  # fmt: skip
-    blobs = {key: dict(Counter(one["backend_id"] for method in side.facts["methods"] for one in method["delegates"]))
-             for key, side in (("a", a), ("b", b))}  # fmt: skip
-    found: dict[str, Any] = {
+    """Compare the backend of each operator, unless a file has delegates without metadata about their operators."""
+    delegates = {
+        key: [row for method in side.facts["methods"] for row in method["delegates"]] for key, side in zip("ab", (a, b))
+    }
+    unknown = [side.name for key, side in zip("ab", (a, b)) if delegates[key] and get_meta(side.pte) is None]
+    blobs = {key: dict(Counter(row["backend_id"] for row in rows)) for key, rows in delegates.items()}
+    section: dict[str, Any] = {
         "different": blobs["a"] != blobs["b"], "unknown": unknown, "delegates": blobs,
         "count": {"a": len(a.operators), "b": len(b.operators)}, "moved": [], "changed": [], "gone": [], "added": [],
     }  # fmt: skip
     if unknown:
-        return found
-    first, second = ({one.key: one for one in side.operators} for side in (a, b))
-    for key, one in first.items():
-        other = second.get(key)
-        if other is None:
-            found["gone"].append(_row(one) | {"backend": one.backend})
-        elif other.backend != one.backend:
-            found["moved"].append(_row(one) | {"a": one.backend, "b": other.backend})
-        elif other.arguments != one.arguments:
-            found["changed"].append(_row(one) | {"a": list(one.arguments), "b": list(other.arguments)})
-    found["added"] = [_row(one) | {"backend": one.backend} for key, one in second.items() if key not in first]
-    found["different"] |= any(found[name] for name in ("moved", "changed", "gone", "added"))
-    return found
+        return section
+    first, second = ({operator.key: operator for operator in side.operators} for side in (a, b))
+    for key, old in first.items():
+        new = second.get(key)
+        if new is None:
+            section["gone"].append(_row(old) | {"backend": old.backend})
+        elif new.backend != old.backend:
+            section["moved"].append(_row(old) | {"a": old.backend, "b": new.backend})
+        elif new.arguments != old.arguments:
+            section["changed"].append(_row(old) | {"a": list(old.arguments), "b": list(new.arguments)})
+    section["added"] = [_row(old) | {"backend": old.backend} for key, old in second.items() if key not in first]
+    section["different"] |= any(section[name] for name in ("moved", "changed", "gone", "added"))
+    return section
 
 
-def _row(one: Operator) -> dict[str, Any]:
-    return {"method": one.method, "module": one.module, "operator": one.operator, "ordinal": one.ordinal,
-            "source": one.source}  # fmt: skip
+def _row(operator: Operator) -> dict[str, Any]:
+    return {name: getattr(operator, name) for name in ("method", "module", "operator", "ordinal", "source")}
 
 
 def _memory(a: _Side, b: _Side) -> dict[str, Any]:

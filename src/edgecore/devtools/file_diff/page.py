@@ -1,4 +1,4 @@
-"""The page of a comparison of two files: operators with both times, where they run, memory and what else differs."""
+"""The HTML page that compares two files: times and backends of operators, memory, and other differences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edgecore.format import PteFile
 from edgecore.html import page, table
 
 Key = tuple[str, str, int]
-"""Module, operators and number among equal ones of what an event computes: the same in both files."""
+"""(module, operators, number among equal pairs of these) of an event, which is the same in both files."""
 Place = tuple[str, str]
 """Module and operator of a node."""
 
@@ -52,7 +52,7 @@ def diff_page(diff: Differences, programs: Sequence[PteFile], traces: Sequence[T
     if traces:
         sides = [_traced(trace) for trace in traces]
     else:
-        sides = [_placed(one for one in operators_of(pte) if one.method == method) for pte in programs]
+        sides = [_placed(row for row in operators_of(pte) if row.method == method) for pte in programs]
     keys = list(dict.fromkeys([*sides[0], *sides[1]]))
     rows = [
         _compared(key[1] + (f" #{key[2]}" if key[2] else ""), key[0], [side.get(key) for side in sides], not key[0])
@@ -75,75 +75,75 @@ def diff_page(diff: Differences, programs: Sequence[PteFile], traces: Sequence[T
             for arena in memory_views(pte, method)
         ],
         "tables": [
-            one for one in (
+            section for section in (
                 table("Weights that differ", ["name", "change", "A", "B"], _weights(diff)),
                 table("Inputs and outputs that differ", ["method", "value", "A", "B"],
-                      [(one["method"], f"{one['kind']} {one['index']}", one["a"] or "none", one["b"] or "none")
-                       for one in diff.signature["changed"]]),
-            ) if one["rows"]
+                      [(row["method"], f"{row['kind']} {row['index']}", row["a"] or "none", row["b"] or "none")
+                       for row in diff.signature["changed"]]),
+            ) if section["rows"]
         ],
     }  # fmt: skip
     return page(f"{diff.a} and {diff.b}", content)
 
 
 def _traced(trace: Trace) -> dict[Key, _Row]:
-    """Return the times of a trace; what is no operator's has the module "" and a name in parentheses."""
-    found: dict[Key, _Row] = {}
+    """Return the times of a trace; time outside of operators has the module "" and a name in parentheses."""
+    rows: dict[Key, _Row] = {}
     for index, run in enumerate(trace.runs):
         counts: Counter[tuple[str, str]] = Counter()
         for event, rest in parts(run):
             module, name = ("", rest) if rest else (label(event, "module"), label(event, "operator"))
             number = 0 if rest else counts[module, name]
             counts[module, name] += 1
-            row = found.get((module, name, number))
+            row = rows.get((module, name, number))
             if row is None:
                 backend = "" if rest else event.backend or KERNELS
-                row = found[module, name, number] = _Row(
+                row = rows[module, name, number] = _Row(
                     backend, "" if rest else label_of_origins(event.origins, "line")
                 )
                 row.times = [0] * len(trace.runs)
                 row.places = {(origin.module, origin.operator) for origin in event.origins} if not rest else set()
             row.times[index] += event.own
-    return found
+    return rows
 
 
 def _placed(operators: Iterable[Operator]) -> dict[Key, _Row]:
-    """Return the operators of a file that nobody has timed."""
-    found: dict[Key, _Row] = {}
+    """Return the operators of a file without times."""
+    rows: dict[Key, _Row] = {}
     counts: Counter[tuple[str, str]] = Counter()
-    for one in operators:
-        module = one.module or "(the model itself)"
-        name = kernel_name(one.operator) if "::" in one.operator else short_operator(one.operator)
+    for row in operators:
+        module = row.module or "(the model itself)"
+        name = kernel_name(row.operator) if "::" in row.operator else short_operator(row.operator)
         key = (module, name, counts[module, name])
-        found[key] = _Row(one.backend, one.source, places={(one.module, one.operator)})
+        rows[key] = _Row(row.backend, row.source, places={(row.module, row.operator)})
         counts[module, name] += 1
-    return found
+    return rows
 
 
 def _compared(name: str, module: str, sides: Sequence[_Row | None], rest: bool) -> dict[str, Any]:
-    """Return a row of the page: what is in both files has a difference, its interval and a verdict."""
+    """Return a row of the page, with difference, interval and verdict if both files have times."""
     backends = [side.backend if side else "" for side in sides]
     times = [statistics.median(side.times) if side and side.times else None for side in sides]
-    found: dict[str, Any] = {"difference": None, "interval": None, "verdict": ""}
+    verdict: dict[str, Any] = {"difference": None, "interval": None, "verdict": ""}
     if all(times):
-        found = difference(*(side.times for side in sides if side))
+        verdict = difference(*(side.times for side in sides if side))
     elif None not in times:
-        found["verdict"] = "cannot tell"  # too short for the clock
+        verdict["verdict"] = "cannot tell"  # too short for the clock
     elif None in sides:
-        found["verdict"] = "only in " + ("B" if sides[0] is None else "A")
+        verdict["verdict"] = "only in " + ("B" if sides[0] is None else "A")
     known = next(side for side in sides if side)
     return {
         "name": name, "operator": name, "module": module, "line": known.line, "kernel": "", "handles": [], "node": "",
-        "instruction": -1, "backend": "" if rest else " -> ".join(dict.fromkeys(one or "none" for one in backends)),
-        "rest": rest, "ns": times[0] or times[1] or 0, "a": times[0], "b": times[1], **found,
+        "instruction": -1, "backend": "" if rest else " -> ".join(dict.fromkeys(backend or "none" for backend in backends)),
+        "rest": rest, "ns": times[0] or times[1] or 0, "a": times[0], "b": times[1], **verdict,
     }  # fmt: skip
 
 
 def _modules(keys: Sequence[Key], sides: Sequence[dict[Key, _Row]]) -> list[dict[str, Any]]:
     """Return a row for each module, with the indexes of its operators.
 
-    What is only in one file counts for the module around it that is only in the other one: a backend that fuses a
-    convolution with its activation names the module of both, and kernels those of each.
+    A module of only one file counts toward the enclosing module that only the other file has: a backend that fuses a
+    convolution with its activation names their common module, while kernels name the two inner ones.
     """
     members: dict[str, list[int]] = {}
     inside = [{module for module, _, _ in side} for side in sides]
@@ -162,39 +162,38 @@ def _modules(keys: Sequence[Key], sides: Sequence[dict[Key, _Row]]) -> list[dict
 
 
 def _shared_module(module: str, inside: Sequence[set[str]]) -> str:
-    """Return the module for which a module's operators count, given the modules of each file."""
+    """Return the module that the operators of `module` count toward; `inside` has the modules of each file."""
     own, other = inside if module in inside[0] else inside[::-1]
     if module in other:
         return module
     parts = module.split(".")
     around = (".".join(parts[:count]) for count in range(len(parts) - 1, 0, -1))
-    return next((one for one in around if one in other and one not in own), module)
+    return next((outer for outer in around if outer in other and outer not in own), module)
 
 
 def _placement(diff: Differences, method: str, members: dict[Place, list[int]]) -> list[dict[str, Any]]:
-    """Return the operators of which the place or the arguments differ, with the indexes of their rows."""
+    """List the operators that changed backend or arguments, with their row indexes."""
     rows = []
     for kind in ("moved", "changed", "gone", "added"):
-        for one in diff.operators[kind]:
-            if one["method"] != method:
+        for row in diff.operators[kind]:
+            if row["method"] != method:
                 continue
-            a, b = {
-                "moved": (one.get("a"), one.get("b")), "changed": (str(one.get("a")), str(one.get("b"))),
-                "gone": (one.get("backend"), "none"), "added": ("none", one.get("backend")),
-            }[kind]  # fmt: skip
-            rows.append({
-                "kind": kind, "module": one["module"], "operator": one["operator"], "line": one["source"], "a": a, "b": b,
-                "members": members.get((one["module"], one["operator"]), []),
-            })  # fmt: skip
+            if kind in ("moved", "changed"):
+                a, b = (row[key] if kind == "moved" else str(row[key]) for key in "ab")
+            else:
+                a, b = (row["backend"], "none") if kind == "gone" else ("none", row["backend"])
+            place = row["module"], row["operator"]
+            texts = dict(zip(("module", "operator", "line"), (*place, row["source"]), strict=True))
+            rows.append({"kind": kind, **texts, "a": a, "b": b, "members": members.get(place, [])})
     return rows
 
 
 def _weights(diff: Differences) -> list[tuple[str, str, str, str]]:
-    found = diff.weights
+    section = diff.weights
     rows = []
-    for one in found["changed"]:
-        error = "" if one["max_abs"] is None else f", by at most {one['max_abs']:.4g}"
-        rows.append((one["name"], f"changed{error}", form_of(one["a"]), form_of(one["b"])))
-    rows += [(one["name"], "moved", str(one["a"]), str(one["b"])) for one in found["moved"]]
-    rows += [(one["name"], "gone", form_of(one), "") for one in found["gone"]]
-    return rows + [(one["name"], "added", "", form_of(one)) for one in found["added"]]
+    for weight in section["changed"]:
+        error = "" if weight["max_abs"] is None else f", by at most {weight['max_abs']:.4g}"
+        rows.append((weight["name"], f"changed{error}", form_of(weight["a"]), form_of(weight["b"])))
+    rows += [(weight["name"], "moved", str(weight["a"]), str(weight["b"])) for weight in section["moved"]]
+    rows += [(weight["name"], "gone", form_of(weight), "") for weight in section["gone"]]
+    return rows + [(weight["name"], "added", "", form_of(weight)) for weight in section["added"]]

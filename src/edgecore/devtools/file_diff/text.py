@@ -46,100 +46,109 @@ def _size(diff: Differences) -> list[str]:
 
 
 def _signature(diff: Differences) -> list[str]:
-    found = diff.signature
-    if not found["different"]:
+    section = diff.signature
+    if not section["different"]:
         return ["signature: same"]
-    rows = [f"method {name}: only in {diff.a}" for name in found["only"]["a"]]
-    rows += [f"method {name}: only in {diff.b}" for name in found["only"]["b"]]
-    rows += [f"{one['method']} {one['kind']} {one['index']}: {one['a'] or 'none'} -> {one['b'] or 'none'}"
-             for one in found["changed"]]  # fmt: skip
+    rows = [f"method {name}: only in {diff.a}" for name in section["only"]["a"]]
+    rows += [f"method {name}: only in {diff.b}" for name in section["only"]["b"]]
+    for value in section["changed"]:
+        place = f"{value['method']} {value['kind']} {value['index']}"
+        rows.append(f"{place}: {value['a'] or 'none'} -> {value['b'] or 'none'}")
     return ["signature:", *rows]
 
 
 def _operators(diff: Differences) -> list[str]:
-    found = diff.operators
-    blobs = [", ".join(f"{count} {name}" for name, count in found["delegates"][key].items()) or "none" for key in "ab"]
+    section = diff.operators
+    blobs = [
+        ", ".join(f"{count} {name}" for name, count in section["delegates"][key].items()) or "none" for key in "ab"
+    ]
     placed = f"delegates {blobs[0]}" + (f" -> {blobs[1]}" if blobs[0] != blobs[1] else "")
-    if found["unknown"]:
-        return [f"operators: not compared, since the delegates of {' and '.join(found['unknown'])} are unknown",
-                placed]  # fmt: skip
-    rows = [f"moved: {_name(one)}: {one['a']} -> {one['b']}" for one in found["moved"]]
-    rows += [f"changed: {_name(one)}: {', '.join(one['a'])} -> {', '.join(one['b'])}" for one in found["changed"]]
-    rows += [f"gone: {_name(one)} ({one['backend']})" for one in found["gone"]]
-    rows += [f"added: {_name(one)} ({one['backend']})" for one in found["added"]]
-    counts = ", ".join(f"{len(found[key])} {key}" for key in ("moved", "changed", "gone", "added"))
-    return [f"operators: {_change(found['count']['a'], found['count']['b'])}: {counts}; {placed}", *rows]
+    if section["unknown"]:
+        return [
+            f"operators: not compared, since the delegates of {' and '.join(section['unknown'])} are unknown",
+            placed,
+        ]
+    rows = [f"moved: {_name(operator)}: {operator['a']} -> {operator['b']}" for operator in section["moved"]]
+    rows += [
+        f"changed: {_name(operator)}: {', '.join(operator['a'])} -> {', '.join(operator['b'])}"
+        for operator in section["changed"]
+    ]
+    rows += [f"gone: {_name(operator)} ({operator['backend']})" for operator in section["gone"]]
+    rows += [f"added: {_name(operator)} ({operator['backend']})" for operator in section["added"]]
+    counts = ", ".join(f"{len(section[key])} {key}" for key in ("moved", "changed", "gone", "added"))
+    return [f"operators: {_change(section['count']['a'], section['count']['b'])}: {counts}; {placed}", *rows]
 
 
-def _name(one: dict[str, Any]) -> str:
-    operator = one["operator"]
+def _name(row: dict[str, Any]) -> str:
+    operator = row["operator"]
     name = kernel_name(operator) if "::" in operator else short_operator(operator)
-    number = f" #{one['ordinal']}" if one["ordinal"] else ""
-    line = f" ({one['source'].rpartition('/')[2]})" if one["source"] else ""
-    return f"{one['module'] or '(the model itself)'} {name}{number}{line}"
+    number = f" #{row['ordinal']}" if row["ordinal"] else ""
+    line = f" ({row['source'].rpartition('/')[2]})" if row["source"] else ""
+    return f"{row['module'] or '(the model itself)'} {name}{number}{line}"
 
 
 def _weights(diff: Differences) -> list[str]:
-    found = diff.weights
+    section = diff.weights
     rows = []
-    for one in found["changed"]:
-        if one["max_abs"] is not None:
-            noise = "" if one["sqnr_db"] is None else f", {decibels(one['sqnr_db'])}"
-            rows.append(f"changed: {_short(one['name'])}: by at most {one['max_abs']:.4g}{noise}")
+    for weight in section["changed"]:
+        if weight["max_abs"] is not None:
+            noise = "" if weight["sqnr_db"] is None else f", {decibels(weight['sqnr_db'])}"
+            rows.append(f"changed: {_short(weight['name'])}: by at most {weight['max_abs']:.4g}{noise}")
         else:
-            forms = [f"{form_of(one[key])}" for key in "ab"]
+            forms = [f"{form_of(weight[key])}" for key in "ab"]
             rows.append(
-                f"changed: {_short(one['name'])}: " + (" -> ".join(forms) if forms[0] != forms[1] else forms[0])
+                f"changed: {_short(weight['name'])}: " + (" -> ".join(forms) if forms[0] != forms[1] else forms[0])
             )
     rows += [
-        f"moved: {_short(one['name'])}: {one['a']} -> {one['b']}, {one['bytes']:,} bytes" for one in found["moved"]
+        f"moved: {_short(weight['name'])}: {weight['a']} -> {weight['b']}, {weight['bytes']:,} bytes"
+        for weight in section["moved"]
     ]
     for key in ("gone", "added"):
-        rows += [f"{key}: {_short(one['name'])}: {form_of(one)}" for one in found[key]]
-    rows += [f"unknown: {_short(name)} is in a .ptd that was not given" for name in found["unknown"]]
-    counts = ", ".join(f"{len(found[key])} {key}" for key in ("changed", "moved", "gone", "added"))
-    return [f"weights: {found['equal']} equal, {counts}", *rows]
+        rows += [f"{key}: {_short(weight['name'])}: {form_of(weight)}" for weight in section[key]]
+    rows += [f"unknown: {_short(name)} is in a .ptd that was not given" for name in section["unknown"]]
+    counts = ", ".join(f"{len(section[key])} {key}" for key in ("changed", "moved", "gone", "added"))
+    return [f"weights: {section['equal']} equal, {counts}", *rows]
 
 
-def form_of(one: dict[str, Any]) -> str:
-    """Return dtype and sizes of a weight; of data of a delegate its bytes."""
-    return f"{one['dtype']} {one['shape']}" if one["dtype"] else f"{one['bytes']:,} bytes of a delegate"
+def form_of(weight: dict[str, Any]) -> str:
+    """Format the dtype and shape of a weight, or the size of a delegate's data."""
+    return f"{weight['dtype']} {weight['shape']}" if weight["dtype"] else f"{weight['bytes']:,} bytes of a delegate"
 
 
 def _short(name: str) -> str:
-    """Return a name; of a hash its first digits."""
+    """Abbreviate a SHA-256 digest; return other names unchanged."""
     return f"{name[:12]}..." if len(name) == 64 and not set(name) - set("0123456789abcdef") else name
 
 
 def _memory(diff: Differences) -> list[str]:
     rows = []
-    for one in diff.memory["methods"]:
-        if not one["different"]:
+    for method in diff.memory["methods"]:
+        if not method["different"]:
             continue
-        a, b = one["a"], one["b"]
+        a, b = method["a"], method["b"]
         if (a["arenas"], a["peak"]) != (b["arenas"], b["peak"]):
             owners = ", ".join(f"{row['name']} {row['bytes']:,}" for row in b["owners"][:2]) or "nothing"
-            rows.append(f"{one['method']}: arenas {_change(sum(a['arenas']), sum(b['arenas']))} bytes, peak "
-                        f"{_change(a['peak'], b['peak'])}: {owners}")  # fmt: skip
+            arenas, peak = _change(sum(a["arenas"]), sum(b["arenas"])), _change(a["peak"], b["peak"])
+            rows.append(f"{method['method']}: arenas {arenas} bytes, peak {peak}: {owners}")
         if a["delegates"] is None or b["delegates"] is None:
-            rows.append(f"{one['method']}: what delegates need is unknown")
+            rows.append(f"{method['method']}: what delegates need is unknown")
             continue
         for backend in dict.fromkeys([*a["delegates"], *b["delegates"]]):
             needs = [sum(side["delegates"].get(backend, {}).values()) for side in (a, b)]
             if needs[0] != needs[1]:
-                rows.append(f"{one['method']}: {backend} declares {_change(*needs)} bytes")
+                rows.append(f"{method['method']}: {backend} declares {_change(*needs)} bytes")
     return ["memory:", *rows] if rows else ["memory: same"]
 
 
 def _time(diff: Differences) -> list[str]:
-    found = diff.time
-    if found is None:
+    section = diff.time
+    if section is None:
         return ["time: not measured; --runs N or --trace A.etdp B.etdp compares it"]
     interval = f"fewer than {FEWEST} runs"
-    if found["interval"]:
-        low, high = (f"{100 * bound:+.1f}" for bound in found["interval"])
+    if section["interval"]:
+        low, high = (f"{100 * bound:+.1f}" for bound in section["interval"])
         interval = f"95 % interval {low} to {high} %"
-    figures = f"{found['a']['median_ms']:.3f} -> {found['b']['median_ms']:.3f} ms"
-    change = f"{100 * found['difference']:+.1f} %, {interval}"
-    rows = [f"{row['module']}: {row['a_ms'] or 0:.3f} -> {row['b_ms'] or 0:.3f} ms" for row in found["modules"]]
-    return [f"time: {found['verdict']}: {figures} ({change}; {found['how']})", *rows]
+    figures = f"{section['a']['median_ms']:.3f} -> {section['b']['median_ms']:.3f} ms"
+    change = f"{100 * section['difference']:+.1f} %, {interval}"
+    rows = [f"{row['module']}: {row['a_ms'] or 0:.3f} -> {row['b_ms'] or 0:.3f} ms" for row in section["modules"]]
+    return [f"time: {section['verdict']}: {figures} ({change}; {section['how']})", *rows]

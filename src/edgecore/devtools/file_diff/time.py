@@ -1,4 +1,4 @@
-"""Compare the times of two files, and say so if the measurements cannot tell which is faster."""
+"""Compare the times of two files by exact intervals; the verdict may be "cannot tell"."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ from edgecore.errors import EdgecoreError, FormatError
 from edgecore.format import PteFile
 
 NOTICEABLE = 0.03
-"""A relative difference that counts: machines differ by less from one minute to the next."""
+"""Smallest relative difference that counts; the same machine varies by less between minutes."""
 FEWEST = 10
-"""Runs of each file that a verdict needs: few runs see too little of what a machine does."""
+"""Smallest number of runs of each file for a verdict; fewer runs say too little about the variation."""
 _SIDES = 40
-"""One divided by the largest probability that the difference is below an interval, or that it is above it: 95 %."""
+"""Inverse of the error probability on each side of an interval: 1 / 40 on both sides make 95 %."""
 _GROUPS = 4
-"""Smallest number of groups of runs for which a rank sum can reach that probability."""
+"""Smallest number of groups of runs with which a rank-sum test can reach that probability."""
 _WARMUP = 5
 
 
 def difference(a: Sequence[float], b: Sequence[float], *, paired: bool = False) -> dict[str, Any]:
     """Compare two samples of times.
 
-    The intervals are exact for any distribution of the times, also a skewed one, and for few runs. That of pairs is the
-    interval of the sign test for the median of their ratios; the pairs must be independent of one another. Otherwise it
-    is the interval of the Mann-Whitney test for the ratio (Moses' interval of the Hodges-Lehmann estimate) over medians
-    of groups of neighbours, since a machine is slow for several runs at a time. It says nothing about how the machine
-    itself has changed between two traces. Both are in Hollander, Wolfe and Chicken, "Nonparametric Statistical Methods",
-    3rd edition, sections 3.6 and 4.3.
+    The intervals are exact for few runs and for any distribution of the times, also a skewed one. For paired runs, which
+    must be independent of one another, the sign test gives the interval of the median ratio. Otherwise the Mann-Whitney
+    test gives it (Moses' interval of the Hodges-Lehmann estimate) over medians of groups of neighbours, because a machine
+    stays slow for several runs; changes of the machine between two traces remain undetected. Both tests: Hollander, Wolfe
+    and Chicken, "Nonparametric Statistical Methods", 3rd edition, sections 3.6 and 4.3.
 
     Args:
         a: Times of the first file, in the order in which they were measured.
@@ -42,27 +41,26 @@ def difference(a: Sequence[float], b: Sequence[float], *, paired: bool = False) 
         paired: The runs alternated, so that run i of both had the same conditions.
 
     Returns:
-        The keys `difference` (the median of the ratios `b / a`, minus 1), `interval` (in which it lies with a
-        probability of at least 95 %) and `verdict`: "slower" or "faster" (`b` differs from `a`, and it may be by more
-        than 3 %), "same" (it differs by at most 3 %) or "cannot tell". With fewer than 10 times of a file it cannot
-        tell, and the interval is None.
+        The keys `difference` (the median of the ratios `b / a`, minus 1), `interval` (contains the difference with a
+        probability of at least 95 %) and `verdict`: "slower" or "faster" (`b` differs, possibly by more than 3 %),
+        "same" (by at most 3 %) or "cannot tell". With fewer than 10 times of a file, the interval is None.
     """
     if paired:
-        ratios = sorted(_ratio(one, other) for one, other in zip(a, b, strict=True))
-        place = _place_of_sign(len(ratios))
+        ratios = sorted(_ratio(*pair) for pair in zip(a, b, strict=True))
+        rank = _sign_test_rank(len(ratios))
     else:
         first, second = _medians(a), _medians(b)
-        ratios = sorted(_ratio(one, other) for one in first for other in second)
-        place = _place_of_rank_sum(len(first), len(second))
-    found = {"difference": statistics.median(ratios) - 1, "interval": None, "verdict": "cannot tell"}
+        ratios = sorted(_ratio(*pair) for pair in itertools.product(first, second))
+        rank = _rank_sum_rank(len(first), len(second))
+    result = {"difference": statistics.median(ratios) - 1, "interval": None, "verdict": "cannot tell"}
     if min(len(a), len(b)) < FEWEST:
-        return found
-    low, high = ratios[place - 1] - 1, ratios[-place] - 1
+        return result
+    low, high = ratios[rank - 1] - 1, ratios[-rank] - 1
     if -NOTICEABLE <= low and high <= NOTICEABLE:
-        found["verdict"] = "same"
+        result["verdict"] = "same"
     elif low > 0 or high < 0:
-        found["verdict"] = "slower" if low > 0 else "faster"
-    return found | {"interval": [low, high]}
+        result["verdict"] = "slower" if low > 0 else "faster"
+    return result | {"interval": [low, high]}
 
 
 def _ratio(a: float, b: float) -> float:
@@ -71,14 +69,14 @@ def _ratio(a: float, b: float) -> float:
 
 
 def _medians(times: Sequence[float]) -> list[float]:
-    """Return the medians of groups of neighbours, whose number and size are about equal."""
+    """Return the medians of groups of neighbours; their number is about the square root of the number of times."""
     groups = min(len(times), max(_GROUPS, math.isqrt(len(times))))
     ends = [len(times) * index // groups for index in range(groups + 1)]
     return [statistics.median(times[start:end]) for start, end in itertools.pairwise(ends)]
 
 
-def _place_of_bounds(counts: Sequence[int], total: int) -> int:
-    """Return the place of the interval's bounds in sorted values, counted from 1 from either end; 0: there is none.
+def _rank_of_bounds(counts: Sequence[int], total: int) -> int:
+    """Return the rank of an interval's bounds among sorted values, from 1 at either end; 0 if no interval is wide enough.
 
     Args:
         counts: Number of equally probable cases in which the statistic is 0, 1, 2 and so on.
@@ -89,20 +87,20 @@ def _place_of_bounds(counts: Sequence[int], total: int) -> int:
 
 
 @cache
-def _place_of_sign(pairs: int) -> int:
-    return _place_of_bounds([math.comb(pairs, k) for k in range(pairs // 2)], 2**pairs)
+def _sign_test_rank(pairs: int) -> int:
+    return _rank_of_bounds([math.comb(pairs, k) for k in range(pairs // 2)], 2**pairs)
 
 
 @cache
-def _place_of_rank_sum(m: int, n: int) -> int:
+def _rank_sum_rank(m: int, n: int) -> int:
     counts = _rank_sums(m, n)
-    return _place_of_bounds(counts[: m * n // 2], sum(counts))
+    return _rank_of_bounds(counts[: m * n // 2], sum(counts))
 
 
 def _rank_sums(m: int, n: int) -> list[int]:
-    """Count for each value of Mann and Whitney's statistic the orders of `m` and `n` values that have it.
+    """Count the orders of `m` and `n` values for each value of the Mann-Whitney statistic.
 
-    They are the coefficients of the Gaussian binomial, a product of (1 - q^(n + i)) / (1 - q^i) for i from 1 to m.
+    The counts are the coefficients of the Gaussian binomial, the product of (1 - q^(n + i)) / (1 - q^i) for i in 1..m.
     """
     counts = [1] + [0] * (m * n)
     for i in range(1, m + 1):
@@ -114,9 +112,9 @@ def _rank_sums(m: int, n: int) -> list[int]:
 
 
 def _result(a: Sequence[float], b: Sequence[float], how: str, paired: bool) -> dict[str, Any]:
-    found = difference(a, b, paired=paired)
+    compared = difference(a, b, paired=paired)
     sides = {key: {"median_ms": statistics.median(times), "runs": len(times)} for key, times in (("a", a), ("b", b))}
-    return {"different": found["verdict"] in ("slower", "faster"), "how": how, **sides, **found, "modules": []}
+    return {"different": compared["verdict"] in ("slower", "faster"), "how": how, **sides, **compared, "modules": []}
 
 
 def traced_times(traces: Sequence[Trace]) -> dict[str, Any]:
@@ -131,7 +129,7 @@ def traced_times(traces: Sequence[Trace]) -> dict[str, Any]:
 
 
 def read_traces(programs: Sequence[PteFile], dumps: Sequence[Any], method: str) -> list[Trace]:
-    """Return for each program the runs of a method that count: not the first one, in which backends prepare.
+    """Read the runs of a method for each program, without the first run, in which backends prepare.
 
     Raises:
         FormatError: A trace is damaged.
@@ -184,7 +182,7 @@ def measured_runs(
         runs: Number of measured runs of each.
         method: Name of the method.
         data: The `.ptd` files of each.
-        arguments: Function that gets a loaded method and the path of its file, and returns the inputs.
+        arguments: Function of a loaded method and the path of its file that returns the inputs.
         threads: As in `edgecore.load`.
 
     Raises:
@@ -198,7 +196,7 @@ def measured_runs(
         if method not in program.methods:
             raise EdgecoreError(f"{file} has no method {method!r}; it has {', '.join(program.methods)}")
         loaded.append(program[method])
-    inputs = [arguments(one, file) if arguments else () for one, file in zip(loaded, files, strict=True)]
+    inputs = [arguments(side, file) if arguments else () for side, file in zip(loaded, files, strict=True)]
     times: list[list[float]] = [[] for _ in files]
     for index in range(_WARMUP + runs):
         for side in range(len(files))[:: 1 if index % 2 else -1]:  # each goes first in half of the turns

@@ -22,8 +22,8 @@ def graph_of(program: Any, *, blobs: bool = False) -> Graph:
         blobs: Open the blobs of delegates whose backend is installed and can read them.
 
     Returns:
-        The graph of each method. Edges lie between instructions. In a delegate whose blob is open they lie between its
-        operations, and lead there from the instructions before it and from there to those after it.
+        The graph of each method. Edges connect instructions; those of a delegate with an open blob connect its operations
+        with each other and with the instructions around the delegate.
 
     Raises:
         FormatError: The file is of another kind, or damaged.
@@ -34,33 +34,34 @@ def graph_of(program: Any, *, blobs: bool = False) -> Graph:
     pte = program_file(program)
     meta = fmt.get_meta(pte)
     symbols = ProgramSymbols(pte)
-    methods = [_Builder(pte, plan, meta.method(plan.name) if meta else None, symbols, blobs).build()
-               for plan in pte.program.execution_plan]  # fmt: skip
-    return Graph(meta is not None or not any(plan.delegates for plan in pte.program.execution_plan), methods)
+    plans = pte.program.execution_plan
+    methods = [_Builder(pte, plan, symbols, blobs).build() for plan in plans]
+    return Graph(meta is not None or not any(plan.delegates for plan in plans), methods)
 
 
 class _Builder:
     """Builds the graph of one method."""
 
-    def __init__(
-        self, pte: fmt.PteFile, plan: fmt.ExecutionPlan, meta: fmt.MethodMeta | None, symbols: ProgramSymbols,
-        blobs: bool,
-    ) -> None:  # fmt: skip
+    def __init__(self, pte: fmt.PteFile, plan: fmt.ExecutionPlan, symbols: ProgramSymbols, blobs: bool) -> None:
         self._opens_blobs = blobs
-        self._pte, self._plan, self._meta, self._symbols = pte, plan, meta, symbols
+        self._pte, self._plan, self._symbols = pte, plan, symbols
+        meta = fmt.get_meta(pte)
+        self._meta = meta.method(plan.name) if meta else None
         self._graph = MethodGraph(plan.name)
-        self._origins = {one.handle: Origin(one.handle, one.operator_name, one.module_path, one.source)
-                         for one in meta.debug_handles} if meta else {}  # fmt: skip
+        nodes = self._meta.debug_handles if self._meta else ()
+        self._origins = {
+            node.handle: Origin(node.handle, node.operator_name, node.module_path, node.source) for node in nodes
+        }
         self._makers: dict[int, str] = {}
         self._reads: dict[int, list[int]] = {}
         self._writes: list[tuple[int, int, int, str]] = []
-        """Arena, begin, end and node of what was written, in the order of time."""
+        """(arena, begin, end, node) of each write to an arena, oldest first."""
 
     def build(self) -> MethodGraph:
         name, plan = self._plan.name, self._plan
         for number, index in enumerate(plan.inputs):
             self._add(Node(f"{name}/input {number}", "input", self._argument("inputs", number)), writes=[index])
-        calls = [one.instr_args for one in plan.chains[0].instructions] if plan.chains else []
+        calls = [instruction.instr_args for instruction in plan.chains[0].instructions] if plan.chains else []
         self._reads = self._readers(calls)
         for step, call in enumerate(calls):
             self._instruction(f"{name}/{step}", step, call)
@@ -70,18 +71,18 @@ class _Builder:
 
     def _readers(self, calls: Sequence[Any]) -> dict[int, list[int]]:
         """Map each value to the instructions that may read it, and the method's outputs to the end."""
-        found: dict[int, list[int]] = {index: [len(calls)] for index in self._plan.outputs}
+        readers: dict[int, list[int]] = {index: [len(calls)] for index in self._plan.outputs}
         for step, call in enumerate(calls):
             args = call.args if isinstance(call, (fmt.KernelCall, fmt.DelegateCall)) else ()
             extra = [call.move_from] if isinstance(call, fmt.MoveCall) else []
             extra += [call.cond_value_index] if isinstance(call, fmt.JumpFalseCall) else []
             for index in (*self._tensors(args), *extra):
-                found.setdefault(index, []).append(step)
-        return found
+                readers.setdefault(index, []).append(step)
+        return readers
 
     def _argument(self, kind: str, number: int) -> str:
-        found = getattr(self._meta, kind, [])
-        return (found[number].name if number < len(found) else "") or f"{kind[:-1]}_{number}"
+        arguments = getattr(self._meta, kind, [])
+        return (arguments[number].name if number < len(arguments) else "") or f"{kind[:-1]}_{number}"
 
     def _instruction(self, name: str, step: int, call: Any) -> None:
         if isinstance(call, fmt.KernelCall):
@@ -118,19 +119,20 @@ class _Builder:
             node.bytes = memoryview(self._pte.delegate_blob(delegate)).nbytes
             if self._meta and call.delegate_index < len(self._meta.delegates):
                 handles = self._meta.delegates[call.delegate_index].handles
-        # To take one of several outputs is no operator, as without a delegate, where no instruction does it.
+        # A getitem does not count as an operator, as outside of delegates, where no instruction computes it.
         origins = (self._origins[handle] for handle in handles if handle in self._origins)
-        found = [origin for origin in origins if origin.operator != "getitem"]
-        node.handles = [origin.handle for origin in found]
+        computed = [origin for origin in origins if origin.operator != "getitem"]
+        node.handles = [origin.handle for origin in computed]
         inputs = self._input_count(step, call.args)
         opened = self._opened(call) if self._opens_blobs else None
         if opened is not None:
             self._operations(node, opened, call.args[:inputs], call.args[inputs:], call.delegate_index)
             return
         self._add(node, call.args[:inputs], call.args[inputs:])
-        for origin in found:
-            inner = Node(f"{name}/{origin.handle}", "operator", short_operator(origin.operator), origin.operator,
-                         origin.module, origin.source, [origin.handle], node.backend, name)  # fmt: skip
+        for origin in computed:
+            inner = Node(f"{name}/{origin.handle}", "operator", short_operator(origin.operator), origin.operator)
+            inner.module, inner.source, inner.handles = origin.module, origin.source, [origin.handle]
+            inner.backend, inner.parent = node.backend, name
             self._graph.nodes.append(inner)
 
     def _opened(self, call: fmt.DelegateCall) -> BlobGraph | None:
@@ -148,7 +150,7 @@ class _Builder:
             compiler = load_compiler(find(delegate.id))
             if isinstance(compiler, BlobGraphReader):
                 return compiler.blob_graph(bytes(self._pte.delegate_blob(delegate)), self._pte.named_data)
-        except Exception:  # the backend is not installed or is broken, or the blob is damaged or of another version
+        except Exception:  # backend missing or broken, or blob damaged or of another version
             pass
         return None
 
@@ -158,32 +160,33 @@ class _Builder:
         """Add the operations of an open blob, which read and write the arguments of the call."""
         metas = self._meta.delegates if self._meta else []
         operations = metas[delegate].operations if delegate < len(metas) else []
-        handles = {one.name or one.id: one.handles for one in operations}
+        handles = {operation.name or operation.id: operation.handles for operation in operations}
         makers: dict[int, list[str]] = {}
         for number, index in zip(graph.inputs, reads, strict=False):
             makers[number] = [self._makers[index]] if index in self._makers else self._writers_of(index)
         self._graph.nodes.append(call)
-        for one in graph.nodes:
-            origins = [self._origins[handle] for handle in handles.get(one.operation, ()) if handle in self._origins]
-            name = operators(origins) if origins else one.name
-            node = Node(f"{call.id}/operation {one.operation}", "operation", name, one.name, backend=call.backend,
-                        parent=call.id, outputs=[graph.values.get(number, "") for number in one.outputs])  # fmt: skip
+        for inner in graph.nodes:
+            origins = [self._origins[handle] for handle in handles.get(inner.operation, ()) if handle in self._origins]
+            name = operators(origins) if origins else inner.name
+            node = Node(f"{call.id}/operation {inner.operation}", "operation", name, inner.name)
+            node.backend, node.parent = call.backend, call.id
+            node.outputs = [graph.values.get(number, "") for number in inner.outputs]
             if origins:
                 node.operator, node.source = origins[0].operator, origins[0].source
                 node.module, node.handles = _module(origins), [origin.handle for origin in origins]
             self._graph.nodes.append(node)
-            sources = dict.fromkeys(maker for number in one.inputs for maker in makers.get(number, ()))
+            sources = dict.fromkeys(maker for number in inner.inputs for maker in makers.get(number, ()))
             self._graph.edges += [Edge(source, node.id, -1) for source in sources]
-            makers |= {number: [node.id] for number in one.outputs}
+            makers |= {number: [node.id] for number in inner.outputs}
         for number, index in zip(graph.outputs, writes, strict=False):
             call.outputs.append(self._text(index))
             self._made(index, *makers.get(number, [call.id])[:1])
 
     def _input_count(self, step: int, args: Sequence[int]) -> int:
-        """Return how many arguments of a delegate are inputs, which precede its outputs; the call does not say it.
+        """Infer how many arguments of a delegate call are inputs, which precede its outputs.
 
-        What something has written before is an input. Of the others, which are outputs and views of what was written,
-        those are outputs that something reads afterwards.
+        The call does not record the number. A value that was written before is an input. Of the remaining arguments,
+        which are outputs or views of written memory, those that are read later are outputs.
         """
         last = max((number for number, index in enumerate(args) if self._is_written(index)), default=-1)
         while last + 1 < len(args) and not any(first > step for first in self._reads.get(args[last + 1], ())):
@@ -203,28 +206,28 @@ class _Builder:
             self._made(index, node.id)
 
     def _made(self, index: int, node: str) -> None:
-        """Note the node that has computed a value."""
+        """Record the node that computed a value."""
         self._makers[index] = node
         place = self._place(index)
         if place:
             self._writes.append((*place, node))
 
     def _writers_of(self, index: int) -> list[str]:
-        """Return the nodes that wrote what a view shows: the value itself is computed by no instruction."""
+        """Return the nodes that wrote the bytes behind a view, which no instruction computes itself."""
         place = self._place(index)
         if place is None or self._has_data(index):
             return []
-        arena, found, open_parts = place[0], [], [(place[1], place[2])]
+        arena, writers, open_parts = place[0], [], [(place[1], place[2])]
         for memory, begin, end, node in reversed(self._writes):
             if memory != arena or not any(begin < stop and start < end for start, stop in open_parts):
                 continue
-            found.append(node)
+            writers.append(node)
             cut = [part for start, stop in open_parts for part in ((start, min(stop, begin)), (max(start, end), stop))]
             open_parts = [(start, stop) for start, stop in cut if start < stop]
-        return list(dict.fromkeys(reversed(found)))
+        return list(dict.fromkeys(reversed(writers)))
 
     def _place(self, index: int) -> tuple[int, int, int] | None:
-        """Return arena, begin and end of a value; None if it has no place in an arena."""
+        """Return arena, begin and end of a value; None if it is not in an arena."""
         value = self._value(index)
         if not isinstance(value, fmt.Tensor) or value.allocation_info is None:
             return None
@@ -248,21 +251,21 @@ class _Builder:
 
     def _tensors(self, indices: Sequence[int]) -> list[int]:
         """Return the arguments, with lists replaced by their items."""
-        found = []
+        flat = []
         for index in indices:
             value = self._value(index)
             if isinstance(value, (fmt.TensorList, fmt.OptionalTensorList)):
-                found += [item for item in value.items if item >= 0]
+                flat += [item for item in value.items if item >= 0]
             else:
-                found.append(index)
-        return found
+                flat.append(index)
+        return flat
 
     def _has_data(self, index: int) -> bool:
         value = self._value(index)
         return not isinstance(value, fmt.Tensor) or bool(value.data_buffer_idx or value.extra_tensor_info)
 
     def _constant(self, index: int) -> str | None:
-        """Return the value of an argument that is no tensor; None for a tensor or a list of tensors."""
+        """Format a non-tensor argument; None for a tensor or a list of tensors."""
         match self._value(index):
             case fmt.Int(number) | fmt.Double(number) | fmt.Bool(number):
                 return str(number)

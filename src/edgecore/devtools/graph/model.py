@@ -1,4 +1,4 @@
-"""The graph of a file as data, JSON and text: what it runs, in which module and on which backend."""
+"""The graph of a file as data, JSON and text: its operators with their modules and backends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Node:
         kind: "input", "output", "kernel" (a call of one), "delegate" (a call of one), "operator" (in a delegate),
             "operation" (in a delegate whose blob is open), "move" or "jump".
         name: Short name, such as "linear", "convolution + relu" or "XnnpackBackend".
-        operator: The operator: "aten.linear.default"; of a node without origin the kernel: "aten::copy_".
+        operator: The operator: "aten.linear.default"; for a node without origin, the kernel: "aten::copy_".
         module: Path of the module: "features.0"; empty for the model itself or if it is unknown.
         source: Line of the source: "model.py:12".
         handles: Debug handles of the operators that it computes.
@@ -31,7 +31,7 @@ class Node:
         parent: Id of the delegate's node that contains it.
         bytes: Size of the weights that a kernel reads, or of the blob of a delegate.
         outputs: The values that it computes: "float32 [1, 10]"; empty for an operator in a delegate.
-        arguments: The arguments of a kernel that are no tensors, such as "1" and "[2, 2]".
+        arguments: The non-tensor arguments of a kernel, such as "1" and "[2, 2]".
     """
 
     id: str
@@ -52,7 +52,7 @@ class Node:
 class Edge:
     """A value that goes from one node to another. `value` is its index in the method, `bytes` its largest size.
 
-    `value` is -1 for the inputs of an operation in a blob; its dtype and shape are those of the source's outputs.
+    `value` is -1 for the inputs of an operation in a blob; for its dtype and shape, see the `outputs` of the source node.
     """
 
     source: str
@@ -82,15 +82,15 @@ class MethodGraph:
 
     @property
     def sources(self) -> dict[str, list[str]]:
-        """The nodes whose values each node reads, by its id; a node that reads none has no entry."""
-        found: dict[str, dict[str, None]] = {}
+        """Maps the id of each node to the ids of the nodes whose values it reads; nodes without inputs are left out."""
+        sources_of: dict[str, dict[str, None]] = {}
         for edge in self.edges:
-            found.setdefault(edge.target, {})[edge.source] = None
-        return {target: list(sources) for target, sources in found.items()}
+            sources_of.setdefault(edge.target, {})[edge.source] = None
+        return {target: list(sources) for target, sources in sources_of.items()}
 
     @property
     def groups(self) -> list[Group]:
-        """The modules of the nodes, and the modules that contain these, each after the one that contains it."""
+        """The modules of the nodes and all enclosing modules, each after its parent."""
         groups = {"": Group("", "")}
         for node in self.nodes:
             parts = node.module.split(".") if node.module else []
@@ -113,7 +113,9 @@ class Graph:
         return {
             "schema": SCHEMA,
             "complete": self.complete,
-            "methods": [asdict(method) | {"groups": [asdict(one) for one in method.groups]} for method in self.methods],
+            "methods": [
+                asdict(method) | {"groups": [asdict(group) for group in method.groups]} for method in self.methods
+            ],
         }
 
     def text(self, depth: int | None = None) -> str:

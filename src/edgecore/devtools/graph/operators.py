@@ -20,7 +20,7 @@ class Operator:
         ordinal: Its number among the operators of this name in this module, from 0.
         backend: Id of the backend that computes it, "kernels", or both, joined by "+".
         source: Line of the source.
-        arguments: What the kernels that compute it get besides tensors; empty in a delegate.
+        arguments: Non-tensor arguments of the kernels that compute it; empty in a delegate.
     """
 
     method: str
@@ -38,17 +38,17 @@ class Operator:
 
 
 def operators_of(pte: fmt.PteFile) -> list[Operator]:
-    """Return the operators of a file, in the order of the exported graph; then kernels that compute none of them.
+    """Return the operators of a file, in the order of the exported graph, followed by kernels without an operator.
 
     A file of another compiler has only the kernels, without modules.
     """
     meta = fmt.get_meta(pte)
-    found = []
+    operators = []
     for method in graph_of(pte).methods:
         about = meta.method(method.name) if meta else None
-        origins = {one.handle: one for one in about.debug_handles} if about else {}
+        origins = {origin.handle: origin for origin in about.debug_handles} if about else {}
         placed: dict[int, dict[str, None]] = {}
-        given: dict[int, list[str]] = {}
+        arguments_of: dict[int, list[str]] = {}
         rows, extra = [], []
         for node in method.nodes:
             if node.kind == "kernel" and not node.handles:
@@ -56,12 +56,12 @@ def operators_of(pte: fmt.PteFile) -> list[Operator]:
             elif node.kind in ("kernel", "operator"):
                 for handle in node.handles:
                     placed.setdefault(handle, {})[node.backend] = None
-                    given.setdefault(handle, []).extend(node.arguments)
+                    arguments_of.setdefault(handle, []).extend(node.arguments)
         for handle, backends in sorted(placed.items()):
-            one = origins[handle]
-            rows.append((one.module_path, one.operator_name, "+".join(sorted(backends)), one.source, given[handle]))
+            origin, runs_on = origins[handle], "+".join(sorted(backends))
+            rows.append((origin.module_path, origin.operator_name, runs_on, origin.source, arguments_of[handle]))
         counts: Counter[tuple[str, str]] = Counter()
         for path, name, backend, source, arguments in (*rows, *extra):
-            found.append(Operator(method.name, path, name, counts[path, name], backend, source, tuple(arguments)))
+            operators.append(Operator(method.name, path, name, counts[path, name], backend, source, tuple(arguments)))
             counts[path, name] += 1
-    return found
+    return operators

@@ -1,4 +1,4 @@
-"""Memory over time, planned in a file: each arena, its tensors and its peak."""
+"""Memory over time as planned in a file: arenas, their tensors and their peak."""
 
 from edgecore.devtools.memory.text import describe_memory, memory_text
 from edgecore.devtools.memory.timeline import Allocation, allocations, delegate_needs, generate_memory_trace, peak

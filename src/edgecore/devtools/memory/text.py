@@ -1,4 +1,4 @@
-"""The memory of a file as text and JSON: arenas, what a firmware must give, the peak with its owners, time."""
+"""Describe the memory of a file as text and JSON: arenas, sizes for firmware, the peak and its owners, the timeline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edgecore.devtools.printable import join_lines
 from edgecore.format import PteFile
 
 ARENA_TAIL = 128
-"""Bytes behind each arena that the runtime may read: `kArenaTail` of edgecore/method.h."""
+"""Readable bytes that must follow each arena: `kArenaTail` of edgecore/method.h."""
 ARENA_ALIGNMENT = 64
 """Alignment of the memory of an arena: `kArenaAlignment` of edgecore/method.h."""
 _ROWS = 24
@@ -22,38 +22,40 @@ def describe_memory(pte: PteFile) -> list[dict[str, Any]]:
     """Describe the memory of each method.
 
     Returns:
-        A dict for each method: `method`; `arenas`, with `bytes` and `firmware_bytes`, which an application that sets
-        `MethodConfig::arenas` must give; `firmware_alignment`; `delegates` (bytes by backend and use; None if unknown);
+        A dict for each method: `method`; `arenas`, with `bytes` and `firmware_bytes`, the size to allocate for
+        `MethodConfig::arenas`; `firmware_alignment`; `delegates` (bytes by backend and use; None if unknown);
         `peak`, with `instruction`, `bytes` and `owners`; `timeline`, with `instruction`, `name`, `bytes` and `scratch`.
     """
     rows = []
     for plan in pte.program.execution_plan:
         highest = peak(pte, plan.name)
+        sizes = plan.non_const_buffer_sizes[1:]
         rows.append(
             {
                 "method": plan.name,
-                "arenas": [{"bytes": size, "firmware_bytes": size + ARENA_TAIL}
-                           for size in plan.non_const_buffer_sizes[1:]],
+                "arenas": [{"bytes": size, "firmware_bytes": size + ARENA_TAIL} for size in sizes],
                 "firmware_alignment": ARENA_ALIGNMENT,
                 "delegates": delegate_needs(pte, plan.name),
                 "peak": {"instruction": highest.index, "bytes": highest.bytes, "owners": highest.as_rows()},
-                "timeline": [{"instruction": step.index, "name": step.name, "bytes": step.bytes,
-                              "scratch": step.scratch} for step in timeline(pte, plan.name)],
+                "timeline": [
+                    {"instruction": step.index, "name": step.name, "bytes": step.bytes, "scratch": step.scratch}
+                    for step in timeline(pte, plan.name)
+                ],
             }
-        )  # fmt: skip
+        )
     return rows
 
 
 def memory_text(rows: list[dict[str, Any]]) -> str:
-    """Return what `describe_memory` returns as text."""
+    """Format the result of `describe_memory`."""
     return join_lines(line for row in rows for line in _method(row))
 
 
 def _method(row: dict[str, Any]) -> Iterator[str]:
     yield f"method {row['method']}"
     for number, arena in enumerate(row["arenas"], 1):
-        yield (f"  arena {number}: {arena['bytes']:,} bytes; a firmware gives {arena['firmware_bytes']:,} bytes at a "
-               f"multiple of {row['firmware_alignment']}")  # fmt: skip
+        firmware = f"{arena['firmware_bytes']:,} bytes at a multiple of {row['firmware_alignment']}"
+        yield f"  arena {number}: {arena['bytes']:,} bytes; a firmware gives {firmware}"
     if row["delegates"] is None:
         yield "  delegates: their needs are unknown"
     for backend, uses in (row["delegates"] or {}).items():
@@ -75,9 +77,9 @@ def _method(row: dict[str, Any]) -> Iterator[str]:
         yield "  instructions, and the most bytes that the arenas hold in them (+ scratch of delegates):"
     for start in range(0, len(steps), width):
         part = steps[start : start + width]
-        step = max(part, key=lambda one: (one["bytes"], one["scratch"]))
+        step = max(part, key=lambda entry: (entry["bytes"], entry["scratch"]))
         numbers = f"{start}" if len(part) == 1 else f"{start}-{start + len(part) - 1}"
-        scratch = max(one["scratch"] for one in part)
+        scratch = max(entry["scratch"] for entry in part)
         extra = f" + {scratch:,}" if scratch else ""
         bar = "#" * round(_BAR * step["bytes"] / most)
         yield f"    {numbers:>9}  {step['name'][:24]:<24} {step['bytes']:>12,}{extra}  {bar}".rstrip()

@@ -1,4 +1,4 @@
-"""Memory over time, from a `.pte` alone: which tensor lies where in the arenas while each instruction runs."""
+"""Compute the memory use over time of a `.pte`: the tensors in its arenas during each instruction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Allocation:
     """A tensor in an arena.
 
     Attributes:
-        name: Operator that computes it, or "input" or "buffer", and the index of the value: "linear [7]".
+        name: Producer and index of the value: "linear [7]", "input [0]" or "buffer [3]".
         operator: The operator: "aten.linear.default"; empty for inputs and buffers.
         module: Module of the operator.
         source: Line of the operator.
@@ -43,7 +43,7 @@ class Allocation:
 
 
 def allocations(pte: fmt.PteFile, method: str = "forward") -> list[Allocation]:
-    """Return the tensors that the memory plan of a method places, in the order of their first use.
+    """Return the tensors in the memory plan of a method, in the order of their first use.
 
     Raises:
         KeyError: The program has no such method.
@@ -51,7 +51,7 @@ def allocations(pte: fmt.PteFile, method: str = "forward") -> list[Allocation]:
     plan = next((plan for plan in pte.program.execution_plan if plan.name == method), None)
     if plan is None:
         raise KeyError(f"the program has no method {method!r}")
-    calls = [one.instr_args for one in plan.chains[0].instructions] if plan.chains else []
+    calls = [instruction.instr_args for instruction in plan.chains[0].instructions] if plan.chains else []
     end = max(len(calls) - 1, 0)
     uses: dict[int, list[int]] = {}
     makers: dict[int, int] = {}
@@ -63,17 +63,19 @@ def allocations(pte: fmt.PteFile, method: str = "forward") -> list[Allocation]:
         uses.setdefault(index, []).append(0)
     for index in plan.outputs:
         uses.setdefault(index, []).append(end)
-    loops = [(call.destination_instruction, step) for step, call in enumerate(calls)
-             if isinstance(call, fmt.JumpFalseCall) and call.destination_instruction <= step]  # fmt: skip
+    jumps = [
+        (call.destination_instruction, step) for step, call in enumerate(calls) if isinstance(call, fmt.JumpFalseCall)
+    ]
+    loops = [(target, step) for target, step in jumps if target <= step]
     symbols = ProgramSymbols(pte)
-    found = []
+    rows = []
     for index, value in enumerate(plan.values):
         tensor = value.val
         if not isinstance(tensor, fmt.Tensor) or tensor.allocation_info is None or index not in uses:
             continue
         steps = uses[index]
         first, last = min(steps), max(steps)
-        for begin, stop in loops:  # what a loop uses stays until its last turn
+        for begin, stop in loops:  # values used in a loop live until its last iteration
             if first <= stop and last >= begin:
                 first, last = min(first, begin), max(last, stop)
         kind, origin = "input" if index in plan.inputs else "", None
@@ -84,13 +86,9 @@ def allocations(pte: fmt.PteFile, method: str = "forward") -> list[Allocation]:
         name = kind or (origin.operator.split(".")[-2] if origin and "." in origin.operator else "value")
         size = prod(tensor.sizes) * fmt.SCALAR_TYPE_SIZES[tensor.scalar_type]
         place = tensor.allocation_info
-        found.append(
-            Allocation(
-                f"{name} [{index}]", *((origin.operator, origin.module, origin.source) if origin else ("", "", "")),
-                place.memory_id, place.offset, size, first, last,
-            )
-        )  # fmt: skip
-    return sorted(found, key=lambda one: (one.first, one.memory_id, one.offset))
+        texts = (origin.operator, origin.module, origin.source) if origin else ("", "", "")
+        rows.append(Allocation(f"{name} [{index}]", *texts, place.memory_id, place.offset, size, first, last))
+    return sorted(rows, key=lambda row: (row.first, row.memory_id, row.offset))
 
 
 def _tensors(plan: fmt.ExecutionPlan, call: Any) -> Iterator[int]:
@@ -114,7 +112,7 @@ class Step:
         index: The instruction.
         name: What it runs: "linear", or the id of a backend.
         bytes: Bytes in use in all arenas; tensors that share bytes count once.
-        scratch: Bytes that the delegate that it calls asks for during the call.
+        scratch: Scratch bytes of the called delegate.
     """
 
     index: int
@@ -125,7 +123,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The instruction at which most bytes of the arenas are in use, and the tensors that are in them, largest first."""
+    """The instruction with the most arena bytes in use, and the tensors in the arenas, largest first."""
 
     index: int
     bytes: int
@@ -133,12 +131,12 @@ class Peak:
 
     def as_rows(self) -> list[dict[str, Any]]:
         """Return the owners for JSON."""
-        return [{"name": one.name, "operator": one.operator, "module": one.module, "source": one.source,
-                 "bytes": one.bytes} for one in self.owners]  # fmt: skip
+        keys = ("name", "operator", "module", "source", "bytes")
+        return [{key: getattr(owner, key) for key in keys} for owner in self.owners]
 
 
 def peak(pte: fmt.PteFile, method: str = "forward") -> Peak:
-    """Return when most bytes of a method's arenas are in use, and by what.
+    """Return the instruction with the most arena bytes in use, and the tensors that use them.
 
     Raises:
         KeyError: The program has no such method.
@@ -157,16 +155,16 @@ def timeline(pte: fmt.PteFile, method: str = "forward") -> list[Step]:
         KeyError: The program has no such method.
     """
     used = _usage(allocations(pte, method))
-    graph = next(one for one in graph_of(pte).methods if one.name == method)
+    graph = next(graph for graph in graph_of(pte).methods if graph.name == method)
     names = {node.id: node.name for node in graph.nodes}
     plan = next(plan for plan in pte.program.execution_plan if plan.name == method)
     meta = fmt.get_meta(pte)
     delegates = (about.delegates if (about := meta.method(method)) else []) if meta else []
     steps = []
-    for index, one in enumerate(plan.chains[0].instructions if plan.chains else ()):
-        scratch = 0
-        if isinstance(one.instr_args, fmt.DelegateCall) and 0 <= one.instr_args.delegate_index < len(delegates):
-            needs = delegates[one.instr_args.delegate_index].memory
+    for index, instruction in enumerate(plan.chains[0].instructions if plan.chains else ()):
+        scratch, call = 0, instruction.instr_args
+        if isinstance(call, fmt.DelegateCall) and 0 <= call.delegate_index < len(delegates):
+            needs = delegates[call.delegate_index].memory
             scratch = sum(need.bytes for need in needs if need.kind == fmt.MemoryKind.SCRATCH)
         steps.append(
             Step(index, names.get(f"{method}/{index}", "free"), used[index] if index < len(used) else 0, scratch)
@@ -175,7 +173,7 @@ def timeline(pte: fmt.PteFile, method: str = "forward") -> list[Step]:
 
 
 def _usage(rows: list[Allocation]) -> list[int]:
-    """Return how many bytes of the arenas hold tensors that live, at each instruction up to the last one with any."""
+    """Return the bytes of live tensors at each instruction, up to the last instruction with any."""
     begin: dict[int, list[Allocation]] = {}
     for row in rows:
         begin.setdefault(row.first, []).append(row)
@@ -194,7 +192,7 @@ def _usage(rows: list[Allocation]) -> list[int]:
 
 
 def delegate_needs(pte: fmt.PteFile, method: str) -> dict[str, dict[str, int]] | None:
-    """Return the bytes that the delegates of a method declare to need, by backend and use; None without metadata.
+    """Return the memory needs that the delegates of a method declare, in bytes by backend and use; None without metadata.
 
     A use is `scratch`, `persistent` or `staging`, with ` on device` if the memory is not the host's. Delegates with the
     same `shared_group` share memory, so only the largest need of a group counts.
@@ -204,16 +202,16 @@ def delegate_needs(pte: fmt.PteFile, method: str) -> dict[str, dict[str, int]] |
     plan = next((plan for plan in pte.program.execution_plan if plan.name == method), None)
     if about is None or plan is None:
         return None
-    found: dict[str, dict[str, int]] = {}
+    needs: dict[str, dict[str, int]] = {}
     shared: dict[str, int] = {}
     for delegate, declared in zip(plan.delegates, about.delegates, strict=False):
-        uses = found.setdefault(delegate.id, {})
+        uses = needs.setdefault(delegate.id, {})
         for need in declared.memory:
             known = shared.get(need.shared_group, 0) if need.shared_group else 0
             shared[need.shared_group] = max(known, need.bytes)
             use = need.kind.name.lower() + (" on device" if need.space else "")
             uses[use] = uses.get(use, 0) + max(0, need.bytes - known)
-    return found
+    return needs
 
 
 def generate_memory_trace(
@@ -225,8 +223,7 @@ def generate_memory_trace(
 ) -> None:
     """Write the memory over time as Chrome's JSON, in the form of ExecuTorch.
 
-    A thread is an instruction, a process an arena, and the x axis is bytes: it shows what lies in the arena while the
-    instruction runs.
+    Each process of the trace is an arena, each thread an instruction, and the x axis shows bytes instead of time.
 
     Args:
         executorch_program_manager: The finished program, or path or bytes of its `.pte`.
@@ -249,12 +246,9 @@ def generate_memory_trace(
         place: dict[int, int] = {}
         for row in (row for row in rows if row.first <= step <= row.last):
             before = place.get(row.memory_id, 0)
-            facts = {"op_name": row.operator, "Memory ID": row.memory_id, "fqn": row.module, "source": row.source,
-                     "bytes": row.bytes}  # fmt: skip
-            events.append(
-                {"name": row.name, "cat": "memory_allocation", "ph": "X",
-                 "ts": row.offset if enable_memory_offsets else before, "dur": row.bytes, "pid": row.memory_id,
-                 "tid": step, "args": {} if ommit_metadata else facts}
-            )  # fmt: skip
+            facts = {"op_name": row.operator, "Memory ID": row.memory_id, "fqn": row.module, "source": row.source}
+            event: dict[str, Any] = {"name": row.name, "cat": "memory_allocation", "ph": "X"}
+            event |= {"ts": row.offset if enable_memory_offsets else before, "dur": row.bytes, "pid": row.memory_id}
+            events.append(event | {"tid": step, "args": {} if ommit_metadata else facts | {"bytes": row.bytes}})
             place[row.memory_id] = before + row.bytes
     Path(chrome_trace_filename).write_text(json.dumps({"traceEvents": events}, indent=2), encoding="ascii")

@@ -39,12 +39,12 @@ class PteAdapter(Adapter):  # type: ignore[misc]
     )
 
     def convert(self, model_path: str, settings: dict[str, Any]) -> ModelExplorerGraphs:
-        """Return the graphs of a file. `settings` has nothing for this adapter."""
+        """Return the graphs of a file. The adapter has no settings."""
         return {"graphs": [_graph(method) for method in graph_of(model_path, blobs=True).methods]}
 
 
 class Times(NodeDataProvider):  # type: ignore[misc]
-    """Colours nodes by their time: measured here, or read from an ETDump."""
+    """Colours nodes by their time, which is measured here or read from an ETDump."""
 
     metadata: ClassVar = [
         NodeDataProviderMetadata(
@@ -67,17 +67,18 @@ class Times(NodeDataProvider):  # type: ignore[misc]
     def run(
         self, provider_id: str, model_path: str, graph_id: str, config_values: dict[str, Any], graph: Any
     ) -> NodeDataProviderResult:
-        """Return the milliseconds of each node of a method; in case of an error, a sentence."""
+        """Return the milliseconds of each node of a method, or an error message."""
+
+        def make_inputs(method: Any) -> list[Any]:
+            return random_arguments(model_path, graph_id, method.inputs)
+
         try:
             if provider_id == TRACE:
                 trace = Trace.read(Path(str(config_values.get("file", ""))).expanduser(), program=model_path)
                 trace = trace.select(graph_id)
             else:
                 runs, threads = (int(config_values.get(key) or value) for key, value in (("runs", 20), ("threads", 1)))
-                trace = profile(
-                    model_path, method=graph_id, runs=runs, threads=threads,
-                    arguments=lambda loaded: random_arguments(model_path, graph_id, loaded.inputs),
-                ).trace  # fmt: skip
+                trace = profile(model_path, method=graph_id, runs=runs, threads=threads, arguments=make_inputs).trace
         except (EdgecoreError, OSError, ValueError) as error:
             return NodeDataProviderResult(error=str(error))
         times = node_times(trace)
@@ -89,7 +90,7 @@ class Times(NodeDataProvider):  # type: ignore[misc]
 
 
 def node_times(trace: Trace) -> dict[str, float]:
-    """Return the nanoseconds of each node in a run, on average, by the ids of `graph_of(..., blobs=True)`."""
+    """Return the mean nanoseconds of each node, by the node ids of `graph_of(..., blobs=True)`."""
     runs = middle(trace.runs)
     times: dict[str, list[int]] = {}
     for index, run in enumerate(runs):
@@ -110,16 +111,17 @@ def _graph(method: MethodGraph) -> graph_builder.Graph:
 
 
 def _node(node: Node, sources: list[str]) -> graph_builder.GraphNode:
-    facts = {"operator": node.operator, "backend": node.backend, "source": node.source,
-             "bytes": f"{node.bytes:,}" if node.bytes else ""}  # fmt: skip
+    size = f"{node.bytes:,}" if node.bytes else ""
+    facts = {"operator": node.operator, "backend": node.backend, "source": node.source, "bytes": size}
     outputs = [
         graph_builder.MetadataItem(str(index), [graph_builder.KeyValue("shape", text)])
         for index, text in enumerate(node.outputs)
     ]
     return graph_builder.GraphNode(
-        node.id, node.name, namespace=node.module.replace(".", "/"),
+        node.id,
+        node.name,
+        namespace=node.module.replace(".", "/"),
         attrs=[graph_builder.KeyValue(key, value) for key, value in facts.items() if value],
-        incomingEdges=[graph_builder.IncomingEdge(source, targetNodeInputId=str(index))
-                       for index, source in enumerate(sources)],
+        incomingEdges=[graph_builder.IncomingEdge(name, targetNodeInputId=str(i)) for i, name in enumerate(sources)],
         outputsMetadata=outputs,
-    )  # fmt: skip
+    )

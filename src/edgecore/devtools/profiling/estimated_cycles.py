@@ -1,4 +1,4 @@
-"""Cycles that the compilers of backends expect on their devices: estimates, where no device has been measured."""
+"""Cycle estimates that the compilers of backends store in a file for devices that cannot be measured."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Estimate:
 
 
 def estimates(pte: PteFile, method: str) -> list[Estimate]:
-    """Return the estimates for the operations of a method's delegates, in the order of execution; empty if none has any.
+    """Return the estimates for the operations of a method's delegates, in the order of execution; empty if there are none.
 
     Args:
         pte: The file.
@@ -37,37 +37,39 @@ def estimates(pte: PteFile, method: str) -> list[Estimate]:
     """
     meta = get_meta(pte)
     facts = meta.method(method) if meta else None
-    plan = next((one for one in pte.program.execution_plan if one.name == method), None)
+    plan = next((plan for plan in pte.program.execution_plan if plan.name == method), None)
     if facts is None or plan is None:
         return []
-    nodes = {one.handle: Origin(one.handle, one.operator_name, one.module_path, one.source)
-             for one in facts.debug_handles}  # fmt: skip
-    found = []
+    nodes = {
+        node.handle: Origin(node.handle, node.operator_name, node.module_path, node.source)
+        for node in facts.debug_handles
+    }
+    rows = []
     for delegate, known in zip(plan.delegates, facts.delegates, strict=False):
-        handles = {(one.id, one.name): one.handles for one in known.operations}
-        for one in known.read_details().cycles:
-            origins = [nodes[handle] for handle in handles.get((one.id, one.name), []) if handle in nodes]
-            found.append(Estimate(delegate.id, one.name or str(one.id), one.cycles, origins))
-    return found
+        handles = {(operation.id, operation.name): operation.handles for operation in known.operations}
+        for row in known.read_details().cycles:
+            origins = [nodes[handle] for handle in handles.get((row.id, row.name), []) if handle in nodes]
+            rows.append(Estimate(delegate.id, row.name or str(row.id), row.cycles, origins))
+    return rows
 
 
-def estimate_lines(found: list[Estimate], by: str, top: int) -> list[str]:
+def estimate_lines(estimated: list[Estimate], by: str, top: int) -> list[str]:
     """Return the estimates as lines of text, the largest first.
 
     Args:
-        found: The estimates.
+        estimated: The estimates.
         by: What to sum up by, as in `summarize`; "kernel" keeps each operation.
         top: Number of rows.
     """
-    if not found:
+    if not estimated:
         return []
     sums: dict[str, int] = {}
-    for one in found:
-        name = estimate_label(one, by)
-        sums[name] = sums.get(name, 0) + one.cycles
+    for estimate in estimated:
+        name = estimate_label(estimate, by)
+        sums[name] = sums.get(name, 0) + estimate.cycles
     total = sum(sums.values())
     rows = sorted(sums.items(), key=lambda row: -row[1])
-    backends = ", ".join(dict.fromkeys(one.backend for one in found))
+    backends = ", ".join(dict.fromkeys(estimate.backend for estimate in estimated))
     lines = ["", f"cycles of {backends}, {NOTE}:"]
     lines += [f"{cycles:>12,} {100 * cycles / total:>5.1f} %  {name}" for name, cycles in rows[:top]]
     if rows[top:]:
@@ -75,10 +77,10 @@ def estimate_lines(found: list[Estimate], by: str, top: int) -> list[str]:
     return [*lines, f"{total:>12,} 100.0 %  all operations"]
 
 
-def estimate_label(one: Estimate, by: str) -> str:
-    """Return what an estimate counts for."""
+def estimate_label(estimate: Estimate, by: str) -> str:
+    """Return the label under which an estimate is summed up."""
     if by == "backend":
-        return one.backend
-    if by == "kernel" or not one.origins:
-        return one.operation
-    return label_of_origins(one.origins, by)
+        return estimate.backend
+    if by == "kernel" or not estimate.origins:
+        return estimate.operation
+    return label_of_origins(estimate.origins, by)

@@ -1,4 +1,4 @@
-"""Traces as files of other tools: Chrome and Perfetto, speedscope."""
+"""Convert traces to the formats of other tools: Chrome, Perfetto and speedscope."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def speedscope(trace: Trace, name: str = "model") -> dict[str, Any]:
                 now = _close(events, stack, now)
             source = next((origin.source for origin in event.origins if origin.source), "")
             frame = frames.setdefault((_name(run, event), source), len(frames))
-            start = max(event.start, now)  # neighbours may overlap if a backend runs them at the same time
+            start = max(event.start, now)  # operations that a backend runs in parallel overlap
             end = min(max(event.end, start), stack[-1][2]) if stack else max(event.end, start)
             start = min(start, end)
             events.append({"type": "O", "frame": frame, "at": start - whole.start})
@@ -79,11 +79,10 @@ def speedscope(trace: Trace, name: str = "model") -> dict[str, Any]:
         for item in events:
             if item["type"] == "C":
                 item["at"] -= whole.start
-        profiles.append({"type": "evented", "name": f"run {index + 1}", "unit": "nanoseconds", "startValue": 0,
-                         "endValue": whole.duration, "events": events})  # fmt: skip
-    shared = [_frame(*key) for key in frames]
-    return {"$schema": SPEEDSCOPE, "name": name, "exporter": "edgecore", "shared": {"frames": shared},
-            "profiles": profiles}  # fmt: skip
+        profile = {"type": "evented", "name": f"run {index + 1}", "unit": "nanoseconds", "startValue": 0}
+        profiles.append({**profile, "endValue": whole.duration, "events": events})
+    shared = {"frames": [_frame(*key) for key in frames]}
+    return {"$schema": SPEEDSCOPE, "name": name, "exporter": "edgecore", "shared": shared, "profiles": profiles}
 
 
 def _close(events: list[dict[str, Any]], stack: list[tuple[TraceEvent, int, int]], now: int) -> int:

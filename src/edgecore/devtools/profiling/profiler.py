@@ -1,4 +1,4 @@
-"""Profiles: a file is run here with traces, and its time is shown by operator, module, backend or line."""
+"""Profile a file: run it with traces, and show its time by operator, module, backend or line."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Profile:
         file: Name of the file.
         method: Name of the method.
         threads: Number of threads; None if the runtime chose it.
-        load_ms: Milliseconds of loading; 0 if a trace does not say.
-        first_ms: Milliseconds of the first run, with what backends do only once; of a trace the first that it has.
+        load_ms: Milliseconds of loading; 0 if the trace does not contain it.
+        first_ms: Milliseconds of the first run, in which backends do one-time work; for a recorded trace, its first run.
         trace: The runs that were measured.
         pte: The file.
         dropped: Number of the oldest measured runs that are missing, because the trace had no memory for them.
@@ -46,7 +46,7 @@ class Profile:
     pte: PteFile
     dropped: int = 0
     recorded: bool = False
-    """The runs are those of a trace from elsewhere, which may lack the first ones, and does not know the threads."""
+    """The trace was recorded elsewhere: it may lack the first runs, and the number of threads is unknown."""
 
     def summary(self, by: str = "operator") -> Summary:
         """Add up the times by "operator", "module", "backend", "line" or "kernel"."""
@@ -64,7 +64,7 @@ class Profile:
         return join_lines([*self._head(), "", *measured, *estimate_lines(self.estimates(), by, top)])
 
     def estimates(self) -> list[Estimate]:
-        """Return the cycles that compilers of backends expect for operations on their devices; they are not measured."""
+        """Return the cycles per operation that compilers of backends estimate for their devices."""
         return estimates(self.pte, self.method)
 
     def _head(self) -> list[str]:
@@ -80,7 +80,7 @@ class Profile:
         ]
 
     def conditions(self) -> list[tuple[str, str]]:
-        """Return names and values of what is known beside the runs: loading, the first run, threads."""
+        """Return the conditions of the runs as (name, value): loading, first run, threads."""
         load, first = ("load", f"{self.load_ms:.1f} ms"), f"{self.first_ms:.2f} ms"
         if self.recorded:
             return [*([load] if self.load_ms else []), ("first run of the trace", first)]
@@ -101,15 +101,15 @@ class Profile:
             ],
             "events": self._events(),
             "estimated_cycles": [
-                {"backend": one.backend, "operation": one.operation, "label": estimate_label(one, by), "cycles": one.cycles,
-                 "handles": [origin.handle for origin in one.origins]}
-                for one in self.estimates()
+                {"backend": row.backend, "operation": row.operation, "label": estimate_label(row, by), "cycles": row.cycles,
+                 "handles": [origin.handle for origin in row.origins]}
+                for row in self.estimates()
             ],
         }  # fmt: skip
 
     def _events(self) -> list[dict[str, Any]]:
         """Return the events of the fastest run, in the order of time."""
-        run = min(self.trace.runs, key=lambda one: one.duration)
+        run = min(self.trace.runs, key=lambda candidate: candidate.duration)
         zero = min((event.start for event in run.events if event.placed), default=0)
         return [
             {"name": event.name, "kind": event.kind, "kernel": event.kernel, "instruction": event.instruction,
@@ -157,7 +157,7 @@ def profile(
         threads: As in `edgecore.load`.
         data: As in `edgecore.load`.
         options: As in `edgecore.load`.
-        arguments: Function that gets the loaded method and returns its inputs, instead of `inputs`.
+        arguments: Function of the loaded method that returns its inputs; instead of `inputs`.
         trace_limit: As in `edgecore.load`. When it is reached, the oldest runs are dropped.
 
     Returns:
@@ -228,7 +228,7 @@ def profile_of_trace(file: Any, etdump: Any, method: str = "forward") -> Profile
 
 
 def _recorded(program: Any) -> list[RunData]:
-    """Return what a loaded program has recorded so far."""
+    """Return the runs that a loaded program has recorded so far."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "runs.etdp"
         program.write_trace(path)
@@ -236,7 +236,7 @@ def _recorded(program: Any) -> list[RunData]:
 
 
 def format_rows(summary: Summary, by: str, top: int, width: int = 100) -> list[str]:
-    """Return the rows of a table: the longest times first, then what is left out, the rest, and the sum."""
+    """Return the rows of a table: the longest times, the sum of the remaining rows, the `rest` rows, and the total."""
     shown = [row for row in summary.rows if not row.rest]
     lines = [(row.label, row.backend, row.calls, row.mean) for row in shown[:top]]
     if shown[top:]:
@@ -263,7 +263,7 @@ def format_rows(summary: Summary, by: str, top: int, width: int = 100) -> list[s
 
 
 def _unit(summary: Summary) -> tuple[str, float]:
-    """Return the unit of a table, and how many nanoseconds it has."""
+    """Return the unit of a table and its length in nanoseconds."""
     return ("ms", 1e6) if summary.mean >= 1e6 else ("us", 1e3)
 
 

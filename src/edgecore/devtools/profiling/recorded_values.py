@@ -1,4 +1,4 @@
-"""Values that a runtime recorded: an ETDump says what they are, a file beside it, the debug buffer, has their bytes."""
+"""Read the values that a runtime recorded: an ETDump describes them, and the debug buffer holds their bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Values:
         self._buffer = buffer
 
     def read(self, value: Value | None) -> Any:
-        """Return a number, a tensor or a list of tensors; None in place of what is missing."""
+        """Return a number, a tensor or a list of tensors; None for a missing value."""
         if value is None:
             return None
         if value.val in _PLAIN:
@@ -55,12 +55,12 @@ class Values:
         try:
             flat = torch.frombuffer(elements, dtype=dtype) if size else torch.zeros(0, dtype=dtype)
             return flat.as_strided(tensor.sizes, tensor.strides) if _dense(tensor) else flat.view(tensor.sizes)
-        except RuntimeError:  # a damaged file may have sizes and strides that no tensor has
+        except RuntimeError:  # impossible sizes and strides of a damaged file
             return None
 
 
 def _dense(tensor: Tensor) -> bool:
-    """Return True if the strides give each element a place of its own, without gaps."""
+    """Return True if the elements neither overlap nor leave gaps."""
     if len(tensor.strides) != len(tensor.sizes):
         return False
     expected = 1

@@ -1,4 +1,4 @@
-"""Sums of a trace by operator, module, backend, source line or kernel, which add up to the time of a run."""
+"""Sum up the times of a trace by operator, module, backend, source line or kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgecore.devtools.profiling.trace import Run, Trace, TraceEvent
 
 GROUPS = ("operator", "module", "backend", "line", "kernel")
 KERNELS = "kernels"
-"""The backend of what the runtime's own kernels compute."""
+"""Backend name of the runtime's own kernels."""
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class Row:
     """Times of the events with one label.
 
     Attributes:
-        label: Operator, module, backend, line or kernel; in parentheses if the events stand for none.
+        label: Operator, module, backend, line or kernel; a description in parentheses if there is none.
         backend: The backends that ran them.
         calls: Number of events in a run.
         times: Nanoseconds in each run of the summary.
@@ -34,7 +34,7 @@ class Row:
 
     @property
     def mean(self) -> float:
-        """Nanoseconds a run, on average."""
+        """Mean nanoseconds per run."""
         return statistics.fmean(self.times)
 
 
@@ -43,11 +43,11 @@ class Summary:
     """The times of some runs.
 
     Attributes:
-        rows: The rows by time, longest first; those of the rest are last.
-        durations: Nanoseconds of each run that counts: the middle half of all runs, so that one which the system has
-            interrupted changes nothing.
+        rows: The rows by time, longest first; `rest` rows come last.
+        durations: Nanoseconds of the runs that count: the middle half of all runs, without outliers that the system
+            interrupted.
         every: Nanoseconds of all runs, in the order of time.
-        unplaced: Number of events in these runs whose times come from another clock, and which are in no row.
+        unplaced: Number of events in these runs with times of another clock, which no row includes.
     """
 
     rows: list[Row]
@@ -57,12 +57,12 @@ class Summary:
 
     @property
     def mean(self) -> float:
-        """Nanoseconds a run, on average of those that count. The means of all rows add up to it."""
+        """Mean nanoseconds of the runs that count; equals the sum of the means of all rows."""
         return statistics.fmean(self.durations) if self.durations else 0.0
 
     @property
     def covered(self) -> float:
-        """Share of the time that operators have, from 0 to 1."""
+        """Share of the time spent in operators, from 0 to 1."""
         return sum(row.mean for row in self.rows if not row.rest) / self.mean if self.mean else 0.0
 
 
@@ -77,7 +77,7 @@ def summarize(trace: Trace, by: str = "operator") -> Summary:
         The sums.
 
     Raises:
-        ValueError: `by` is no such word.
+        ValueError: `by` is another word.
     """
     if by not in GROUPS:
         raise ValueError(f"by must be one of {', '.join(GROUPS)}; got {by!r}")
@@ -114,9 +114,9 @@ def middle(runs: Sequence[Run]) -> list[Run]:
 
 
 def parts(run: Run) -> Iterator[tuple[TraceEvent, str]]:
-    """Yield the events of a run whose own times add up to its time, each with the label of the rest it belongs to.
+    """Yield the events whose own times add up to the time of a run, each with a label.
 
-    The label is empty for an event of an operator.
+    The label is empty for events of operators; it describes the time between them otherwise.
     """
     calls_inside = {id(event.parent) for event in run.events if event.kind == "operation" and event.parent}
     for event in run.events:
@@ -134,7 +134,7 @@ def _rest(event: TraceEvent) -> str:
 
 
 def label(event: TraceEvent, by: str) -> str:
-    """Return what an event of an operator counts for."""
+    """Return the label under which an event of an operator is summed up."""
     if by == "backend":
         return event.backend or KERNELS
     if by == "kernel":
@@ -145,7 +145,7 @@ def label(event: TraceEvent, by: str) -> str:
 
 
 def label_of_origins(origins: Sequence[Origin], by: str) -> str:
-    """Return the operators, the module or the source line of nodes."""
+    """Return the operators, module or source line of nodes."""
     if by == "operator":
         return operators(origins)
     if by == "module":
@@ -154,7 +154,7 @@ def label_of_origins(origins: Sequence[Origin], by: str) -> str:
 
 
 def operators(origins: Sequence[Origin]) -> str:
-    """Return the operators of an event: "convolution + hardtanh"; of a large partition only how many there are."""
+    """Return the operators of an event: "convolution + hardtanh"; more than 4 are abbreviated."""
     names = [short_operator(origin.operator) for origin in origins]
     names = [name for index, name in enumerate(names) if index == 0 or name != names[index - 1]]
     return " + ".join(names) if len(names) <= 4 else f"{names[0]} + {len(origins) - 1} more"
@@ -167,7 +167,7 @@ def short_operator(name: str) -> str:
 
 
 def module(origins: Sequence[Origin]) -> str:
-    """Return the innermost module that holds all nodes; if that is the model itself, the module of the first node."""
+    """Return the innermost module that contains all nodes, or the module of the first if only the model does."""
     shared = []
     for names in zip(*(origin.module.split(".") for origin in origins), strict=False):
         if len(set(names)) > 1 or not names[0]:

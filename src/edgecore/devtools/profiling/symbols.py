@@ -1,6 +1,6 @@
-"""Origins of events: which operators, modules and lines of a model an event of a trace stands for.
+"""Map trace events to their origins: operators, modules and source lines of the model.
 
-A `.pte` of edgecore has this in its own metadata; for a file of another compiler an ETRecord has it.
+A `.pte` of edgecore stores the origins in its metadata; for files of ExecuTorch an ETRecord does.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ KERNEL = "native_call_"
 DELEGATE = "DELEGATE_CALL"
 FRAMEWORK = ("Method::execute", "Method::init", "Program::load_method", "OPERATOR_CALL")
 REPEATED = re.compile(r" \(\d+\)$")
-"""The end of the names of an instruction's second and later calls in a run: ` (2)`."""
+"""Suffix of the second and later calls of an instruction in a run: ` (2)`."""
 _NUMBER = re.compile(r"(?:^| )\[(\d+)\]$")
 _LINE = re.compile(r'File "([^"]*)", line (\d+)')
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A node of the graph. `operator` is such as "aten.linear.default", `module` "features.0", `source` "model.py:12"."""
+    """A graph node, such as operator "aten.linear.default" in module "features.0" at source "model.py:12"."""
 
     handle: int
     operator: str
@@ -34,7 +34,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Meaning:
     """The meaning of an event: nodes of the graph, and the id of the backend that runs them, "" for a kernel."""
 
     origins: tuple[Origin, ...] = ()
@@ -51,11 +51,11 @@ class Symbols(Protocol):
         ...
 
     def size(self, method: str) -> int:
-        """Return the number of events that a run of the method has, without branches and loops."""
+        """Return the number of events in a run of the method if it has no branches or loops."""
         ...
 
-    def find(self, method: str, event: ProfileEvent) -> Found:
-        """Return what the event stands for."""
+    def find(self, method: str, event: ProfileEvent) -> Meaning:
+        """Return the meaning of an event."""
         ...
 
 
@@ -67,15 +67,15 @@ def identifier(event: ProfileEvent) -> str | int | None:
 
 
 def operation_number(event: ProfileEvent) -> int | None:
-    """Return the number of the delegate's operation, which is at the end of an id: `Conv2d [12]`."""
+    """Return the number of a delegate's operation, which its id ends with: `Conv2d [12]`."""
     if event.delegate_debug_id_int != -1:
         return event.delegate_debug_id_int
-    found = _NUMBER.search(REPEATED.sub("", event.delegate_debug_id_str or ""))
-    return int(found[1]) if found else None
+    match = _NUMBER.search(REPEATED.sub("", event.delegate_debug_id_str or ""))
+    return int(match[1]) if match else None
 
 
 def method_of(symbols: Symbols, block: str | None, events: Sequence[ProfileEvent]) -> str:
-    """Return the method that a block of events is a run of; empty if it can be none of them.
+    """Return the method whose run a block of events is; empty if none fits.
 
     Args:
         symbols: Knowledge about the methods.
@@ -106,12 +106,12 @@ class NoSymbols:
     def size(self, method: str) -> int:
         return 0
 
-    def find(self, method: str, event: ProfileEvent) -> Found:
-        return Found()
+    def find(self, method: str, event: ProfileEvent) -> Meaning:
+        return Meaning()
 
 
 class ProgramSymbols:
-    """Symbols of a `.pte`; without edgecore's metadata they are the backends only."""
+    """Symbols of a `.pte`; without edgecore's metadata, only the backends are known."""
 
     def __init__(self, pte: PteFile) -> None:
         self._plans = {plan.name: plan for plan in pte.program.execution_plan}
@@ -125,7 +125,7 @@ class ProgramSymbols:
             for name, method in self._meta.items()
         }
         self._operations: dict[tuple[str, int], dict[str | int, Sequence[int]]] = {
-            (name, index): {(one.name or one.id): one.handles for one in delegate.operations}
+            (name, index): {(op.name or op.id): op.handles for op in delegate.operations}
             for name, method in self._meta.items()
             for index, delegate in enumerate(method.delegates)
         }
@@ -148,21 +148,21 @@ class ProgramSymbols:
             operator = operators[call.op_index].name.rpartition("::")[2]
             return operator == REPEATED.sub("", name.removeprefix(KERNEL)).partition(".")[0]
         if REPEATED.sub("", name) == DELEGATE or operation_number(event) is not None:
-            # Any operation fits: one without debug handles, such as a copy to another layout, is not in the metadata.
+            # Any operation fits, because the metadata leaves out operations without debug handles, such as layout copies.
             return isinstance(self._call(method, event.instruction_id), DelegateCall)
         return True
 
     def size(self, method: str) -> int:
         chains = self._plans[method].chains
-        calls = [one.instr_args for one in chains[0].instructions] if chains else []
+        calls = [instruction.instr_args for instruction in chains[0].instructions] if chains else []
         inside = [self._operations.get((method, c.delegate_index), ()) for c in calls if isinstance(c, DelegateCall)]
-        return sum(isinstance(call, KernelCall) for call in calls) + sum(1 + len(one) for one in inside)
+        return sum(isinstance(call, KernelCall) for call in calls) + sum(1 + len(operations) for operations in inside)
 
-    def find(self, method: str, event: ProfileEvent) -> Found:
+    def find(self, method: str, event: ProfileEvent) -> Meaning:
         call = self._call(method, event.instruction_id)
         name = identifier(event)
         if call is None or (name is None and event.name in FRAMEWORK):
-            return Found()
+            return Meaning()
         meta = self._meta.get(method)
         handles: Sequence[int] = ()
         backend = ""
@@ -174,11 +174,11 @@ class ProgramSymbols:
                 number = operation_number(event)
                 handles = operations.get(name, () if number is None else operations.get(number, ()))
             elif REPEATED.sub("", event.name or "") != DELEGATE:
-                return Found((), backend)  # the runtime prepares or copies for the delegate
+                return Meaning((), backend)  # the runtime prepares or copies for the delegate
         if name is None and meta and event.instruction_id < len(meta.instructions):
             handles = meta.instructions[event.instruction_id].handles
         nodes = self._nodes.get(method, {})
-        return Found(tuple(nodes[handle] for handle in handles if handle in nodes), backend)
+        return Meaning(tuple(nodes[handle] for handle in handles if handle in nodes), backend)
 
     def origins(self, method: str, instruction: int) -> tuple[Origin, ...]:
         """Return the nodes that an instruction computes."""
@@ -206,9 +206,11 @@ class RecordSymbols:
 
     def size(self, method: str) -> int:
         delegates = self._delegates.get(method, {}).values()
-        return len(self._handles.get(method, {})) + sum(len(one.get("delegate_map") or ()) for one in delegates)
+        return len(self._handles.get(method, {})) + sum(
+            len(delegate.get("delegate_map") or ()) for delegate in delegates
+        )
 
-    def find(self, method: str, event: ProfileEvent) -> Found:
+    def find(self, method: str, event: ProfileEvent) -> Meaning:
         instruction = str(event.instruction_id)
         delegate = self._delegates.get(method, {}).get(instruction) or {}
         name = identifier(event)
@@ -222,7 +224,7 @@ class RecordSymbols:
         handles = [handles] if isinstance(handles, int) else handles or ()
         nodes = self._origins(method)
         origins = tuple(origin for handle in handles for origin in nodes.get(handle, ()))
-        return Found(origins, delegate.get("name", "") if name is not None or event.name == DELEGATE else "")
+        return Meaning(origins, delegate.get("name", "") if name is not None or event.name == DELEGATE else "")
 
     def _origins(self, method: str) -> dict[int, list[Origin]]:
         nodes = self._nodes.get(method)
@@ -238,6 +240,6 @@ class RecordSymbols:
 def _origin(node: GraphNode) -> Origin:
     parts = node.target.split(".")
     operator = ".".join(parts[-3:]) if len(parts) >= 3 else node.target
-    lines = [found for found in _LINE.findall(node.stack_trace) if "/torch/" not in found[0]]
+    lines = [(file, line) for file, line in _LINE.findall(node.stack_trace) if "/torch/" not in file]
     source = f"{lines[-1][0]}:{lines[-1][1]}" if lines else ""
     return Origin(node.handle, operator, node.modules[-1][1] if node.modules else "", source)

@@ -38,20 +38,20 @@ class TraceEvent:
 
     Attributes:
         kind: "run" (a whole run), "kernel", "call" (ExecuTorch's frame around a kernel), "delegate" (a call of one),
-            "operation" (inside a delegate), "thread" (the part of one thread in an operator, whose time counts there) or
+            "operation" (inside a delegate), "thread" (the share of a thread in an operator, which counts the time) or
             "other" (loading, preparing, copying).
         name: Name of the event as people read it: "Conv2d", "linear", "prepare XnnpackBackend".
         kernel: The code that ran, as the runtime or backend names it: "Convolution (NHWC, F32) IGEMM".
         instruction: Index of the instruction of the method; -1 if the event belongs to none.
         start: When it began, in the unit of the runtime's clock: usually nanoseconds.
         end: When it ended.
-        origins: The nodes of the graph that it computed, as far as they are known.
+        origins: The graph nodes that it computed; empty if unknown.
         backend: Id of the backend, such as "XnnpackBackend"; empty for kernels of the runtime.
         parent: The event that contains it.
-        placed: False if its times do not lie in the delegate's call: the device has a clock of its own.
-        own: Its time without that of the events in it.
+        placed: False if its times come from the clock of a device, and so do not lie within the delegate's call.
+        own: Its time without its nested events.
         operation: Key of the delegate's operation, as in `PreprocessResult.debug_handle_map`: a number or a name; None
-            if the event is no operation of a delegate.
+            for other events.
     """
 
     kind: str
@@ -84,12 +84,12 @@ class Run:
 
     @property
     def execution(self) -> TraceEvent | None:
-        """Event of the run as a whole; None if the block is no run."""
+        """The event of the whole run; None for blocks such as loading."""
         return next((event for event in self.events if event.kind == "run"), None)
 
     @property
     def duration(self) -> int:
-        """Length of the run; of another block, from its first event to its last."""
+        """Length of the run; for other blocks, from the first event to the last."""
         whole = self.execution
         if whole is not None:
             return whole.duration
@@ -101,7 +101,7 @@ class Trace:
 
     Attributes:
         runs: The runs of methods, in the order of time.
-        others: The blocks that are no runs, such as loading.
+        others: The other blocks, such as loading.
 
     Example:
         >>> trace = edgecore.devtools.Trace.read("runs.etdp", program="model.pte")
@@ -111,8 +111,8 @@ class Trace:
 
     def __init__(self, etdump: ETDump, symbols: Symbols | None = None) -> None:
         self._symbols: Symbols = symbols or NoSymbols()
-        self._shapes: dict[Any, tuple[str, list[tuple[Any, ...]]]] = {}  # methods and meanings, by the events of blocks
-        self._meanings: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]] = {}  # by method and event
+        self._shapes: dict[Any, tuple[str, list[tuple[Any, ...]]]] = {}  # block name and events -> method, meanings
+        self._meanings: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]] = {}  # method -> event -> meaning
         with garbage_kept():
             blocks = [self._block(run) for run in etdump.run_data]
         self.runs = [block for block in blocks if block.execution is not None]
@@ -125,9 +125,9 @@ class Trace:
         Args:
             etdump: Path or bytes of the ETDump, or of records that firmware has made (`edgecore/trace_buffer.h`), whose
                 names are in `program`.
-            program: Path or bytes of the `.pte` or `.bpte` that ran, whose metadata tell what events stand for.
+            program: Path or bytes of the `.pte` or `.bpte` that ran, whose metadata map events to operators.
             etrecord: Path or bytes of an ETRecord, or the result of `get_etrecord`, for a file of ExecuTorch, which has
-                no such metadata; it counts rather than `program`.
+                no such metadata; it takes precedence over `program`.
 
         Returns:
             The trace.
@@ -155,7 +155,7 @@ class Trace:
         Path(path).write_bytes(write_etdump(ETDump(0, [block.data for block in blocks])))
 
     def _block(self, run: RunData) -> Run:
-        """Return the block of a run. Most runs have the same events, which are looked up once for all of them."""
+        """Convert a block. Most runs have the same events, so these are looked up only once."""
         events = [event.profile_event for event in run.events if event.profile_event]
         keys = [
             (e.name, e.instruction_id, e.delegate_debug_id_int, e.delegate_debug_id_str, e.delegate_debug_metadata)
@@ -171,36 +171,36 @@ class Trace:
                     by_key[key] = self._meaning(method, event)
             known = self._shapes[shape] = method, [by_key[key] for key in keys]
         method, meanings = known
-        made = []
+        nested = []
         for event, (kind, name, kernel, origins, backend, operation) in zip(events, meanings, strict=True):
-            start, end = event.start_time, event.end_time
-            end = max(start, end)
-            made.append(TraceEvent(kind, name, kernel, event.instruction_id, start, end, origins, backend, None, True,
-                                   end - start, operation))  # fmt: skip
-        made.sort(key=_place)
-        _nest(made)
-        return Run(run.name or "", method, made, run)
+            start, end = event.start_time, max(event.start_time, event.end_time)
+            row = TraceEvent(kind, name, kernel, event.instruction_id, start, end, origins, backend)
+            row.own, row.operation = end - start, operation
+            nested.append(row)
+        nested.sort(key=_place)
+        _nest(nested)
+        return Run(run.name or "", method, nested, run)
 
     def _meaning(self, method: str, event: ProfileEvent) -> tuple[Any, ...]:
         """Return kind, name, kernel, origins, backend and operation of an event."""
         kind, name, kernel = _described(event)
         unknown = method == "" and not isinstance(self._symbols, NoSymbols)
-        found = NoSymbols().find(method, event) if unknown else self._symbols.find(method, event)
+        meaning = NoSymbols().find(method, event) if unknown else self._symbols.find(method, event)
         number = operation_number(event)
-        return kind, name, kernel, found.origins, found.backend, identifier(event) if number is None else number
+        return kind, name, kernel, meaning.origins, meaning.backend, identifier(event) if number is None else number
 
 
 def _place(event: TraceEvent) -> tuple[int, int]:
-    """Return the place of an event in the order of time, where an outer event is before those in it."""
+    """Return a sort key: by time, with an outer event before its nested events."""
     return event.start, _ORDER.get(event.kind, 3)
 
 
 def _described(event: ProfileEvent) -> tuple[str, str, str]:
     """Return kind, name and kernel of an event."""
     name = REPEATED.sub("", event.name or "")
-    given = identifier(event)
-    if given is not None:
-        text = REPEATED.sub("", str(given))
+    key = identifier(event)
+    if key is not None:
+        text = REPEATED.sub("", str(key))
         short = text.rpartition(" ")[0] if text.endswith("]") or " #" in text[-8:] else text
         return "operation", short, _kernel(event.delegate_debug_metadata) or text
     if name == EXECUTE:
@@ -225,7 +225,7 @@ def _kernel(metadata: Any) -> str:
 
 
 def _nest(events: Sequence[TraceEvent]) -> None:
-    """Set the parents of events that are in order, and take the time of an event from that of its parent's own."""
+    """Set the parents of sorted events, and subtract the time of each event from its parent's own time."""
     stack: list[TraceEvent] = []
     for event in events:
         kind = event.kind
@@ -246,5 +246,5 @@ def _nest(events: Sequence[TraceEvent]) -> None:
 
 def _contains(outer: TraceEvent, event: TraceEvent) -> bool:
     if outer.kind == "operation" and event.start == outer.end:
-        return False  # operations follow one another without a gap, and some of them are too short to measure
+        return False  # operations follow one another without a gap, and some take no measurable time
     return outer.start <= event.start and event.end <= outer.end

@@ -1,4 +1,4 @@
-"""Event blocks: the runs of an ETDump with equal events as one, as ExecuTorch's Inspector groups them."""
+"""Group the runs of an ETDump with equal events into blocks, as ExecuTorch's Inspector does."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Event:
     """An event of all runs of a block.
 
     Attributes:
-        name: The name; of an event inside a delegate the identifier.
+        name: The name; inside a delegate, the identifier.
         perf_data: The times, in the target unit; None if only values were recorded.
         op_types: The operators of the graph that it computes.
         delegate_debug_identifier: The identifier that the delegate gave it.
@@ -224,11 +224,11 @@ def event_blocks(
     for run in etdump.run_data:
         if not run.events:
             continue
-        found = _signatures(run)
-        samples, outputs = groups.setdefault((run.name, tuple(found), run.bundled_input_index), ({}, []))
-        for signature, sample in found.items():
+        sample_of = _signatures(run)
+        samples, outputs = groups.setdefault((run.name, tuple(sample_of), run.bundled_input_index), ({}, []))
+        for signature, sample in sample_of.items():
             samples.setdefault(signature, []).append(sample)
-        if not outputs:  # the inputs of later runs may be others, of which this block cannot tell
+        if not outputs:  # later runs may have other inputs, which a block does not record
             outputs += [
                 event.debug_event for event in run.events if event.debug_event and _is_output(event.debug_event)
             ]
@@ -236,7 +236,7 @@ def event_blocks(
     return [
         EventBlock(
             name or "",
-            [_event(found, scale, values, parser, converter) for found in samples.values()],
+            [_event(runs, scale, values, parser, converter) for runs in samples.values()],
             source, target, index, [values.read(output.debug_entry) for output in outputs],
         )
         for (name, _, index), (samples, outputs) in groups.items()
@@ -249,26 +249,31 @@ def _is_output(event: DebugEvent) -> bool:
 
 
 def _signatures(run: RunData) -> dict[Signature, Sample]:
-    """Return the events of a run by what distinguishes them; of equal ones the last counts."""
+    """Return the events of a run by signature; the last of equal events counts."""
     by_operation: dict[Signature, tuple[list[ProfileEvent], list[DebugEvent]]] = {}
     for event in run.events:
-        one = event.profile_event or event.debug_event
-        if one is None:
+        recorded = event.profile_event or event.debug_event
+        if recorded is None:
             continue
-        key = (one.instruction_id, one.chain_index, one.delegate_debug_id_int, one.delegate_debug_id_str)
+        key = (
+            recorded.instruction_id,
+            recorded.chain_index,
+            recorded.delegate_debug_id_int,
+            recorded.delegate_debug_id_str,
+        )
         profiles, debugs = by_operation.setdefault(key, ([], []))
-        if isinstance(one, ProfileEvent):
-            profiles.append(one)
-        elif not _is_output(one):
-            debugs.append(one)
-    found: dict[Signature, Sample] = {}
+        if isinstance(recorded, ProfileEvent):
+            profiles.append(recorded)
+        elif not _is_output(recorded):
+            debugs.append(recorded)
+    samples: dict[Signature, Sample] = {}
     for (instruction, *_), (profiles, debugs) in by_operation.items():
         values = _signature(debugs[0]) if debugs else None
         for profile in profiles:
-            found[instruction, _signature(profile), values] = (profile, debugs)
+            samples[instruction, _signature(profile), values] = (profile, debugs)
         if debugs and not profiles:
-            found[instruction, None, values] = (None, debugs)
-    return found
+            samples[instruction, None, values] = (None, debugs)
+    return samples
 
 
 def _signature(event: ProfileEvent | DebugEvent) -> Signature:
@@ -280,14 +285,18 @@ def _event(
     samples: list[Sample], scale: float, values: Values, parser: MetadataParser | None, converter: Converter | None
 ) -> Event:
     profile, debugs = samples[0]
-    one = profile or debugs[0]
-    given = one.delegate_debug_id_int if one.delegate_debug_id_int != -1 else one.delegate_debug_id_str or None
-    name = str(given) if given is not None else (debugs[0].name if debugs else None) or one.name or ""
-    event = Event(name, delegate_debug_identifier=given, is_delegated_op=given is not None)
-    event._instruction_id = one.instruction_id
+    recorded = profile or debugs[0]
+    key = (
+        recorded.delegate_debug_id_int
+        if recorded.delegate_debug_id_int != -1
+        else recorded.delegate_debug_id_str or None
+    )
+    name = str(key) if key is not None else (debugs[0].name if debugs else None) or recorded.name or ""
+    event = Event(name, delegate_debug_identifier=key, is_delegated_op=key is not None)
+    event._instruction_id = recorded.instruction_id
     event._delegate_metadata_parser = parser
-    event._source = profile or ProfileEvent(one.name, 0, one.instruction_id, one.delegate_debug_id_int,
-                                            one.delegate_debug_id_str)  # fmt: skip
+    event._source = profile or ProfileEvent(recorded.name, 0, recorded.instruction_id, recorded.delegate_debug_id_int,
+                                            recorded.delegate_debug_id_str)  # fmt: skip
     profiles = [profile for profile, _ in samples if profile is not None]
     if profiles:
         if identifier(profiles[0]) is not None and converter is not None:
@@ -303,7 +312,7 @@ def _event(
 
 
 def _elapsed(start: float, end: float) -> float:
-    """Return the time between two readings of a clock; one of 32 bits may have begun anew."""
+    """Return the time between two readings of a clock, which may be a 32-bit counter that overflowed."""
     if start <= end:
         return end - start
     return 2**32 - 1 - start + end if start < 2**32 else 0.0

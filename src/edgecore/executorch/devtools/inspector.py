@@ -117,7 +117,9 @@ class Inspector:
     def _methods_of_blocks(self, symbols: Symbols) -> list[str]:
         """Return the method of each block; empty if it is none of those that are known."""
         sources = ([event._source for event in block.events if event._source] for block in self.event_blocks)
-        return [method_of(symbols, block.name, found) for block, found in zip(self.event_blocks, sources, strict=True)]
+        return [
+            method_of(symbols, block.name, events) for block, events in zip(self.event_blocks, sources, strict=True)
+        ]
 
     def _use_record(self, record: EtRecordFile, graph_name: str) -> None:
         self._methods = [name or self._method for name in self._methods_of_blocks(RecordSymbols(record))]
@@ -126,7 +128,7 @@ class Inspector:
         nodes = {method: _nodes(record, graph_name, method) for method in {*self._methods}}
         for block, method in zip(self.event_blocks, self._methods, strict=True):
             maps = (record.debug_handle_map, record.delegate_map, record.instruction_id_to_num_outs_map)
-            handles, delegates, outputs = ((one or {}).get(method, {}) for one in maps)
+            handles, delegates, outputs = ((by_method or {}).get(method, {}) for by_method in maps)
             for event in block.events:
                 _resolve(event, handles, delegates, outputs)
                 if event.debug_handles is None or event.name in FRAMEWORK[:3]:
@@ -164,15 +166,15 @@ class Inspector:
             for event in sorted(block.events, key=lambda event: not event.is_delegated_op):
                 if not method or event._source is None:
                     continue
-                found = symbols.find(method, event._source)
+                meaning = symbols.find(method, event._source)
                 is_call = not event.is_delegated_op and REPEATED.sub("", event.name) == DELEGATE
                 if event.is_delegated_op or is_call:
-                    event.delegate_backend_name = found.backend or None
-                if event.is_delegated_op and any(origin.module for origin in found.origins):
+                    event.delegate_backend_name = meaning.backend or None
+                if event.is_delegated_op and any(origin.module for origin in meaning.origins):
                     inside.add(event._instruction_id)
-                if found.origins:
-                    event.debug_handles = [origin.handle for origin in found.origins]
-                for origin in found.origins:
+                if meaning.origins:
+                    event.debug_handles = [origin.handle for origin in meaning.origins]
+                for origin in meaning.origins:
                     name = f"{origin.operator.replace('.', '_')}_{origin.handle}"
                     event.op_types.append(origin.operator)
                     file, _, line = origin.source.rpartition(":")
@@ -194,8 +196,8 @@ class Inspector:
         return as_frame(self.rows(include_units, include_delegate_debug_data))
 
     def _printed(self, include_units: bool, include_delegate_debug_data: bool) -> tuple[list[str], list[list[str]]]:
-        rows = [row for row in self.rows(include_units, include_delegate_debug_data)
-                if "OPERATOR_CALL" not in row["event_name"]]  # fmt: skip
+        rows = self.rows(include_units, include_delegate_debug_data)
+        rows = [row for row in rows if "OPERATOR_CALL" not in row["event_name"]]
         titles = [title for title in dict.fromkeys(key for row in rows for key in row) if title not in _NOT_PRINTED]
         return titles, [
             ["" if row.get(title) is None else printable(str(row[title])) for title in titles] for row in rows
@@ -245,8 +247,8 @@ class Inspector:
         from edgecore.executorch.devtools.numeric_gap import load_graph
 
         name = graph or f"{EDGE}/{self._method}"
-        found = self._record.graphs.get(name) if self._record else None
-        return load_graph(found) if found else None
+        stored = self._record.graphs.get(name) if self._record else None
+        return load_graph(stored) if stored else None
 
     def calculate_numeric_gap(
         self,
@@ -318,10 +320,10 @@ def _found_graph(record: EtRecordFile, name: str, method: str) -> Graph | None:
 
 
 def _graph(record: EtRecordFile, name: str, method: str) -> Graph:
-    found = _found_graph(record, name, method)
-    if found is None:
+    stored = _found_graph(record, name, method)
+    if stored is None:
         raise ValueError(f"the ETRecord has no graph {name!r}; it has {', '.join(record.graphs)}")
-    return found
+    return stored
 
 
 def _nodes(record: EtRecordFile, name: str, method: str) -> dict[int, list[GraphNode]]:
@@ -340,16 +342,16 @@ def _resolve(event: Event, handles: dict[str, Any], delegates: dict[str, Any], o
         return
     event.num_outputs = outputs.get(instruction, 1)
     delegate = delegates.get(instruction)
-    given = event.delegate_debug_identifier
-    if given is None or delegate is None:
+    identifier = event.delegate_debug_identifier
+    if identifier is None or delegate is None:
         event.debug_handles = handles[instruction]
-        if given is None and event.name == DELEGATE and delegate is not None:
+        if identifier is None and event.name == DELEGATE and delegate is not None:
             event.delegate_backend_name = delegate.get("name", "")
         return
     event.delegate_backend_name = delegate.get("name", "")
     ids = delegate.get("delegate_map") or {}
     number = operation_number(event._source) if event._source else None
-    event.debug_handles = next((ids[key] for key in (str(given), str(number), f"[{number}]") if key in ids), None)
+    event.debug_handles = next((ids[key] for key in (str(identifier), str(number), f"[{number}]") if key in ids), None)
 
 
 def _operator(target: str) -> str:

@@ -138,7 +138,7 @@ class BackendDetails:
             Name of a method -> the result of each of these.
         """
         return {
-            name: [cls.preprocess(*one) for one in zip(programs, compile_specs[name], strict=True)]
+            name: [cls.preprocess(*partition) for partition in zip(programs, compile_specs[name], strict=True)]
             for name, programs in edge_programs.items()
         }
 

@@ -110,10 +110,10 @@ def print_delegated_graph(graph_module: Any) -> None:
 def inspect_node(graph: Any, node: Any) -> str:
     """Return a graph as text with an arrow at a node, and the lines of code that the node comes from."""
     lines = ["Here is the node in the graph module:", "graph():"]
-    for one in graph.nodes:
-        text = one.format_node()
+    for each in graph.nodes:
+        text = each.format_node()
         if text:
-            lines.append(("--> " if one is node else "    ") + text)
+            lines.append(("--> " if each is node else "    ") + text)
     lines.append(f"This node {node} has metadata of:")
     if node.meta.get("stack_trace"):
         lines += ["The node stacktrace:", "Traceback (most recent call last):", *node.meta["stack_trace"].splitlines()]
@@ -187,13 +187,15 @@ class DelegateMappingBuilder:
             identifier = len(self._handles)
         if identifier in self._handles:
             raise ValueError(f"identifier {identifier!r} was added already")
-        given: Iterable[Any]
+        candidates: Iterable[Any]
         if nodes is not None:
-            given = [node.meta.get("debug_handle") for node in (nodes if isinstance(nodes, (list, tuple)) else [nodes])]
+            candidates = [
+                node.meta.get("debug_handle") for node in (nodes if isinstance(nodes, (list, tuple)) else [nodes])
+            ]
         else:
-            given = [handles] if isinstance(handles, int) else handles or ()
-        found = {handle for handle in given if handle is not None}
-        if not found:
+            candidates = [handles] if isinstance(handles, int) else handles or ()
+        present = {handle for handle in candidates if handle is not None}
+        if not present:
             raise ValueError("no node has a debug handle")
-        self._handles[identifier] = found
+        self._handles[identifier] = present
         return identifier

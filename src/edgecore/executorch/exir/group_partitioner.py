@@ -94,11 +94,11 @@ class GroupBasedPartitioner(CapabilityBasedPartitioner):
                 continue
             if node.target is operator.getitem and node not in group_of and self._is_node_supported(node.args[0]):
                 continue
-            unit = [one for one in group_of.get(node, [node]) if self._is_node_supported(one)]
+            unit = [member for member in group_of.get(node, [node]) if self._is_node_supported(member)]
             unit += [
                 user
-                for one in unit
-                for user in one.users
+                for member in unit
+                for user in member.users
                 if user.target is operator.getitem and user not in group_of and self._is_node_supported(user)
             ]
             seen.update(unit)

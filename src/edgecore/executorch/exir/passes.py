@@ -110,7 +110,7 @@ def flat(passes: Any) -> list[Any]:
     if isinstance(passes, type):
         raise CompileError(f"{passes.__name__} is a class, no pass: call it to make one")
     if isinstance(passes, Iterable) and not isinstance(passes, str):
-        return [one for some in passes for one in flat(some)]
+        return [single for some in passes for single in flat(some)]
     is_pass = callable(passes) and not hasattr(passes, "partition")
     if passes is not None and not is_pass:
         raise CompileError(

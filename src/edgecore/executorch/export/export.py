@@ -138,14 +138,14 @@ class ExportRecipe:
             raise CompileError("there are no recipes to combine")
         settings: dict[str, Any] = {}
         for setting in ("executorch_backend_config", "pipeline_stages", "strict", "source_transform_in_place"):
-            given = [getattr(recipe, setting) for recipe in recipes if getattr(recipe, setting) is not None]
-            if any(one != given[0] for one in given):
+            values = [getattr(recipe, setting) for recipe in recipes if getattr(recipe, setting) is not None]
+            if any(value != values[0] for value in values):
                 raise CompileError(f"the recipes cannot be combined, since their {setting} differ")
-            settings[setting] = given[0] if given else None
+            settings[setting] = values[0] if values else None
         return cls(
             name=recipe_name or "_".join(recipe.name or "recipe" for recipe in recipes),
             quantization_recipe=_joined(QuantizationRecipe, [recipe.quantization_recipe for recipe in recipes]),
-            aten_transform_passes=[one for recipe in recipes for one in recipe.aten_transform_passes or ()],
+            aten_transform_passes=[transform for recipe in recipes for transform in recipe.aten_transform_passes or ()],
             lowering_recipe=_joined(LoweringRecipe, [recipe.lowering_recipe for recipe in recipes]),
             **settings,
         )
@@ -164,7 +164,7 @@ def _joined(kind: type[Any], parts: Iterable[Any]) -> Any:
         is_list = bool(values) and all(isinstance(value, (list, tuple)) for value in values)
         if not is_list and any(value != values[0] for value in values):
             raise CompileError(f"the recipes cannot be combined, since their {setting.name} differ")
-        joined[setting.name] = [one for value in values for one in value] if is_list else next(iter(values), None)
+        joined[setting.name] = [item for value in values for item in value] if is_list else next(iter(values), None)
     return kind(**joined)
 
 
@@ -241,8 +241,8 @@ class ExportSession:
             ),
             "partitioners": (lowering.partitioners, (together, StageType.TO_BACKEND)),
         }  # fmt: skip
-        for setting, (given, stages) in needs.items():
-            if given and not any(map(self._runs, stages)):
+        for setting, (value, stages) in needs.items():
+            if value and not any(map(self._runs, stages)):
                 reason = f"no {' or '.join(stage.name for stage in stages)} in pipeline_stages"
                 warn_no_effect(f"ExportRecipe(...{setting}=...)", reason)
 
@@ -280,10 +280,10 @@ class ExportSession:
         Raises:
             CompileError: There are none.
         """
-        given = self._inputs.get(method_name) or ()
-        if not given:
+        samples = self._inputs.get(method_name) or ()
+        if not samples:
             raise CompileError(f"the method {method_name!r} has no example inputs")
-        return tuple(given[0])
+        return tuple(samples[0])
 
     def run_method(self, method_name: str = "forward", example_inputs: tuple[Any, ...] | None = None) -> list[Any]:
         """Run the finished program with inputs, by default the first example inputs."""

@@ -90,6 +90,6 @@ def recipe_of(recipe_type: Any, parameters: dict[str, Any]) -> ExportRecipe:
     backend = recipe_type.get_backend_name()
     recipe = recipe_registry.create_recipe(recipe_type, backend, **parameters)
     if recipe is None:
-        supported = ", ".join(one.name for one in recipe_registry.get_supported_recipes(backend))
+        supported = ", ".join(supported_type.name for supported_type in recipe_registry.get_supported_recipes(backend))
         raise CompileError(f"the backend {backend!r} has no recipe {recipe_type.name}; it has: {supported}")
     return recipe

@@ -91,7 +91,7 @@ class BundledModule:
         for result in compare_with_test_case(outputs, suite, testset_idx, rtol, atol):
             if result.passed is False:
                 raise ExecutionError(str(result), ErrorCode.INVALID_STATE)
-        return [torch.from_numpy(one) if isinstance(one, numpy.ndarray) else one for one in outputs]
+        return [torch.from_numpy(output) if isinstance(output, numpy.ndarray) else output for output in outputs]
 
 
 def _load_bundled_program_from_buffer(buffer: bytes, non_const_pool_size: int = 0) -> BundledModule:
@@ -121,9 +121,12 @@ def _load_for_executorch(
 ) -> ExecuTorchModule:
     """Load a file and its `.ptd` file from paths."""
     program = Runtime.get().load_program(
-        program_path, verification=program_verification, enable_etdump=enable_etdump,
-        debug_buffer_size=debug_buffer_size, data_path=data_path,
-    )  # fmt: skip
+        program_path,
+        verification=program_verification,
+        enable_etdump=enable_etdump,
+        debug_buffer_size=debug_buffer_size,
+        data_path=data_path,
+    )
     return ExecuTorchModule(program)
 
 

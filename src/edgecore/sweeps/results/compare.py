@@ -1,4 +1,4 @@
-"""Two sweeps compared: cells that have become worse, then those that have become better, come or gone."""
+"""Compare two sweeps: regressions first, then improvements, new and missing cells."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ _FIGURES = (
     ("cycles", "a run takes an estimated", "cycles", 0.01),
     ("median_ms", "a run takes", "ms", 0.1),
 )
-"""Figures of which less is better: field, words, unit, and the relative change that counts; times vary between sweeps."""
-_QUALITIES = (("accuracy", "the accuracy is", "", 1e-3), ("sqnr_db", "the SQNR is", "dB", 1.0),
-              ("delegated", "delegates compute", "of the operators", 1e-3))  # fmt: skip
-"""Figures of which more is better: field, words, unit, and the difference that counts."""
+"""Metrics where lower is better: (field, phrase, unit, smallest relative change worth reporting)."""
+_QUALITIES = (
+    ("accuracy", "the accuracy is", "", 1e-3),
+    ("sqnr_db", "the SQNR is", "dB", 1.0),
+    ("delegated", "delegates compute", "of the operators", 1e-3),
+)
+"""Metrics where higher is better: (field, phrase, unit, smallest difference worth reporting)."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Change:
         cell: Name of the cell.
         what: The difference, with both values.
         worse: True for a regression.
-        size: How large it is, to sort by.
+        size: Sort key, larger for larger differences.
     """
 
     cell: str
@@ -55,7 +58,7 @@ def compare_sweeps(old: Sequence[CellResult], new: Sequence[CellResult]) -> list
         else:
             changes += _changes(known, row)
     changes += [Change(name, f"is gone; it was {row.status}", row.status == "ok", 0.0) for name, row in before.items()]
-    return sorted(changes, key=lambda one: (not one.worse, -one.size))
+    return sorted(changes, key=lambda change: (not change.worse, -change.size))
 
 
 def _changes(old: CellResult, new: CellResult) -> Iterator[Change]:

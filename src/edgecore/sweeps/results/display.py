@@ -68,8 +68,8 @@ class Display:
     def _lines(self) -> Text:
         now = time.monotonic()
         lines = [f"{self.done} done, {self.failed} not ok, {self.left} left"]
-        lines += [f"  {step.kind:<5} {printable(step.name)}  {_duration(now - since)}"
-                  for step, since in list(self.running.items())[:_SHOWN]]  # fmt: skip
+        for step, since in list(self.running.items())[:_SHOWN]:
+            lines.append(f"  {step.kind:<5} {printable(step.name)}  {_duration(now - since)}")
         return Text("\n".join(lines))
 
 

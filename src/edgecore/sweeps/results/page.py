@@ -18,12 +18,12 @@ def sweep_page(rows: Sequence[CellResult], title: str, changes: Sequence[Change]
     Args:
         rows: The results.
         title: Name of the sweep.
-        changes: What has changed since another sweep, the regressions first.
+        changes: Changes since another sweep, regressions first.
     """
     content = {
         "keys": FIELDS,
         "cells": [[_plain(value) for value in astuple(row)] for row in rows],
-        "changes": [{"cell": one.cell, "what": one.what, "worse": one.worse} for one in changes],
+        "changes": [{"cell": change.cell, "what": change.what, "worse": change.worse} for change in changes],
     }
     return page(f"Sweep {title}", content, SWEEP_SCRIPTS)
 

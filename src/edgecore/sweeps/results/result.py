@@ -84,8 +84,8 @@ class CellResult:
 
 
 GOOD = ("ok", "made", "skipped")
-"""The statuses that are no failure."""
-FIELDS = tuple(one.name for one in fields(CellResult))
+"""The statuses that do not count as failures."""
+FIELDS = tuple(field.name for field in fields(CellResult))
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ class SweepResult:
         """
         from edgecore.sweeps.results.page import sweep_page
 
-        texts = {RESULTS: jsonl(self.rows), "results.csv": csv_text(self.rows),
-                 "index.html": sweep_page(self.rows, self.folder.resolve().name)}  # fmt: skip
+        html = sweep_page(self.rows, self.folder.resolve().name)
+        texts = {RESULTS: jsonl(self.rows), "results.csv": csv_text(self.rows), "index.html": html}
         write_files(
             {self.folder / name: lambda file, text=text: file.write(text.encode()) for name, text in texts.items()}  # type: ignore[misc]
         )
@@ -184,11 +184,11 @@ def table(rows: Sequence[CellResult]) -> str:
     cells = [heads, *(_texts(row) for row in rows)]
     widths = [max(len(row[index]) for row in cells) for index in range(len(heads))]
     left = 4
+    pads = [str.ljust if index < left or index == len(heads) - 1 else str.rjust for index in range(len(heads))]
     return join_lines(
-        "  ".join(text.ljust(width) if index < left or index == len(heads) - 1 else text.rjust(width)
-                  for index, (text, width) in enumerate(zip(row, widths, strict=True))).rstrip()
+        "  ".join(pad(text, width) for pad, text, width in zip(pads, row, widths, strict=True)).rstrip()
         for row in cells
-    )  # fmt: skip
+    )
 
 
 def _texts(row: CellResult) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from edgecore_llm.cli.options import AnswerArguments, Temperature, TopK, TopP, open_model, takes
+from edgecore.sdk.commands import takes
+from edgecore_llm.cli.options import AnswerArguments, Temperature, TopK, TopP, open_model
 from edgecore_llm.errors import SessionError
 from edgecore_llm.runner.answer import answer_text
 from edgecore_llm.runner.session import Session

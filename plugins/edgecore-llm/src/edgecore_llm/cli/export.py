@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import typer
 
+from edgecore.sdk.commands import takes
 from edgecore_llm.cli.arguments import ExportArguments
-from edgecore_llm.cli.options import read_text, takes
+from edgecore_llm.cli.options import read_text
 
 if TYPE_CHECKING:
     from edgecore_llm.checkpoints.open import Checkpoint

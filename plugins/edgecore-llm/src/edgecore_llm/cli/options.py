@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated
 
 import typer
 
@@ -16,8 +13,6 @@ from edgecore_llm.runner.session import Model
 from edgecore_llm.sampler import Sampling
 from edgecore_llm.tokenizer.open import open_tokenizer
 from edgecore_llm.tokenizer.tokenizer import Tokenizer
-
-Arguments = TypeVar("Arguments")
 
 File = Annotated[Path, typer.Argument(metavar="FILE.pte", help="A file that `edgecore llm export` made.")]
 TokenizerPath = Annotated[
@@ -68,30 +63,6 @@ class AnswerArguments:
             )  # fmt: skip
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error
-
-
-def takes(arguments: type[Arguments]) -> Callable[[Callable[[Arguments], None]], Callable[..., None]]:
-    """Make a command, whose parameters are the fields of a data class, of a function that takes an instance of it."""
-    hints = get_type_hints(arguments, include_extras=True)
-    parameters = [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            annotation=hints[field.name],
-        )
-        for field in fields(arguments)  # type: ignore[arg-type]
-    ]
-
-    def make_command(function: Callable[[Arguments], None]) -> Callable[..., None]:
-        @functools.wraps(function)
-        def command(**values: Any) -> None:
-            function(arguments(**values))
-
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        return command
-
-    return make_command
 
 
 def open_model(file: Path, tokenizer: Path, threads: int | None) -> tuple[Model, Tokenizer]:

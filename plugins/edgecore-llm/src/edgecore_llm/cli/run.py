@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from edgecore_llm.cli.options import AnswerArguments, open_model, takes
+from edgecore.sdk.commands import takes
+from edgecore_llm.cli.options import AnswerArguments, open_model
 from edgecore_llm.runner.answer import answer_text
 from edgecore_llm.tokenizer.stream import TextStream
 

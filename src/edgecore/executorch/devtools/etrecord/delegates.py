@@ -71,8 +71,8 @@ def _handles(program: ExportedProgram) -> set[int]:
 def inner_graphs(node: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the graphs of the branches or the loop that a serialized node runs."""
     arguments = (argument["arg"] for argument in node["inputs"])
-    return [argument["as_graph"]["graph"] for argument in arguments
-            if isinstance(argument, dict) and argument.get("as_graph")]  # fmt: skip
+    graphs = (argument.get("as_graph") for argument in arguments if isinstance(argument, dict))
+    return [graph["graph"] for graph in graphs if graph]
 
 
 def all_nodes(graph: dict[str, Any]) -> Iterator[dict[str, Any]]:

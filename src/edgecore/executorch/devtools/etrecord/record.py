@@ -39,13 +39,13 @@ Maps = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
 """The result of `instruction_maps`."""
 
 _NEW_KEYS = frozenset(
-    ("torch_version", "guards_code", "sym_float_values", "kind", "is_hop_single_tensor_return",
-     "treespec_namedtuple_fields", "forward_arg_names", "parameter_mutation")
-)  # fmt: skip
+    "torch_version guards_code sym_float_values kind is_hop_single_tensor_return treespec_namedtuple_fields "
+    "forward_arg_names parameter_mutation".split()
+)
 _BY_NAME = frozenset(
-    ("tensor_values", "sym_int_values", "sym_bool_values", "custom_obj_values", "range_constraints", "metadata",
-     "as_string_to_argument", "opset_version")
-)  # fmt: skip
+    "tensor_values sym_int_values sym_bool_values custom_obj_values range_constraints metadata as_string_to_argument "
+    "opset_version".split()
+)
 """Objects whose keys are names of the model, which may be equal to a new key."""
 _FLOATS = frozenset(("as_float", "as_floats"))
 _SYMBOL = re.compile(r"Symbol\('(\w+)'[^()]*\)")
@@ -55,7 +55,7 @@ _RESERVED = (EXPORTED, EDGE, "et_dialect_graph_module", "export_graph_id", "debu
 
 
 class ETRecord:
-    """The knowledge of the compiler about a program. `manager.get_etrecord()` returns it.
+    """The record of a compilation for developer tools, which `manager.get_etrecord()` returns.
 
     Attributes:
         exported_program: The program before lowering, of the method `forward`; None if it is not known.
@@ -97,18 +97,18 @@ class ETRecord:
 
     @property
     def edge_dialect_program(self) -> ExportedProgram | dict[str, ExportedProgram] | None:
-        """The edge program, before backends took their parts; of several methods a dictionary. None if there is none."""
+        """The edge program before delegation; a dictionary if there are several methods; None if there is none."""
         return next(iter(self._edge.values())) if len(self._edge) == 1 else self._edge or None
 
     def copy(self) -> ETRecord:
-        """Return a copy without the knowledge about a finished program, and without inputs and outputs."""
+        """Return a copy without the finished program, its inputs and its outputs."""
         record = copy.copy(self)
         record.graph_map = dict(self.graph_map)
         record._maps = record._inputs = record._outputs = None
         return record
 
     def add_exported_program(self, exported_program: Programs | None) -> None:
-        """Add the program before lowering; of several methods that of `forward`, else the first.
+        """Add the program before lowering: the method `forward`, or the first method.
 
         Raises:
             RuntimeError: There is one already.
@@ -131,7 +131,7 @@ class ETRecord:
         self._edge = _by_method(edge_dialect_program)
 
     def add_executorch_program(self, executorch_program: FinishedProgram | BundledProgram) -> None:
-        """Add what is known about the finished program; of a `BundledProgram` also inputs and outputs.
+        """Add the instruction maps of the finished program; for a `BundledProgram`, also its inputs and outputs.
 
         Raises:
             CompileError: The bundled program was made of a file, not of a program.
@@ -159,7 +159,7 @@ class ETRecord:
         for name, program in extra_recorded_export_modules.items():
             if any(reserved in name for reserved in _RESERVED):
                 raise ValueError(f"the name {name!r} is reserved in an ETRecord")
-            self.graph_map |= {f"{name}/{method}": one for method, one in _by_method(program).items()}
+            self.graph_map |= {f"{name}/{method}": edge for method, edge in _by_method(program).items()}
 
     def update_representative_inputs(self, representative_inputs: Sequence[Any] | BundledProgram) -> None:
         """Set the inputs of `forward` with which graphs are run for comparisons."""
@@ -182,7 +182,7 @@ class ETRecord:
             self._outputs = dict(reference_outputs) if by_method else {"forward": reference_outputs}
 
     def content(self, weights: bool | None = None) -> EtRecordFile:
-        """Return what `save` writes.
+        """Return the content that `save` writes.
 
         Args:
             weights: As for `save`.
@@ -197,8 +197,10 @@ class ETRecord:
             )
         full = self._inputs is not None if weights is None else weights
         sources = {"forward": same_nodes(self._edge.get("forward"), self.exported_program)}
-        graphs = {f"{EDGE}/{name}": _graph(name, one, full, sources.get(name)) for name, one in self._edge.items()}
-        graphs |= {name: _graph(name, one, full) for name, one in self.graph_map.items()}
+        graphs = {
+            f"{EDGE}/{name}": _graph(name, program, full, sources.get(name)) for name, program in self._edge.items()
+        }
+        graphs |= {name: _graph(name, program, full) for name, program in self.graph_map.items()}
         if self.exported_program is not None:
             graphs[EXPORTED] = _graph(EXPORTED, self.exported_program, full)
         maps = self._maps
@@ -268,11 +270,10 @@ def _by_method(programs: Programs | EdgeProgramManager) -> dict[str, ExportedPro
 
 
 def _comparable(delegate_map: Mapping[str, Any], programs: Mapping[str, ExportedProgram]) -> dict[str, Any]:
-    """Return the map with only the operations whose values are those of their last nodes, for comparisons of values.
+    """Return the map with only the operations whose values equal the values of their last nodes, for comparisons.
 
-    Of several operations for a node the last finishes it, also if it computes later nodes, too; those before, such as a
-    copy to another layout, have values that no node has. The value of a quantizing operation is real, that of its node
-    an integer.
+    If several operations compute a node, only the last one has its value; earlier ones, such as layout copies, have other
+    values. Quantizing operations report real values, but their nodes have integers.
     """
     changed: dict[str, Any] = {}
     for method, calls in delegate_map.items():
@@ -281,8 +282,8 @@ def _comparable(delegate_map: Mapping[str, Any], programs: Mapping[str, Exported
             continue
         inside = [lowered.original_module for _, lowered in delegates(programs[method])]
         nodes = [node for program in (programs[method], *inside) for node in all_calls(program.graph_module)]
-        quantizing = {node.meta.get("debug_handle") for node in nodes
-                      if ".quantize_per_" in operator_name(node.target)}  # fmt: skip
+        quantizers = (node for node in nodes if ".quantize_per_" in operator_name(node.target))
+        quantizing = {node.meta.get("debug_handle") for node in quantizers}
         for call, delegate in calls.items():
             ids = delegate.get("delegate_map") or {}
             finishing = {handle: name for name, handles in ids.items() for handle in handles}
@@ -327,7 +328,7 @@ def _graph(name: str, program: ExportedProgram, weights: bool, sources: Mapping[
 
 
 def _without_weights(program: ExportedProgram) -> ExportedProgram:
-    """Return a program whose tensors have shapes and dtypes only."""
+    """Return a program with meta tensors in place of its weights."""
     changed = copy.copy(program)
     changed._state_dict = {name: _described(value) for name, value in program.state_dict.items()}
     changed._constants = {name: _described(value) for name, value in program.constants.items()}
@@ -395,8 +396,8 @@ def _name_unused(graph: dict[str, Any], names: Collection[str]) -> None:
 
 def _origin(name: str) -> dict[str, Any]:
     """Return the entry of `from_node` for a node of the exported program."""
-    return {"name": name, "target": name, "graph_id": _GRAPH_ID, "pass_name": "edgecore", "action": "replace",
-            "from_node": []}  # fmt: skip
+    node = {"name": name, "target": name, "graph_id": _GRAPH_ID}
+    return {**node, "pass_name": "edgecore", "action": "replace", "from_node": []}
 
 
 def instruction_maps(pte: fmt.PteFile, outputs: Mapping[str, Sequence[int]]) -> Maps:
@@ -412,7 +413,7 @@ def instruction_maps(pte: fmt.PteFile, outputs: Mapping[str, Sequence[int]]) -> 
         method = meta.method(plan.name)
         if method is None or plan.name not in outputs:
             continue
-        handles = [one.handles for one in method.instructions]
+        handles = [instruction.handles for instruction in method.instructions]
         handle_map[plan.name] = {
             str(index): own[0] if len(own) == 1 else list(own) for index, own in enumerate(handles) if own
         }
@@ -422,7 +423,7 @@ def instruction_maps(pte: fmt.PteFile, outputs: Mapping[str, Sequence[int]]) -> 
             call = instruction.instr_args
             if isinstance(call, fmt.DelegateCall):
                 operations = method.delegates[call.delegate_index].operations
-                ids = {one.name or f"[{one.id}]": list(one.handles) for one in operations}
+                ids = {row.name or f"[{row.id}]": list(row.handles) for row in operations}
                 delegates[str(index)] = {"name": plan.delegates[call.delegate_index].id, "delegate_map": ids}
                 counts[str(index)] = outputs[plan.name][call.delegate_index]
     return handle_map, delegate_map, output_map

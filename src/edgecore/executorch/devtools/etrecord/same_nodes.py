@@ -23,11 +23,11 @@ def same_nodes(program: ExportedProgram | None, origin: ExportedProgram | None) 
     free: dict[int, list[str]] = {}
     for node, number in _numbers(origin, known).items():
         free.setdefault(number, []).append(node.name)
-    found = {}
+    same = {}
     for node, number in _numbers(program, known).items():
         if node.op == "call_function" and free.get(number):
-            found[node.name] = free[number].pop(0)
-    return found
+            same[node.name] = free[number].pop(0)
+    return same
 
 
 def _writes(node: Node) -> bool:
@@ -48,7 +48,7 @@ def _numbers(program: ExportedProgram, known: dict[Any, int]) -> dict[Node, int]
             elif tensor is not None:
                 key = id(tensor)  # programs share their weights
         elif node.op == "call_function":
-            arguments = map_arg((node.args, node.kwargs), lambda one: ("node", numbers[one]))
+            arguments = map_arg((node.args, node.kwargs), lambda argument: ("node", numbers[argument]))
             key = (node.target, repr(arguments))
         numbers[node] = known.setdefault(key, len(known))
     return numbers

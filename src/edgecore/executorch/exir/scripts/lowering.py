@@ -63,12 +63,12 @@ def to_edge_transform_and_lower(
 
 def _transformed(program: ExportedProgram, partitioners: Sequence[Partitioner]) -> ExportedProgram:
     """Call `transform_for_pre_decomposition` of the partitioners that have it, on copies of an exported program."""
-    for one in partitioners:
-        if hasattr(one, "transform_for_pre_decomposition"):
-            program = one.transform_for_pre_decomposition(copy_program(program))
+    for partitioner in partitioners:
+        if hasattr(partitioner, "transform_for_pre_decomposition"):
+            program = partitioner.transform_for_pre_decomposition(copy_program(program))
             if not isinstance(program, ExportedProgram):
                 raise CompileError(
-                    f"{type(one).__name__}.transform_for_pre_decomposition gave a {type(program).__name__}; return "
+                    f"{type(partitioner).__name__}.transform_for_pre_decomposition gave a {type(program).__name__}; return "
                     "the exported program"
                 )
     return program
@@ -96,6 +96,6 @@ def to_backend(backend: Any, *arguments: Any, **named: Any) -> Any:
         CompileError: A partitioner is for a method that has no program.
     """
     if not isinstance(backend, MethodProgramsPartitionerSpec):
-        return delegate_whole(backend, *arguments, **{_NAMES.get(name, name): one for name, one in named.items()})
+        return delegate_whole(backend, *arguments, **{_NAMES.get(name, name): value for name, value in named.items()})
     lowered = EdgeProgramManager(backend.method_to_edge_program).to_backend(backend.method_to_partitioner)
     return {name: lowered.exported_program(name) for name in backend.method_to_edge_program}

@@ -71,7 +71,9 @@ def on_graphs(passes: Any) -> Any:
     """Return passes of ExecuTorch (`Passes`) as passes of edgecore, whose functions get programs."""
     if isinstance(passes, Mapping):
         return {method: on_graphs(of_method) for method, of_method in passes.items()}
-    return [one if isinstance(one, (PassBase, NamedPass)) else _OnGraph(one) for one in flat(passes)]
+    return [
+        transform if isinstance(transform, (PassBase, NamedPass)) else _OnGraph(transform) for transform in flat(passes)
+    ]
 
 
 def name_nodes(program: ExportedProgram) -> ExportedProgram:

@@ -43,7 +43,7 @@ def _value(value: fmt.KernelTypes | None) -> str:
         held = f", arena {place.memory_id} at {place.offset}" if place is not None else ""
         data = f", data {value.data_buffer_idx}" if value.data_buffer_idx else ""
         return f"{value.scalar_type.name.lower()} {value.sizes}{held}{data}"
-    content = [getattr(value, one.name) for one in fields(value)] if value is not None else []
+    content = [getattr(value, field.name) for field in fields(value)] if value is not None else []
     return f"{type(value).__name__.lower()} {', '.join(map(repr, content))}".rstrip()
 
 
