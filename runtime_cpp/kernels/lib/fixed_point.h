@@ -98,7 +98,7 @@ using FactorOf = typename Arithmetic<Value>::FactorType;
 template <class Value>
 using ZeroPointOf = typename Arithmetic<Value>::ZeroPointType;
 
-// The values of a result: their zero point, and their limits, which are those of the type or of a fused activation.
+// The values of a result: their zero point, and their limits, which come from the type or from a fused activation.
 template <class Value>
 struct Range : ZeroPointOf<Value> {
   static constexpr int32_t kMax = (1 << (8 * sizeof(Value) - 1)) - 1;

@@ -1,6 +1,6 @@
 // Products of int8 matrices and matrices of values, which are int8 or int16, on all threads: with sums of 32 bits for
-// int8, else of 64. The right operand, that of values, is packed panel by panel: as pairs of int16, where element
-// (k, j) is half k % 2 of pair (k / 2, j); with MVE as columns of values.
+// int8, else of 64. The right operand, the values, is packed panel by panel: as pairs of int16, where element (k, j) is
+// half k % 2 of pair (k / 2, j); with MVE as columns of values.
 #ifndef EDGECORE_KERNELS_INTEGER_GEMM_H_
 #define EDGECORE_KERNELS_INTEGER_GEMM_H_
 

@@ -1,5 +1,5 @@
-// SIMD vectors of pairs of int16, of which an instruction multiplies two and adds both products to a 32-bit sum, and of
-// sums that become int8 or int16. A value is int8 or int16, a weight int8 in both cases.
+// SIMD vectors of pairs of int16, for an instruction that multiplies two pairs and adds both products to a 32-bit sum,
+// and of sums that become int8 or int16. A value is int8 or int16, a weight int8 in both cases.
 #ifndef EDGECORE_KERNELS_INTEGER_VECTOR_H_
 #define EDGECORE_KERNELS_INTEGER_VECTOR_H_
 

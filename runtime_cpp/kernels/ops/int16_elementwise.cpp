@@ -17,7 +17,7 @@ int32_t int16_mean_out(const edgecore_call *raw) {
   return run_mean<int16_t>(call);
 }
 
-// Interpolates between the entries of a table, of which entry i is for the input (i << shift) - 2^15. Entries are at
+// Interpolates between the entries of a table, whose entry i is for the input (i << shift) - 2^15. Entries are at
 // most 2^22 in magnitude, so that 32 bits hold everything.
 int32_t int16_table_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int16_table.out");

@@ -40,7 +40,7 @@ struct Windows {
 
 // Computes windows of argument 0, input [N, C, H, W], which arguments 1 and 2 describe. Argument 3, int32 [2,
 // divisors], has the multiplier and the shift of the factor for each divisor from 1 on; the divisor of an output is
-// the product of those of its windows.
+// the product of the divisors of its windows.
 template <class Value>
 int32_t average(Call &call) {
   Arguments<Value> next(call, 4);

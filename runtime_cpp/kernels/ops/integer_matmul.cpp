@@ -7,7 +7,7 @@ inline namespace EDGECORE_VARIANT {
 namespace {
 
 // The product of a [..., m, depth] and b [..., depth, n], which have the same batch dims, is [..., m, n]. Depths are at
-// most 2^15: 32 bits hold the sums of int8, 46 bits those of int16.
+// most 2^15: sums of int8 fit into 32 bits, sums of int16 into 46.
 template <class Value>
 struct Product {
   ZeroPointOf<Value> zero_a, zero_b;

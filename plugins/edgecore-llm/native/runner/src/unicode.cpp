@@ -27,7 +27,7 @@ void decompose(uint32_t code, std::vector<int32_t> &codes) {
   }
 }
 
-// Appends the text of `count` ordered codes, of which those that can become one do so.
+// Appends the text of `count` ordered codes, after it has composed the codes that have a composed form.
 void compose(int32_t *codes, std::ptrdiff_t count, std::string &text) {
   const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
   const utf8proc_ssize_t left = utf8proc_normalize_utf32(codes, count, options);
