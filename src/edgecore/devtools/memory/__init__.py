@@ -1,14 +1,9 @@
 """Memory over time as planned in a file: arenas, their tensors and their peak."""
 
-from edgecore.devtools.memory.text import describe_memory, memory_text
-from edgecore.devtools.memory.timeline import Allocation, allocations, delegate_needs, generate_memory_trace, peak
-
-__all__ = [
-    "Allocation",
-    "allocations",
-    "delegate_needs",
-    "describe_memory",
-    "generate_memory_trace",
-    "memory_text",
-    "peak",
-]
+from edgecore.devtools.memory.text import describe_memory as describe_memory
+from edgecore.devtools.memory.text import memory_text as memory_text
+from edgecore.devtools.memory.timeline import Allocation as Allocation
+from edgecore.devtools.memory.timeline import allocations as allocations
+from edgecore.devtools.memory.timeline import delegate_needs as delegate_needs
+from edgecore.devtools.memory.timeline import generate_memory_trace as generate_memory_trace
+from edgecore.devtools.memory.timeline import peak as peak

@@ -1,67 +1,34 @@
 """Traces and profiles: events with the operators, modules and source lines they stand for, and their times."""
 
-from edgecore.devtools.profiling.estimated_cycles import NOTE, estimates
-from edgecore.devtools.profiling.exports import chrome_trace, speedscope
-from edgecore.devtools.profiling.profiler import Profile, profile, profile_of_trace
-from edgecore.devtools.profiling.recorded_values import Values
-from edgecore.devtools.profiling.summary import (
-    KERNELS,
-    Row,
-    Summary,
-    label,
-    label_of_origins,
-    middle,
-    module,
-    operators,
-    parts,
-    short_operator,
-    summarize,
-)
-from edgecore.devtools.profiling.symbols import (
-    DELEGATE,
-    FRAMEWORK,
-    REPEATED,
-    Origin,
-    ProgramSymbols,
-    RecordSymbols,
-    Symbols,
-    identifier,
-    method_of,
-    operation_number,
-)
-from edgecore.devtools.profiling.trace import Run, Trace, TraceEvent
-
-__all__ = [
-    "DELEGATE",
-    "FRAMEWORK",
-    "KERNELS",
-    "NOTE",
-    "REPEATED",
-    "Origin",
-    "Profile",
-    "ProgramSymbols",
-    "RecordSymbols",
-    "Row",
-    "Run",
-    "Summary",
-    "Symbols",
-    "Trace",
-    "TraceEvent",
-    "Values",
-    "chrome_trace",
-    "estimates",
-    "identifier",
-    "label",
-    "label_of_origins",
-    "method_of",
-    "middle",
-    "module",
-    "operation_number",
-    "operators",
-    "parts",
-    "profile",
-    "profile_of_trace",
-    "short_operator",
-    "speedscope",
-    "summarize",
-]
+from edgecore.devtools.profiling.estimated_cycles import NOTE as NOTE
+from edgecore.devtools.profiling.estimated_cycles import estimates as estimates
+from edgecore.devtools.profiling.exports import chrome_trace as chrome_trace
+from edgecore.devtools.profiling.exports import speedscope as speedscope
+from edgecore.devtools.profiling.profiler import Profile as Profile
+from edgecore.devtools.profiling.profiler import profile as profile
+from edgecore.devtools.profiling.profiler import profile_of_trace as profile_of_trace
+from edgecore.devtools.profiling.recorded_values import Values as Values
+from edgecore.devtools.profiling.summary import KERNELS as KERNELS
+from edgecore.devtools.profiling.summary import Row as Row
+from edgecore.devtools.profiling.summary import Summary as Summary
+from edgecore.devtools.profiling.summary import label as label
+from edgecore.devtools.profiling.summary import label_of_origins as label_of_origins
+from edgecore.devtools.profiling.summary import middle as middle
+from edgecore.devtools.profiling.summary import module as module
+from edgecore.devtools.profiling.summary import operators as operators
+from edgecore.devtools.profiling.summary import parts as parts
+from edgecore.devtools.profiling.summary import short_operator as short_operator
+from edgecore.devtools.profiling.summary import summarize as summarize
+from edgecore.devtools.profiling.symbols import DELEGATE as DELEGATE
+from edgecore.devtools.profiling.symbols import FRAMEWORK as FRAMEWORK
+from edgecore.devtools.profiling.symbols import REPEATED as REPEATED
+from edgecore.devtools.profiling.symbols import Origin as Origin
+from edgecore.devtools.profiling.symbols import ProgramSymbols as ProgramSymbols
+from edgecore.devtools.profiling.symbols import RecordSymbols as RecordSymbols
+from edgecore.devtools.profiling.symbols import Symbols as Symbols
+from edgecore.devtools.profiling.symbols import identifier as identifier
+from edgecore.devtools.profiling.symbols import method_of as method_of
+from edgecore.devtools.profiling.symbols import operation_number as operation_number
+from edgecore.devtools.profiling.trace import Run as Run
+from edgecore.devtools.profiling.trace import Trace as Trace
+from edgecore.devtools.profiling.trace import TraceEvent as TraceEvent
