@@ -1,5 +1,6 @@
 // libFuzzer's custom mutator for files that hold a flatbuffer: .pte, .ptd, .bpte and the blobs of backends. A fixed
-// share of the changes is byte noise; the others know the schema (mutate_tree.h), the header and the data behind it.
+// share of the mutations are random bytes. The others decode the file, change its tables by the schema (mutate_tree.h)
+// or the data that follows the flatbuffer, and write a matching header.
 #ifndef EDGECORE_FUZZ_MUTATE_FILE_H_
 #define EDGECORE_FUZZ_MUTATE_FILE_H_
 

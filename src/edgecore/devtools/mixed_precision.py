@@ -131,7 +131,7 @@ def suggest(
         candidates: Largest number of modules to try; each takes one or two steps.
         max_share: Largest share of the layers in floating point.
         runs: Number of runs for the times of the two programs; 0: measure no times.
-        on_step: Gets each step when it is done.
+        on_step: Called with each step when it is done.
 
     Returns:
         The recipe, and what it gains and costs.
@@ -187,11 +187,11 @@ def suggest(
 
 @dataclass(slots=True)
 class _Search:
-    """Looks for the modules to leave in floating point, whose programs it compiles and measures.
+    """Searches for the modules to leave in floating point: compiles and measures a program for each choice of modules.
 
     Attributes:
-        build: Returns the program with modules in floating point, and its score.
-        suggestion: Gets the best score so far, and the steps.
+        build: Compiles the program with the given modules in floating point, and returns it with its score.
+        suggestion: The result to fill in with the best score so far and the steps.
         best: The best program so far.
         limit: The largest number of layers in floating point.
         on_step: Gets each step when it is done.

@@ -120,7 +120,7 @@ class Layout:
 
 
 class MappedFile(mmap.mmap):
-    """A mapping of a file that is no longer written, so that its pages may be dropped and read again."""
+    """A memory mapping of a part of a file that no longer changes: its pages may be dropped and read again."""
 
 
 def align(value: int, alignment: int) -> int:

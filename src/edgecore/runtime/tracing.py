@@ -56,7 +56,7 @@ class Trace:
         self._program.start_trace(level_number(level))
 
     def stop(self) -> None:
-        """Record no further runs. Backends that were loaded with a trace go on measuring; otherwise nothing is left."""
+        """Stop recording runs; the recorded events stay. Backends that were loaded with a trace keep measuring."""
         self._program.stop_trace()
 
     def clear(self) -> None:

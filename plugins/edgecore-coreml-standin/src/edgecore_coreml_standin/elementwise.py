@@ -1,4 +1,4 @@
-"""MIL operators that compute each element, or one result of many, from the specification of MIL."""
+"""Elementwise MIL operators and reductions, implemented as MIL's specification defines them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-// A Core ML model as the delegate uses it. core_ml.mm implements it with Apple's frameworks, standin.cpp with a child
-// process for tests; elsewhere.cpp has none.
+// The interface through which the delegate uses Core ML models. core_ml.mm implements it with Apple's frameworks,
+// standin.cpp with a child process for tests; elsewhere.cpp reports that the system does not support Core ML.
 #ifndef EDGECORE_COREML_MODEL_H_
 #define EDGECORE_COREML_MODEL_H_
 

@@ -13,7 +13,8 @@
 
 namespace edgecore::coreml {
 
-// The session of an instance, and the buffers that its states hold: index in the set, name of the state.
+// The Core ML session of a delegate instance, and the buffers that it uses: each entry of `states` pairs a buffer's
+// index in the state set with the name of the session's state for it.
 struct SharedSession {
   explicit SharedSession(std::unique_ptr<Session> made) : session(std::move(made)) {}
 

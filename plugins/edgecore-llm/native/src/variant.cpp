@@ -65,7 +65,8 @@ const Choice kChoices[] = {
     {EDGECORE_LLM_FUNCTIONS(baseline), [] { return true; }},
 };
 
-// Returns null if the environment names no instruction set of this processor.
+// Returns the best variant that this processor supports, or the one that EDGECORE_LLM_INSTRUCTIONS names: null if the
+// processor lacks it.
 const Variant *choose() {
   const char *wanted = getenv("EDGECORE_LLM_INSTRUCTIONS");
   for (const Choice &choice : kChoices) {

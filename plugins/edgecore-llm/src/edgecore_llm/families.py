@@ -128,7 +128,7 @@ def decoder_config(config: Config) -> DecoderConfig:
     text = config.get("text_config", config)  # of a multimodal model
     values = {"rope_theta": 10000.0, "hidden_act": "silu", "rms_norm_eps": 1e-6, **family.defaults}
     values |= {key: value for key, value in config.items() if key in ("dtype", "torch_dtype", "tie_word_embeddings")}
-    # Null stands for a missing value, but for a window it means none.
+    # A null value counts as missing, so the default stays; a null window means that the model has no window.
     values |= {key: value for key, value in text.items() if value is not None or key == "sliding_window"}
     if "quantization_config" in config:
         raise CheckpointError("quantized checkpoints of Hugging Face are not supported; take the original weights")

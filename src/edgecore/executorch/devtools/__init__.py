@@ -1,1 +1,1 @@
-"""The Inspector and ETRecords, by the names of ExecuTorch's module `executorch.devtools`."""
+"""The Inspector and ETRecords, under the names of ExecuTorch's module `executorch.devtools`."""

@@ -1,4 +1,4 @@
-"""Distances between the outputs of two runs, by the names of ExecuTorch."""
+"""Metrics for the difference between the outputs of two runs. The classes have the same names as in ExecuTorch."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _PRECISIONS = ("FLOAT32", "FLOAT16")
 
 
 def describe_blob(blob: bytes, named_data: Mapping[str, Any]) -> list[str]:
-    """Return lines that describe a blob, and of a model with several functions the one that the blob calls.
+    """Return lines that describe a blob; if its model has several functions, only the function that it calls.
 
     Args:
         blob: A folder, or a reference to one.

@@ -16,14 +16,14 @@ class BackendSection(Section):
 
 
 class XnnpackConfig(BackendSection):
-    """XNNPACK."""
+    """Settings of the XNNPACK backend."""
 
     extended_ops: bool = False
     enable_bf16: bool = False
 
 
 class CoreMLConfig(BackendSection):
-    """Core ML."""
+    """Settings of the Core ML backend."""
 
     enable_state: bool = False
     preserve_sdpa: bool = False
@@ -33,13 +33,13 @@ class CoreMLConfig(BackendSection):
 
 
 class VulkanConfig(BackendSection):
-    """Vulkan."""
+    """Settings of the Vulkan backend."""
 
     force_fp16: bool = False
 
 
 class QnnConfig(BackendSection):
-    """QNN."""
+    """Settings of the QNN backend."""
 
     use_sha: bool = False
     soc_model: str = "SM8650"
@@ -49,7 +49,7 @@ class QnnConfig(BackendSection):
 
 
 class OpenvinoConfig(BackendSection):
-    """OpenVINO."""
+    """Settings of the OpenVINO backend."""
 
     device: str = "CPU"
     nncf_compression_group_size: Positive = 32
@@ -65,13 +65,13 @@ class TorchaoConfig(Section):
 
 
 class TosaConfig(BackendSection):
-    """TOSA."""
+    """Settings of the TOSA backend."""
 
     version: str = "TOSA-1.0+INT"
 
 
 class EthosUConfig(BackendSection):
-    """Ethos-U."""
+    """Settings of the Ethos-U backend."""
 
     target: str = "ethos-u85-128"
     memory_mode: str = "default"
@@ -80,7 +80,7 @@ class EthosUConfig(BackendSection):
 
 
 class VgfConfig(BackendSection):
-    """VGF."""
+    """Settings of the VGF backend."""
 
     compile_spec: str | None = "TOSA-1.0+INT"
     compiler_flags: list[str] = Field(default_factory=list)

@@ -1,5 +1,5 @@
-// Calls that compute symbolic sizes, which only ExecuTorch's partitioner writes: edgecore's compiler passes sizes as
-// arguments of the delegate. They are computed while the graph is recorded and add no dispatches.
+// Calls that compute symbolic sizes while the graph is recorded; they add no dispatches. Only ExecuTorch's partitioner
+// writes such calls, because edgecore's compiler passes sizes as arguments of the delegate.
 #include "ops/operators.h"
 
 namespace edgecore::vulkan {

@@ -344,7 +344,9 @@ def _fitting(values: list[TensorValue], memories: Memories, profile: Profile, la
 
 
 def _memories(call: Call, entry: Entry) -> tuple[Memories, Memories | tuple[Memories, ...]]:
-    """Return the memories of inputs and results, which for a few operators depend on the call."""
+    """Return the storage types and layouts that an operator accepts for its inputs and results.
+
+    For reductions and conversions of dtypes they depend on the call."""
     memories = entry.memories
     if call.name in _REDUCTIONS:
         memories = _reduction_memories(call)
