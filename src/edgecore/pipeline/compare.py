@@ -68,7 +68,7 @@ class OutputRow:
 
     @property
     def undecided(self) -> bool:
-        """True if a finite error cannot be judged: rounding noise alone makes elements infinite or NaN in eager mode."""
+        """True if a finite error cannot be judged: rounding noise alone makes elements infinite or NaN in eager."""
         return not self.exceeded and not math.isfinite(self.bound)
 
     def __str__(self) -> str:

@@ -54,8 +54,8 @@ struct Program {
   const std::string simulator_path;
 };
 
-// Returns the key under which the file's named data has the TOSA graph that a blob was compiled from. The key contains a
-// hash of the blob.
+// Returns the key under which the file's named data has the TOSA graph that a blob was compiled from. The key contains
+// a hash of the blob.
 std::string tosa_key(edgecore_bytes blob) {
   uint64_t sum = 0xcbf29ce484222325;
   edgecore::backend::ByteReader reader(blob);

@@ -346,7 +346,8 @@ def _fitting(values: list[TensorValue], memories: Memories, profile: Profile, la
 def _memories(call: Call, entry: Entry) -> tuple[Memories, Memories | tuple[Memories, ...]]:
     """Return the storage types and layouts that an operator accepts for its inputs and results.
 
-    For reductions and conversions of dtypes they depend on the call."""
+    For reductions and conversions of dtypes they depend on the call.
+    """
     memories = entry.memories
     if call.name in _REDUCTIONS:
         memories = _reduction_memories(call)
