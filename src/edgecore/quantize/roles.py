@@ -2,7 +2,7 @@
 
 A backend states which operators it supports by their roles, and its deviations by their names:
 
-    MOVES = with_roles(Role.VIEW, Role.PAD) | operators("cat max_pool2d") - operators("squeeze.dims")
+    MOVES = (with_roles(Role.VIEW, Role.PAD) | operators("cat max_pool2d")) - operators("squeeze.dims")
 """
 
 from __future__ import annotations
