@@ -27,6 +27,7 @@ RUN_ELSEWHERE = {
     "plugins/edgecore-qnn/README.md": "the package's own test runs its example",
     "plugins/edgecore-tosa/README.md": "the package's own test runs its example",
     "plugins/edgecore-vgf/README.md": "the package's own test runs its example",
+    "plugins/edgecore-vgf/docs/quantization.md": "the package's own test runs its example",
     "plugins/edgecore-vulkan/README.md": "the package's own test runs its example",
 }
 WITH_CODE = [
