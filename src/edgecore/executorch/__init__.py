@@ -6,6 +6,10 @@ changes nothing: only `install` and the command make these names known to Python
 
 from __future__ import annotations
 
-from edgecore.executorch.finder import install
+from edgecore.stability import public_names
 
-__all__ = ["install"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from edgecore.executorch.finder import install as install
+
+__all__, __getattr__ = public_names("edgecore.executorch", {"edgecore.executorch.finder": "install"})
