@@ -12,7 +12,7 @@ from typing_extensions import Self
 from edgecore import format as fmt
 from edgecore.executorch.devtools.etrecord.record import ETRecord, delegate_outputs, instruction_maps, present_record
 from edgecore.executorch.exir.config import EdgeCompileConfig, ExecutorchBackendConfig
-from edgecore.executorch.exir.scripts.program_text import program_text
+from edgecore.executorch.exir.program_text import program_text
 from edgecore.passes.pass_list import PassList
 from edgecore.passes.pipeline import EDGE_PASSES
 from edgecore.pipeline.finished_program import FinishedProgram
