@@ -42,13 +42,13 @@ class _Alias(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = import_module(f"edgecore.executorch.{_MODULES[spec.name.rpartition('.')[2]]}")
-        self._specs = {spec.name: module.__spec__}
+        spec.loader_state = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         """Restore the module's own spec, which the import system has replaced."""
         assert module.__spec__ is not None
-        module.__spec__ = self._specs.pop(module.__spec__.name)
+        module.__spec__ = module.__spec__.loader_state
 
 
 sys.meta_path.append(_Alias())
