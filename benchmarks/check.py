@@ -2,7 +2,7 @@
 
     make bench        or        python benchmarks/check.py [MODEL ...] [--rounds 30]
 
-Latency: one process for each runtime; they alternate in blocks of five runs. The ratio is that of all medians.
+Latency: one process for each runtime; they alternate in blocks of five runs. The ratio compares the medians.
 Lowering: both compilers start from the same `torch.export` result. Each compiles twice, and the smaller time counts.
 Start: time from the start of a process to the result of a small model without torch and numpy, and its peak
 memory.
