@@ -69,7 +69,8 @@ struct ZeroPoint {
   int32_t zero_point;
 };
 struct NoZeroPoint {
-  static constexpr int32_t zero_point = 0;  // a constant, so that compilers leave out what it adds
+  // A constant, so that compilers leave out additions of it; named as ZeroPoint's member, so that one template reads both.
+  static constexpr int32_t zero_point = 0;  // NOLINT(readability-identifier-naming)
 };
 
 // The arithmetic of int8 and of int16 values: the widths of sums, factors and their rounding, and zero points.
