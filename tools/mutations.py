@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Plant small faults in the Python sources, and count how many the tests catch. Outside of CI: a run takes hours.
+
+    python tools/mutations.py select --seed 49 --also OTHER_TREE > tools/mutations.json
+    python tools/mutations.py run COVERAGE [--tree TREE] [--part K/N] > report.txt
+
+`select` draws faults in statements that both trees have, in functions of the same name. `run` needs the contexts of a
+whole run of the tests (`pytest --cov --cov-context=test`), so that each fault meets the tests that execute its line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import random
+import re
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FAULTS = ROOT / "tools" / "mutations.json"
+SECONDS = 240
+"""Time that the tests of one fault may take; a fault that no test has caught by then counts as escaped."""
+TESTS = 300
+"""As many tests run for one fault, the tests of its package first."""
+
+_COMPARISONS = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.In: "not in",
+                ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is"}  # fmt: skip
+_OPERATORS = {ast.Add: "-", ast.Sub: "+", ast.Mult: "//", ast.FloorDiv: "*", ast.LShift: ">>", ast.RShift: "<<"}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault in one line.
+
+    Attributes:
+        module: The name of the file, such as `planning.py`; folders may differ between trees.
+        function: The qualified name of the function, such as `MemoryPlan.arenas`.
+        line: The line without the fault, without indentation. It occurs once in the function.
+        faulty: The line with the fault.
+    """
+
+    module: str
+    function: str
+    line: str
+    faulty: str
+
+
+def sources(tree: Path) -> list[Path]:
+    """Return the Python sources of edgecore and of the plugins."""
+    return sorted([*tree.glob("src/edgecore/**/*.py"), *tree.glob("plugins/*/src/**/*.py")])
+
+
+def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Yield the functions with their qualified names."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef):
+            yield from functions(node, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.FunctionDef):
+            yield f"{prefix}{node.name}", node
+
+
+def faults(path: Path) -> Iterator[tuple[Fault, int]]:
+    """Yield all faults that a file can have, with their line numbers."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    for name, function in functions(ast.parse(text)):
+        body = [line.strip() for line in lines[function.lineno - 1 : function.end_lineno]]
+        for node in executed_nodes(function):
+            for begin, end, new in _replacements(node, lines):
+                line = lines[node.lineno - 1]
+                if body.count(line.strip()) == 1:
+                    faulty = f"{line[:begin]}{new}{line[end:]}".strip()
+                    yield Fault(path.name, name, line.strip(), faulty), node.lineno
+
+
+def executed_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and all below it, without annotations: no test can catch a fault in one."""
+    yield node
+    for field, value in ast.iter_fields(node):
+        if field not in ("annotation", "returns"):
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    yield from executed_nodes(child)
+
+
+def _replacements(node: ast.AST, lines: list[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield begin, end and text of each replacement in the node's only line."""
+    if getattr(node, "lineno", None) != getattr(node, "end_lineno", None):
+        return
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
+        yield from _between(node.left, node.comparators[0], f" {_COMPARISONS[type(node.ops[0])]} ")
+    elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        yield from _between(node.left, node.right, f" {_OPERATORS[type(node.op)]} ")
+    elif isinstance(node, ast.BoolOp) and len(node.values) == 2:
+        yield from _between(*node.values, " or " if isinstance(node.op, ast.And) else " and ")
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        yield node.col_offset, node.operand.col_offset, ""
+    elif isinstance(node, ast.Constant) and type(node.value) in (int, bool) and lines[node.lineno - 1].isascii():
+        new = not node.value if isinstance(node.value, bool) else node.value + 1
+        yield node.col_offset, node.end_col_offset or 0, repr(new)
+
+
+def _between(left: ast.expr, right: ast.expr, new: str) -> Iterator[tuple[int, int, str]]:
+    if left.end_lineno == right.lineno and left.end_col_offset is not None:
+        yield left.end_col_offset, right.col_offset, new
+
+
+def select(seed: int, count: int, other: Path) -> list[Fault]:
+    """Draw faults of this tree that the other one can have, too, at most one in each function."""
+    elsewhere = {fault for path in sources(other) for fault, _ in faults(path)}
+    common = [fault for path in sources(ROOT) for fault, _ in faults(path) if fault in elsewhere]
+    random.Random(seed).shuffle(common)
+    drawn: dict[tuple[str, str], Fault] = {}
+    for fault in common:
+        drawn.setdefault((fault.module, fault.function), fault)
+    return list(drawn.values())[:count]
+
+
+def place(fault: Fault, tree: Path) -> tuple[Path, int]:
+    """Return a fault's file, from the name of its package on, and its line number.
+
+    Raises:
+        LookupError: The tree has no such line, or several.
+    """
+    places = [
+        (Path(*path.relative_to(tree).parts[path.relative_to(tree).parts.index("src") + 1 :]), number)
+        for path in sources(tree)
+        if path.name == fault.module
+        for possible, number in faults(path)
+        if possible == fault
+    ]
+    if len(places) != 1:
+        raise LookupError(f"{fault} is in {len(places)} places")
+    return places[0]
+
+
+def tests_of(coverage: Path, path: Path, number: int) -> list[str]:
+    """Return the tests that execute a line, the tests of its package first, from a run under coverage."""
+    with sqlite3.connect(f"file:{coverage}?mode=ro", uri=True) as database:
+        rows = database.execute(
+            "select context.context, arc.fromno, arc.tono from arc join file on file.id = file_id "
+            "join context on context.id = context_id where file.path like ? and ? in (arc.fromno, arc.tono)",
+            (f"%/site-packages/{path}", number),
+        ).fetchall()
+    tests = sorted({context.rpartition("|")[0] for context, *_ in rows if "|" in context})
+    random.Random(0).shuffle(tests)
+    return sorted(tests, key=lambda test: not set(path.parts[1:-1]) & set(Path(test.partition("::")[0]).parts))
+
+
+def in_tree(tests: list[str], tree: Path) -> list[str]:
+    """Return those tests that a tree has, in the file in which it has them: other trees have other folders."""
+    files: dict[str, list[str]] = {}
+    for path in [*tree.glob("tests/**/test_*.py"), *tree.glob("plugins/*/tests/**/test_*.py")]:
+        for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE):
+            files.setdefault(name, []).append(str(path.relative_to(tree)))
+    moved = []
+    for test in tests:
+        file, _, case = test.partition("::")
+        homes = files.get(case.partition("[")[0], [])
+        if file in homes or len(homes) == 1:
+            moved.append(f"{file if file in homes else homes[0]}::{case}")
+    return moved
+
+
+def is_caught(fault: Fault, tree: Path, tests: list[str], place: tuple[Path, int]) -> str:
+    """Plant a fault in the installed package, run tests, and mend it again.
+
+    Returns:
+        The first test that fails, or "escaped: ..." with the reason.
+    """
+    if not tests:
+        return "escaped: no test executes the line"
+    path = next(tree.glob(".venv/lib/python3*/site-packages")) / place[0]
+    original = path.read_text(encoding="utf-8")
+    lines = original.splitlines(keepends=True)
+    lines[place[1] - 1] = lines[place[1] - 1].replace(fault.line, fault.faulty)
+    path.write_text("".join(lines), encoding="utf-8")
+    command = [".venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header", *tests[:TESTS]]
+    try:
+        done = subprocess.run(command, cwd=tree, capture_output=True, check=False, timeout=SECONDS, text=True)
+    except subprocess.TimeoutExpired:
+        return f"escaped: no test failed in {SECONDS} s"
+    finally:
+        path.write_text(original, encoding="utf-8")
+    failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - |$)", done.stdout, re.MULTILINE)
+    if failed:
+        return f"caught by {failed[1]}"
+    return (
+        f"escaped: {done.stdout.strip().splitlines()[-1]}" if done.stdout.strip() else f"escaped: {done.stderr[-300:]}"
+    )
+
+
+def main() -> None:
+    """Draw faults, or run the tests with each of them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    drawing = commands.add_parser("select")
+    drawing.add_argument("--seed", type=int, default=49)
+    drawing.add_argument("--count", type=int, default=60)
+    drawing.add_argument("--also", type=Path, required=True, help="another tree, which can have the faults, too")
+    running = commands.add_parser("run")
+    running.add_argument("coverage", type=Path, help="the data of a run of this tree's tests with --cov-context=test")
+    running.add_argument("--tree", type=Path, default=ROOT, help="the tree whose tests run, with a .venv of its own")
+    running.add_argument("--part", default="0/1", help="K/N: only the faults K, K + N, ...")
+    arguments = parser.parse_args()
+    if arguments.command == "select":
+        drawn = select(arguments.seed, arguments.count, arguments.also)
+        print(json.dumps([asdict(fault) for fault in drawn], indent=1))
+        return
+    first, step = map(int, arguments.part.split("/"))
+    for entry in json.loads(FAULTS.read_text(encoding="utf-8"))[first::step]:
+        fault = Fault(**entry)
+        tests = in_tree(tests_of(arguments.coverage, *place(fault, ROOT)), arguments.tree)
+        result = is_caught(fault, arguments.tree, tests, place(fault, arguments.tree))
+        print(result, f"({len(tests)} tests)", fault, flush=True)
+
+
+if __name__ == "__main__":
+    main()
