@@ -24,12 +24,16 @@ export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= true
 
 PY := .venv/bin/python
-PYTEST := $(PY) -m pytest
+PYTEST := $(PY) -m pytest -c pyproject.toml
 CTEST := ctest --output-on-failure --no-tests=error --test-dir
 STEPS := python3 tools/make
 RUN_KERNELS := $(PYTHON) plugins/edgecore-xnnpack/native/tests/run_kernels.py
 ARM64 := EDGECORE_KERNELS_ARM64=$(CURDIR)/build/linux-arm64/runtime_cpp/kernels/edgecore_kernels_serve
 PLATFORMS := EDGECORE_XNNPACK_PLATFORMS=$(CURDIR)/build/platforms
+# The processes of pytest share the cores: threads of PyTorch beside them cost a quarter of the time.
+PYTEST_ENVIRONMENT := EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels $(ARM64) $(PLATFORMS) \
+	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack EDGECORE_OPENVINO_2025=$(CURDIR)/build/openvino-2025 \
+	OMP_NUM_THREADS=1
 
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile) FORCE
 .NOTPARALLEL:
@@ -45,11 +49,10 @@ demo: install .stamps/torchvision .stamps/sklearn  ## train and compile two netw
 test: lint ctest pytest  ## formatters, linters, types, C++ tests and Python tests
 	@echo "make test: lint, C++ tests and Python tests passed"
 
-test-all:  ## everything that is tested, for hours: the targets below too, and what `make test` leaves out
-	@$(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS) --full"
-	@$(MAKE) --no-print-directory docs test-kernels test-emulated test-platforms test-wheels test-ray test-conformance \
-		fuzz vulkan-threads fuzz-long fuzz-graphs
-	@echo "make test-all: everything passed"
+test-slow: .stamps/test .stamps/plugins .stamps/native-tests  ## the Python tests marked slow, which `make test` leaves out
+	$(PYTEST_ENVIRONMENT) $(PYTEST) $(PYTEST_ARGS) --slow -m slow
+
+test-all: .stamps/test-all  ## everything that is tested, in parts, for hours; goes on where it was stopped
 
 lint: install .stamps/lint .stamps/clang-tidy  ## formatters, linters, types
 	$(PY) -m ruff check
@@ -68,11 +71,8 @@ ctest: .stamps/native-tests .stamps/upstream-tests  ## C++ tests, and the quick 
 	$(CTEST) build/xnnpack-upstream -L quick -j $(JOBS)
 	$(RUN_KERNELS) build/test-xnnpack
 
-# The processes of pytest share the cores: threads of PyTorch beside them cost a quarter of the time.
 pytest: .stamps/test .stamps/plugins .stamps/openvino-2025 .stamps/native-tests .stamps/arm64-xnnpack  ## Python tests
-	EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels $(ARM64) \
-	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack $(PLATFORMS) \
-	EDGECORE_OPENVINO_2025=$(CURDIR)/build/openvino-2025 OMP_NUM_THREADS=1 $(PYTEST) $(PYTEST_ARGS)
+	$(PYTEST_ENVIRONMENT) $(PYTEST) $(PYTEST_ARGS)
 
 test-kernels: .stamps/native-tests .stamps/upstream-tests  ## XNNPACK's kernels on all shapes, and all of its own tests
 	$(RUN_KERNELS) build/test-xnnpack --full --row

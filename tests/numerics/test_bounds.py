@@ -18,8 +18,8 @@ from edgecore.numerics.bounds.model import ErrorModel
 from edgecore.numerics.rounding import quantized_eager
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.plugin import registry
+from edgecore.quantize.apply_recipes import quantize_model
 from edgecore.quantize.plan import make_plan
-from edgecore.quantize.recipe import quantize_model
 
 quantized = torch.ops.quantized_decomposed
 ROWS = 15  # the last row of a tile of 14 rows and one more

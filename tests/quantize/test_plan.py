@@ -10,8 +10,8 @@ from edgecore import Recipe, Rule
 from edgecore.errors import CompileError
 from edgecore.numerics.quality import layer_qualities
 from edgecore.plugin import QuantizerRecipe, RecipeSupport, RewriteRecipe
+from edgecore.quantize.apply_recipes import quantize_model
 from edgecore.quantize.plan import compute_dtype, make_plan, options_of, recipes_of
-from edgecore.quantize.recipe import quantize_model
 from edgecore.recipe import RecipeParameters
 
 

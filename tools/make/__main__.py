@@ -1,7 +1,7 @@
 """Brings steps of the build up to date: `make .stamps/NAME`, or `python3 tools/make NAME ...`.
 
 The Makefile calls this and sets the compilers. `plugins.toml` lists the plugins; `packages.py` and `native.py` have the
-steps; `steps.py` has the rule by which a step runs or is skipped.
+steps, `parts.py` the parts of `make test-all`; `steps.py` has the rule by which a step runs or is skipped.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import shutil
 import steps
 from native import native_steps
 from packages import VENV_PYTHON, core_step, plugin_step, setup_steps
+from parts import part_steps
 from plugins import Plugin, read_plugins
 from steps import Step
 
@@ -24,6 +25,7 @@ def all_steps(plugins: dict[str, Plugin]) -> dict[str, Step]:
         **setup_steps(),
         **native_steps(plugins),
         **conformance,
+        **part_steps(),
         "core": core_step(),
         **{name: plugin_step(plugin) for name, plugin in plugins.items()},
         "plugins": Step("all plugins are installed", lambda: None, needs=tuple(plugins)),
@@ -52,7 +54,9 @@ def main() -> None:
     plugins = read_plugins()
     known = all_steps(plugins)
     parser = argparse.ArgumentParser(prog="tools/make", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=", ".join(name for name in known if not name.startswith("part-"))
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the commands that would run")
     parser.add_argument("--with", dest="key", metavar="KEY", help="print the plugins whose entry has this key")
     arguments = parser.parse_args()

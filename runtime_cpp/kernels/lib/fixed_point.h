@@ -69,7 +69,7 @@ struct ZeroPoint {
   int32_t zero_point;
 };
 struct NoZeroPoint {
-  // A constant, so that compilers leave out additions of it; named as ZeroPoint's member, so that one template reads both.
+  // A constant, so that compilers leave out its additions. Templates read the name that ZeroPoint has, too.
   static constexpr int32_t zero_point = 0;  // NOLINT(readability-identifier-naming)
 };
 

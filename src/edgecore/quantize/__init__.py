@@ -9,9 +9,9 @@ from edgecore.numerics.quality import (
     warn_of_losses,
     warn_of_lost_layers,
 )
+from edgecore.quantize.apply_recipes import quantize_model
 from edgecore.quantize.calibration import Calibration, samples
 from edgecore.quantize.plan import Plan, compute_dtype, make_plan, options_of, recipes_of
-from edgecore.quantize.recipe import quantize_model
 from edgecore.quantize.rules import check_rules
 from edgecore.quantize.training import convert_trained, is_prepared, prepare_training
 

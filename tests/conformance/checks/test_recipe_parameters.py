@@ -52,7 +52,7 @@ def test_each_value_of_a_parameter_is_tried_alone():
 def test_a_recipe_that_ignores_rules_fails(monkeypatch):
     compiler = compiler_of(registry.find_by_name("xnnpack"))
     monkeypatch.setattr(
-        "edgecore_xnnpack.recipes.support.RECIPES",
+        "edgecore_xnnpack.recipes.table.RECIPES",
         {"int4-weights": RecipeSupport(RecipeParameters, lambda chosen: RewriteRecipe(ignores_rules))},
     )
     subject = SimpleNamespace(backend=edgecore.Backend("xnnpack"), compiler=compiler, trying=lambda text: None)
@@ -71,7 +71,7 @@ def test_a_recipe_may_keep_the_small_weights_of_the_networks(monkeypatch, raised
 
     compiler = compiler_of(registry.find_by_name("xnnpack"))
     monkeypatch.setattr(
-        "edgecore_xnnpack.recipes.support.RECIPES",
+        "edgecore_xnnpack.recipes.table.RECIPES",
         {"int4-weights": RecipeSupport(RecipeParameters, lambda chosen: RewriteRecipe(refuse))},
     )
     subject = SimpleNamespace(

@@ -71,7 +71,7 @@ class XnnpackCompiler:
         - `int4-weights`: as `int8-dynamic`, but weights have 4 bits and a scale for each group of 32.
         - `fp16`: fp16 inside the delegate, as with the option `force_fp16`, and fp16 embedding tables.
         """
-        from edgecore_xnnpack.recipes.support import RECIPES
+        from edgecore_xnnpack.recipes.table import RECIPES
 
         return RECIPES
 

@@ -27,7 +27,7 @@ import edgecore
 import edgecore.conformance
 from edgecore.conformance.checks.recipes import NETWORKS
 from edgecore.numerics.bounds import Bounded, bounded_eager
-from edgecore_xnnpack.recipes.support import RECIPES
+from edgecore_xnnpack.recipes.table import RECIPES
 
 ROWS = 17  # of the inputs of a model with a recipe: one more than a multiple of every kernel's tile
 PLATFORMS = Path(os.environ.get("EDGECORE_XNNPACK_PLATFORMS", ""))

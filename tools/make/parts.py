@@ -1,0 +1,39 @@
+"""The parts of `make test-all`: each has a stamp, so that a run that was stopped goes on where it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from steps import ROOT, Step, run
+
+TREE = (
+    *("src", "runtime_cpp", "plugins", "tests", "examples", "docs", "benchmarks", "findings", "tools", "cmake"),
+    *("Makefile", "CMakeLists.txt", "CMakePresets.json", "plugins.toml", "pyproject.toml", "README.md"),
+)
+"""What a part depends on: after a change, it runs again."""
+
+TARGETS = (
+    *("lint", "ctest", "docs", "test-kernels", "test-emulated", "test-platforms", "test-wheels", "test-ray"),
+    *("test-conformance", "fuzz", "vulkan-threads", "fuzz-long", "fuzz-graphs"),
+)
+"""Targets of the Makefile that are parts, beside the Python tests by folder."""
+
+
+def part_steps() -> dict[str, Step]:
+    """Return a step for each part, and `test-all`, which needs them all."""
+    parts = {f"part-{target}": make_step("make", target) for target in TARGETS}
+    for tests in test_folders():
+        name = "part-" + tests.split()[0].removeprefix("plugins/").replace("/", "-")
+        parts[name] = make_step("make", "pytest", f"PYTEST_ARGS=-n 2 --dist worksteal --full {tests}")
+    return {**parts, "test-all": Step("everything passed", lambda: None, needs=tuple(parts))}
+
+
+def test_folders() -> Iterator[str]:
+    """Yield arguments of pytest: each folder of tests, and the files beside them."""
+    folders = [*ROOT.glob("tests/*/"), *ROOT.glob("plugins/*/tests/")]
+    yield from sorted(str(folder.relative_to(ROOT)) for folder in folders if next(folder.rglob("test_*.py"), None))
+    yield " ".join(sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/test_*.py")))
+
+
+def make_step(*command: str) -> Step:
+    return Step(f"{command[-1]} (part of test-all)", lambda: run(*command), inputs=TREE)
