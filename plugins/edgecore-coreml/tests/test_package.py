@@ -87,7 +87,8 @@ def test_a_package_survives_its_blob():
 )
 def test_damaged_metadata_is_rejected(metadata, message):
     blob = write_blob(read_blob(pack(PACKAGE), {}) | {"metadata.json": metadata})
-    assert message in CoreMLCompiler().verify_blob(blob, {}, runtime="edgecore")[0]
+    with pytest.raises(FormatError, match=message):
+        CoreMLCompiler().verify_blob(blob, {}, runtime="edgecore")
 
 
 def test_a_model_that_is_no_specification_is_rejected():

@@ -188,6 +188,9 @@ class BackendCompiler(Protocol):
 
         Returns:
             One sentence for each violation; empty if the blob is allowed.
+
+        Raises:
+            FormatError: The blob is damaged.
         """
 
     def check(self) -> Sequence[Problem]:

@@ -41,11 +41,8 @@ class OpenvinoCompiler:
         return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """List the errors of a blob's header; empty if the header is valid. The target runtime makes no difference."""
-        try:
-            decode(blob)
-        except FormatError as error:
-            return [str(error)]
+        """Check a blob's header. The target runtime makes no difference."""
+        decode(blob)
         return []
 
     def blob_graph(self, blob: bytes, named_data: Mapping[str, Any]) -> BlobGraph:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from pydantic import BaseModel
 from torch.export import ExportedProgram
 
-from edgecore.errors import FormatError
 from edgecore.plugin import BlobGraph, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
 from edgecore_vulkan import native_library
@@ -43,11 +42,7 @@ class VulkanCompiler:
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
         """List the errors of a blob; for `executorch-1.5` also what its delegate does not support."""
-        try:
-            graph = read_graph(blob)
-        except FormatError as error:
-            return [str(error)]
-        return incompatibilities(graph, named_data, for_executorch=runtime != "edgecore")
+        return incompatibilities(read_graph(blob), named_data, for_executorch=runtime != "edgecore")
 
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
         """Return a line for each argument and call of a blob, for `edgecore inspect --blobs`."""
