@@ -194,7 +194,10 @@ class BackendCompiler(Protocol):
         """
 
     def check(self) -> Sequence[Problem]:
-        """List the missing parts of this machine for compiling or running, for `edgecore doctor`."""
+        """List the tools and drivers that this machine lacks for compiling or running, for `edgecore doctor`.
+
+        edgecore itself checks the native library.
+        """
 
 
 Selects = Callable[["Node"], bool]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -11,7 +10,6 @@ from torch.export import ExportedProgram
 
 from edgecore.plugin import BlobGraph, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
-from edgecore_hello.backend import native_library
 from edgecore_hello.blob import decode, describe, graph_of
 from edgecore_hello.lowering import preprocess
 from edgecore_hello.operators import TABLE
@@ -61,8 +59,5 @@ class HelloCompiler:
         return [f"{len(nodes)} operations, {fused} of them with a relu, in {size:,} bytes"]
 
     def check(self) -> Sequence[Problem]:
-        """Report a missing library of the delegate. Add checks of your driver and tools."""
-        if Path(native_library()).is_file():
-            return []
-        remedy = "pip install --force-reinstall --no-deps edgecore-hello"
-        return [Problem(f"the delegate's library {native_library()} is missing", remedy)]
+        """List missing tools and drivers. This backend needs none."""
+        return []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -21,7 +20,6 @@ from edgecore.plugin import (
     RecipeSupport,
 )
 from edgecore.sdk import MutableBuffer, Partitioner
-from edgecore_coreml.backend import native_library
 from edgecore_coreml.conversion.registry import INSTALL, check_version, converters
 from edgecore_coreml.link import link
 from edgecore_coreml.lowering import CoreMLResult, preprocess
@@ -147,11 +145,8 @@ class CoreMLCompiler:
         return lines
 
     def check(self) -> Sequence[Problem]:
-        """Report if the native library of the delegate or coremltools is missing."""
+        """Report if coremltools is missing."""
         problems = []
-        if not Path(native_library()).is_file():
-            remedy = "pip install --force-reinstall --no-deps edgecore-coreml"
-            problems.append(Problem(f"the delegate's library {native_library()} is missing", remedy))
         try:
             check_version()
         except CompileError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -12,7 +11,7 @@ from torch.export import ExportedProgram
 from edgecore.errors import FormatError
 from edgecore.plugin import BlobGraph, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
-from edgecore_openvino.backend import native_library, openvino_library
+from edgecore_openvino.backend import openvino_library
 from edgecore_openvino.blob.format import Kind, decode
 from edgecore_openvino.blob.graph import graph_of
 from edgecore_openvino.lowering import preprocess
@@ -84,11 +83,8 @@ class OpenvinoCompiler:
         return lines
 
     def check(self) -> Sequence[Problem]:
-        """Report if the native library of the delegate or OpenVINO is missing."""
+        """Report if OpenVINO is missing."""
         problems = []
-        if not Path(native_library()).is_file():
-            remedy = "pip install --force-reinstall --no-deps edgecore-openvino"
-            problems.append(Problem(f"the delegate's library {native_library()} is missing", remedy))
         if openvino_library() is None:
             problems.append(Problem("OpenVINO is not installed", INSTALL))
         return problems

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -12,7 +11,7 @@ from torch.export import ExportedProgram
 from edgecore.errors import CompileError
 from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
-from edgecore_qnn.backend import native_library, provider_library, runtime_library
+from edgecore_qnn.backend import provider_library, runtime_library
 from edgecore_qnn.blob import decode, describe
 from edgecore_qnn.lowering import QnnResult, preprocess
 from edgecore_qnn.operators import TABLE
@@ -70,11 +69,8 @@ class QnnCompiler:
         return lines
 
     def check(self) -> Sequence[Problem]:
-        """Report if the delegate's library, ONNX Runtime or the QNN provider is missing."""
+        """Report if ONNX Runtime or the QNN provider is missing."""
         problems = []
-        if not Path(native_library()).is_file():
-            remedy = "pip install --force-reinstall --no-deps edgecore-qnn"
-            problems.append(Problem(f"the delegate's library {native_library()} is missing", remedy))
         for library, package in ((runtime_library(), "onnxruntime"), (provider_library(), "onnxruntime-qnn")):
             if library is None:
                 problems.append(Problem(f"the library of {package} is not installed", RUN))

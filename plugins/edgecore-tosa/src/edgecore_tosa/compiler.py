@@ -72,11 +72,7 @@ class TosaCompiler(ABC, Generic[T]):
         """
 
     @abstractmethod
-    def native_library(self) -> str:
-        """Return the absolute path of the delegate's shared library."""
-
-    @abstractmethod
-    def missing_tools(self) -> Sequence[Problem]:
+    def check(self) -> Sequence[Problem]:
         """List the missing packages of other vendors."""
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
@@ -119,14 +115,6 @@ class TosaCompiler(ABC, Generic[T]):
         from edgecore_tosa.recipes import RECIPES
 
         return RECIPES
-
-    def check(self) -> Sequence[Problem]:
-        """List what this machine lacks: the delegate's library, and tools of other vendors."""
-        problems = []
-        if not Path(self.native_library()).is_file():
-            remedy = f"pip install --force-reinstall --no-deps edgecore-{self.name}"
-            problems.append(Problem(f"the delegate's library {self.native_library()} is missing", remedy))
-        return [*problems, *self.missing_tools()]
 
     def _own(self, options: BaseModel) -> T:
         return self.Options.model_validate(options.model_dump())
