@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.plugin import BlobGraph, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
@@ -23,9 +22,9 @@ class HelloCompiler:
 
     Options = HelloOptions
 
-    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
+    def partitioner(self, options: HelloOptions, *, runtime: str) -> Partitioner:
         """Make a partitioner for the operators in the table that the options allow."""
-        return make_partitioner(HelloOptions.model_validate(options.model_dump()))
+        return make_partitioner(options)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition. The only possible compile spec is `FUSE_RELU`."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.errors import FormatError
@@ -27,9 +26,9 @@ class OpenvinoCompiler:
 
     Options = OpenvinoOptions
 
-    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make the partitioner for `options`, which are `OpenvinoOptions`."""
-        return partitioner(OpenvinoOptions.model_validate(options.model_dump()))
+    def partitioner(self, options: OpenvinoOptions, *, runtime: str) -> Partitioner:
+        """Make the partitioner of one compilation."""
+        return partitioner(options)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition into a blob."""
@@ -61,14 +60,13 @@ class OpenvinoCompiler:
 
         return RECIPES
 
-    def computes_in(self, options: BaseModel) -> Literal["float32", "float16"]:
+    def computes_in(self, options: OpenvinoOptions) -> Literal["float32", "float16"]:
         """Return "float16" if weights are stored, or results computed, in float16; nothing stands for bf16."""
-        checked = OpenvinoOptions.model_validate(options.model_dump())
-        return "float16" if checked.half_weights or checked.precision == "f16" else "float32"
+        return "float16" if options.half_weights or options.precision == "f16" else "float32"
 
-    def rounds_weights_only(self, options: BaseModel) -> bool:
+    def rounds_weights_only(self, options: OpenvinoOptions) -> bool:
         """Return True for `half_weights` unless OpenVINO computes in f16, too."""
-        return OpenvinoOptions.model_validate(options.model_dump()).precision != "f16"
+        return options.precision != "f16"
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
         """Return a line for each delegate: kind of the model, device, size and properties."""

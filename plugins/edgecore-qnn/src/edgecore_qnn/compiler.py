@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError
@@ -26,9 +25,9 @@ class QnnCompiler:
 
     Options = QnnOptions
 
-    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make the partitioner for `options`, which are `QnnOptions`. The target runtime makes no difference."""
-        return OptionsPartitioner(QnnOptions.model_validate(options.model_dump()))
+    def partitioner(self, options: QnnOptions, *, runtime: str) -> Partitioner:
+        """Make the partitioner. The target runtime makes no difference."""
+        return OptionsPartitioner(options)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition into a blob."""
@@ -53,10 +52,9 @@ class QnnCompiler:
 
         return RECIPES
 
-    def computes_in(self, options: BaseModel) -> Literal["float32", "float16"]:
+    def computes_in(self, options: QnnOptions) -> Literal["float32", "float16"]:
         """Return "float16" if operators that are not quantized are delegated: the NPU has no float32."""
-        chosen = QnnOptions.model_validate(options.model_dump())
-        return "float16" if chosen.use_fp16 and chosen.soc.has_fp16 else "float32"
+        return "float16" if options.use_fp16 and options.soc.has_fp16 else "float32"
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
         """Return a line for each delegate: SoC, SDK and size; with `profile_level`, also the times of its compilation."""

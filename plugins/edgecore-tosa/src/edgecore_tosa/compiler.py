@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
@@ -75,9 +74,9 @@ class TosaCompiler(ABC, Generic[T]):
     def check(self) -> Sequence[Problem]:
         """List the missing packages of other vendors."""
 
-    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make the partitioner for `options`, an instance of `Options`. The target runtime makes no difference."""
-        return TosaPartitioner(self.backend_id, self._own(options))
+    def partitioner(self, options: T, *, runtime: str) -> Partitioner:
+        """Make the partitioner. The target runtime makes no difference."""
+        return TosaPartitioner(self.backend_id, options)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition into a blob.
@@ -97,9 +96,9 @@ class TosaCompiler(ABC, Generic[T]):
         """List the supported operators with their dtypes and constraints, for the default target."""
         return table_of(self.Options().spec).support()
 
-    def operator_support_with(self, options: BaseModel) -> Sequence[OperatorSupport]:
-        """List the supported operators of the target in `options`, an instance of `Options`."""
-        return table_of(self._own(options).spec).support()
+    def operator_support_with(self, options: T) -> Sequence[OperatorSupport]:
+        """List the supported operators of the target in `options`."""
+        return table_of(options.spec).support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
         """Check a blob. The target runtime makes no difference."""
@@ -115,9 +114,6 @@ class TosaCompiler(ABC, Generic[T]):
         from edgecore_tosa.recipes import RECIPES
 
         return RECIPES
-
-    def _own(self, options: BaseModel) -> T:
-        return self.Options.model_validate(options.model_dump())
 
     def _artifact_folder(self, options: T, tosa: bytes) -> Path | None:
         """Make the folder for a delegate's intermediate files, named after the hash of its TOSA graph."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.plugin import BlobGraph, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
@@ -25,10 +24,9 @@ class VulkanCompiler:
 
     Options = VulkanOptions
 
-    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make the partitioner for `options`, which are `VulkanOptions`, and a target runtime."""
-        chosen = VulkanOptions.model_validate(options.model_dump())
-        return make_partitioner(chosen.profile(runtime), chosen.operators, chosen.min_operators)
+    def partitioner(self, options: VulkanOptions, *, runtime: str) -> Partitioner:
+        """Make the partitioner for a target runtime."""
+        return make_partitioner(options.profile(runtime), options.operators, options.min_operators)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition into a blob."""
@@ -50,9 +48,9 @@ class VulkanCompiler:
         """Return the calls of a blob, for the graph view."""
         return graph_of(blob)
 
-    def computes_in(self, options: BaseModel) -> Literal["float32", "float16"]:
+    def computes_in(self, options: VulkanOptions) -> Literal["float32", "float16"]:
         """Return "float16" with the option `force_fp16`."""
-        return "float16" if VulkanOptions.model_validate(options.model_dump()).force_fp16 else "float32"
+        return "float16" if options.force_fp16 else "float32"
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.
