@@ -8,11 +8,14 @@ import struct
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
 
+import edgecore
 from edgecore import format as fmt
+from edgecore.errors import EdgecoreError
 from edgecore.format import FormatError, NamedBlob, PteFile, read_pte, write_pte, write_pte_to
 
 
@@ -178,6 +181,8 @@ def test_references_to_data_that_do_not_exist_are_not_written(pte: PteFile) -> N
     [
         (4, "4s", b"ET11", "not a .pte file"),
         (12, "I", 8, "says that it has 8 bytes"),
+        (12, "I", 2**31, "says that it has 2147483648 bytes"),
+        (16, "Q", 39, "a program of 39 bytes, which ends inside the header"),
         (16, "Q", 2**40, "truncated: the header announces a program of"),
         (24, "Q", 64, "segments start at byte 64, inside the program"),
         (32, "Q", 2**50, "truncated: the header announces"),
@@ -192,6 +197,26 @@ def test_a_damaged_header_is_refused_in_one_sentence(
     struct.pack_into("<" + code, buffer, position, value)
     with pytest.raises(FormatError, match=message):
         read_pte(buffer)
+
+
+def test_read_pte_refuses_each_header_that_the_runtime_refuses(pte: PteFile) -> None:
+    buffer = bytearray(write_pte(pte))
+    length, program_size, base, size = struct.unpack_from("<IQQQ", buffer, 12)
+    end = len(buffer)
+    lengths = (0, 23, 24, 31, length, end - 8, end - 7, 2**32 - 1)
+    program_sizes = (0, 31, 32, 39, 40, program_size, end, end + 1, 2**64 - 1)
+    bases = (0, 1, program_size - 1, program_size, base, end, end + 1, 2**64 - 1)
+    headers = list(product(lengths, program_sizes, bases, (0, size, size + 1, 2**64 - 1)))
+    refused = 0
+    for header in headers:
+        struct.pack_into("<IQQQ", buffer, 12, *header)
+        with pytest.raises(EdgecoreError) as error:
+            edgecore.load(bytes(buffer))  # no package has the program's backend
+        if "The extended header" in str(error.value):
+            refused += 1
+            with pytest.raises(FormatError, match="header|segments start"):
+                read_pte(buffer)
+    assert 0 < refused < len(headers)
 
 
 def test_every_truncation_is_refused(pte: PteFile) -> None:

@@ -142,6 +142,15 @@ def test_operators_beyond_the_target_runtime_are_found(pte: PteFile) -> None:
         verify(pte, runtime="x")
 
 
+def test_a_blob_that_a_checker_cannot_read_is_a_violation(pte: PteFile) -> None:
+    def check(blob: fmt.Buffer, context: dict[str, Any]) -> list[str]:
+        raise fmt.FormatError("the blob ends early")
+
+    assert sentences(pte, checkers={"DemoBackend": check}).splitlines() == [
+        f"method 'forward', delegate {index} (DemoBackend): the blob ends early" for index in range(2)
+    ]
+
+
 def test_checkers_see_blob_data_and_arguments(pte: PteFile) -> None:
     seen: list[tuple[bytes, dict[str, Any]]] = []
 

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from edgecore.numerics.metrics import has_signal, measure
+from edgecore.numerics.metrics import errors, has_signal, measure
 
 nan, inf = math.nan, math.inf
 
@@ -65,6 +65,13 @@ def test_not_a_number_equals_itself_and_nothing_else():
     assert measure(one, infinite).infinities == 1
     assert measure(infinite, infinite.clone()).differing == 0
     assert measure(torch.tensor([1.0, -inf]), torch.tensor([1.0, inf])).index == (1,)
+
+
+def test_the_error_of_an_element_is_0_for_equal_infinities_and_nan_and_infinite_for_one_alone():
+    want = torch.tensor([1.0, nan, inf, 1.0, nan, inf, inf], dtype=torch.float16)
+    got = torch.tensor([1.5, nan, inf, nan, 1.0, -inf, 1.0], dtype=torch.float16)
+    assert errors(want, got).tolist() == [0.5, 0, 0, inf, inf, inf, inf]
+    assert errors(torch.tensor([200], dtype=torch.uint8), torch.tensor([201], dtype=torch.uint8)).tolist() == [1]
 
 
 def test_integers_that_float64_cannot_hold_are_not_equal():

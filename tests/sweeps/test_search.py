@@ -1,13 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from sweep_files import MODEL, write_nets
 
 import edgecore
 from edgecore.errors import EdgecoreError
-from edgecore.sweeps import make_plan
-from edgecore.sweeps.run import compute
-from edgecore.sweeps.step import Step
 
 DIGITS = """
 import torch
@@ -71,15 +67,47 @@ def test_a_wrong_argument_of_search_is_one_sentence():
         edgecore.search("a:b", objective="beauty")
 
 
-def test_a_step_that_looks_for_modules_is_contained_as_a_cell_is(tmp_path, monkeypatch):
-    pytest.importorskip("edgecore_xnnpack")
-    write_nets(tmp_path, monkeypatch)
-    models = {"small": MODEL, "dies": {**MODEL, "source": "sweep_nets:dies"}}
-    plan = make_plan({"models": models, "backends": ["xnnpack"], "recipes": ["int8"]})
-    steps = [Step("suggest", cell.build, plan.limits, max_loss=0.5) for cell in plan.cells]
-    for step in steps:  # their files are there
-        (tmp_path / "out" / "cells" / step.build.key).mkdir(parents=True)
-    found = compute(steps, tmp_path / "out", jobs=1, ray=None, listener=None)
-    assert found[steps[0]].status == "ok", found[steps[0]].reason
-    assert isinstance(found[steps[0]].figures["skip"], list)
-    assert found[steps[1]].status == "failed" and "SIGSEGV" in found[steps[1]].reason
+SPOILT = """
+import edgecore
+import torch
+
+_compile = edgecore.compile
+
+def logged(*args, quantize=None, **kwargs):
+    with open("compiled", "a") as file:
+        print(list(quantize.skip) if quantize else None, file=file)
+    return _compile(*args, quantize=quantize, **kwargs)
+
+edgecore.compile = logged
+
+def net():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 8)).eval()
+    with torch.no_grad():
+        net[0].weight[:, 0] = 100  # 8 bits cannot hold the others beside it
+    return net, samples()[0]
+
+def samples():
+    return [(torch.randn(1, 64, generator=torch.Generator().manual_seed(seed)) * (torch.arange(64) > 0),) for seed in range(4)]
+"""
+
+
+def test_a_search_compiles_each_choice_of_modules_once(tmp_path, monkeypatch):
+    compiler = pytest.importorskip("edgecore_xnnpack.compiler").XnnpackCompiler
+    monkeypatch.setattr(compiler, "recipes", lambda self, recipes=compiler.recipes: {"int8": recipes(self)["int8"]})
+    (tmp_path / "spoilt.py").write_text(SPOILT)
+    monkeypatch.chdir(tmp_path)
+    arguments = {"calibration": "spoilt:samples", "objective": "size", "runs": 0}
+    found = edgecore.search("spoilt:net", **arguments, max_loss=0.05)
+    assert [(row.recipe, row.status, row.skip) for row in found.rows] == [
+        ("float", "ok", None), ("int8", "ok", None), ("int8-mixed", "ok", ["0"]),
+    ], str(found)  # fmt: skip
+    assert found.best == found.rows[2] and found.best.sqnr_db >= 26 > found.rows[1].sqnr_db
+    assert found.recipe == edgecore.Recipe("int8", skip=["0"])
+    assert (found.folder / found.best.file).stat().st_size == found.best.file_bytes < found.rows[0].file_bytes
+    skips = [line for line in (tmp_path / "compiled").read_text().splitlines() if line not in ("None", "[]")]
+    assert "['0']" in skips and len(skips) == len(set(skips)), skips
+    failed = edgecore.search("spoilt:net", **arguments, max_loss=1e-9)
+    assert failed.rows[2].status == "failed"
+    assert failed.rows[2].reason == "no modules in floating point make it lose little enough"
+    assert failed.best is None and failed.recipe is None

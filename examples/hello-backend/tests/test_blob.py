@@ -78,9 +78,7 @@ DAMAGED = [
 @pytest.mark.parametrize(("blob", "message"), DAMAGED, ids=range(len(DAMAGED)))
 def test_a_damaged_blob_is_rejected(tmp_path, pte, blob, message):
     with pytest.raises(FormatError, match=message):
-        decode(blob)
-    (problem,) = HelloCompiler().verify_blob(blob, {}, runtime="edgecore")
-    assert message in problem
+        HelloCompiler().verify_blob(blob, {}, runtime="edgecore")
     path = tmp_path / "model.pte"
     path.write_bytes(pte.replace(encode(GRAPH), blob))
     with pytest.raises(ExecutionError, match=message):

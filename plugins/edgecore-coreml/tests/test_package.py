@@ -14,7 +14,7 @@ import pytest
 from edgecore.errors import FormatError
 from edgecore.plugin.diagnosis.doctor import diagnose
 from edgecore.sdk import operators_markdown, options_markdown
-from edgecore_coreml import backend, compiler
+from edgecore_coreml import backend
 from edgecore_coreml.compiler import CoreMLCompiler
 from edgecore_coreml.package.blob import read_blob, write_blob
 from edgecore_coreml.package.files import Package, State, pack, unpack
@@ -36,13 +36,6 @@ def test_the_example_of_the_readme_runs(tmp_path, monkeypatch):
     names = {"__name__": "readme"}
     exec(README.partition("```python\n")[2].partition("```")[0], names)
     assert (tmp_path / "model.pte").is_file() and "1 x CoreMLBackend" in str(names["program"].report())
-
-
-def test_the_check_names_the_missing_library(monkeypatch):
-    assert list(CoreMLCompiler().check()) == []
-    monkeypatch.setattr(compiler, "native_library", lambda: "/no/libedgecore_coreml.so")
-    (problem,) = CoreMLCompiler().check()
-    assert problem.what == "the delegate's library /no/libedgecore_coreml.so is missing"
 
 
 def test_the_check_imports_no_coremltools(tmp_path):
@@ -87,7 +80,8 @@ def test_a_package_survives_its_blob():
 )
 def test_damaged_metadata_is_rejected(metadata, message):
     blob = write_blob(read_blob(pack(PACKAGE), {}) | {"metadata.json": metadata})
-    assert message in CoreMLCompiler().verify_blob(blob, {}, runtime="edgecore")[0]
+    with pytest.raises(FormatError, match=message):
+        CoreMLCompiler().verify_blob(blob, {}, runtime="edgecore")
 
 
 def test_a_model_that_is_no_specification_is_rejected():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import struct
 
 import pytest
@@ -91,9 +90,7 @@ def test_a_damaged_blob_is_refused_by_python_and_by_the_delegate(block, at, valu
     at += blob.index(block.encode())
     blob[at : at + len(value)] = value
     with pytest.raises(FormatError, match=sentence):
-        read_blob(bytes(blob))
-    (problem,) = EthosUCompiler().verify_blob(bytes(blob), {}, runtime="edgecore")
-    assert re.search(sentence, problem)
+        EthosUCompiler().verify_blob(bytes(blob), {}, runtime="edgecore")
     # Without its metadata, a file has no hash of the blob.
     changed = content.replace(blob_of(content), blob).replace(b"edgecore.meta.v1", b"edgecore.meta.v0")
     with pytest.raises(ExecutionError, match=sentence):

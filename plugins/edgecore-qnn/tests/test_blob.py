@@ -85,9 +85,10 @@ def test_an_error_says_what_is_wrong_with_a_blob(blob: bytes, message: str):
 def test_another_context_binary_is_not_that_of_the_header():
     blob = bytearray(make_blob())
     blob[CONTEXT_OFFSET + 5] ^= 1
-    assert QnnCompiler().verify_blob(bytes(blob), {}, runtime="edgecore") == [
-        "the blob is damaged: the context binary is not the one that the header describes"
-    ]
+    with pytest.raises(
+        FormatError, match="the blob is damaged: the context binary is not the one that the header describes"
+    ):
+        QnnCompiler().verify_blob(bytes(blob), {}, runtime="edgecore")
 
 
 def test_bytes_around_the_context_binary_must_be_zeros():

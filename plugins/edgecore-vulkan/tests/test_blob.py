@@ -174,8 +174,7 @@ DAMAGE = {
 def test_a_damaged_graph_is_rejected(result, message):
     blob = changed(result, DAMAGE[message])
     with pytest.raises(FormatError, match=message):
-        read_graph(blob)
-    assert len(VulkanCompiler().verify_blob(blob, {}, runtime="edgecore")) == 1
+        VulkanCompiler().verify_blob(blob, {}, runtime="edgecore")
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from lowered import compiled, kinds
 from torch import nn
 
+from edgecore.errors import FormatError
 from edgecore_xnnpack.compiler import XnnpackCompiler
 
 
@@ -23,4 +25,5 @@ def test_the_blob_is_reproducible_and_fit_for_executorch() -> None:
 def test_a_damaged_blob_is_named() -> None:
     blob = bytes(compiled(nn.Linear(3, 4), torch.randn(2, 3)).pte.delegate_blobs[0])
     for damaged in (blob[:40], blob[:8], b""):
-        assert len(XnnpackCompiler().verify_blob(damaged, {}, runtime="executorch-1.5")) == 1
+        with pytest.raises(FormatError):
+            XnnpackCompiler().verify_blob(damaged, {}, runtime="executorch-1.5")

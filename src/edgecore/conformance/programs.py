@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from edgecore.conformance.samples.network_models import NETWORKS, Inputs
 from edgecore.conformance.workers.remote import RemoteProgram
 from edgecore.errors import NothingToQuantize
 from edgecore.ir.dialect.dtypes import dtype_name
+from edgecore.numerics.metrics import errors, magnitude, measure
 from edgecore.quantize import make_plan, quantize_model
 
 TOLERANCES = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
@@ -188,26 +190,23 @@ def difference(subject: BackendUnderTest, got: torch.Tensor, want: torch.Tensor,
     tolerance = TOLERANCES[want.dtype] if integer_recipe(subject) is None else STEPS * UNKNOWN_STEP
     if subject.tolerance is not None:
         tolerance = max(tolerance, subject.tolerance)
-    actual, expected = got.double(), want.double()
-    finite = expected.isfinite()
-    scale = float(expected[finite].abs().max()) if finite.any() else 0.0
-    same = (actual == expected) | (actual.isnan() & expected.isnan())  # also equal infinities, whose difference is NaN
+    scale = max(magnitude(want), 1e-6)
     if step is not None:
         margin = STEPS + 0.01  # float32 rounds the results, and so their difference
-        tolerance = max(tolerance, margin * step / max(scale, 1e-6))
-    wrong = ~same & ~((actual - expected).abs() <= tolerance * max(scale, 1e-6))
+        tolerance = max(tolerance, margin * step / scale)
+    wrong = errors(want, got) > tolerance * scale
     if not wrong.any():
         return ""
     index = _first(wrong)
     return (
         f"{int(wrong.sum())} of {got.numel()} values differ by more than {tolerance:g} of the largest, "
-        f"at {index} {float(actual[index]):.6g} instead of {float(expected[index]):.6g}"
+        f"at {index} {float(got[index]):.6g} instead of {float(want[index]):.6g}"
     )
 
 
 def error_by_norm(got: torch.Tensor, want: torch.Tensor) -> float:
     """Return the norm of the difference of two results, relative to the norm of the expected one."""
-    return float((got.double() - want.double()).norm() / want.double().norm())
+    return math.pow(10, -measure(want, got).sqnr / 20)
 
 
 def check_results(

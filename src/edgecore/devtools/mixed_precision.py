@@ -58,6 +58,7 @@ class Suggestion:
         sensitivity: Module -> noise that it adds, relative to its signal; the largest first.
         ms: Milliseconds of a run of the quantized program and of the suggested one; None if they were not measured.
         bytes: Sizes of the two files.
+        program: The program that `recipe` makes.
     """
 
     recipe: Recipe
@@ -71,6 +72,7 @@ class Suggestion:
     ms: tuple[float, float] | None = None
     steps: list[Step] = field(default_factory=list)
     sensitivity: dict[str, float] = field(default_factory=dict)
+    program: Any = field(default=None, repr=False, compare=False)
 
     @property
     def recovered(self) -> float:
@@ -173,15 +175,15 @@ def suggest(
     limit = max(1, math.floor(max_share * len(noise)))
     suggestion = Suggestion(
         recipe, float_score, quantized_score, quantized_score, False, len(noise), 0, (len(first.buffer), len(first.buffer)),
-        sensitivity=noise,
+        sensitivity=noise, program=first,
     )  # fmt: skip
-    search = _Search(build, suggestion, first, limit, on_step)
+    search = _Search(build, suggestion, limit, on_step)
     search.run(candidates, max_drop)
     suggestion.recipe = _with_skip(recipe, search.skip)
     suggestion.reached = search.is_done(max_drop)
-    suggestion.bytes = (len(first.buffer), len(search.best.buffer))
+    suggestion.bytes = (len(first.buffer), len(suggestion.program.buffer))
     if runs:
-        suggestion.ms = _times((first, search.best), inputs, runs)
+        suggestion.ms = _times((first, suggestion.program), inputs, runs)
     return suggestion
 
 
@@ -191,8 +193,7 @@ class _Search:
 
     Attributes:
         build: Compiles the program with the given modules in floating point, and returns it with its score.
-        suggestion: The result to fill in with the best score so far and the steps.
-        best: The best program so far.
+        suggestion: The result to fill in with the best program so far, its score and the steps.
         limit: The largest number of layers in floating point.
         on_step: Gets each step when it is done.
         skip: The modules of the best program so far.
@@ -200,7 +201,6 @@ class _Search:
 
     build: Callable[[tuple[str, ...]], tuple[Any, float]]
     suggestion: Suggestion
-    best: Any
     limit: int
     on_step: Callable[[Step], None]
     skip: tuple[str, ...] = ()
@@ -240,7 +240,7 @@ class _Search:
         suggestion.steps.append(step)
         self.on_step(step)
         if is_kept:
-            self.skip, self.best, suggestion.score = modules, program, score
+            self.skip, suggestion.program, suggestion.score = modules, program, score
             suggestion.in_float = self._count(modules)
         return is_kept, program
 

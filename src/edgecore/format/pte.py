@@ -289,15 +289,17 @@ def _read_header(view: memoryview) -> tuple[int, int, int]:
     if len(view) < 8 + _HEADER.size:
         raise FormatError(f"truncated: the file ends after {len(view)} bytes, inside its extended header")
     _, length, program_size, base, data_size = _HEADER.unpack_from(view, 8)
-    if length < 24:
-        raise FormatError(f"the extended header says that it has {length} bytes; at least 24 are needed")
+    if not 24 <= length <= len(view) - 8:
+        raise FormatError(f"the extended header says that it has {length} bytes; it has 24 to {len(view) - 8}")
     if program_size > len(view):
         raise FormatError(
             f"truncated: the header announces a program of {program_size} bytes, the file has {len(view)}"
         )
+    if program_size < 8 + length:
+        raise FormatError(f"the header announces a program of {program_size} bytes, which ends inside the header")
     if base and base < program_size:
         raise FormatError(f"segments start at byte {base}, inside the program of {program_size} bytes")
-    end = base + data_size if length >= 32 else len(view)
+    end = base + data_size if length >= 32 else max(base, len(view))
     if base and end > len(view):
         raise FormatError(f"truncated: the header announces {end} bytes, the file has {len(view)}")
     return program_size, base, end if base else 0

@@ -21,7 +21,7 @@ excludedimports = [
 ]
 _LIBRARIES = ["*.so", "*.so.*", "*.dylib", "*.dll"]
 
-datas = collect_data_files("edgecore", includes=["plugin/*.toml"])
+datas = collect_data_files("edgecore", includes=["plugin/installed/*.toml"])
 binaries = []
 
 _backends = [provider for provider in registry.providers_here() if not registry.excluded_by(provider)]

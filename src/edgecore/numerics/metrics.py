@@ -117,13 +117,18 @@ def _measure_scaled(want: torch.Tensor, got: torch.Tensor, equal: Difference) ->
         return equal
     scale = max(magnitude(want[finite]), magnitude(got[finite])) or 1.0
     part = measure(want[finite] / scale, got[finite] / scale)
-    error = (want / scale - got / scale).abs().masked_fill(same, 0.0).nan_to_num(math.inf, math.inf)
-    worst = _of_errors(equal, error, magnitude(want) / scale)
+    worst = _of_errors(equal, errors(want / scale, got / scale), magnitude(want) / scale)
     return replace(
         worst, sqnr=part.sqnr if math.isfinite(worst.largest) else -math.inf, largest=worst.largest * scale,
         cosine=part.cosine, differing=int((~same).sum()) / want.numel(), nans=int((got.isnan() & ~want.isnan()).sum()),
         infinities=int((got.isinf() & want.isfinite()).sum()),
     )  # fmt: skip
+
+
+def errors(want: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
+    """Return the absolute error of each element, in float64; the tensors are real and of one shape."""
+    want, got = want.double(), got.double()
+    return (want - got).abs().masked_fill(_same(want, got), 0.0).nan_to_num(math.inf, math.inf)
 
 
 def has_signal(value: torch.Tensor) -> bool:

@@ -39,8 +39,8 @@ class CompiledProgram(FinishedProgram):
         backends: Sequence[Backend],
         unheld: Sequence[str] = (),
     ) -> None:
-        report = replace(finished.report(), unheld=list(unheld))
-        super().__init__(finished.pte, finished.data, report, finished.programs, finished.config_methods, finished.kept)
+        vars(self).update(vars(finished))
+        self._report = replace(self._report, unheld=list(unheld))
         self._etrecord: ETRecord | None = None
         self.seconds = seconds
         self.quantized = quantized

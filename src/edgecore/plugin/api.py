@@ -188,10 +188,16 @@ class BackendCompiler(Protocol):
 
         Returns:
             One sentence for each violation; empty if the blob is allowed.
+
+        Raises:
+            FormatError: The blob is damaged.
         """
 
     def check(self) -> Sequence[Problem]:
-        """List the missing parts of this machine for compiling or running, for `edgecore doctor`."""
+        """List the tools and drivers that this machine lacks for compiling or running, for `edgecore doctor`.
+
+        edgecore itself checks the native library.
+        """
 
 
 Selects = Callable[["Node"], bool]

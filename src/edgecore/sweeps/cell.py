@@ -118,17 +118,20 @@ def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]
     build = step.build
     model, inputs, dynamic_shapes = load_model(build.source)
     recipe = None if build.recipe_name == FLOAT else Recipe(build.recipe_name, **build.recipe_options)
-    start = time.perf_counter()
-    program = edgecore.compile(
-        model,
-        inputs,
-        backends=_backends(build),
-        dynamic_shapes=dynamic_shapes,
-        runtime=build.runtime,
-        quantize=recipe,
-        calibration=_samples_of(build, recipe),
-    )
-    figures["compile_seconds"] = time.perf_counter() - start
+    if build.max_loss is not None:
+        program, figures["skip"] = _suggested(build, build.max_loss, model, inputs, dynamic_shapes)
+    else:
+        start = time.perf_counter()
+        program = edgecore.compile(
+            model,
+            inputs,
+            backends=_backends(build),
+            dynamic_shapes=dynamic_shapes,
+            runtime=build.runtime,
+            quantize=recipe,
+            calibration=_samples_of(build, recipe),
+        )
+        figures["compile_seconds"] = time.perf_counter() - start
     program.save(folder / FILE)
     program.report().to_html(folder / REPORT)
     static = figures_of(folder / FILE)
@@ -208,18 +211,16 @@ def _measure(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, st
     return "ok", ""
 
 
-def _suggest(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]:
-    """Look for modules to leave in floating point, so that a recipe loses little enough. Return status and reason."""
-    from edgecore.cli.models import function_of, load_model
+def _suggested(build: Build, max_loss: float, model: Any, inputs: Any, dynamic_shapes: Any) -> tuple[Any, list[str]]:
+    """Return a program that loses at most `max_loss`, and the modules that it has in floating point."""
+    from edgecore.cli.models import function_of
     from edgecore.devtools import suggest
     from edgecore.devtools.accuracy import FLOAT_SQNR, lowest_sqnr
 
-    build = step.build
-    model, inputs, shapes = load_model(build.source)
-    if not hasattr(model, "named_modules") or inputs is None or shapes is not None:
-        return "failed", "modules are left in floating point for a module with example inputs and fixed shapes only"
+    if not hasattr(model, "named_modules") or inputs is None or dynamic_shapes is not None:
+        raise EdgecoreError("modules are left in floating point for a module with example inputs and fixed shapes only")
     metric = None if build.accuracy is None else function_of(build.accuracy)
-    drop = step.max_loss if metric is not None else FLOAT_SQNR - lowest_sqnr(step.max_loss)
+    drop = max_loss if metric is not None else FLOAT_SQNR - lowest_sqnr(max_loss)
     suggestion = suggest(
         model,
         inputs,
@@ -230,12 +231,12 @@ def _suggest(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, st
         backends=_backends(build),
         quantize=Recipe(build.recipe_name, **build.recipe_options),
     )
-    figures["skip"] = list(suggestion.recipe.skip)
-    return ("ok", "") if suggestion.reached else ("failed", "no modules in floating point make it lose little enough")
+    if not suggestion.reached:
+        raise EdgecoreError("no modules in floating point make it lose little enough")
+    return suggestion.program, list(suggestion.recipe.skip)
 
 
 _RUNS: dict[Kind, Callable[[Step, Path, dict[str, Any]], tuple[str, str]]] = {
     "build": _build,
     "time": _measure,
-    "suggest": _suggest,
 }

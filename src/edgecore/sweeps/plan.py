@@ -41,6 +41,7 @@ class Build:
         backend_options: Its options.
         recipe_name: Name of the recipe; `float` for none.
         recipe_options: Its parameters.
+        max_loss: The largest loss, for which modules are left in floating point; None leaves the recipe as it is.
         key: Digest of the other fields and of the installed packages.
     """
 
@@ -55,6 +56,7 @@ class Build:
     backend_options: Mapping[str, Any] = field(hash=False)
     recipe_name: str
     recipe_options: Mapping[str, Any] = field(hash=False)
+    max_loss: float | None = None
     key: str = ""
 
 

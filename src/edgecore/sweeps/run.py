@@ -17,8 +17,6 @@ from edgecore.sweeps.results.result import RESULTS, CellResult, SweepResult, rea
 from edgecore.sweeps.step import FILE, REPORT, Step, StepResult, build_step, time_step
 from edgecore.sweeps.store import Store
 
-Results = Mapping[Step, StepResult]
-
 
 class Listener(Protocol):
     """Receives the progress of a sweep, in the thread that called `sweep`."""
@@ -80,16 +78,6 @@ def sweep(
         raise EdgecoreError(f"cannot write into {folder}: {error.strerror}; choose another folder") from error
     with _alone(folder), _place(ray, jobs) as pool:
         return _sweep(plan, folder, pool, fresh, retry, listener)
-
-
-def compute(
-    steps: Sequence[Step], folder: Path, *, jobs: int | None, ray: str | None, listener: Listener | None
-) -> Results:
-    """Compute steps, and return their results; stored results in `folder` are not computed again."""
-    with _alone(folder), _place(ray, jobs) as pool:
-        session = _Session(Store(folder / "cells"), pool, listener)
-        session.run(session.find(steps), 0)
-        return session.results
 
 
 def _sweep(

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from edgecore.errors import EdgecoreError
-from edgecore.sweeps.plan import FLOAT, make_plan
+from edgecore.sweeps.fingerprint import digest
+from edgecore.sweeps.plan import FLOAT, Cell, make_plan
 from edgecore.sweeps.results.result import CellResult, table
-from edgecore.sweeps.run import Listener, compute, sweep
-from edgecore.sweeps.step import Step
+from edgecore.sweeps.run import Listener, sweep
 
 Objective = Literal["latency", "size"]
+_MIXED = "-mixed"
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def search(
     """Find the recipe with the fastest or smallest file that loses at most `max_loss`; needs the extra `edgecore[compile]`.
 
     All recipes of the backend are tried in a sweep. For each that is better than the best so far but loses too much,
-    `edgecore.devtools.suggest` looks for modules to leave in floating point, and a second sweep tries what it finds.
+    `edgecore.devtools.suggest` looks for modules to leave in floating point.
 
     Args:
         model: The model, as `edgecore compile` takes it.
@@ -97,24 +98,24 @@ def search(
         "runs": runs,
     }
     plan = make_plan(options)
-    first = sweep(plan, output, jobs=jobs, ray=ray, listener=listener)
+    done = sweep(plan, output, jobs=jobs, ray=ray, listener=listener)
     order = _order(objective)
-    best = _best(first.rows, order, max_loss)
-    better = [row for row in first.rows if row.status == "ok" and row.recipe != FLOAT and not _is_good(row, max_loss)
+    best = _best(done.rows, order, max_loss)
+    better = [row for row in done.rows if row.status == "ok" and row.recipe != FLOAT and not _is_good(row, max_loss)
               and (best is None or order(row) < order(best))]  # fmt: skip
-    cells = {cell.build.recipe: cell for cell in plan.cells}
-    tried = {name: {"recipe": cell.build.recipe_name, **cell.build.recipe_options} for name, cell in cells.items()}
-    chosen = [cells[row.recipe] for row in sorted(better, key=order)] if calibration is not None else []
-    mixed = [Step("suggest", cell.build, plan.limits, cell.needs, max_loss=max_loss) for cell in chosen]
-    skips = compute(mixed, first.folder, jobs=jobs, ray=ray, listener=listener) if mixed else {}
-    added = {f"{step.build.recipe}-mixed": {**tried[step.build.recipe], "skip": result.figures["skip"]}
-             for step, result in skips.items() if result.status == "ok" and result.figures["skip"]}  # fmt: skip
-    done = first
-    if added:
-        done = sweep({**options, "recipes": {**tried, **added}}, output, jobs=jobs, ray=ray, listener=listener)
+    if better and calibration is not None:
+        cells = {cell.name: cell for cell in plan.cells}
+        mixed = [_mixed(cells[row.cell], max_loss) for row in sorted(better, key=order)]
+        done = sweep(replace(plan, cells=(*plan.cells, *mixed)), output, jobs=jobs, ray=ray, listener=listener)
         best = _best(done.rows, order, max_loss)
-    recipe = None if best is None else _recipe({**tried, **added}[best.recipe])
-    return Found(best, done.rows, recipe, done.folder)
+    return Found(best, done.rows, None if best is None else _recipe(best), done.folder)
+
+
+def _mixed(cell: Cell, max_loss: float) -> Cell:
+    """Return the cell with modules in floating point, so that it loses at most `max_loss`."""
+    build = cell.build
+    key = digest(f"{build.key} {max_loss}")
+    return replace(cell, build=replace(build, recipe=build.recipe + _MIXED, max_loss=max_loss, key=key))
 
 
 _Order = Callable[[CellResult], tuple[float, float]]
@@ -146,8 +147,9 @@ def _is_good(row: CellResult, max_loss: float) -> bool:
     return row.sqnr_db is not None and row.sqnr_db >= lowest_sqnr(max_loss)
 
 
-def _recipe(options: Mapping[str, Any]) -> Any:
+def _recipe(row: CellResult) -> Any:
     from edgecore.recipe import Recipe
 
-    parameters = {key: value for key, value in options.items() if key != "recipe"}
-    return None if options["recipe"] == FLOAT else Recipe(options["recipe"], **parameters)
+    if row.recipe == FLOAT:
+        return None
+    return Recipe(row.recipe.removesuffix(_MIXED), **({"skip": row.skip} if row.skip else {}))

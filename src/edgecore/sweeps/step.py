@@ -13,7 +13,7 @@ from edgecore.sweeps.plan import Build, Cell
 from edgecore.sweeps.results.result import Status
 
 FILE, REPORT, RESULT = "model.pte", "report.html", "result.json"
-Kind = Literal["build", "time", "suggest"]
+Kind = Literal["build", "time"]
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,13 @@ class Step:
     """One process of a sweep or search.
 
     Attributes:
-        kind: "build" makes the file of a build, "time" measures the times of a file, "suggest" looks for modules to leave
-            in floating point.
+        kind: "build" makes the file of a build, "time" measures the times of a file.
         build: The inputs of the file.
         limits: Limits of the process.
         needs: Resources that a Ray node must offer to run it.
         threads: Number of threads of a measurement; 0 for the default.
         runs: Number of measured runs.
         processor: The processor of the machine that measures.
-        max_loss: For "suggest", the largest acceptable loss.
     """
 
     kind: Kind
@@ -39,7 +37,6 @@ class Step:
     threads: int = 0
     runs: int = 0
     processor: str = ""
-    max_loss: float = 0.0
 
     @property
     def name(self) -> str:
@@ -50,12 +47,8 @@ class Step:
 
     def result_file(self) -> str:
         """Return the path of the step's result within the store. Times depend on the processor, too."""
-        names = {
-            "build": RESULT,
-            "time": f"time-{self.threads}-{self.runs}-{digest(self.processor)[:8]}.json",
-            "suggest": f"suggest-{self.max_loss}.json",
-        }
-        return f"{self.build.key}/{names[self.kind]}"
+        time = f"time-{self.threads}-{self.runs}-{digest(self.processor)[:8]}.json"
+        return f"{self.build.key}/{RESULT if self.kind == 'build' else time}"
 
     def text(self) -> str:
         """Return the step as JSON."""
@@ -81,7 +74,7 @@ class StepResult:
         status: As in `CellResult`.
         reason: A sentence on why the status is not `ok`; else empty.
         seconds: The time of the process.
-        figures: Fields of `CellResult` that the step computed; for "suggest" the modules, as `skip`.
+        figures: Fields of `CellResult` that the step computed.
         inputs: Digests of the user's files and folders that the step has read.
         by: The limit that was exceeded: "seconds", "memory" or "".
         limit: The value of that limit; a step with a larger limit runs again.

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
 from torch.export import ExportedProgram
 
-from edgecore.errors import FormatError
 from edgecore.plugin import BlobGraph, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
-from edgecore_hello.backend import native_library
 from edgecore_hello.blob import decode, describe, graph_of
 from edgecore_hello.lowering import preprocess
 from edgecore_hello.operators import TABLE
@@ -26,9 +22,9 @@ class HelloCompiler:
 
     Options = HelloOptions
 
-    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
+    def partitioner(self, options: HelloOptions, *, runtime: str) -> Partitioner:
         """Make a partitioner for the operators in the table that the options allow."""
-        return make_partitioner(HelloOptions.model_validate(options.model_dump()))
+        return make_partitioner(options)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition. The only possible compile spec is `FUSE_RELU`."""
@@ -39,11 +35,8 @@ class HelloCompiler:
         return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """List what the delegate would reject. Blobs do not depend on the target runtime."""
-        try:
-            decode(blob)
-        except FormatError as error:
-            return [str(error)]
+        """Check a blob. Blobs do not depend on the target runtime."""
+        decode(blob)
         return []
 
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
@@ -65,8 +58,5 @@ class HelloCompiler:
         return [f"{len(nodes)} operations, {fused} of them with a relu, in {size:,} bytes"]
 
     def check(self) -> Sequence[Problem]:
-        """Report a missing library of the delegate. Add checks of your driver and tools."""
-        if Path(native_library()).is_file():
-            return []
-        remedy = "pip install --force-reinstall --no-deps edgecore-hello"
-        return [Problem(f"the delegate's library {native_library()} is missing", remedy)]
+        """List missing tools and drivers. This backend needs none."""
+        return []

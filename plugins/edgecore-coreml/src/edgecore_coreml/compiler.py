@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel
 from torch.export import ExportedProgram
 
-from edgecore.errors import CompileError, FormatError
+from edgecore.errors import CompileError
 from edgecore.plugin import (
     BlobGraph,
     CompiledPartition,
@@ -21,7 +19,6 @@ from edgecore.plugin import (
     RecipeSupport,
 )
 from edgecore.sdk import MutableBuffer, Partitioner
-from edgecore_coreml.backend import native_library
 from edgecore_coreml.conversion.registry import INSTALL, check_version, converters
 from edgecore_coreml.link import link
 from edgecore_coreml.lowering import CoreMLResult, preprocess
@@ -39,36 +36,35 @@ class CoreMLCompiler:
 
     Options = CoreMLOptions
 
-    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make the partitioner for `options`, which are `CoreMLOptions`. The target runtime makes no difference.
+    def partitioner(self, options: CoreMLOptions, *, runtime: str) -> Partitioner:
+        """Make the partitioner. The target runtime makes no difference.
 
         Raises:
             CompileError: coremltools is not installed, or the options need Apple's compiler, which is not there.
         """
-        checked = CoreMLOptions.model_validate(options.model_dump())
-        if checked.model_type == "COMPILED_MODEL":
+        if options.model_type == "COMPILED_MODEL":
             check_compiler()
         converters()  # with an error now, instead of one for each operator
 
         def can_hold(buffer: MutableBuffer) -> bool:
             """Core ML's states are of float16, and a buffer of float32 must not lose precision unless the user says so."""
-            halves = checked.compute_precision == "FLOAT16" and buffer.initial.dtype == torch.float32
-            return checked.take_over_mutable_buffer and (halves or buffer.initial.dtype == torch.float16)
+            halves = options.compute_precision == "FLOAT16" and buffer.initial.dtype == torch.float32
+            return options.take_over_mutable_buffer and (halves or buffer.initial.dtype == torch.float16)
 
-        table = TABLE if checked.take_over_constant_data else TABLE_WITHOUT_WEIGHTS
+        table = TABLE if options.take_over_constant_data else TABLE_WITHOUT_WEIGHTS
         inner = table.partitioner(
             "CoreMLBackend",
-            compile_specs=checked.to_specs(),
-            operators=checked.operators,
-            min_partition_size=checked.min_operators,
+            compile_specs=options.to_specs(),
+            operators=options.operators,
+            min_partition_size=options.min_operators,
             can_hold=can_hold,
             inside_only=inside_only,
         )
         return CoreMLPartitioner(
             inner,
-            checked.skip_ops_for_coreml_delegation,
-            lower_full_graph=checked.lower_full_graph,
-            constants_as_inputs=not checked.take_over_constant_data,
+            options.skip_ops_for_coreml_delegation,
+            lower_full_graph=options.lower_full_graph,
+            constants_as_inputs=not options.take_over_constant_data,
         )
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
@@ -84,11 +80,8 @@ class CoreMLCompiler:
         return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """List the errors of a blob. The target runtime makes no difference."""
-        try:
-            unpack(blob, named_data)
-        except FormatError as error:
-            return [str(error)]
+        """Check a blob. The target runtime makes no difference."""
+        unpack(blob, named_data)
         return []
 
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
@@ -103,13 +96,9 @@ class CoreMLCompiler:
         """
         return graph_of(unpack(blob, named_data))
 
-    def computes_in(self, options: BaseModel) -> Literal["float32", "float16"]:
+    def computes_in(self, options: CoreMLOptions) -> Literal["float32", "float16"]:
         """Return "float16" with `compute_precision="FLOAT16"`."""
-        return (
-            "float16"
-            if CoreMLOptions.model_validate(options.model_dump()).compute_precision == "FLOAT16"
-            else "float32"
-        )
+        return "float16" if options.compute_precision == "FLOAT16" else "float32"
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.
@@ -150,11 +139,8 @@ class CoreMLCompiler:
         return lines
 
     def check(self) -> Sequence[Problem]:
-        """Report if the native library of the delegate or coremltools is missing."""
+        """Report if coremltools is missing."""
         problems = []
-        if not Path(native_library()).is_file():
-            remedy = "pip install --force-reinstall --no-deps edgecore-coreml"
-            problems.append(Problem(f"the delegate's library {native_library()} is missing", remedy))
         try:
             check_version()
         except CompileError as error:

@@ -208,8 +208,8 @@ def test_a_description_of_apple_is_used_if_it_can_be_read(described, expected):
 
 def test_a_blob_with_both_models_is_rejected():
     blob = write_blob(read_blob(BLOB, {}) | {COMPILED + "model.mil": b""})
-    (error,) = CoreMLCompiler().verify_blob(blob, {}, runtime="edgecore")
-    assert "has model.mlpackage and model.mlmodelc, and readers could take either" in error
+    with pytest.raises(FormatError, match="has model.mlpackage and model.mlmodelc, and readers could take either"):
+        CoreMLCompiler().verify_blob(blob, {}, runtime="edgecore")
 
 
 @pytest.mark.usefixtures("xcrun")

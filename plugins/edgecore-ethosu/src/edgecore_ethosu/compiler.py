@@ -35,11 +35,7 @@ class EthosUCompiler(TosaCompiler[EthosUOptions]):
         """Read and check a blob."""
         return read_blob(blob)
 
-    def native_library(self) -> str:
-        """Return the absolute path of the delegate's shared library."""
-        return backend.native_library()
-
-    def missing_tools(self) -> Sequence[Problem]:
+    def check(self) -> Sequence[Problem]:
         """Report if the simulator or Vela is missing."""
         problems = []
         if backend.simulator_library() is None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel
 from torch.export import ExportedProgram
 
-from edgecore.errors import CompileError, FormatError
+from edgecore.errors import CompileError
 from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
-from edgecore_qnn.backend import native_library, provider_library, runtime_library
+from edgecore_qnn.backend import provider_library, runtime_library
 from edgecore_qnn.blob import decode, describe
 from edgecore_qnn.lowering import QnnResult, preprocess
 from edgecore_qnn.operators import TABLE
@@ -27,9 +25,9 @@ class QnnCompiler:
 
     Options = QnnOptions
 
-    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make the partitioner for `options`, which are `QnnOptions`. The target runtime makes no difference."""
-        return OptionsPartitioner(QnnOptions.model_validate(options.model_dump()))
+    def partitioner(self, options: QnnOptions, *, runtime: str) -> Partitioner:
+        """Make the partitioner. The target runtime makes no difference."""
+        return OptionsPartitioner(options)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition into a blob."""
@@ -40,11 +38,8 @@ class QnnCompiler:
         return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """List the errors of a blob. The target runtime makes no difference."""
-        try:
-            decode(blob)
-        except FormatError as error:
-            return [str(error)]
+        """Check a blob. The target runtime makes no difference."""
+        decode(blob)
         return []
 
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
@@ -57,10 +52,9 @@ class QnnCompiler:
 
         return RECIPES
 
-    def computes_in(self, options: BaseModel) -> Literal["float32", "float16"]:
+    def computes_in(self, options: QnnOptions) -> Literal["float32", "float16"]:
         """Return "float16" if operators that are not quantized are delegated: the NPU has no float32."""
-        chosen = QnnOptions.model_validate(options.model_dump())
-        return "float16" if chosen.use_fp16 and chosen.soc.has_fp16 else "float32"
+        return "float16" if options.use_fp16 and options.soc.has_fp16 else "float32"
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
         """Return a line for each delegate: SoC, SDK and size; with `profile_level`, also the times of its compilation."""
@@ -73,11 +67,8 @@ class QnnCompiler:
         return lines
 
     def check(self) -> Sequence[Problem]:
-        """Report if the delegate's library, ONNX Runtime or the QNN provider is missing."""
+        """Report if ONNX Runtime or the QNN provider is missing."""
         problems = []
-        if not Path(native_library()).is_file():
-            remedy = "pip install --force-reinstall --no-deps edgecore-qnn"
-            problems.append(Problem(f"the delegate's library {native_library()} is missing", remedy))
         for library, package in ((runtime_library(), "onnxruntime"), (provider_library(), "onnxruntime-qnn")):
             if library is None:
                 problems.append(Problem(f"the library of {package} is not installed", RUN))

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pydantic import BaseModel
 from torch.export import ExportedProgram
 
-from edgecore.errors import FormatError
 from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
 from edgecore_tosa.graph import Graph
@@ -73,16 +71,12 @@ class TosaCompiler(ABC, Generic[T]):
         """
 
     @abstractmethod
-    def native_library(self) -> str:
-        """Return the absolute path of the delegate's shared library."""
-
-    @abstractmethod
-    def missing_tools(self) -> Sequence[Problem]:
+    def check(self) -> Sequence[Problem]:
         """List the missing packages of other vendors."""
 
-    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make the partitioner for `options`, an instance of `Options`. The target runtime makes no difference."""
-        return TosaPartitioner(self.backend_id, self._own(options))
+    def partitioner(self, options: T, *, runtime: str) -> Partitioner:
+        """Make the partitioner. The target runtime makes no difference."""
+        return TosaPartitioner(self.backend_id, options)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition into a blob.
@@ -102,16 +96,13 @@ class TosaCompiler(ABC, Generic[T]):
         """List the supported operators with their dtypes and constraints, for the default target."""
         return table_of(self.Options().spec).support()
 
-    def operator_support_with(self, options: BaseModel) -> Sequence[OperatorSupport]:
-        """List the supported operators of the target in `options`, an instance of `Options`."""
-        return table_of(self._own(options).spec).support()
+    def operator_support_with(self, options: T) -> Sequence[OperatorSupport]:
+        """List the supported operators of the target in `options`."""
+        return table_of(options.spec).support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """List the errors of a blob. The target runtime makes no difference."""
-        try:
-            self.read_blob(blob)
-        except FormatError as error:
-            return [str(error)]
+        """Check a blob. The target runtime makes no difference."""
+        self.read_blob(blob)
         return []
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
@@ -123,17 +114,6 @@ class TosaCompiler(ABC, Generic[T]):
         from edgecore_tosa.recipes import RECIPES
 
         return RECIPES
-
-    def check(self) -> Sequence[Problem]:
-        """List what this machine lacks: the delegate's library, and tools of other vendors."""
-        problems = []
-        if not Path(self.native_library()).is_file():
-            remedy = f"pip install --force-reinstall --no-deps edgecore-{self.name}"
-            problems.append(Problem(f"the delegate's library {self.native_library()} is missing", remedy))
-        return [*problems, *self.missing_tools()]
-
-    def _own(self, options: BaseModel) -> T:
-        return self.Options.model_validate(options.model_dump())
 
     def _artifact_folder(self, options: T, tosa: bytes) -> Path | None:
         """Make the folder for a delegate's intermediate files, named after the hash of its TOSA graph."""

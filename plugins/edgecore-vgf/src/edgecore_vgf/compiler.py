@@ -8,7 +8,6 @@ from typing import Any
 from edgecore.errors import CompileError
 from edgecore.plugin import PreprocessResult, Problem
 from edgecore_tosa.compiler import LoweredPartition, TosaCompiler
-from edgecore_vgf import backend
 from edgecore_vgf.converter import INSTALL, converter_program
 from edgecore_vgf.lowering import VgfResult, compile_graph
 from edgecore_vgf.options import VgfOptions
@@ -30,11 +29,7 @@ class VgfCompiler(TosaCompiler[VgfOptions]):
         """Read and check a blob."""
         return read_vgf(blob)
 
-    def native_library(self) -> str:
-        """Return the absolute path of the delegate's shared library."""
-        return backend.native_library()
-
-    def missing_tools(self) -> Sequence[Problem]:
+    def check(self) -> Sequence[Problem]:
         """Report if Arm's converter is missing."""
         try:
             converter_program()

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel
 from torch.export import ExportedProgram
 
-from edgecore.errors import FormatError
 from edgecore.plugin import BlobGraph, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
-from edgecore_vulkan import native_library
 from edgecore_vulkan.blob.costs import costs
 from edgecore_vulkan.blob.describe import describe, graph_of
 from edgecore_vulkan.blob.format import read_graph
@@ -28,10 +24,9 @@ class VulkanCompiler:
 
     Options = VulkanOptions
 
-    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make the partitioner for `options`, which are `VulkanOptions`, and a target runtime."""
-        chosen = VulkanOptions.model_validate(options.model_dump())
-        return make_partitioner(chosen.profile(runtime), chosen.operators, chosen.min_operators)
+    def partitioner(self, options: VulkanOptions, *, runtime: str) -> Partitioner:
+        """Make the partitioner for a target runtime."""
+        return make_partitioner(options.profile(runtime), options.operators, options.min_operators)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition into a blob."""
@@ -43,11 +38,7 @@ class VulkanCompiler:
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
         """List the errors of a blob; for `executorch-1.5` also what its delegate does not support."""
-        try:
-            graph = read_graph(blob)
-        except FormatError as error:
-            return [str(error)]
-        return incompatibilities(graph, named_data, for_executorch=runtime != "edgecore")
+        return incompatibilities(read_graph(blob), named_data, for_executorch=runtime != "edgecore")
 
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
         """Return a line for each argument and call of a blob, for `edgecore inspect --blobs`."""
@@ -57,9 +48,9 @@ class VulkanCompiler:
         """Return the calls of a blob, for the graph view."""
         return graph_of(blob)
 
-    def computes_in(self, options: BaseModel) -> Literal["float32", "float16"]:
+    def computes_in(self, options: VulkanOptions) -> Literal["float32", "float16"]:
         """Return "float16" with the option `force_fp16`."""
-        return "float16" if VulkanOptions.model_validate(options.model_dump()).force_fp16 else "float32"
+        return "float16" if options.force_fp16 else "float32"
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.
@@ -83,8 +74,5 @@ class VulkanCompiler:
         return lines
 
     def check(self) -> Sequence[Problem]:
-        """Report if the native library of the delegate is missing."""
-        if Path(native_library()).is_file():
-            return []
-        remedy = "pip install --force-reinstall --no-deps edgecore-vulkan"
-        return [Problem(f"the delegate's library {native_library()} is missing", remedy)]
+        """Return no problem: nothing but the delegate's library is needed."""
+        return []

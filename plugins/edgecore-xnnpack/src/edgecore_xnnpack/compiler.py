@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.plugin import BlobGraph, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
-from edgecore_xnnpack import native_library
 from edgecore_xnnpack.blob.describe import describe, graph_of
 from edgecore_xnnpack.blob.verify import incompatibilities
 from edgecore_xnnpack.lowering import preprocess
@@ -29,9 +27,9 @@ class XnnpackCompiler:
 
     Options = XnnpackOptions
 
-    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make the partitioner for `options`, which are `XnnpackOptions`."""
-        return XnnpackPartitioner(XnnpackOptions.model_validate(options.model_dump()), runtime)
+    def partitioner(self, options: XnnpackOptions, *, runtime: str) -> Partitioner:
+        """Make the partitioner of one compilation."""
+        return XnnpackPartitioner(options, runtime)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition into a blob; the only compile spec is `FORCE_FP16`."""
@@ -57,9 +55,9 @@ class XnnpackCompiler:
         """Return the nodes of a blob, for views that open delegates."""
         return graph_of(blob)
 
-    def computes_in(self, options: BaseModel) -> Literal["float32", "float16"]:
+    def computes_in(self, options: XnnpackOptions) -> Literal["float32", "float16"]:
         """Return "float16" with the option `force_fp16`."""
-        return "float16" if XnnpackOptions.model_validate(options.model_dump()).force_fp16 else "float32"
+        return "float16" if options.force_fp16 else "float32"
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.
@@ -82,8 +80,5 @@ class XnnpackCompiler:
         return {row["name"]: {"EDGECORE_XNNPACK_HARDWARE": row["hardware"]} for row in rows}
 
     def check(self) -> Sequence[Problem]:
-        """Report if the native library of the delegate is missing; nothing else is needed."""
-        if Path(native_library()).is_file():
-            return []
-        remedy = "pip install --force-reinstall --no-deps edgecore-xnnpack"
-        return [Problem(f"the delegate's library {native_library()} is missing", remedy)]
+        """Return no problem: nothing but the delegate's library is needed."""
+        return []

@@ -39,8 +39,3 @@ def test_nodes_flags_and_ranks_that_executorch_lacks_are_named() -> None:
     ):
         assert part in text
     assert "value 0" not in text
-
-
-def test_a_malformed_blob_is_one_sentence() -> None:
-    (sentence,) = incompatibilities(b"nothing of the kind", {}, for_executorch=True)
-    assert "\n" not in sentence

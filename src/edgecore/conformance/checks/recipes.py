@@ -23,6 +23,7 @@ from edgecore.conformance.workers.process import call, results
 from edgecore.conformance.workers.remote import LoadFailed
 from edgecore.errors import ExecutionError, NothingToQuantize
 from edgecore.numerics.bounds import Bounded, NoBound, bounded_eager
+from edgecore.numerics.metrics import errors
 from edgecore.numerics.rounding import chooses_scales
 from edgecore.plugin import ConfigurableCompiler
 
@@ -347,9 +348,8 @@ def _share(where: str, got: torch.Tensor, want: Bounded) -> torch.Tensor:
     """Return error / bound of each element; 0 for equal values, two NaN included, and infinity for NaN in one alone."""
     if got.shape != want.value.shape or got.dtype != want.value.dtype:
         raise Failed(f"{where}: {got.dtype} {list(got.shape)} instead of {want.value.dtype} {list(want.value.shape)}")
-    same = (got == want.value) | (got.isnan() & want.value.isnan())
-    error = (got.double() - want.value.double()).abs()
-    share = torch.where(same, 0.0, error / want.error.clamp(min=1e-30))
+    error = errors(want.value, got)
+    share = torch.where(error > 0, error / want.error.clamp(min=1e-30), 0.0)
     return share.nan_to_num(nan=torch.inf)
 
 

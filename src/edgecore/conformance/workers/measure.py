@@ -154,16 +154,14 @@ def trusts(emit: Emit, program: str, options: dict[str, Any]) -> None:
     emit("result", "")
 
 
-def load_and_check(emit: Emit, backend_id: str, program: str) -> None:
-    """Load a file without the backend's library. Result: the library's path, the error of loading, results of `check()`."""
+def load_without_library(emit: Emit, backend_id: str, program: str) -> None:
+    """Load a file without the backend's library. Result: the library's path, and the error of loading."""
     from edgecore.plugin import registry
 
     info = registry.find(backend_id)
     assert info.native_library is not None
     emit("input", "a copy of the package without its library")
-    answer: dict[str, Any] = {"library": str(info.native_library()), "error": _load_error(program)}
-    answer["problems"] = [problem.what for problem in registry.load_compiler(info).check()]
-    emit("result", answer)
+    emit("result", {"library": str(info.native_library()), "error": _load_error(program)})
 
 
 def load_patched(emit: Emit, backend_id: str, program: str, library: str) -> None:

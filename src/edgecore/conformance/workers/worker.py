@@ -108,6 +108,7 @@ def _checks(subject: BackendUnderTest) -> Iterator[Check]:
 def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> BackendUnderTest:
     from edgecore.errors import BackendError
     from edgecore.plugin import registry
+    from edgecore.plugin.diagnosis.loader_errors import wrong_file
 
     info = registry.find_by_name(settings["name"])
     compiler = registry.load_compiler(info)
@@ -118,13 +119,13 @@ def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> BackendUnder
     else:
         library = Path(info.native_library())
         declared = _declared(library)
+        problems = list(filter(None, [wrong_file(library)]))
         try:
-            problems = list(compiler.check())
+            problems += (f"{problem.what} ({problem.remedy})" for problem in compiler.check())
         except BackendError as error:
-            cannot_run = str(error)
-        else:
-            cannot_run = "; ".join(f"{problem.what} ({problem.remedy})" for problem in problems)
-            cannot_run = cannot_run and f"this machine lacks something: {cannot_run}"
+            problems.append(str(error))
+        if problems:
+            cannot_run = f"this machine lacks something: {'; '.join(problems)}"
     return BackendUnderTest(
         name=info.name,
         info=info,

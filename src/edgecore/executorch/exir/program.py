@@ -34,9 +34,7 @@ class ExecutorchProgramManager(FinishedProgram):
     """The finished program that `to_executorch` returns, in memory."""
 
     def __init__(self, finished: FinishedProgram, etrecord: ETRecord | None = None) -> None:
-        super().__init__(
-            finished.pte, finished.data, finished.report(), finished.programs, finished.config_methods, finished.kept
-        )
+        vars(self).update(vars(finished))
         self._etrecord = etrecord
         if etrecord is not None:
             etrecord.add_executorch_program(self)

@@ -35,6 +35,7 @@ class CellResult:
         reason: One sentence that says why the cell is not `ok`; else empty.
         cached: True if an earlier sweep had computed all of it.
         seconds: Time of the cell's processes when they ran.
+        skip: The modules that `edgecore.search` left in floating point; None if it did not look for any.
         file: The `.pte`; empty if there is none.
         report: Page that says where each operator runs; empty if there is none.
         file_bytes: Size of the file.
@@ -64,6 +65,7 @@ class CellResult:
     reason: str = ""
     cached: bool = False
     seconds: float = 0.0
+    skip: Sequence[str] | None = None
     file: str = ""
     report: str = ""
     file_bytes: int | None = None

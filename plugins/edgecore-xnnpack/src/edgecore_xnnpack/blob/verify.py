@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from edgecore.errors import FormatError
 from edgecore_xnnpack.blob.format import read_graph
 from edgecore_xnnpack.schema import graph as g
 
@@ -23,11 +22,11 @@ def incompatibilities(blob: bytes, named_data: Mapping[str, Any], *, for_executo
         blob: The blob.
         named_data: The named data of the file, by key.
         for_executorch: Also check what the XNNPACK delegate of executorch 1.5 supports.
+
+    Raises:
+        FormatError: The blob is damaged.
     """
-    try:
-        graph = read_graph(blob)
-    except FormatError as error:
-        return [str(error)]
+    graph = read_graph(blob)
     problems = list(_missing(graph, named_data))
     return problems + list(_unsupported_by_executorch(graph)) if for_executorch else problems
 
