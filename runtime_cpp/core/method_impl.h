@@ -254,19 +254,16 @@ struct DelegateSlots {
   Span<DelegateState> slots;       // built by delegates.cpp when the method is loaded
   size_t loaded = 0;               // entries of `slots` that destroy_delegates must destroy. Written by delegates.cpp
   DeviceBuffers buffers{nullptr};  // added by device_memory.cpp when they are first needed
-  edgecore_memory_block scratch_area = {nullptr,
-                                        0};  // shared by all delegates; delegate_call.cpp enlarges it in a prepare
-  uint64_t scratch_alignment = 1;            // of `scratch_area`
-  MemoryGroup *groups = nullptr;             // added by delegate_call.cpp in a prepare
+  edgecore_memory_block scratch_area = {nullptr, 0};  // of all delegates; delegate_call.cpp enlarges it in a prepare
+  uint64_t scratch_alignment = 1;                     // of `scratch_area`
+  MemoryGroup *groups = nullptr;                      // added by delegate_call.cpp in a prepare
 };
 
 // State of the current run, and of its current instruction.
 struct RunState {
-  Span<edgecore_value>
-      args;              // arguments of the current instruction; instructions.cpp allocates space for the longest one
-  size_t arg_count = 0;  // number of `args` of the current instruction
-  Staging *preparing =
-      nullptr;  // arguments of the delegate call whose prepare is running: resize sets `written` in them
+  Span<edgecore_value> args;         // of the current instruction; instructions.cpp allocates the maximum
+  size_t arg_count = 0;              // number of `args` of the current instruction
+  Staging *preparing = nullptr;      // arguments of the delegate call in prepare: resize sets their `written`
   Completion *completion = nullptr;  // set by Method::start: the run may become pending; NULL during execute
   PendingRun pending = {};
 };

@@ -56,8 +56,7 @@ uint64_t platform_nanoseconds() {
 bool platform_has_heap() { return active.allocate != nullptr; }
 
 void *platform_allocate(uint64_t size, uint64_t alignment) {
-  if (active.allocate == nullptr)
-    return nullptr;  // the heap that was registered when the services were made has been removed
+  if (active.allocate == nullptr) return nullptr;  // the services are from a time when a heap was registered
   __atomic_store_n(&heap_used, 1, __ATOMIC_RELAXED);
   return active.allocate(size, alignment);
 }
@@ -80,8 +79,7 @@ int32_t edgecore_register_platform(const edgecore_platform *platform) {
     if (size < sizeof(edgecore_header) || platform->header.major != EDGECORE_ABI_MAJOR) {
       return EDGECORE_INVALID_ARGUMENT;
     }
-    const uint32_t members =
-        size - size % static_cast<uint32_t>(sizeof(void *));  // ignores a member that is only partly covered
+    const uint32_t members = size - size % static_cast<uint32_t>(sizeof(void *));  // complete members only
     memcpy(&wanted, platform, members < sizeof(wanted) ? members : sizeof(wanted));
     if ((wanted.allocate == nullptr) != (wanted.free == nullptr)) return EDGECORE_INVALID_ARGUMENT;
   }

@@ -48,9 +48,7 @@ void collect(const Schema &schema, RecordType &record, std::vector<Each> &out) {
 class Change {
  public:
   Change(const Schema &schema, Record &root, const Record &donor, Random &random)
-      : schema_(schema),
-        random_(random),
-        donor_(donor) {  // `donor_` is a copy, because `donor` may be the tree that changes
+      : schema_(schema), random_(random), donor_(donor) {  // copies `donor`, which may be the tree that changes
     collect(schema, root, places_);
     collect(schema, donor_, sources_);
   }

@@ -25,11 +25,10 @@ struct InputArg {
 
 // One output of a call.
 struct OutputSlot {
-  nanobind::object
-      object;           // the caller's buffer from `out`, if any; a new reference, as the caller may change the list
-  ArrayView out;        // a view of `object`
-  bool direct = false;  // the method writes into `out` itself, without a copy
-  PyTensor tensor;      // the result, unless `object` is set
+  nanobind::object object;    // the caller's buffer from `out`, if any; a reference, as the list may change
+  ArrayView out;              // a view of `object`
+  bool direct = false;        // the method writes into `out` itself, without a copy
+  PyTensor tensor;            // the result, unless `object` is set
   edgecore_value value = {};  // the method's output; if it is a tensor, its data are in `tensor` or `out`
 
   // Converts the output to the caller's object. `kind` is the type of the first tensor input, or NULL: a tensor output

@@ -16,8 +16,7 @@ constexpr uint32_t kNullState = 4;    // adds the sum of all input elements of a
 constexpr uint32_t kNullWeights = 8;  // also multiplies by the float32 in the named data "null.weights"
 constexpr uint32_t kNullKeepsRest = 16;  // writes only the first element of each output
 constexpr uint32_t kNullSecond = 32;     // with kNullState: the buffer is called "second"
-constexpr uint32_t kNullNumber =
-    64;  // has an integer as its last argument; multiplies outputs by the integer of the last prepare
+constexpr uint32_t kNullNumber = 64;     // the last argument is an integer, a factor of outputs from its prepare on
 
 struct NullBlob {
   char magic[4] = {'N', 'U', 'L', '0'};

@@ -104,8 +104,7 @@ Status write_npy(const std::string &path, int32_t scalar_type, Span<const int64_
   for (const int64_t size : shape) header += std::to_string(size) + ", ";
   if (shape.size() > 1) header.resize(header.size() - 2);
   header += "), }";
-  header.resize((kMagicSize + 4 + header.size() + 1 + 63) / 64 * 64 - kMagicSize - 4,
-                ' ');  // data begin at a multiple of 64
+  header.resize((kMagicSize + 4 + header.size() + 1 + 63) / 64 * 64 - kMagicSize - 4, ' ');  // data at a multiple of 64
   header.back() = '\n';
   const FilePointer file(std::fopen(path.c_str(), "wb"));
   const uint8_t prefix[] = {1, 0, static_cast<uint8_t>(header.size()), static_cast<uint8_t>(header.size() >> 8)};

@@ -100,8 +100,7 @@ class Tensor {
   Tensor with_layout(std::vector<int64_t> shape, std::vector<int64_t> strides, int64_t offset) const;
   int64_t offset_of(const std::vector<int64_t> &index) const;  // -1: no such element
 
-  std::shared_ptr<void>
-      memory_;  // memory that a tensor owns is aligned to 64 bytes, and readable for 128 bytes past its end
+  std::shared_ptr<void> memory_;  // if the tensor owns it: aligned to 64, readable for 128 bytes past the end
   int32_t scalar_type_ = -1;
   std::vector<int64_t> shape_, strides_;
   size_t count_ = 0;
