@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kNoTimeout(0), kTimeout(10000);
 
-// Builds the program y = 4 x with two delegates, both of which return before their work is done (EDGECORE_PENDING).
+// Builds the program y = 4 x with two delegates that return before their work is done (EDGECORE_PENDING).
 std::vector<uint8_t> program(uint32_t flags) {
   NullBlob blob;
   blob.flags = kNullPending | flags;

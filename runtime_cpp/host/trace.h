@@ -13,7 +13,7 @@
 
 namespace edgecore {
 
-// The kind of an event. The first kinds are those of EventKind, with the same numbers.
+// The kind of an event. The kinds of EventKind come first, with the same numbers.
 enum class TraceKind : uint8_t { kExecute, kKernel, kDelegate, kPrepare, kCopy, kBackend, kLoad, kThread };
 
 struct TraceEvent {

@@ -7,7 +7,7 @@
 namespace edgecore::tools {
 
 // Runs all test cases of the file at `path`, or of one method, and prints a line for each output. The same file must be
-// open in `module`. Errors: those of BundledCases::open, NOT_FOUND (no test case), and INVALID_STATE if a case has
+// open in `module`. Errors: as BundledCases::open, NOT_FOUND (no test case), and INVALID_STATE if a case has
 // failed.
 Status verify(Module &module, const char *path, const char *method, const Tolerance &tolerance, Error &error);
 

@@ -227,7 +227,7 @@ class Module {
   std::vector<OperationValue> take_values(size_t method);
 
   // Restores the initial values of all mutable buffers and of the state of backends. No method may be running. If a
-  // backend fails, methods that use state of backends fail until reset or import_state succeeds. Errors: those of the
+  // backend fails, methods that use state of backends fail until reset or import_state succeeds. Errors: as the
   // backends.
   Status reset(Error &error);
 

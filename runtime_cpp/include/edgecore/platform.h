@@ -38,7 +38,7 @@ typedef struct edgecore_platform {
   void(EDGECORE_CALL *free)(void *data);
 } edgecore_platform;
 
-// Copies the table `platform` and uses its functions instead of those of earlier calls; NULL restores the defaults.
+// Copies the table `platform` and uses its functions instead of earlier ones; NULL restores the defaults.
 // Call it before other threads use the runtime; the heap must be registered before its first use. Returns EDGECORE_OK,
 // EDGECORE_INVALID_ARGUMENT (another major version, a struct smaller than a header, or one member of the heap without
 // the other) or EDGECORE_INVALID_STATE (another heap, after the current one was used).

@@ -65,9 +65,9 @@ struct DeviceState {
   bool is_current = false;           // the device buffer `content` is up to date
   bool host_is_stale = false;        // host memory is out of date
 
-  // Copies the content to host memory if that is out of date. Errors: those of the backend.
+  // Copies the content to host memory if that is out of date. Errors: as the backend.
   Status fetch(void *host, uint64_t size, Error &error);
-  // Copies the content from host memory to the device. Errors: those of the backend.
+  // Copies the content from host memory to the device. Errors: as the backend.
   Status send(void *host, uint64_t size, Error &error);
   // Must be called after a change of the content in host memory.
   void host_has_changed() {
@@ -109,13 +109,13 @@ class StateStore {
   // has another dtype, shape or dim order than `wanted`; MEMORY_ALLOCATION_FAILED.
   Result<Buffer *> share(const Buffer &wanted, Error &error);
   // Returns a backend's state set for the method with this name, or for all methods if `method` is empty. The first
-  // call creates the set. Errors: those of the backend; MEMORY_ALLOCATION_FAILED.
+  // call creates the set. Errors: as the backend; MEMORY_ALLOCATION_FAILED.
   Result<StateSet *> state_set(const LoadedBackend &backend, const Program *program, StringView method, Error &error);
   StateSet *first_state_set() const { return first_set_; }
   DeviceBuffers &device_buffers() { return device_buffers_; }
 
   // Gives all buffers and state sets their initial values. If a backend fails, no state set can be used until a reset
-  // or an import succeeds. Errors: those of the backends.
+  // or an import succeeds. Errors: as the backends.
   Status reset(Error &error);
 
   StateStore(const StateStore &) = delete;
