@@ -88,7 +88,7 @@ TEST(CheckBackend, AnErrorSaysWhatDoesNotFit) {
   EXPECT_TRUE(contains(verdict(nullptr), "gives no backend table"));
 }
 
-// Checks a table of `size` bytes that is an allocation of its own, so that a sanitizer detects reads past its end.
+// Checks a table that is an allocation of exactly `size` bytes, so that a sanitizer detects reads past its end.
 std::string verdict_of_size(uint32_t size) {
   const std::unique_ptr<uint8_t[]> memory(new uint8_t[size]);
   const edgecore_backend *table = null_backend(0);

@@ -40,7 +40,7 @@ uint64_t total_of(size_t count, uint32_t kind, bool on_host, NeedAt need_at_inde
     for (size_t j = 0; j < count && !need.group.empty(); ++j) {
       const Need other = need_at_index(j);
       if (other.group != need.group || other.kind != kind || other.on_host != on_host) continue;
-      if (j < i) bytes = 0;  // the bytes of the group were added at its first member
+      if (j < i) bytes = 0;  // its group was counted at the first member
       if (j > i && bytes != 0 && other.bytes > bytes) bytes = other.bytes;
     }
     if (add_overflows(total, bytes, &total)) return UINT64_MAX;
@@ -52,7 +52,7 @@ StringView kind_name(uint32_t kind) {
   return kind == EDGECORE_MEMORY_SCRATCH ? "scratch" : kind == EDGECORE_MEMORY_PERSISTENT ? "persistent" : "staging";
 }
 
-// Prepares one delegate call and gives it the memory that it asks for.
+// Prepares one delegate call and allocates the memory that the delegate asks for.
 class Preparation {
  public:
   Preparation(MethodImpl &method, size_t pc, Error &error)
@@ -303,7 +303,7 @@ Status MethodImpl::prepare_at_max_shapes(Error &error) {
     }
     EDGECORE_TRY(Preparation(*this, pc, error).run());
     if (has_numbers)
-      delegates.slots[instructions[pc].target].prepared_for = nullptr;  // prepared again when they are known
+      delegates.slots[instructions[pc].target].prepared_for = nullptr;  // prepared again when the numbers are known
   }
   return config.devices == nullptr ? Status() : config.devices->assign_buffers(*this, error);
 }
@@ -346,7 +346,7 @@ Status MethodImpl::call_delegate(size_t pc, Error &error) {
     run_state.pending.fired = 0;
   }
   call_error.clear();
-  if (state.state_set != nullptr) state.state_set->interrupted = true;  // until end_delegate_call
+  if (state.state_set != nullptr) state.state_set->interrupted = true;  // cleared by end_delegate_call
   const int32_t code = state.backend->table->execute(state.instance, &info, run_state.args.data(),
                                                      instruction.args.size(), sizeof(edgecore_value), &call_error);
   if (code == EDGECORE_PENDING && run_state.completion != nullptr) {

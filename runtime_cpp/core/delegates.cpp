@@ -205,7 +205,7 @@ void MethodImpl::destroy_delegates() {
     if (state.instance != nullptr) state.backend->table->instance_destroy(state.instance);
     state.backend->table->delegate_destroy(state.delegate);
   }
-  for (DelegateState &state : delegates.slots) release(*this, state);  // also of a delegate that failed to load
+  for (DelegateState &state : delegates.slots) release(*this, state);  // includes a delegate that failed to load
   if (config.devices != nullptr) config.devices->destroy(*this);
 }
 

@@ -82,7 +82,7 @@ TEST_F(Delegate, IsPreparedAgainWhenANumberChanges) {
   Loaded loaded(pte.finish());
   const uint64_t before = null_backend_prepares();
   ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
-  // 0 is also what the file holds: it is not known before the first run.
+  // The first value, 0, causes no third prepare: the file holds 0, and before the first run the number is unknown.
   const int64_t values[] = {0, 3, 3, 4};
   const uint64_t prepares[] = {2, 3, 3, 4};
   for (size_t i = 0; i < 4; ++i) {

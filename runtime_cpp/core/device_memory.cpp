@@ -16,7 +16,7 @@ int32_t transfer(const edgecore_backend &table, edgecore_buffer *buffer, void *h
   if (code != EDGECORE_OK) return code;
   memcpy(to_device ? mapped : host, to_device ? host : mapped, static_cast<size_t>(bytes));
   if (to_device && table.buffer_flush != nullptr) code = table.buffer_flush(buffer, &error);
-  Error ignored;  // the first failure is reported
+  Error ignored;  // discarded: the first failure is reported
   const int32_t unmapped = table.buffer_unmap(buffer, code == EDGECORE_OK ? &error : &ignored);
   return code == EDGECORE_OK ? unmapped : code;
 }
@@ -53,7 +53,7 @@ Status copy(MethodImpl &method, const DelegateArgument &argument, void *host, bo
               " a buffer of its device failed: ", method.call_error.sentence());
 }
 
-// Binds the values that are in the memory of mutable buffers to the current device buffers.
+// Binds values that share the memory of mutable buffers to the current device buffers.
 void bind_states(MethodImpl &method) {
   for (const ResidentSlot *slot = method.bindings.resident; slot != nullptr; slot = slot->next) {
     edgecore_buffer *&bound = slot->copy == nullptr ? slot->slot->tensor.buffer : slot->copy->buffer;
@@ -61,7 +61,7 @@ void bind_states(MethodImpl &method) {
   }
 }
 
-// Gives a mutable buffer memory on the device, or larger memory if other methods of the session need less.
+// Allocates device memory for a mutable buffer, or larger memory if the other methods of the session needed less.
 Status reserve(MethodImpl &method, StateSlot &state, const ValueUse &use, Error &error) {
   DeviceState &device = state.device();
   DeviceBuffers &owner = state.shared == nullptr ? method.delegates.buffers : method.config.state->device_buffers();
@@ -106,7 +106,7 @@ class Devices final : public DeviceMemory {
     if (!wanted) return Status();
     DeviceUses uses(method);
     EDGECORE_TRY(uses.find(error));
-    Span<DeviceCopy> copies;  // of values; a value that needs several copies has further ones
+    Span<DeviceCopy> copies;  // one per value; add_copy makes more for a value that needs several
     EDGECORE_TRY(method.make_array(method.bindings.values.size(), copies, error));
     for (size_t value = 0; value < method.bindings.values.size(); ++value) {
       copies[value] = {nullptr, uses[value].bytes, uses[value].alignment};
@@ -200,7 +200,7 @@ class Devices final : public DeviceMemory {
     entry[0] = {&slot, use.has_new_content ? &copy : nullptr, &state.device(),
                 use.has_new_content || use.home == Home::kNewContent, method.bindings.resident};
     method.bindings.resident = entry.data();
-    if (!use.has_new_content) set_buffer(slot.tensor, nullptr);  // until the first run
+    if (!use.has_new_content) set_buffer(slot.tensor, nullptr);  // before the first run there is no new content
     return Status();
   }
 
@@ -219,7 +219,7 @@ class Devices final : public DeviceMemory {
     return Status();
   }
 
-  // Copies the content of a mutable buffer to the device or to host memory, as an event of the trace.
+  // Copies the content of a mutable buffer between host and device memory, as an event of the trace.
   static Status move_state(MethodImpl &method, StateSlot &state, bool to_device, Error &error) {
     DeviceState &device = state.device();
     EventTracer *tracer = method.config.tracer;

@@ -15,8 +15,8 @@ NullBlob on_device(uint32_t flags = 0) {
   return blob;
 }
 
-// Builds the program z = 2 * (2 * x), computed by two delegates. With `kernel`, a kernel also reads the result of the
-// first delegate.
+// Builds the program z = 2 * (2 * x) with two delegates. With `kernel`, a kernel also reads the result of the first
+// delegate.
 std::vector<uint8_t> chain(bool kernel, bool dynamic = false, NullBlob second = on_device()) {
   PteBuilder pte;
   pte.arenas = {256};
@@ -59,7 +59,7 @@ TEST_F(DeviceBuffers, ATensorThatTheHostReadsIsCopied) {
   EXPECT_EQ(z, (std::vector<float>{4, 8, 12, 16}));
 }
 
-// A compiler may plan a view as a value of its own at the address of the tensor that it views. A kernel can read the
+// A compiler may give a view a planned value of its own, at the address of the viewed tensor. A kernel can read the
 // tensor through that view, so the tensor must stay in host memory.
 TEST_F(DeviceBuffers, ATensorThatTwoDelegatesReadIsCopiedOnce) {
   PteBuilder pte;
@@ -69,7 +69,7 @@ TEST_F(DeviceBuffers, ATensorThatTwoDelegatesReadIsCopiedOnce) {
   pte.kernel(scale, {x, one, y, y});
   pte.delegate(pte.add_delegate("NullBackend", bytes_of(on_device())), {y, z});
   pte.delegate(pte.add_delegate("NullBackend", bytes_of(on_device())), {y, z});
-  pte.kernel(pte.add_operator("test::copy_", ""), {y, z, y});  // changes y: the copy on the device becomes old
+  pte.kernel(pte.add_operator("test::copy_", ""), {y, z, y});  // changes y, so the copy on the device is out of date
   pte.delegate(pte.add_delegate("NullBackend", bytes_of(on_device())), {y, z});
   pte.inputs = {x};
   pte.outputs = {z};
@@ -83,7 +83,7 @@ TEST_F(DeviceBuffers, ATensorThatTwoDelegatesReadIsCopiedOnce) {
   }
 }
 
-// Kernels of edgecore write their results only; the operators of a package may write arguments.
+// edgecore's own kernels write only their results; operators of other packages may also write arguments.
 TEST_F(DeviceBuffers, ATensorThatAKernelOfAPackageWritesIsCopiedAgain) {
   PteBuilder pte;
   pte.arenas = {256};

@@ -3,7 +3,7 @@
 namespace edgecore {
 namespace {
 
-// In ValueUse::last: before the first and after the last instruction.
+// Values of ValueUse::last: before the first and after the last instruction.
 constexpr uint32_t kBefore = kNoUse - 2, kAfter = kNoUse - 1;
 
 bool same_layout(const TensorSlot &a, const TensorSlot &b) {
@@ -39,13 +39,13 @@ Status DeviceUses::find(Error &error) {
       if (value >= 0) note_host(static_cast<size_t>(value), kAfter, false);
     }
   }
-  // Choosing a home compares a value with all others. The limit bounds that work for a damaged file; values past it
+  // Choosing a home compares a value with all others. The limit bounds this time for a damaged file; values beyond it
   // stay in host memory.
   steps_ = count == 0 ? 0 : method_.owner->limits().items / count;
   for (const StateSlot *state = method_.bindings.states; state != nullptr; state = state->next) {
     const size_t value = static_cast<size_t>(state->value);
     if (choose_state(value) || uses_[value].update == kNoUse) continue;
-    uses_[value].on_host = true;  // the kernel aten::copy_ updates the buffer in host memory
+    uses_[value].on_host = true;  // aten::copy_ updates the buffer in host memory
     uses_[uses_[value].content].on_host = true;
   }
   for (size_t value = 0; value < count; ++value) {
@@ -80,19 +80,19 @@ void DeviceUses::note_host(size_t value, uint32_t pc, bool writes) {
 
 void DeviceUses::note_kernel(const Instruction &instruction, uint32_t pc) {
   if (instruction.is_view) {
-    uses_[static_cast<size_t>(instruction.args[0])].is_viewed = uses_[instruction.other].is_viewed = true;
+    uses_[static_cast<size_t>(instruction.args[0])].is_viewed = uses_[instruction.result].is_viewed = true;
   }
-  note_host(instruction.other, pc, !instruction.is_view);
-  if (const ListSlot *results = method_.bindings.list_of[instruction.other]) {
+  note_host(instruction.result, pc, !instruction.is_view);
+  if (const ListSlot *results = method_.bindings.list_of[instruction.result]) {
     for (const int32_t value : results->tensor_values) {
       if (value >= 0) note_host(static_cast<size_t>(value), pc, true);
     }
   }
-  // A kernel whose result is no tensor may write to any of its arguments, as executorch_prim::et_copy_index does. So
-  // may a kernel of a package: its operator may have arguments that it writes.
+  // A kernel whose result is not a tensor may write to any of its arguments, as executorch_prim::et_copy_index does.
+  // The same is true for a kernel of another package, whose schema may mark arguments as written.
   const bool may_write =
-      !method_.kernels[instruction.target].is_own || (method_.bindings.tensor_of[instruction.other] == nullptr &&
-                                                      method_.bindings.list_of[instruction.other] == nullptr);
+      !method_.kernels[instruction.target].is_own || (method_.bindings.tensor_of[instruction.result] == nullptr &&
+                                                      method_.bindings.list_of[instruction.result] == nullptr);
   for (const int32_t value : instruction.args) {
     note_host(static_cast<size_t>(value), pc, false);
     if (may_write) uses_[static_cast<size_t>(value)].is_fresh = false;
@@ -130,21 +130,21 @@ void DeviceUses::note_delegate(const Instruction &instruction, uint32_t pc) {
 // Returns true if a kernel call copies a value to a mutable buffer of the same layout: `aten::copy_(buffer, value)`.
 bool DeviceUses::is_update(const Instruction &instruction) const {
   if (method_.operator_name(instruction.target).name != StringView("aten::copy_") || instruction.args.size() < 2 ||
-      static_cast<uint32_t>(instruction.args[0]) != instruction.other || instruction.args[1] == instruction.args[0]) {
+      static_cast<uint32_t>(instruction.args[0]) != instruction.result || instruction.args[1] == instruction.args[0]) {
     return false;
   }
-  const TensorSlot *state = method_.bindings.tensor_of[instruction.other];
+  const TensorSlot *state = method_.bindings.tensor_of[instruction.result];
   const TensorSlot *content = method_.bindings.tensor_of[static_cast<size_t>(instruction.args[1])];
   return state != nullptr && content != nullptr && state->state != nullptr && content->state == nullptr &&
-         same_layout(*state, *content) && uses_[instruction.other].update == kNoUse;
+         same_layout(*state, *content) && uses_[instruction.result].update == kNoUse;
 }
 
 void DeviceUses::note_update(const Instruction &instruction, uint32_t pc) {
-  ValueUse &state = note(instruction.other, pc, true);
+  ValueUse &state = note(instruction.result, pc, true);
   state.update = pc;
   state.content = static_cast<uint32_t>(instruction.args[1]);
   ValueUse &content = note(state.content, pc, false);
-  if (content.update != kNoUse) content.several = true;  // only one of the buffers could exchange its memory with it
+  if (content.update != kNoUse) content.several = true;  // only one of the buffers could swap memory with it
   content.update = pc;
   content.is_fresh_at_update = content.is_fresh;
 }
@@ -154,7 +154,7 @@ bool DeviceUses::is_planned(size_t value) const {
   return slot != nullptr && slot->storage == Storage::kPlanned && slot->tensor.capacity != 0;
 }
 
-// Returns true if two planned values have addresses in common.
+// Returns true if two planned values share addresses.
 bool DeviceUses::overlap(size_t a, size_t b) const {
   const BaseStorage first = storage_of(*method_.bindings.tensor_of[a]);
   const BaseStorage second = storage_of(*method_.bindings.tensor_of[b]);
@@ -162,13 +162,14 @@ bool DeviceUses::overlap(size_t a, size_t b) const {
   return begin < other + second.capacity && other < begin + first.capacity;
 }
 
-// Returns true if another value gives access to the content of a planned value. That is a value at overlapping
-// addresses which is a mutable buffer, or is used without being written first; for a mutable buffer, any that is used.
+// Returns true if another value gives access to the memory of a planned value: a value at overlapping addresses that is
+// a mutable buffer, or that is used without being written first. If `value` is a mutable buffer, any used value at
+// overlapping addresses counts.
 bool DeviceUses::has_alias(size_t value) const {
   const bool is_state = method_.bindings.tensor_of[value]->state != nullptr;
   for (size_t i = 0; i < uses_.size(); ++i) {
     if (i == value || !is_planned(i) || !overlap(i, value)) continue;
-    if (method_.bindings.tensor_of[i]->state != nullptr) return true;  // also if only other runs and methods use it
+    if (method_.bindings.tensor_of[i]->state != nullptr) return true;  // even if only other runs and methods use it
     if (uses_[i].last != kNoUse && (is_state || !uses_[i].written_first)) return true;
   }
   return false;
@@ -178,7 +179,7 @@ bool DeviceUses::on_same_device(const ValueUse &use, const ValueUse &other) cons
   return !other.several && other.backend == use.backend && other.memory_kind == use.memory_kind;
 }
 
-// Returns true if all delegate calls that use the value, in host memory, can use one copy on the device.
+// Returns true if all delegate calls that use this host-memory value can share one copy on the device.
 bool DeviceUses::can_have_one_copy(size_t value) const {
   const ValueUse &use = uses_[value];
   return is_straight_ && !use.several && !use.twice && !use.is_viewed &&
@@ -190,16 +191,16 @@ bool DeviceUses::is_on_device(size_t value) const {
   return is_planned(value) && !uses_[value].on_host && uses_[value].written_first;
 }
 
-// Returns true if a run can compute the value, or its copy on the device, in the spare device buffer of the mutable
-// buffer that it is copied to.
+// Returns true if a run can compute the value, or its device copy, in the spare device buffer of the mutable buffer to
+// which it is copied.
 bool DeviceUses::can_hold_new_content(size_t value) const {
   const ValueUse &use = uses_[value];
   return use.backend != nullptr && use.last_on_device < use.update && can_have_one_copy(value) &&
          (is_on_device(value) || use.is_fresh_at_update);
 }
 
-// Decides if a mutable buffer stays on the device in this method. If so, sets its home, and the homes of its aliases
-// and of its new content.
+// Decides whether a mutable buffer stays on the device in this method. If so, sets its home, and the homes of its
+// aliases and of its new content.
 bool DeviceUses::choose_state(size_t state) {
   ValueUse &use = uses_[state];
   const bool has_update = use.update != kNoUse;
@@ -211,7 +212,7 @@ bool DeviceUses::choose_state(size_t state) {
     const TensorSlot &slot = *method_.bindings.tensor_of[i], &buffer = *method_.bindings.tensor_of[state];
     const bool is_same = slot.tensor.dl.data == buffer.tensor.dl.data && slot.tensor.capacity == buffer.tensor.capacity;
     if (user == nullptr) user = &uses_[i];
-    // With an update, an alias would change the content that a failed run must leave as it was.
+    // With an update, writing through an alias would change the old content, which must survive a failed run.
     if (!is_same || slot.state != nullptr || has_update || uses_[i].on_host || !on_same_device(*user, uses_[i])) {
       return false;
     }
@@ -223,7 +224,7 @@ bool DeviceUses::choose_state(size_t state) {
   const bool is_free = device.table == nullptr;
   if (!is_free && (device.table != user->backend->table || device.driver != user->backend->driver ||
                    device.memory_kind != user->memory_kind)) {
-    return false;  // other methods keep it on another device
+    return false;  // other methods keep the buffer on another device
   }
   use.backend = user->backend;
   use.memory_kind = user->memory_kind;
@@ -240,7 +241,7 @@ bool DeviceUses::choose_state(size_t state) {
   return true;
 }
 
-// Chooses the home of a value that is no mutable buffer, and decides if one copy serves all delegate calls.
+// Chooses the home of a value that is not a mutable buffer, and decides whether one copy serves all delegate calls.
 void DeviceUses::choose(size_t value) {
   ValueUse &use = uses_[value];
   const TensorSlot &slot = *method_.bindings.tensor_of[value];

@@ -8,7 +8,7 @@ namespace edgecore {
 
 // The memory of a tensor value.
 enum class Home : uint8_t {
-  kHost,        // host memory; delegates of a device get copies
+  kHost,        // host memory; delegates on a device use copies
   kDevice,      // a device buffer of the method
   kState,       // the device buffer of a mutable buffer: DeviceState::content
   kNewContent,  // the spare device buffer of a mutable buffer: DeviceState::spare
@@ -16,32 +16,32 @@ enum class Home : uint8_t {
 
 // How the instructions of a method use one tensor value.
 struct ValueUse {
-  const LoadedBackend *backend;  // whose device uses the value; NULL: none
-  uint32_t memory_kind;          // on that device
-  uint64_t bytes;                // that its delegates require of a device buffer
+  const LoadedBackend *backend;  // the backend whose device uses the value; NULL: none
+  uint32_t memory_kind;          // memory kind on that device
+  uint64_t bytes;                // size that its delegates require of a device buffer
   uint64_t alignment;
   uint32_t last;            // the last instruction that uses the value; kNoUse: none
   uint32_t last_on_device;  // the last delegate call of a device that uses it
-  uint32_t update;          // the aten::copy_ that gives a mutable buffer new content, of both values; kNoUse: none
-  uint32_t content;         // of a mutable buffer with an update: the value with the new content
-  uint32_t state;           // of kState, kNewContent and has_new_content: the value that is the mutable buffer
+  uint32_t update;   // the aten::copy_ between a new content and a mutable buffer; set for both values; kNoUse: none
+  uint32_t content;  // for a mutable buffer with an update: the value with the new content
+  uint32_t state;    // for kState, kNewContent and has_new_content: the value that is the mutable buffer
   Home home;
   bool on_host;             // a kernel, the caller, a list or a delegate that needs host memory uses the value
   bool several;             // several backends or memory kinds use it, or it is the new content of several buffers
   bool written_first;       // the first use writes it
   bool read;                // an instruction reads it after its first use
-  bool twice;               // it is two arguments of one delegate call
+  bool twice;               // two arguments of one delegate call are this value
   bool is_viewed;           // another value is a view of it, or it is a view
-  bool is_fresh;            // during `find`: its device copy has the content
+  bool is_fresh;            // only within `find`: its device copy is up to date
   bool is_fresh_at_update;  // `is_fresh` at the instruction `update`
-  bool has_one_copy;        // of kHost: all its delegate calls can use one copy
-  bool has_new_content;     // of kHost: its copy is in the spare buffer of a mutable buffer: DeviceState::spare
+  bool has_one_copy;        // for kHost: all its delegate calls can share one copy
+  bool has_new_content;     // for kHost: its copy is in the spare buffer of a mutable buffer: DeviceState::spare
 };
 
 constexpr uint32_t kNoUse = UINT32_MAX;
 
 // The uses and homes of all values of a method. Values stay on a device only in methods without branches and moves,
-// because there the order of the instructions is known.
+// because there the execution order is known.
 class DeviceUses {
  public:
   explicit DeviceUses(MethodImpl &method) : method_(method) {}
@@ -72,7 +72,7 @@ class DeviceUses {
   MethodImpl &method_;
   Span<ValueUse> uses_;
   bool is_straight_ = true;  // the method has no branches and no moves
-  uint64_t steps_ = 0;       // how many values may still be compared with all others
+  uint64_t steps_ = 0;       // number of values that may still be compared with all others
 };
 
 }  // namespace edgecore

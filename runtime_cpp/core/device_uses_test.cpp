@@ -1,4 +1,4 @@
-// Tests mutable buffers in device memory: which stay there, and when their content is copied.
+// Tests which mutable buffers stay in device memory, and when their content is copied.
 #include "copies.h"
 
 namespace edgecore {
@@ -21,8 +21,8 @@ enum class Update {
   kReturned,  // as kCopy, and the new content is an output
 };
 
-// Builds a program with the mutable buffer `s`, initially [1, 2, 3, 4]: y = 4 s; s = 2 s. A delegate doubles s to the
-// new content, and a second one doubles that to y.
+// Builds the program y = 4 s; s = 2 s for a mutable buffer `s`, initially [1, 2, 3, 4]. A delegate computes the new
+// content 2 s, and a second one doubles it to y.
 std::vector<uint8_t> program(Update update = Update::kCopy, NullBlob second = on_device(), NullBlob first = on_device(),
                              std::vector<std::string> methods = {"forward"}) {
   PteBuilder pte;
@@ -43,7 +43,7 @@ std::vector<uint8_t> program(Update update = Update::kCopy, NullBlob second = on
   return pte.finish();
 }
 
-// Builds a program that doubles the mutable buffer `s` with a kernel, or returns its content, doubled by a delegate.
+// Builds a program that doubles the mutable buffer `s` in a kernel, or a program whose delegate returns 2 s.
 std::vector<uint8_t> other_program(bool by_kernel, uint32_t tail_padding = 0) {
   PteBuilder pte;
   pte.arenas = {256};
@@ -114,7 +114,7 @@ TEST_F(ResidentState, IsSentToTheDeviceOnce) {
   }
 }
 
-// No delegate reads the old content, so the tensor with the new content looks like one that only delegates use.
+// No delegate reads the old content, so the new content looks like a value that only delegates use.
 TEST_F(ResidentState, GetsContentThatIsPlannedInItsMemory) {
   PteBuilder pte;
   pte.arenas = {256};
@@ -149,11 +149,11 @@ TEST_F(ResidentState, StaysOnTheDeviceIfTheCallerGetsItsNewContent) {
     step(loaded, first, first == 4 ? 3 : 2);  // once s to the device, the new content and y back
     EXPECT_EQ(loaded.output(1), (Floats{first / 2, first, first * 3 / 2, first * 2}));
   }
-  EXPECT_EQ(null_backend_live_buffers(), 3u);  // the two of s, one for y
+  EXPECT_EQ(null_backend_live_buffers(), 3u);  // two for s, one for y
   EXPECT_EQ(Content(*loaded.method).fetch(), (Floats{8, 16, 24, 32}));
 }
 
-// Both buffers get the same new content, but only one of them could exchange its memory with it.
+// Both buffers receive the same new content, but only one of them could swap memory with it.
 TEST_F(ResidentState, IsInHostMemoryIfTwoBuffersGetTheSameContent) {
   PteBuilder pte;
   pte.arenas = {256};
@@ -208,7 +208,7 @@ TEST_F(ResidentState, StaysOnTheDeviceBetweenTheMethodsOfASession) {
   loaded.config.state = &loaded.state;
   loaded.config.sharing = StateSharing::kAll;
   ASSERT_TRUE(load(loaded)) << text_of(loaded.error);
-  EXPECT_EQ(null_backend_live_buffers(), 2u);  // the content, and the one for the new content
+  EXPECT_EQ(null_backend_live_buffers(), 2u);  // the content and the new content
   const Result<Method *> other = Method::load(*loaded.program, "other", loaded.config, loaded.error);
   ASSERT_TRUE(other.ok()) << text_of(loaded.error);
   EXPECT_EQ(null_backend_live_buffers(), 2u);

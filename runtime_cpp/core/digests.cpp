@@ -7,8 +7,8 @@
 namespace edgecore {
 namespace {
 
-// If several keys refer to the same bytes, these are hashed once for each key. A damaged file could refer to the same
-// bytes millions of times, so hashing stops after this multiple of the bytes of all files.
+// Bytes that several keys refer to are hashed once for each key. A damaged file could refer to the same bytes millions
+// of times, so hashing stops after this multiple of the bytes of all files.
 constexpr uint64_t kMaxReads = 64;
 
 // Names the data whose hash is compared, for error messages.

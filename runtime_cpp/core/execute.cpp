@@ -67,7 +67,7 @@ class Interpreter {
           if (status.ok()) report_outputs(instruction);
           break;
         case Op::kMove:
-          method_.bindings.values[instruction.other] = method_.bindings.values[instruction.target];
+          method_.bindings.values[instruction.result] = method_.bindings.values[instruction.target];
           break;
         case Op::kJumpFalse:
           status = jump(instruction, &next);
@@ -76,7 +76,7 @@ class Interpreter {
           free(*method_.bindings.tensor_of[instruction.target]);
           break;
         case Op::kUpdateState:
-          method_.config.devices->update_state(method_, *method_.bindings.tensor_of[instruction.other]);
+          method_.config.devices->update_state(method_, *method_.bindings.tensor_of[instruction.result]);
           break;
       }
       if (method_.run_state.pending.waiting) {
@@ -101,7 +101,7 @@ class Interpreter {
     return Status();
   }
 
-  // Tells the listener the outputs of a delegate whose call has ended.
+  // Passes the outputs of a finished delegate call to the listener.
   void report_outputs(const Instruction &instruction) const {
     if (method_.config.values == nullptr) return;
     for (size_t i = 0; i < instruction.args.size(); ++i) {
@@ -110,8 +110,8 @@ class Interpreter {
     }
   }
 
-  // Counts instructions and the list entries that they read, and fails past the limit, so that a file with an endless
-  // loop does not block the caller forever.
+  // Counts instructions and the list entries that they read. Fails past the limit, so that a file with an endless loop
+  // cannot block the caller forever.
   Status spend(uint64_t steps) {
     steps_ += steps;
     if (steps_ <= method_.config.instruction_limit) return Status();
@@ -213,11 +213,11 @@ class Interpreter {
     return Status();
   }
 
-  // Checks that the result, which is the last argument in the file, may be written. This covers outputs that a kernel
-  // does not resize; resize() refuses read-only tensors itself.
+  // Checks that the result, which is the last argument in the file, may be written. Needed for outputs that a kernel
+  // does not resize: resize() itself refuses read-only tensors.
   Status check_result(const Instruction &instruction) {
-    const ListSlot *list = method_.bindings.list_of[instruction.other];
-    const edgecore_value &value = method_.bindings.values[instruction.other];
+    const ListSlot *list = method_.bindings.list_of[instruction.result];
+    const edgecore_value &value = method_.bindings.values[instruction.result];
     bool writable = value.tag != EDGECORE_TAG_TENSOR || (value.as.tensor->flags & EDGECORE_TENSOR_READ_ONLY) == 0;
     for (size_t i = 0; list != nullptr && i < list->tensor_values.size(); ++i) {
       const int32_t entry = list->tensor_values[i];
@@ -226,11 +226,11 @@ class Interpreter {
       writable = writable && (tensor->flags & EDGECORE_TENSOR_READ_ONLY) == 0;
     }
     if (writable) return Status();
-    return kernel_failed(instruction, EDGECORE_INVALID_ARGUMENT, "its result, value ", instruction.other,
+    return kernel_failed(instruction, EDGECORE_INVALID_ARGUMENT, "its result, value ", instruction.result,
                          ", is a constant or a read-only input.");
   }
 
-  // Gives a view the memory of its base tensor: data, capacity, readable bytes and read-only flags.
+  // Binds a view to the memory of its base tensor: data, capacity, readable bytes and read-only flags.
   Status bind_view(const Instruction &instruction) {
     if (instruction.args.size() != 3 || method_.run_state.args[0].tag != EDGECORE_TAG_TENSOR ||
         method_.run_state.args[2].tag != EDGECORE_TAG_TENSOR) {
@@ -239,8 +239,8 @@ class Interpreter {
     }
     const TensorSlot &base = slot_of(method_.run_state.args[0].as.tensor);
     TensorSlot &view = slot_of(method_.run_state.args[2].as.tensor);
-    // et_view changes the shape of the view. An input would keep that shape in the next run, but then has the memory
-    // that the caller set, which may be too small for it.
+    // et_view changes the shape of the view. An input would keep that shape in the next run, where it has the caller's
+    // memory again, which may be too small for that shape.
     if (view.storage == Storage::kInput) {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "an input cannot be made a view.");
     }
@@ -261,8 +261,8 @@ class Interpreter {
     view.tensor.capacity = base.tensor.capacity;
     view.readable = base.readable;
     constexpr uint32_t kInherited = EDGECORE_TENSOR_READ_ONLY | EDGECORE_TENSOR_CONSTANT;
-    // The kernel calls resize for the view, which would refuse a read-only tensor, although setting the shape does not
-    // write to the base. So call_kernel adds these flags after the call.
+    // Clear the inherited flags, and let call_kernel add them after the kernel's call: the kernel resizes the view, and
+    // resize refuses read-only tensors, although a new shape of the view does not write to the base.
     view.tensor.flags = view.base->flags & ~kInherited;
     inherited_ = base.tensor.flags & kInherited;
     return Status();
@@ -282,7 +282,7 @@ class Interpreter {
       method_.bindings.values[last] = method_.run_state.args[count - 1];
     }
     if (method_.config.values != nullptr) {
-      const size_t result = instruction.other;
+      const size_t result = instruction.result;
       if (method_.bindings.list_of[result] != nullptr) EDGECORE_TRY(refresh_list(result));
       method_.config.values->result(pc_, method_.bindings.values[result]);
     }
@@ -303,7 +303,7 @@ class Interpreter {
       return fail(error_, EDGECORE_INVALID_TYPE, "Method '", method_.name, "', instruction ", pc_, ": condition ",
                   instruction.target, " is ", tag_name(condition.tag), ", not a bool or a bool tensor with memory.");
     }
-    if (!holds) *next = instruction.other;
+    if (!holds) *next = instruction.jump_target;
     return Status();
   }
 

@@ -1,5 +1,4 @@
-// Tests programs that no compiler writes: aliases between values, and views and moves that could leave invalid
-// pointers.
+// Tests programs that no compiler writes: aliasing values, and views and moves that could leave dangling pointers.
 #include "loaded.h"
 
 namespace edgecore {
@@ -87,7 +86,7 @@ TEST(Execute, AViewHasThreeArguments) {
   EXPECT_SENTENCE(loaded, "a view needs a tensor, a shape and an output tensor.");
 }
 
-// If an input could be made a view, it would keep the view's shape in the next run, where it has the caller's memory
+// If an input could become a view, it would keep the view's shape in the next run, where it has the caller's memory
 // again, which may be too small for that shape.
 TEST(Execute, AnInputCannotBeMadeAView) {
   PteBuilder pte;

@@ -1,4 +1,4 @@
-// Checks that the shapes of inputs are among those that the program was exported for.
+// Checks that the shapes of inputs are allowed by the shapes that the program was exported for.
 #include "core/method_impl.h"
 #include "edgecore/scalar_type.h"
 

@@ -37,7 +37,7 @@ bool repeats_result(const MethodImpl &method, Span<const int32_t> args, uint64_t
   return true;
 }
 
-// Returns true if `moved` can replace `tensor` in a value: kernels and delegates that were prepared with the declared
+// Returns true if a move may replace `tensor` by `moved`: kernels and delegates that were prepared for the declared
 // tensor rely on its dtype, dim order and maximum shape.
 bool can_replace(const edgecore_tensor &moved, const edgecore_tensor &tensor) {
   if (moved.scalar_type != tensor.scalar_type || moved.dl.ndim != tensor.dl.ndim) return false;
@@ -72,7 +72,7 @@ KernelMatch find_kernel(const edgecore_kernel_library &library, OperatorName nam
 
 uint64_t dtype_bit(const edgecore_tensor &tensor) { return uint64_t{1} << (tensor.scalar_type & 63); }
 
-// Collects in Kernel::dtypes the dtypes of the tensors with which the method calls each operator.
+// Collects in Kernel::dtypes the dtypes of the tensors that the method passes to each operator.
 Status collect_dtypes(const MethodImpl &method, Error &error) {
   uint64_t entries = 0;
   for (const Instruction &instruction : method.instructions) {
@@ -97,7 +97,7 @@ Status collect_dtypes(const MethodImpl &method, Error &error) {
   return Status();
 }
 
-// Appends " for float64 and int8" for the dtypes of a mask.
+// Appends the dtypes of a bit mask to a message: " for float64 and int8".
 void append_dtypes(Error &error, uint64_t dtypes) {
   const char *before = " for ";
   for (int32_t type = 0; type < 64; ++type) {
@@ -135,7 +135,7 @@ Status MethodImpl::build_instructions(Error &error) {
             return fail(error, EDGECORE_INVALID_PROGRAM, "Method '", name, "', instruction ", pc, ": operator ",
                         op.name, " is called without arguments.");
           }
-          out.other = static_cast<uint32_t>(out.args[out.args.size() - 1]);
+          out.result = static_cast<uint32_t>(out.args[out.args.size() - 1]);
           if (repeats_result(*this, out.args, compared)) out.args = {out.args.data(), out.args.size() - 1};
           if (compared > owner->limits().items) {
             return fail(error, EDGECORE_INVALID_PROGRAM, "Method '", name, "', instruction ", pc,
@@ -155,12 +155,12 @@ Status MethodImpl::build_instructions(Error &error) {
         case fb::InstructionArguments::MoveCall:
           out.op = Op::kMove;
           out.target = static_cast<uint32_t>(source.instr_args_as_MoveCall()->move_from());
-          out.other = static_cast<uint32_t>(source.instr_args_as_MoveCall()->move_to());
+          out.result = static_cast<uint32_t>(source.instr_args_as_MoveCall()->move_to());
           bindings.uses[out.target] |= kIsRead;
-          if (bindings.tensor_of[out.other] == nullptr) break;
-          if (!can_replace(bindings.tensor_of[out.target]->tensor, bindings.tensor_of[out.other]->tensor)) {
+          if (bindings.tensor_of[out.result] == nullptr) break;
+          if (!can_replace(bindings.tensor_of[out.target]->tensor, bindings.tensor_of[out.result]->tensor)) {
             return fail(error, EDGECORE_INVALID_PROGRAM, "Method '", name, "', instruction ", pc, " moves value ",
-                        out.target, " to value ", out.other,
+                        out.target, " to value ", out.result,
                         ", a tensor of another element type, rank or dim order, or of a smaller maximum shape.");
           }
           ++moves;
@@ -168,11 +168,11 @@ Status MethodImpl::build_instructions(Error &error) {
         case fb::InstructionArguments::JumpFalseCall:
           out.op = Op::kJumpFalse;
           out.target = static_cast<uint32_t>(source.instr_args_as_JumpFalseCall()->cond_value_index());
-          out.other = static_cast<uint32_t>(first) +
-                      static_cast<uint32_t>(source.instr_args_as_JumpFalseCall()->destination_instruction());
+          out.jump_target = static_cast<uint32_t>(first) +
+                            static_cast<uint32_t>(source.instr_args_as_JumpFalseCall()->destination_instruction());
           bindings.uses[out.target] |= kIsRead;
           break;
-        default:  // FreeCall: validate_program refuses any other type
+        default:  // FreeCall: validate_program refuses all other types
           out.op = Op::kFree;
           out.target = static_cast<uint32_t>(source.instr_args_as_FreeCall()->value_index());
           break;
@@ -194,9 +194,9 @@ Status MethodImpl::build_instructions(Error &error) {
   size_t rebind_count = 0;
   moves = 0;
   for (const Instruction &instruction : instructions) {
-    if (instruction.op == Op::kMove && bindings.tensor_of[instruction.other] != nullptr) {
-      bindings.moved[moves++] = static_cast<int32_t>(instruction.other);
-      // A later view instruction may rebind this tensor through the value moved to.
+    if (instruction.op == Op::kMove && bindings.tensor_of[instruction.result] != nullptr) {
+      bindings.moved[moves++] = static_cast<int32_t>(instruction.result);
+      // A later view instruction may rebind this tensor through the destination of the move.
       bindings.uses[instruction.target] |= kIsRebound;
     }
     if (!instruction.is_view) continue;
@@ -233,7 +233,7 @@ Status MethodImpl::resolve_kernels(Error &error) {
     break;
   }
   size_t missing = 0;
-  size_t other_dtypes = 0;  // operators
+  size_t other_dtypes = 0;  // number of operators whose kernels lack a dtype
   for (size_t i = 0; i < kernels.size(); ++i) {
     const OperatorName op = operator_name(i);
     KernelMatch match;

@@ -1,4 +1,4 @@
-// The tables of a file, which are checked before use.
+// Loads the tables of a file for the check before their use.
 #ifndef EDGECORE_CORE_LOAD_TABLES_H_
 #define EDGECORE_CORE_LOAD_TABLES_H_
 
@@ -10,9 +10,9 @@
 namespace edgecore {
 
 // Loads `size` bytes of a file, and copies them to memory of `allocator`, so that another process that writes to the
-// file cannot change them between the check and their use. kArenaTail readable bytes follow the copy. With `in_place`
-// the bytes are never changed: they are not copied if their address is a multiple of 16. `what` names them in the
-// error. Errors: MEMORY_ALLOCATION_FAILED, and those that the loader returns.
+// file cannot change them between the check and their use. kArenaTail readable bytes follow the copy. `in_place`
+// promises that the bytes never change: then they are copied only if their address is not a multiple of 16. `what`
+// names the bytes in the error. Errors: MEMORY_ALLOCATION_FAILED, and the errors of the loader.
 Result<Bytes> load_tables(DataLoader &loader, uint64_t offset, uint64_t size, bool in_place, Allocator &allocator,
                           StringView what, Error &error);
 

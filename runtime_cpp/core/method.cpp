@@ -16,7 +16,7 @@ Status build(MethodImpl &method, Error &error) {
   for (size_t i = 0; i < method.bindings.input_set.size(); ++i) {
     const uint32_t tag =
         method.bindings.values[static_cast<size_t>(method.plan->inputs()->Get(static_cast<uint32_t>(i)))].tag;
-    // Strings and lists count as set: no call can set them, because export fixed their values in the program.
+    // Strings and lists count as set: export fixed their values in the program, and no call can set them.
     method.bindings.input_set[i] = tag == EDGECORE_TAG_NONE || tag >= EDGECORE_TAG_STRING;
   }
   EDGECORE_TRY(method.make_array(method.symbol_count(), method.bindings.symbols, error));
@@ -30,8 +30,8 @@ Status bad_input(const MethodImpl &method, size_t index, Error &error, const Pie
   return extend(error, " ", pieces...);
 }
 
-// Returns the index of an input's value in Bindings::values. Fails if the input cannot be set to an argument with the
-// tag `argument_tag`.
+// Returns the index of an input's value in Bindings::values. Fails if an argument with the tag `argument_tag` cannot be
+// assigned to the input.
 Result<size_t> input_value(const MethodImpl &method, size_t index, uint32_t argument_tag, Error &error) {
   EDGECORE_TRY(method.check_idle(error));
   const Span<const int32_t> inputs = span_of(method.plan->inputs());
@@ -110,7 +110,7 @@ Status set_scalar(MethodImpl &method, size_t index, const edgecore_value &argume
   return Status();
 }
 
-// Returns the slot of a tensor input or output; NULL if it is no tensor, or `index` is too large.
+// Returns the slot of a tensor input or output; NULL if it is not a tensor, or if `index` is out of range.
 const TensorSlot *slot_at(const MethodImpl &method, const flatbuffers::Vector<int32_t> *values, size_t index) {
   const auto list = span_of(values);
   return index < list.size() ? method.bindings.tensor_of[static_cast<size_t>(list[index])] : nullptr;

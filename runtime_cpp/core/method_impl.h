@@ -17,11 +17,11 @@ enum class Storage : uint8_t {
   kConstant,  // the program file, or an external weights file (.ptd)
   kInput,     // the caller, through set_input
   kOutput,    // the caller, through set_output
-  kView,      // another tensor: an executorch_prim::et_view instruction makes this tensor a view of that one
+  kView,      // another tensor: the result of an executorch_prim::et_view instruction
 };
 
-// The memory at the beginning of each run of a tensor that may get other memory: an input, an output, or one that a
-// view instruction or a move changes. The next run restores the tensor from this copy.
+// The memory that a tensor has at the beginning of each run. Only tensors whose memory may change have it: inputs,
+// outputs, and tensors that a view instruction or a move rebinds. The next run restores the tensor from this copy.
 struct BaseStorage {
   void *data;       // NULL: none yet
   size_t capacity;  // bytes that the tensor may use
@@ -33,7 +33,7 @@ struct StateSlot;
 
 // A tensor value of the method.
 struct TensorSlot {
-  edgecore_tensor tensor;  // first, so that slot_of can convert a tensor's address to its slot's
+  edgecore_tensor tensor;  // first member: slot_of casts a tensor's address to its slot's
   size_t readable;         // bytes from tensor.dl.data on that may be read
   BaseStorage *base;       // NULL: `tensor` keeps the memory that it has after loading
   StateSlot *state;        // NULL: not a mutable buffer
@@ -58,7 +58,7 @@ struct StateSlot {
   const uint8_t *initial;      // the buffer's bytes after loading and after a reset; NULL: zeros
   uint64_t bytes;
   DeviceState own;   // of a buffer that belongs to this method alone
-  bool is_resident;  // this method uses the buffer in device memory only. Set by device_memory.cpp
+  bool is_resident;  // set by device_memory.cpp: this method uses the buffer in device memory only
   StateSlot *next;
 
   DeviceState &device() { return shared == nullptr ? own : shared->device; }
@@ -66,21 +66,22 @@ struct StateSlot {
 
 struct DeviceCopy;
 
-// A tensor value in the device buffers of a mutable buffer: the mutable buffer, its alias, or its new content.
+// A tensor value in the device buffers of a mutable buffer: the mutable buffer itself, an alias, or its new content.
 struct ResidentSlot {
   TensorSlot *slot;
-  DeviceCopy *copy;  // NULL, or the copy of a value that the host uses as well: then only the copy is there
+  DeviceCopy *copy;  // NULL, or, for a value that the host uses as well, its device copy: then only the copy is in the
+                     // device buffer
   DeviceState *state;
-  bool is_new_content;  // it is in DeviceState::spare, the others in DeviceState::content
+  bool is_new_content;  // true: in DeviceState::spare; false: in DeviceState::content
   ResidentSlot *next;
 };
 
 // A list or string value of the method.
 struct ListSlot {
   edgecore_list list;
-  Span<const int64_t> int_values;     // of an integer list: for each entry the index of the value that holds it
-  Span<const int32_t> tensor_values;  // of a tensor list: for each entry the index of its value; -1: no tensor
-  int64_t *ints;                      // storage of list.items
+  Span<const int64_t> int_values;     // for an integer list: the index of each entry's value
+  Span<const int32_t> tensor_values;  // for a tensor list: the index of each entry's value; -1: no tensor
+  int64_t *ints;                      // memory of list.items
   edgecore_tensor **tensors;
 };
 
@@ -90,27 +91,31 @@ enum class Op : uint8_t {
   kMove,
   kJumpFalse,
   kFree,
-  kUpdateState,  // aten::copy_ of the new content of a mutable buffer on a device: the two exchange their memory
+  kUpdateState,  // aten::copy_ of the new content of a mutable buffer on a device: the two swap memory
 };
 
 // An instruction of the file, decoded by instructions.cpp.
 struct Instruction {
   Op op;
-  bool is_view;               // executorch_prim::et_view: the last argument gets the memory of the first
-  uint32_t target;            // index of the operator or delegate, or of the value that is read
-  uint32_t other;             // value that is written (kKernel: the result), or instruction to jump to
-  Span<const int32_t> args;   // indices of values; without the result, which the file repeats at the end
+  bool is_view;     // executorch_prim::et_view: binds the last argument to the memory of the first
+  uint32_t target;  // index of the operator or delegate, or of the value that is read
+  union {
+    uint32_t result;       // index of the value that is written
+    uint32_t jump_target;  // kJumpFalse: index of an instruction
+  };
+  Span<const int32_t> args;   // indices of values, without the result that the file repeats at the end
   struct DelegateCall *call;  // of kDelegate; built by delegates.cpp
 };
 
 // An operator of the file and its kernel.
 struct Kernel {
   edgecore_kernel_fn run;
-  uint64_t dtypes;  // of the tensors in its calls: bit n for ScalarType n; 0 if no library is a selection
-  bool is_own;      // from edgecore's library, whose kernels write their results only
+  uint64_t dtypes;  // dtypes of the tensors in its calls: bit n for ScalarType n; 0 without an
+                    // EDGECORE_KERNELS_SELECTED library
+  bool is_own;      // of edgecore's library, whose kernels write only their results
 };
 
-// The copy of a value in device memory, for delegates of a device that cannot use the host memory of the value.
+// The copy of a value in device memory, for delegates on a device that cannot use the value's host memory.
 struct DeviceCopy {
   edgecore_buffer *buffer;  // created when it is first needed
   uint64_t bytes;
@@ -124,20 +129,20 @@ struct Staging {
   void *buffer;                             // the copy in host memory; allocated by staging.cpp
   DeviceCopy *device;                       // the copy in device memory, if memory_kind is not 0: device_memory.cpp
   uint64_t capacity;                        // bytes of `buffer`
-  void *original;  // the tensor's own data from stage_in to stage_out, while the copy replaces it; NULL otherwise
+  void *original;  // the tensor's own data while the copy replaces it, from stage_in to stage_out; otherwise NULL
   bool written;    // the argument is an output: resize was called for it in the last prepare
   bool repeated;   // `written` is true, and another argument is the same tensor; also set by resize
-  bool is_fresh;   // an earlier call of the same run has given `device` the content. Set by device_uses.cpp
+  bool is_fresh;   // an earlier call of the same run has filled `device`; set by device_uses.cpp
 };
 
-// State of one delegate instruction. Allocated by delegates.cpp; shapes and flags are written after each prepare.
+// State of one delegate instruction. delegates.cpp allocates it; each prepare updates shapes and flags.
 struct DelegateCall {
   Staging *staging;  // one per argument
-  int64_t *shapes;   // the shapes of tensors and the bits of numbers at the last prepare, one after the other
+  int64_t *shapes;   // at the last prepare: the shapes of tensors and the bits of numbers, concatenated
   uint32_t *flags;   // the flags of all arguments at the last prepare
 };
 
-// Memory that is shared by all delegates of the method whose memory needs name the same group.
+// Memory that all delegates of the method share whose memory needs name the same group.
 struct MemoryGroup {
   edgecore_memory_block block;
   uint32_t kind;
@@ -151,22 +156,22 @@ constexpr uint64_t kNotScratch = UINT64_MAX;
 constexpr uint64_t kMinAlignment = 64;
 
 // A delegate of the method, its instance (the backend's execution state) and its memory. delegates.cpp sets the first
-// six members when the method is loaded; delegate_call.cpp writes the others in each prepare.
+// six members when the method is loaded; delegate_call.cpp sets the others in each prepare.
 struct DelegateState {
   edgecore_scope scope;
   const LoadedBackend *backend;
-  Bytes blob;  // until it is released; empty if it is not the loader's
+  Bytes blob;  // until it is released; empty if the loader does not own it
   edgecore_delegate *delegate;
-  StateSet *state_set;  // NULL: the backend has none
+  StateSet *state_set;  // NULL: the backend keeps no state
   edgecore_instance *instance;
   const DelegateCall *prepared_for;    // the call for which the instance is prepared; NULL: none
-  Span<edgecore_memory_block> blocks;  // the memory for each need (request) that the last prepare returned
-  size_t block_capacity;               // entries of the tables `blocks`, `owned` and `scratch_offsets`
+  Span<edgecore_memory_block> blocks;  // one block for each need (request) that the last prepare returned
+  size_t block_capacity;               // length of the arrays `blocks`, `owned` and `scratch_offsets`
   edgecore_memory_block *owned;        // for each need: persistent or staging memory outside of groups
   uint64_t *scratch_offsets;           // for each need: offset in the method's scratch area, or kNotScratch
 };
 
-// The value of a symbolic size while the shapes of inputs are compared, and the dim that it was read from.
+// The value of a symbolic size while the shapes of inputs are compared, and the dim that defined it.
 struct SymbolValue {
   bool known;
   uint32_t input;
@@ -177,12 +182,12 @@ struct SymbolValue {
 // A run that waits for a delegate, and where it will continue.
 struct PendingRun {
   bool waiting;         // set by call_delegate, cleared by resume_run
-  int32_t fired;        // 1: the device is done. Set by the completion after `code`, with release order
+  int32_t fired;        // 1: the device is done; the completion sets it after `code`, with release order
   int32_t code;         // result of the delegate call; set by the completion
   size_t pc;            // instruction of the delegate call; set by call_delegate
-  uint64_t steps;       // instructions and list entries counted so far; set by execute.cpp when the run gets pending
+  uint64_t steps;       // instructions and list entries counted so far; set by execute.cpp when the run becomes pending
   uint64_t run_event;   // event of the tracer for the run; set by start_run
-  uint64_t call_event;  // event of the tracer for the delegate call; set by execute.cpp when the run gets pending
+  uint64_t call_event;  // event of the tracer for the delegate call; set by execute.cpp when the run becomes pending
 };
 
 struct MethodImpl;
@@ -199,13 +204,13 @@ class DeviceMemory {
  public:
   // Fails if the backend has no functions for device memory.
   virtual Status check(const MethodImpl &method, const edgecore_backend &table, Error &error) const = 0;
-  // Moves values that only delegates of one backend use into memory of its device. Called once, after all calls were
-  // prepared.
+  // Moves values that only delegates of one backend use into memory of its device. Called once, after all calls have
+  // been prepared.
   virtual Status assign_buffers(MethodImpl &method, Error &error) const = 0;
-  // Called at the start of each run: copies mutable buffers to where this method uses them, if another method, a reset
-  // or an import has left them elsewhere.
+  // Called at the start of each run: copies a mutable buffer to the memory where this method uses it, if another
+  // method, a reset or an import has left the content elsewhere.
   virtual Status begin_run(MethodImpl &method, Error &error) const = 0;
-  // Makes the new content of a mutable buffer, which delegates have computed in its spare device buffer, its content.
+  // Swaps the two device buffers of a mutable buffer, after delegates have computed its new content in the spare one.
   virtual void update_state(MethodImpl &method, TensorSlot &slot) const = 0;
   // Called before and after execute. stage_in binds an argument to a device buffer; stage_out binds it to host memory
   // again. If `copy` is true, they also copy the bytes.
@@ -222,21 +227,21 @@ constexpr uint8_t kIsInput = 1;
 constexpr uint8_t kIsOutput = 2;
 // Set by instructions.cpp:
 constexpr uint8_t kIsRead = 4;
-constexpr uint8_t kHasReadEntries = 8;  // a list that is read and whose entries have kIsRead
-constexpr uint8_t kIsRebound = 16;      // a tensor that a view instruction or a move may give other memory
+constexpr uint8_t kHasReadEntries = 8;  // a list that is read, and whose entries therefore have kIsRead
+constexpr uint8_t kIsRebound = 16;      // a tensor whose memory a view instruction or a move may change
 
 // The values of a method and the memory that they are bound to. Built by values.cpp when the method is loaded, except
 // where a comment says otherwise.
 struct Bindings {
   Span<edgecore_value> values;       // current values; written by set_input, moves and kernels
-  Span<edgecore_value> declared;     // for each input its value as the file has it
-  Span<TensorSlot *> tensor_of;      // for each value its slot; NULL if it is no tensor
-  Span<ListSlot *> list_of;          // for each value its slot; NULL if it is no list
+  Span<edgecore_value> declared;     // the value of each input in the file
+  Span<TensorSlot *> tensor_of;      // the slot of each value; NULL if it is not a tensor
+  Span<ListSlot *> list_of;          // the slot of each value; NULL if it is not a list
   Span<MutableBytes> arenas;         // planned memory
   StateSlot *states = nullptr;       // mutable buffers
   ResidentSlot *resident = nullptr;  // built by device_memory.cpp when the method is loaded
-  bool shares_state = false;         // the method has mutable buffers in common with other methods (StateStore)
-  Span<uint8_t> uses;                // for each value: bits of kIsInput and the like
+  bool shares_state = false;         // the method shares mutable buffers with other methods (StateStore)
+  Span<uint8_t> uses;                // for each value: a combination of kIsInput etc.
   Span<TensorSlot *> rebound;        // slots whose base storage is restored before each run. Built by instructions.cpp
   Span<int32_t> moved;               // tensor values that a MoveCall rebinds. Built by instructions.cpp
   Span<uint8_t> input_set;           // for each input: 1 if a run may use it. Written by set_input and finish_run
@@ -249,18 +254,17 @@ struct DelegateSlots {
   Span<DelegateState> slots;       // built by delegates.cpp when the method is loaded
   size_t loaded = 0;               // entries of `slots` that destroy_delegates must destroy. Written by delegates.cpp
   DeviceBuffers buffers{nullptr};  // added by device_memory.cpp when they are first needed
-  edgecore_memory_block scratch_area = {nullptr, 0};  // for all delegates; delegate_call.cpp enlarges it in a prepare
+  edgecore_memory_block scratch_area = {nullptr, 0};  // of all delegates; delegate_call.cpp enlarges it in a prepare
   uint64_t scratch_alignment = 1;                     // of `scratch_area`
   MemoryGroup *groups = nullptr;                      // added by delegate_call.cpp in a prepare
 };
 
 // State of the current run, and of its current instruction.
 struct RunState {
-  Span<edgecore_value> args;         // arguments of the current instruction; filled before each. Space for the longest
-                                     // instruction is allocated by instructions.cpp
-  size_t arg_count = 0;              // how many of `args` the current instruction has
-  Staging *preparing = nullptr;      // arguments of the delegate call whose prepare is running; resize sets `written`
-  Completion *completion = nullptr;  // Method::start sets it, so that the run may become pending; execute clears it
+  Span<edgecore_value> args;         // of the current instruction; instructions.cpp allocates the maximum
+  size_t arg_count = 0;              // number of `args` of the current instruction
+  Staging *preparing = nullptr;      // arguments of the delegate call in prepare: resize sets their `written`
+  Completion *completion = nullptr;  // set by Method::start: the run may become pending; NULL during execute
   PendingRun pending = {};
 };
 
@@ -329,7 +333,8 @@ struct MethodImpl : Method {
   // Defined in execute.cpp:
   Status start_run(Error &error);
   Status resume_run(Error &error);
-  // Unless the run is pending: ends its event in the trace, and marks inputs in arenas as not set. Returns `status`.
+  // Ends the run's event in the trace, and marks inputs in arenas as not set; does nothing if the run is pending.
+  // Returns `status`.
   Status finish_run(Status status);
   Status check_idle(Error &error) const;
 
@@ -341,7 +346,7 @@ struct MethodImpl : Method {
     out = {static_cast<T *>(data), status.ok() ? count : 0};
     return status;
   }
-  // Does the same without the type, so that the code exists once. Defined in method.cpp.
+  // The same without the type, so that the code exists only once. Defined in method.cpp.
   Status allocate_entries(size_t count, size_t size, size_t alignment, void *&out, Error &error);
 };
 
@@ -369,8 +374,8 @@ inline uint64_t element_count(const edgecore_tensor &tensor) {
 
 inline uint64_t current_bytes(const TensorSlot &slot) { return element_count(slot.tensor) * slot.element_size; }
 
-// Returns how many bytes the copy of a delegate argument needs at most: the bytes of the tensor at its maximum shape,
-// plus the backend's granule (a number that the buffer's size must be a multiple of) and its tail padding.
+// Returns an upper bound for the size of a delegate argument's copy: the bytes of the tensor at its maximum shape, plus
+// the backend's tail padding and its granule, because the size is rounded up to a multiple of the granule.
 uint64_t padded_bytes(const TensorSlot &slot, const edgecore_buffer_requirement &requirement);
 
 // Sets the strides of a dense tensor with the tensor's shape and dim order.

@@ -64,7 +64,7 @@ TEST(MethodInfo, MetadataThatDoNotFitTheProgramAreDamage) {
   refused([](PteBuilder &pte) { pte.input_metas[0].dims[0].offset = INT64_MIN; });
   refused([](PteBuilder &pte) { pte.input_metas[0].dims[0].symbol = 1; });  // the first symbol must be 0
   refused([](PteBuilder &pte) { pte.input_metas[0].dims[0].symbol = -2; });
-  refused([](PteBuilder &pte) {  // an output that is no tensor
+  refused([](PteBuilder &pte) {  // an output that is not a tensor
     pte.outputs = {pte.add_int(1)};
   });
 }

@@ -19,7 +19,7 @@ TensorOptions boolean() {
   return options;
 }
 
-// Builds the program y = 3 x. x has memory in an arena if `planned`, else memory of the caller.
+// Builds the program y = 3 x. x has memory in an arena if `planned`, otherwise memory of the caller.
 std::vector<uint8_t> scale_program(bool planned, TensorOptions options = {}) {
   PteBuilder pte;
   pte.arenas = {128};
@@ -170,7 +170,7 @@ TEST(Method, ASelectionOfKernelsIsUsedForItsDtypesOnly) {
   };
   const uint64_t fp32 = uint64_t{1} << ScalarType::kFloat32, int8 = uint64_t{1} << ScalarType::kInt8;
   EXPECT_EQ(load(fp32, EDGECORE_KERNELS_SELECTED), "");
-  EXPECT_EQ(load(int8, 0), "");  // other libraries may name few dtypes
+  EXPECT_EQ(load(int8, 0), "");  // other libraries may list few dtypes
   EXPECT_EQ(
       load(int8, EDGECORE_KERNELS_SELECTED),
       "Method 'forward' calls kernels that were selected without its dtypes: test::scale.out for float32. Name its "

@@ -30,7 +30,7 @@ NullBlob pending(uint32_t flags = 0) {
   NullBlob blob;
   blob.flags = kNullPending | flags;
   blob.scratch_bytes = 64;
-  blob.alignment = 256;  // so that arguments are staged
+  blob.alignment = 256;  // forces staging copies of the arguments
   return blob;
 }
 

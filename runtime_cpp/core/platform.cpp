@@ -16,7 +16,7 @@ constexpr int32_t kUnset = -1;
 
 // All state is initialized at compile time, so that it can be used before main.
 constexpr edgecore_platform kMinimal = {{}, nullptr, trap, no_ticks, same_ticks, no_log, nullptr, nullptr};
-edgecore_platform active = kMinimal;  // the functions in use: those registered, and the defaults for the others
+edgecore_platform active = kMinimal;  // the functions in use: registered ones, and defaults for the others
 edgecore_platform defaults = kMinimal;
 edgecore_platform registered = {};
 int32_t default_level = EDGECORE_LOG_WARNING;
@@ -56,7 +56,7 @@ uint64_t platform_nanoseconds() {
 bool platform_has_heap() { return active.allocate != nullptr; }
 
 void *platform_allocate(uint64_t size, uint64_t alignment) {
-  if (active.allocate == nullptr) return nullptr;  // a heap that was registered when the services were made has gone
+  if (active.allocate == nullptr) return nullptr;  // the services are from a time when a heap was registered
   __atomic_store_n(&heap_used, 1, __ATOMIC_RELAXED);
   return active.allocate(size, alignment);
 }
@@ -79,7 +79,7 @@ int32_t edgecore_register_platform(const edgecore_platform *platform) {
     if (size < sizeof(edgecore_header) || platform->header.major != EDGECORE_ABI_MAJOR) {
       return EDGECORE_INVALID_ARGUMENT;
     }
-    const uint32_t members = size - size % static_cast<uint32_t>(sizeof(void *));  // whole ones
+    const uint32_t members = size - size % static_cast<uint32_t>(sizeof(void *));  // complete members only
     memcpy(&wanted, platform, members < sizeof(wanted) ? members : sizeof(wanted));
     if ((wanted.allocate == nullptr) != (wanted.free == nullptr)) return EDGECORE_INVALID_ARGUMENT;
   }

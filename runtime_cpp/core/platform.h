@@ -6,8 +6,8 @@
 
 namespace edgecore {
 
-// Replaces the defaults of the core by a host layer's table, which has all members and exists forever. `level` is the
-// log level until one is set.
+// Replaces the defaults of the core by a host layer's table, which has all members and is never destroyed. `level` is
+// the log level until the application sets one.
 void set_default_platform(const edgecore_platform &defaults, int32_t level);
 
 uint64_t platform_nanoseconds();  // of the clock

@@ -128,8 +128,7 @@ TEST_F(Platform, BackendsLogAndAllocateThroughIt) {
   EXPECT_EQ(messages, std::vector<std::string>{"0 2 from a backend"});
   EXPECT_EQ(host.allocate, nullptr);  // no heap
   EXPECT_EQ(host.deallocate, nullptr);
-  // Nothing else in this test program may use another heap of the platform afterwards, so the use is in a process of
-  // its own.
+  // Run in a child process: a registered heap that was used once cannot be replaced in the rest of this test program.
   EXPECT_EXIT(
       {
         platform.allocate = allocate;

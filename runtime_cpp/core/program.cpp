@@ -42,7 +42,7 @@ Result<Extent> read_header(DataLoader &loader, Error &error) {
                 StringView(reinterpret_cast<const char *>(start) + 4, 4), "'; this runtime reads ET12.");
   }
   const uint8_t *header = start + kHeaderOffset;
-  if (memcmp(header, "eh00", 4) != 0) return extent;  // without segments the file is the program
+  if (memcmp(header, "eh00", 4) != 0) return extent;  // a file without segments is only a flatbuffer
 
   const uint32_t length = read_u32(header + 4);
   if (length < kHeaderLength || length > file_size - kHeaderOffset) {
@@ -187,7 +187,8 @@ Result<const Program *> Program::load(DataLoader &loader, const ProgramConfig &c
   }
   ProgramTables *tables = new (tables_memory) ProgramTables;
   tables->root = fb::GetProgram((*bytes).data());
-  // A copy that could not be avoided has kArenaTail.
+  // Misaligned tables are copied even with `tables_in_place`. A copy has kArenaTail, so the smaller tail holds for
+  // both.
   tables->tail = config.tables_in_place && loader.tail() < kArenaTail ? loader.tail() : kArenaTail;
   tables->file_size = loader.size();
   if (tables->root->version() != 0) {

@@ -31,16 +31,16 @@ inline bool is_external(const fb::Tensor &tensor) {
          tensor.extra_tensor_info()->location() == fb::TensorDataLocation::EXTERNAL;
 }
 
-// Where the program file has the data of a tensor: in a segment, or in the flatbuffer.
+// The place of a tensor's data in the program file: in a segment, or in the flatbuffer.
 struct TensorPlace {
   const uint8_t *in_flatbuffer = nullptr;  // NULL: in the segment
   uint32_t segment = 0;
   uint64_t offset = 0;  // in the segment
 };
 
-// Finds the tensor_bytes() bytes that the program file has for a tensor: the data of a constant, or the initial data of
+// Finds the data of a tensor, tensor_bytes() bytes, in the program file: the data of a constant, or the initial data of
 // a mutable buffer. The tensor must not be external, and its data_buffer_idx must not be 0. Errors: INVALID_PROGRAM;
-// the message has no beginning and no period, which the caller adds.
+// the caller adds the beginning and the period of the message.
 Status find_tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, TensorPlace &place, Error &error);
 
 // Returns the metadata of a method, or NULL.
@@ -77,7 +77,7 @@ inline StringView name_of(const fb::meta::Argument *argument) {
   return argument == nullptr ? StringView() : view_of(argument->name());
 }
 
-// Checks what the flatbuffers verifier cannot: every index, size, shape, offset and kind in every method.
+// Checks every index, size, shape, offset and kind in every method, which the flatbuffers verifier cannot.
 Status validate_program(const ProgramTables &tables, const Limits &limits, Error &error);
 
 }  // namespace edgecore

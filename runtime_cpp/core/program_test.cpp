@@ -162,7 +162,7 @@ TEST(Program, AnEmptySegmentNeedsNoHeader) {
 }
 
 struct Broken {
-  const char *part;  // of the error message
+  const char *part;  // a part of the error message
   void (*change)(PteBuilder &pte);
 };
 

@@ -9,7 +9,7 @@ constexpr uint8_t kFloat8E4m3fnuz = 11;
 constexpr uint8_t kFloat8E5m2 = 12;
 constexpr uint8_t kFloat8E5m2fnuz = 13;
 
-// A row of the table below. The name is a part of the row: pointers would take as much room again.
+// A row of the table below. The name is an array, because a pointer to it would need as much memory again.
 struct Row {
   char name[16];
   uint8_t bytes, dlpack_code, dlpack_bits;

@@ -11,7 +11,7 @@
 #include "meta_generated.h"
 #include "program_generated.h"
 
-// Vectors of numbers are used as they lie in the file, which is little-endian.
+// Vectors of numbers are used in place in the file, which is little-endian.
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "big-endian machines are not supported");
 
 namespace edgecore {

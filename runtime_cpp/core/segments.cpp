@@ -7,8 +7,7 @@
 namespace edgecore {
 namespace {
 
-// Returns the alignment that bytes at `offset` of the file have by their place in it, at most 16: what delegates
-// expect.
+// Returns the alignment of byte `offset` relative to the start of the file, at most 16, which is what delegates expect.
 uint64_t alignment_at(uint64_t offset) { return offset % 16 == 0 ? 16 : offset & (~offset + 1); }
 
 const char *name_of(LoadUse use) {

@@ -1,4 +1,4 @@
-// The segments of a .pte or .ptd file, which a DataLoader gives when they are needed. Private to the core.
+// The segments of a .pte or .ptd file, which a DataLoader loads when they are needed. Private to the core.
 #ifndef EDGECORE_CORE_SEGMENTS_H_
 #define EDGECORE_CORE_SEGMENTS_H_
 
@@ -7,16 +7,15 @@
 
 namespace edgecore {
 
-// Asks `loader` for bytes, and checks their number and, unless they are kTables, which load_tables copies where their
-// address does not fit, their alignment.
+// Loads bytes and checks their number and alignment. kTables may be misaligned, because load_tables then copies them.
 // Errors: INVALID_PROGRAM (misaligned), ACCESS_FAILED (another number of bytes), MEMORY_ALLOCATION_FAILED (more than
-// the address space), and those that the loader returns.
+// the address space), and the errors of the loader.
 Result<Bytes> load_bytes(DataLoader &loader, uint64_t offset, uint64_t size, LoadUse use, Error &error);
 
-// Copies the first `size` bytes of the file to `to`. Errors: those that load_bytes returns.
+// Copies the first `size` bytes of the file to `to`. Errors: as load_bytes.
 Status copy_start(DataLoader &loader, size_t size, uint8_t *to, Error &error);
 
-// Where a segment lies in the file, and its bytes if they are kept.
+// The place of a segment in the file, and its bytes if they are kept.
 struct Segment {
   uint64_t offset;
   uint64_t size;
@@ -32,9 +31,9 @@ class Segments {
   Segment &operator[](size_t index) const { return table_[index]; }
   size_t tail() const { return loader_->tail(); }
 
-  // Returns the bytes of a segment, which stay valid as long as the loader: the first call loads them.
+  // Returns the bytes of a segment, which stay valid as long as the loader. The first call loads them.
   Result<Bytes> keep(size_t index, LoadUse use, Error &error) const;
-  // Returns the bytes of a segment until the caller releases them.
+  // Returns the bytes of a segment, which stay valid until the caller releases them.
   Result<Bytes> borrow(size_t index, LoadUse use, Error &error) const;
   void release(Bytes bytes) const;
 

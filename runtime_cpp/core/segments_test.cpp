@@ -60,11 +60,11 @@ TEST(Segments, AreLoadedWhenTheyAreNeeded) {
       ASSERT_TRUE(data.ok());
       EXPECT_EQ((*data)[2], 3);
     }
-    EXPECT_EQ(loader.count(LoadUse::kNamedData), 1u);  // the second call finds the bytes of the first
+    EXPECT_EQ(loader.count(LoadUse::kNamedData), 1u);  // the second call reuses the bytes of the first
   }
 }
 
-// The memory that loading needs does not go with the number of delegates.
+// The memory for loading does not grow with the number of delegates.
 TEST(Segments, BlobsAreFreedOneByOne) {
   constexpr size_t kBlobs = 8, kBytes = 1 << 20;
   PteBuilder pte;

@@ -1,5 +1,5 @@
-// The functions of edgecore_host, which backends and kernels call, as far as they need no operating system: errors,
-// scratch memory, named data, resizing outputs, trace events; loops run on the calling thread.
+// The functions of edgecore_host, which backends and kernels call, without an operating system: errors, scratch memory,
+// named data, resizing outputs, trace events; loops run on the calling thread.
 #include <string.h>
 
 #include "core/method_impl.h"
@@ -46,7 +46,7 @@ int32_t EDGECORE_CALL service_named_data(edgecore_scope *scope, edgecore_str key
   return data.status().code();
 }
 
-// Returns true if the tensor is more than one argument of the current call.
+// Returns true if the tensor is passed as two or more arguments of the current call.
 bool is_repeated(const MethodImpl &method, const edgecore_tensor *tensor) {
   size_t count = 0;
   for (size_t i = 0; i < method.run_state.arg_count; ++i) {

@@ -1,4 +1,4 @@
-// Copies arguments of a delegate call that do not meet its buffer requirements, before and after execute.
+// Copies arguments that do not meet the buffer requirements of a delegate call, before and after execute.
 #include <string.h>
 
 #include "core/method_impl.h"
@@ -22,8 +22,8 @@ bool meets(const TensorSlot &slot, const edgecore_buffer_requirement &need) {
   return bytes == 0 || (address % need.alignment == 0 && slot.readable >= readable);
 }
 
-// Returns true if the argument's old content matters: it is an input, an output that is another argument as well, or a
-// mutable buffer that the delegate may overwrite only in part.
+// Returns true if execute may read or keep the argument's old content: for an input, an output that is another argument
+// as well, and a mutable buffer, because the delegate may overwrite only a part of it.
 bool is_read(const DelegateArgument &argument) {
   return !argument.staging.written || argument.staging.repeated ||
          (argument.slot.tensor.flags & EDGECORE_TENSOR_STATE) != 0;
@@ -67,7 +67,7 @@ Status MethodImpl::stage_in(size_t pc, Error &error) {
     if (run_state.args[i].tag != EDGECORE_TAG_TENSOR) continue;
     const DelegateArgument argument = {backend, pc, instruction.call->staging[i], slot_of(run_state.args[i].as.tensor)};
     const edgecore_tensor &tensor = argument.slot.tensor;
-    if (tensor.buffer != nullptr) continue;  // in device memory, or moved there for an earlier argument
+    if (tensor.buffer != nullptr) continue;  // already in device memory, or moved there for an earlier argument
     if (tensor.dl.data == nullptr && current_bytes(argument.slot) != 0) {
       return fail(error, EDGECORE_INVALID_STATE, "Method '", name, "', instruction ", pc, ", backend '",
                   backend.table->backend_id, "': argument ", i, " (value ", instruction.args[i], ") has no memory.");
@@ -85,8 +85,8 @@ Status MethodImpl::stage_out(size_t pc, bool copy, Error &error) {
   const Instruction &instruction = instructions[pc];
   const LoadedBackend &backend = *delegates.slots[instruction.target].backend;
   Status status;
-  // In reverse order: stage_in staged a tensor that is two arguments twice, and the first time saved its own data
-  // pointer, which must be restored last.
+  // In reverse order: for a tensor that is passed twice, stage_in saved the tensor's own data pointer the first time,
+  // so that one must be restored last.
   for (size_t i = instruction.args.size(); i-- > 0;) {
     Staging &staging = instruction.call->staging[i];
     if (run_state.args[i].tag != EDGECORE_TAG_TENSOR || staging.original == nullptr) continue;

@@ -7,7 +7,7 @@
 namespace edgecore {
 namespace {
 
-// Memory whose end is the end of a page; the next page cannot be read, so reading past the end crashes.
+// Memory that ends at the end of a page. The next page is not readable, so reading past the end crashes.
 class BeforeGuard {
  public:
   explicit BeforeGuard(size_t size) : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {

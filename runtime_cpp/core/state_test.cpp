@@ -1,5 +1,5 @@
-// Tests the state sets of backends: they are kept between runs, shared by methods on request, and unusable after a
-// failed run until a reset.
+// Tests the state sets of backends: they keep their content between runs, methods can share them, and after a failed
+// run they are unusable until a reset.
 #include <cmath>
 
 #include "loaded.h"
@@ -62,7 +62,7 @@ TEST_F(StateSetTest, IsSharedByMethodsOnRequest) {
     Loaded loaded(program());
     loaded.config.sharing = sharing;
     ASSERT_TRUE(load(loaded)) << text_of(loaded.error);
-    const bool shared = sharing == StateSharing::kAll;  // the file says nothing
+    const bool shared = sharing == StateSharing::kAll;  // the file's metadata does not say
     EXPECT_EQ(loaded.method->shares_state(), shared);
     EXPECT_EQ(loaded.state.first_state_set()->method, shared ? StringView() : StringView("forward"));
     EXPECT_EQ(null_backend_live_handles(), 5u);  // driver, program, state set, delegate, instance

@@ -110,7 +110,7 @@ uint64_t TraceStatistics::begin(EventKind kind, StringView name, uint64_t instru
   if (kind == EventKind::kExecute) {
     depth_ = 0;
     method_ = trace_hash(name);
-    (void)total_of(key);  // has a place then, even if its events fill the memory
+    (void)total_of(key);  // reserves a place now, in case events fill the memory before the run ends
   }
   if (depth_ < kDepth) {
     open_[depth_] = {key, time};
@@ -122,7 +122,7 @@ uint64_t TraceStatistics::begin(EventKind kind, StringView name, uint64_t instru
 
 void TraceStatistics::end(uint64_t event) {
   const uint64_t time = now();
-  if (event >= depth_) return;  // begin() did not return this number
+  if (event >= depth_) return;  // not a number that begin() returned
   depth_ = static_cast<uint32_t>(event);
   if (event >= kDepth) return;
   count(open_[event].key, elapsed(open_[event].begin, time));
@@ -134,7 +134,7 @@ void TraceStatistics::add(StringView name, int64_t debug_id, uint64_t begin, uin
   count(key_of(EventKind::kBackend, name, 0, debug_id, 0), to_u32(ticks_of(end) - ticks_of(begin)));
 }
 
-// Returns the total of an event, which gets a place if it has none; NULL if the memory is full.
+// Returns the total of an event; adds it if it is new. NULL if the memory is full.
 TraceTotal *TraceStatistics::total_of(const TraceKey &key) {
   TraceTotal *totals = reinterpret_cast<TraceTotal *>(records_);
   const uint32_t used = static_cast<uint32_t>(header_->recorded);

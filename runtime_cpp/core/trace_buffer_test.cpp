@@ -11,7 +11,7 @@ uint64_t now = 0;
 uint64_t ticks() { return now; }
 constexpr TraceClock kClock = {ticks, 1000000};  // a tick is a microsecond
 
-// Memory for some records, at a multiple of 8.
+// Memory for some records, aligned to 8 bytes.
 template <typename Record>
 class Memory {
  public:
@@ -26,7 +26,8 @@ class Memory {
   std::vector<uint64_t> words_;
 };
 
-// A run that begins at `begin`: a kernel of 10 ticks, then a delegate of 30 with an event of 5 and an added one of 7.
+// A run that begins at `begin`: a kernel of 10 ticks, then a delegate of 30 that reports an event of 5 and adds one of
+// 7.
 void run(EventTracer &trace, uint64_t begin) {
   now = begin;
   const uint64_t execution = trace.begin(EventKind::kExecute, "forward", 0, -1);

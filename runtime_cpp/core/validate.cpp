@@ -1,4 +1,4 @@
-// Checks of a program that the flatbuffers verifier cannot make. Code that runs later relies on them without checking
+// Checks of a program that the flatbuffers verifier cannot make. Later code relies on the results without checking
 // again: indices are in range, required vectors exist, the size of each tensor in bytes does not overflow, and planned
 // tensors fit into their arenas.
 #include "core/checked.h"
@@ -48,7 +48,7 @@ class PlanValidator {
     return fail(error_, EDGECORE_INVALID_PROGRAM, "Method '", name_, "': ", pieces...);
   }
 
-  // Counts list entries: a small file may share one long list between many tables.
+  // Counts list entries, because a small file may use one long list in many tables.
   Status count_items(uint64_t n) {
     items_ += n;
     if (items_ <= limits_.items) return Status();
@@ -158,7 +158,7 @@ class PlanValidator {
                      " entries of dim order (limit rank ", limits_.rank, ").");
     }
     EDGECORE_TRY(count_items(sizes.size()));
-    uint32_t seen[8] = {};  // bits, since the stack of a microcontroller is small
+    uint32_t seen[8] = {};  // a bit for each dim: less memory than bools on the small stack of a microcontroller
     for (const uint8_t dim : order) {
       const uint32_t bit = 1u << dim % 32;
       if (dim >= order.size() || (seen[dim / 32] & bit) != 0) {
@@ -166,7 +166,7 @@ class PlanValidator {
       }
       seen[dim / 32] |= bit;
     }
-    // Strides must not overflow either, so a size of 0 counts as 1 here.
+    // Strides must not overflow either: they are computed with at least 1 for each size.
     uint64_t reach = type.size;
     for (const int32_t size : sizes) {
       if (size < 0 || multiply_overflows(reach, size == 0 ? 1 : static_cast<uint64_t>(size), &reach) ||
@@ -335,14 +335,14 @@ class PlanValidator {
   uint32_t where_ = 0;
 };
 
-// Maximum number of memory needs that a file may declare for a delegate, because each is compared with each other one.
+// Maximum number of memory needs that a file may declare for a delegate: each is compared with every other one.
 constexpr size_t kMaxNeeds = 256;
 
 // Sizes, multiples and offsets have 31 bits, so the 64-bit arithmetic on dims does not overflow.
 constexpr int64_t kSizeLimit = int64_t{1} << 31;
 
-// Checks the metadata of inputs or outputs; the file may have none. Symbols must be numbered in the order of their
-// first use: `symbols` counts those seen so far.
+// Checks the metadata of inputs or outputs, if the file has any. Symbols must be numbered in the order of their first
+// use: `symbols` is the number of symbols so far.
 Status validate_arguments(const fb::ExecutionPlan &plan, const ArgumentMetas *arguments, Span<const int32_t> values,
                           int32_t &symbols, Error &error) {
   bool fits = size_of(arguments) == 0 || size_of(arguments) == values.size();

@@ -63,8 +63,8 @@ struct Builder {
     return Status();
   }
 
-  // Finds the data of a tensor in the program file or in a .ptd file. A constant uses them in place; for a mutable
-  // buffer they are the initial values.
+  // Finds the data of a tensor in the program file or in a .ptd file. A constant uses them in place; a mutable buffer
+  // has them as initial values.
   Status bind_data(const fb::Tensor &tensor, uint32_t index, TensorSlot &slot, BaseStorage &memory) {
     const uint64_t bytes = tensor_bytes(tensor);
     edgecore_bytes data = {nullptr, 0};
@@ -87,8 +87,8 @@ struct Builder {
     return Status();
   }
 
-  // Makes a planned tensor a mutable buffer, whose memory is in the StateStore if methods share the buffer, else in the
-  // method's arena.
+  // Makes a planned tensor a mutable buffer. Its memory is in the StateStore if methods share the buffer, otherwise in
+  // the method's arena.
   Status add_state(const fb::Tensor &tensor, uint32_t index, TensorSlot &slot, BaseStorage &memory,
                    const uint8_t *initial) {
     const uint64_t bytes = tensor_bytes(tensor);
@@ -129,8 +129,8 @@ struct Builder {
     return Status();
   }
 
-  // Points planned tensors that lie within a shared buffer's planned memory to the buffer's memory in the store. Such
-  // tensors are the results of in-place updates of the buffer.
+  // Rebinds planned tensors within the planned memory of a shared buffer to the same place of its memory in the store.
+  // Such tensors are the results of in-place updates of the buffer.
   Status redirect_to_shared() {
     if (shared_count != 0 && method.bindings.values.size() > method.owner->limits().items / shared_count) {
       return invalid(EDGECORE_INVALID_PROGRAM, "it has ", shared_count, " shared buffers and ",
@@ -160,7 +160,7 @@ struct Builder {
     return !name.empty() && method.owner->shares_state(name);
   }
 
-  // Returns the bytes that can be read from the address of a tensor's data on: to the end of the segment and its tail.
+  // Returns the bytes from the start of the tensor's data to the end of the segment and its tail.
   Result<Bytes> program_data(const fb::Tensor &tensor, bool is_state) {
     const Segments &segments = method.owner->tables().segments;
     TensorPlace place;
@@ -176,9 +176,9 @@ struct Builder {
     return Bytes((*segment).data() + offset, (*segment).size() - offset + tail);
   }
 
-  // Sets shape, strides and maximum shape. They are constant for a static tensor that is not an input, so such tensors
-  // share the arrays of a recent tensor with the same sizes: on a microcontroller these arrays would be a large part of
-  // a method's memory.
+  // Sets shape, strides and maximum shape. For a static tensor that is not an input they are constant, so the tensor
+  // shares the arrays of a recent tensor with the same sizes. Separate arrays would be a large part of a method's
+  // memory on a microcontroller.
   Status build_sizes(const fb::Tensor &tensor, bool is_input, edgecore_tensor &out) {
     const Span<const int32_t> declared = span_of(tensor.sizes());
     const size_t rank = declared.size();
@@ -246,7 +246,7 @@ struct Builder {
       memory.capacity = static_cast<size_t>(tensor_bytes(tensor));
       memory.readable = arena.size() - static_cast<size_t>(offset);
     }
-    if (slot.storage == Storage::kInput) memory.flags |= EDGECORE_TENSOR_READ_ONLY;  // until set_input changes it
+    if (slot.storage == Storage::kInput) memory.flags |= EDGECORE_TENSOR_READ_ONLY;  // set_input may change it
     if (has_data) {
       EDGECORE_TRY(bind_data(tensor, index, slot, memory));
     } else if (slot.storage == Storage::kPlanned && !qualified_name(tensor).empty()) {
@@ -370,7 +370,7 @@ Status MethodImpl::build_arenas(Error &error) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", name, "' plans ", bindings.arenas.size(), " arenas, ",
                 config.arenas.size(), " were given.");
   }
-  // Allocate what the tensors need: the arena size in a damaged file may be far larger.
+  // Allocate only the bytes that tensors use: the arena size in a damaged file may be far larger.
   Span<uint64_t> reached;
   EDGECORE_TRY(make_array(bindings.arenas.size(), reached, error));
   for (uint32_t i = 0; i < size_of(plan->values()); ++i) {

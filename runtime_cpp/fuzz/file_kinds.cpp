@@ -28,7 +28,7 @@ bool has(const File &file, size_t at, const char *text) {
   return file.size() >= at + strlen(text) && memcmp(file.data() + at, text, strlen(text)) == 0;
 }
 
-// Copies the part of the file in front of `flat_end`, and what follows `base`.
+// Splits the file: `flat` ends at `flat_end`, and `rest` begins at `base`.
 void cut(const File &file, size_t header, size_t flat_end, size_t base, Parts &parts) {
   const auto at = [&](size_t byte) { return file.begin() + static_cast<ptrdiff_t>(byte); };
   parts.header.assign(at(kHeaderAt), at(kHeaderAt + header));

@@ -1,5 +1,5 @@
-// A flatbuffer as a tree that can be changed and encoded again, for any schema: the mutators of the fuzzers work on it.
-// The schema comes in its binary form, which `flatc --schema --bfbs-builtins` writes.
+// A flatbuffer of any schema as a tree that the fuzzers' mutators can change and encode again. The schema is in the
+// binary form that `flatc --schema --bfbs-builtins` writes.
 #ifndef EDGECORE_FUZZ_FLAT_TREE_H_
 #define EDGECORE_FUZZ_FLAT_TREE_H_
 
@@ -17,7 +17,7 @@ using File = std::vector<uint8_t>;
 
 struct Record;
 
-// The content of one field. Which members are used depends on the type of the field.
+// The content of one field. Its type decides which members are used.
 struct Content {
   bool present = false;
   uint64_t number = 0;          // the bits of a scalar

@@ -10,7 +10,8 @@
 
 namespace edgecore {
 
-// Makes each allocation on the heap, so that the sanitizer detects accesses past its end. Returns NULL past 8 MiB.
+// Allocates each piece separately on the heap, so that the sanitizer detects accesses past its end. Returns NULL past 8
+// MiB.
 class FuzzAllocator final : public ScratchAllocator {
  public:
   ~FuzzAllocator() { reset(); }

@@ -9,9 +9,9 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 namespace edgecore::fuzz {
 namespace {
 
-constexpr size_t kNoise = 5;    // one change of so many is byte noise
+constexpr size_t kNoise = 5;    // one change in kNoise replaces bytes at random
 constexpr size_t kGrowth = 64;  // bytes that noise may add to a part
-constexpr size_t kAgain = 3;    // one changed tree in so many is changed again
+constexpr size_t kAgain = 3;    // one changed tree in kAgain is changed again
 
 void add_noise(File &part, Random &random) {
   const size_t size = part.size();
@@ -61,7 +61,7 @@ bool decode(const Kind &kind, const File &file, Parts &parts, Record &root) {
   return true;
 }
 
-// Encodes a flatbuffer with the identifier that it had before: a kind of file may have several.
+// Encodes a flatbuffer with the identifier that it had before: some kinds of files allow several identifiers.
 File encode_like(const File &before, const Schema &schema, const Record &root) {
   constexpr size_t kIdentifier = 4, kEnd = 8;
   File flat = schema.encode(root);

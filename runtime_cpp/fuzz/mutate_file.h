@@ -11,7 +11,7 @@ namespace edgecore::fuzz {
 struct Parts {
   File header;  // between the flatbuffer's identifier and its tables, or before it; empty: none
   File flat;
-  File rest;  // what follows the flatbuffer: segments, constants
+  File rest;  // the data after the flatbuffer: segments, constants
 };
 
 // A kind of file.
@@ -19,9 +19,9 @@ struct Kind {
   const Schema &schema;
   // Splits a file; returns false if its header does not allow it. The flatbuffer may still be damaged.
   bool (*split)(const File &file, Parts &parts);
-  // Puts a file together, with a header that has the sizes of the parts.
+  // Joins the parts, with a header that states their sizes.
   File (*join)(const Parts &parts);
-  // Changes a file within the file, such as the program of a bundle; returns false if there is none. May be NULL.
+  // Changes a file within the file, such as the program of a bundle. Returns false if there is none. May be NULL.
   bool (*mutate_inner)(Record &root, Parts &parts, Random &random) = nullptr;
 };
 

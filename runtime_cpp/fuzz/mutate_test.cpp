@@ -1,4 +1,4 @@
-// Tests that a flatbuffer survives decoding and encoding, and that mutated ones pass the verifier but differ.
+// Tests that a flatbuffer survives decoding and encoding, and that mutated flatbuffers differ and pass the verifier.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -7,7 +7,8 @@
 #include "mutate_file.h"
 #include "pte_builder.h"
 
-// libFuzzer's own mutation, which the fuzzers link: here it changes nothing, so that only the others count.
+// Replaces libFuzzer's own mutation, which the fuzzers link, by one that changes nothing: only our mutations count
+// here.
 extern "C" size_t LLVMFuzzerMutate(uint8_t *, size_t size, size_t) { return size; }
 
 namespace edgecore::fuzz {
@@ -64,11 +65,11 @@ TEST(FlatTree, RefusesDamagedOffsetsWithoutReadingBeyondTheFlatbuffer) {
     std::vector<uint8_t> damaged(flat);
     damaged[at] ^= 0x81;
     refused += !pte_kind().schema.decode(damaged.data(), damaged.size()).has_value();
-    damaged.resize(at);  // an allocation of its own, so that the sanitizer detects a read past the end
+    damaged.resize(at);  // exact size, so that the sanitizer detects a read past the end
     damaged.shrink_to_fit();
     refused += !pte_kind().schema.decode(damaged.data(), damaged.size()).has_value();
   }
-  EXPECT_GT(refused, flat.size());  // of two attempts for each byte: nearly all that are cut off, and some others
+  EXPECT_GT(refused, flat.size());  // of two attempts per byte: nearly all truncated ones, and some others
 }
 
 TEST(Mutate, MakesManyDifferentFlatbuffersThatPassTheVerifier) {

@@ -12,7 +12,7 @@ namespace {
 using reflection::BaseType;
 using reflection::Field;
 
-constexpr size_t kLongest = 64;  // of a vector that grows
+constexpr size_t kLongest = 64;  // maximum length of a vector that grows
 
 constexpr uint64_t kNumbers[] = {0,          1,          2,          3,          4,          5,          7,
                                  8,          15,         16,         31,         32,         64,         100,
@@ -48,7 +48,7 @@ void collect(const Schema &schema, RecordType &record, std::vector<Each> &out) {
 class Change {
  public:
   Change(const Schema &schema, Record &root, const Record &donor, Random &random)
-      : schema_(schema), random_(random), donor_(donor) {  // a copy, because the tree changes and may be the donor
+      : schema_(schema), random_(random), donor_(donor) {  // copies `donor`, which may be the tree that changes
     collect(schema, root, places_);
     collect(schema, donor_, sources_);
   }
@@ -89,7 +89,8 @@ class Change {
     return bits;
   }
 
-  // Another value for a scalar: an enumerator, a number that is special or nearby, or one from elsewhere in the tree.
+  // Returns a different value for a scalar: an enumerator, a special or nearby number, or a number from elsewhere in
+  // the tree.
   uint64_t scalar(const Field &field, BaseType type, uint64_t old) {
     const size_t choice = random_.below(8);
     if (field.type()->index() >= 0 && type != reflection::Obj && choice != 0) {
@@ -119,7 +120,7 @@ class Change {
     memcpy(place.content().bytes.data() + index * size, &value, size);
   }
 
-  // Changes the elements of a vector: T has the interface of std::vector. `fresh` makes an element.
+  // Changes the number of elements of a vector. T has the interface of std::vector; `fresh` makes an element.
   template <typename T, typename Fresh>
   void change_length(T &elements, Fresh fresh) {
     const size_t count = elements.size();
@@ -217,7 +218,7 @@ class Change {
   }
 
   void change(const Place &place) {
-    // The table of a union keeps its fields where only the tag changes: the same fields under another name.
+    // For a union, half of the changes choose a new tag; if that has the same table type, the table keeps its fields.
     if (place.base() == reflection::Union && random_.one_in(2)) return retag(place);
     fill(place);
   }
@@ -248,8 +249,8 @@ class Change {
     }
   }
 
-  // Replaces a number by another one in all fields of the same name, in all vectors, or in the whole tree, so that what
-  // belongs together still fits.
+  // Replaces a number by another one in all fields of the same name, in all vectors, or in the whole tree, so that
+  // related numbers stay equal.
   bool rename() {
     const Field *only = random_.one_in(2) ? places_[random_.below(places_.size())].field : nullptr;
     const bool scalars = only != nullptr || random_.one_in(2);

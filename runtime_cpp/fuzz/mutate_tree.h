@@ -1,5 +1,5 @@
-// Changes of a flatbuffer's tree that keep it well formed: every result passes the verifier, so that the reader's own
-// checks (sizes, indices, enumerators, types of unions) decide about it.
+// Changes to a flatbuffer's tree that keep it well formed: every result passes the verifier, so the reader's own checks
+// (sizes, indices, enumerators, types of unions) are tested.
 #ifndef EDGECORE_FUZZ_MUTATE_TREE_H_
 #define EDGECORE_FUZZ_MUTATE_TREE_H_
 
@@ -7,7 +7,7 @@
 
 namespace edgecore::fuzz {
 
-// A random number generator (splitmix64), so that a seed gives the same inputs with every library.
+// A random number generator (splitmix64): a seed gives the same inputs with every standard library.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
@@ -20,8 +20,8 @@ class Random {
   uint64_t state_;
 };
 
-// Makes one change of one field of the tree: another number, enumerator, text, length of a vector, type of a union, or
-// a table copied from elsewhere in the tree or from `donor`. `donor` is a tree of the same schema, and may be the tree.
+// Makes one change to one field of the tree: another number, enumerator, text, vector length or union type, or a table
+// copied from elsewhere in the tree or from `donor`. `donor` has the same schema, and may be the tree itself.
 void mutate(const Schema &schema, Record &root, const Record &donor, Random &random);
 
 }  // namespace edgecore::fuzz

@@ -1,5 +1,4 @@
-// Loads any bytes as a .ptd file, looks up all of its keys and reads their data, and runs a program whose constants are
-// in it.
+// Loads any bytes as a .ptd file, reads the data of all of its keys, and runs a program whose constants are in it.
 #include "edgecore/data.h"
 #include "heap.h"
 #include "mutate_file.h"
@@ -42,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   limits.tables = 10000;
   PiecesLoader loader(file.bytes());
   const Result<const DataFile *> loaded = DataFile::load(loader, "fuzz.ptd", &memory, limits, error);
-  if (!loaded.ok()) return -1;  // not for the corpus
+  if (!loaded.ok()) return -1;  // -1: do not add the input to the corpus
   uint64_t sum = 0;
   for (size_t i = 0; i < (*loaded)->count(); ++i) {
     NamedBytes entry;

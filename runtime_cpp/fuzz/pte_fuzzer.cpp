@@ -11,7 +11,7 @@ EDGECORE_FUZZ_MUTATORS(edgecore::fuzz::pte_kind())
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const edgecore::FuzzFile file(data, size);
   const edgecore_kernel_library *libraries[] = {toy_kernels()};
-  // -1: libFuzzer does not add the input to the corpus. A file that is refused is no good start for other inputs.
+  // -1 keeps the input out of the corpus: a refused file is a poor start for other inputs.
   edgecore::BufferDataLoader in_place(file.bytes());
   edgecore::PiecesLoader by_pieces(file.bytes());
   const bool loads = edgecore::run_program(in_place, {}, libraries);

@@ -12,7 +12,7 @@
 namespace edgecore {
 namespace {
 
-constexpr uint64_t kMaxBytes = 1 << 20;  // of a tensor, and of all planned tensors
+constexpr uint64_t kMaxBytes = 1 << 20;  // for a tensor, and for all planned tensors together
 constexpr size_t kMaxMethods = 4;
 
 class StateReader final : public StateVisitor {
@@ -23,7 +23,7 @@ class StateReader final : public StateVisitor {
   volatile uint64_t sum = 0;
 };
 
-// The arguments of a method, each in an allocation of its own.
+// The arguments of a method, each in a separate allocation.
 class Arguments {
  public:
   explicit Arguments(Method &method) : method_(method), info_(method.info()) {}
@@ -80,7 +80,7 @@ class Arguments {
     (void)method_.set_input(index, tensor, error_);
   }
 
-  // Memory that begins with small integers of every width, which may be indices.
+  // Returns memory that begins with small integers of every width, which kernels may use as indices.
   void *allocate(uint64_t bytes) {
     memory_.emplace_back(static_cast<size_t>(bytes) + 1);
     for (size_t i = 0; i < memory_.back().size() && i < 128; i += 8)

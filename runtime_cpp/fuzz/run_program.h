@@ -10,9 +10,9 @@ namespace edgecore {
 // The limits of a program that is loaded to be fuzzed.
 Limits fuzz_limits();
 
-// Loads a .pte file, checks its digests, and loads and runs its first methods: each twice, on its maximum
-// shapes and on half of them where a shape may vary, with state that the methods share, which is reset and runs again.
-// Delegates run on the null backend. Returns false if no method loads.
+// Loads a .pte file and checks its digests, then loads its first methods, which share state, and runs each three times:
+// with its maximum shapes, with half of each size that may vary, and again after a reset of the state. Delegates run on
+// the null backend. Returns false if no method loads.
 bool run_program(DataLoader &loader, Span<const DataFile *const> data,
                  Span<const edgecore_kernel_library *const> kernels);
 

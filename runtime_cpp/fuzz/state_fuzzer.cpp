@@ -1,5 +1,5 @@
-// Reads any bytes as a saved state, as they are and with a correct checksum. If reading succeeds, the parts must be the
-// same after they were written and read again.
+// Reads any bytes as a saved state, unchanged and with a corrected checksum. If reading succeeds, writing and reading
+// the parts again must not change them.
 #include <string.h>
 
 #include "heap.h"

@@ -6,8 +6,8 @@
 
 namespace edgecore::fuzz {
 
-// Counts the inputs that were run to their end, and prints their number when the fuzzer ends: the number tells whether
-// the mutations keep enough of a file intact.
+// Counts the inputs that run to their end, and prints the number when the fuzzer ends. It shows how many mutations keep
+// a file valid.
 class Tally {
  public:
   ~Tally() { fprintf(stderr, "stat::inputs_that_ran:          %llu\n", static_cast<unsigned long long>(count_)); }

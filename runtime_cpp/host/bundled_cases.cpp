@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/schema.h"  // before the generated reader, whose assertions it sets
+#include "core/schema.h"  // before the generated reader: sets its assertions
 //
 #include "bundled_program_generated.h"
 #include "edgecore/make_tensor.h"

@@ -11,7 +11,7 @@
 namespace edgecore {
 namespace {
 
-// A .bpte file of a program y = x * factor, with a case for it whose tensors are [1, 3] and [3, `expected`], and one
+// A .bpte file of a program y = x * factor with two cases: one whose tensors are [1, 3] and [3, `expected`], and one
 // without expected outputs.
 AlignedBytes bundle(float expected, std::vector<uint8_t> dim_order = {0}, size_t bytes = 8) {
   PteBuilder pte;

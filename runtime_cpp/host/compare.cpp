@@ -31,7 +31,7 @@ class Errors {
     bool passes = error == 0 || (std::isfinite(error) && error <= bound);
     if constexpr (!kIsFloat<T>) {
       passes = got == expected;
-      if (!passes && error == 0) error = 1;  // integers too large for a double
+      if (!passes && error == 0) error = 1;  // integers that differ, but are equal as doubles
     }
     const uint64_t index = difference_.count++;
     difference_.max_absolute = std::fmax(difference_.max_absolute, error);
@@ -48,7 +48,7 @@ class Errors {
     worst_expected_ = b;
   }
 
-  // Returns OK, or the error message about the elements of a tensor of this shape.
+  // Returns OK, or an error about the elements of a tensor of this shape.
   Status finish(const std::vector<int64_t> &shape, Error &error) const {
     if (difference_.wrong == 0) return {};
     std::vector<int64_t> index(shape.size());
@@ -72,7 +72,7 @@ class Errors {
   double worst_error_ = 0, worst_got_ = 0, worst_expected_ = 0;
 };
 
-// Adds the errors of one more tensor.
+// Adds the errors of another tensor.
 void add(Difference &sum, const Difference &one) {
   sum.count += one.count;
   sum.wrong += one.wrong;
@@ -83,7 +83,7 @@ void add(Difference &sum, const Difference &one) {
 // Returns true for a missing entry of a list of tensors.
 bool is_missing(const Tensor &tensor) { return tensor.empty() && !tensor.is_failed(); }
 
-// Returns a number, bool, string or list of numbers as a tensor.
+// Converts a number, bool, string or list of numbers to a tensor.
 Tensor tensor_of(const Value &value) {
   Error error;
   if (value.is_int()) return scalar_tensor(*value.to_int(error));

@@ -59,8 +59,8 @@ std::string cpu_file(const std::string &root, int cpu, const char *name) {
   return root + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/" + name;
 }
 
-// Reads a speed of each cpu from its file `name` in /sys. Returns the cpus that have at least `share` of the maximum
-// speed; all if no cpu has the file.
+// Reads the speed of each cpu from its file `name` in /sys. Returns the cpus with at least `share` of the maximum
+// speed; all cpus if none has the file.
 std::vector<int> fastest(const std::string &root, const std::vector<int> &cpus, const char *name, double share) {
   std::vector<double> speeds;
   for (const int cpu : cpus) speeds.push_back(std::atof(line_of(cpu_file(root, cpu, name)).c_str()));
@@ -83,8 +83,8 @@ std::vector<int> performance_cpus(const std::string &root, const std::vector<int
                       : fastest(root, allowed, "cpufreq/cpuinfo_max_freq", 0.75);
 }
 
-// Returns the number of processors that a quota allows. Its text is time and period in microseconds, such as
-// "50000 100000"; "max 100000" and "-1 100000" mean no limit.
+// Returns the number of processors that a quota allows. The text has time and period in microseconds, such as "50000
+// 100000"; "max 100000" and "-1 100000" mean no limit.
 double processors_of(const std::string &quota) {
   double time = 0, period = 0;
   if (std::sscanf(quota.c_str(), "%lf %lf", &time, &period) != 2 || time <= 0 || period <= 0) return INFINITY;
@@ -92,7 +92,7 @@ double processors_of(const std::string &quota) {
 }
 
 // Returns the minimum quota of a control group and its parents. In a container `group` may be a path on the host that
-// does not exist here; then the parents that do exist count.
+// does not exist here; then only existing parents count.
 double quota_of(const std::string &folder, std::string group, bool is_version_2) {
   double min_quota = INFINITY;
   for (;;) {
@@ -129,7 +129,7 @@ uint32_t thread_count_of(const std::string &root, const std::vector<int> &allowe
     const std::string siblings = line_of(cpu_file(root, cpu, "topology/thread_siblings_list"));
     cores.insert(siblings.empty() ? std::to_string(cpu) : siblings);
   }
-  // Rounded down: a process that exceeds its quota is stopped for the rest of the period.
+  // Round down: a process that exceeds its quota is stopped for the rest of the period.
   const double max_threads = std::min<double>(kMaxThreads, std::max(1.0, std::floor(quota(root))));
   return std::min(static_cast<uint32_t>(cores.size()), static_cast<uint32_t>(max_threads));
 }

@@ -13,7 +13,7 @@ namespace edgecore {
 uint32_t default_thread_count();
 
 // Computes default_thread_count() on Linux for the processors `allowed`, with /proc and /sys under the folder `root`.
-// The first of these files that exists tells the performance cores:
+// The first of these files that exists identifies the performance cores:
 //   /sys/devices/cpu_core/cpus         processors with cores of two kinds
 //   cpu*/cpu_capacity                  at least half of the largest: the large and middle cores of Arm systems
 //   cpu*/cpufreq/cpuinfo_max_freq      at least three quarters of the largest

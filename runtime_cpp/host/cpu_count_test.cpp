@@ -1,4 +1,4 @@
-// Tests the default thread count on systems that are simulated by files under /proc and /sys.
+// Tests the default thread count on simulated systems: files under a /proc and /sys of the test.
 #include "host/cpu_count.h"
 
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ TEST_F(CpuCount, CountsLargeAndMiddleCoresByCapacity) {
 
 TEST_F(CpuCount, CountsFastCoresByFrequency) {
   cores(0, 8, 2, "cpufreq/cpuinfo_max_freq", "5600000");
-  cores(8, 10, 2, "cpufreq/cpuinfo_max_freq", "5800000");  // performance cores that the system prefers
+  cores(8, 10, 2, "cpufreq/cpuinfo_max_freq", "5800000");  // performance cores with a higher turbo frequency
   cores(10, 18, 1, "cpufreq/cpuinfo_max_freq", "3700000");
   EXPECT_EQ(count(), 5u);
 }

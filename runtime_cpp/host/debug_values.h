@@ -10,16 +10,17 @@
 
 namespace edgecore {
 
-// A value of a run: of an instruction, of an operation inside of a delegate, or an output of the method.
+// A value that a run has computed: the result of an instruction, of an operation inside of a delegate, or of the
+// method.
 struct DebugValue {
   enum class Source : uint8_t { kInstruction, kOperation, kOutput };
 
   Source source;
   size_t index;                 // of the instruction or the delegate
-  std::string operation;        // the backend's name
-  int64_t id;                   // the backend's number, or -1
+  std::string operation;        // the backend's name for the operation
+  int64_t id;                   // the backend's number for the operation, or -1
   int32_t tag;                  // EDGECORE_TAG_*
-  std::vector<Tensor> tensors;  // of a tensor or a list of tensors
+  std::vector<Tensor> tensors;  // for a tensor or a list of tensors
   union {
     int64_t i;
     double d;
@@ -30,13 +31,13 @@ struct DebugValue {
 struct DebugRun {
   uint64_t run = 0;
   size_t hash = 0;     // of all values
-  size_t same_as = 0;  // index of the first run with equal values, which has them; its own index if it is that run
+  size_t same_as = 0;  // index of the first run with equal values, which keeps them; may be its own index
   std::vector<DebugValue> values;
 };
 
 class ValueRecorder final : public ValueListener {
  public:
-  // Operations inside of delegates are kept for take() if `takes`. With another level than kNone, values of runs that
+  // If `takes`, operations inside of delegates are kept for take(). Unless the level is kNone, the values of runs that
   // `trace` records are kept in at most `limit` bytes.
   ValueRecorder(bool takes, DebugLevel level, const Trace *trace, uint64_t limit)
       : takes_(takes), level_(level), trace_(trace), limit_(limit) {}
@@ -47,9 +48,9 @@ class ValueRecorder final : public ValueListener {
 
   std::vector<OperationValue> take();
   void clear();
-  // Returns the values of the runs that have some, oldest first.
+  // Returns the runs with recorded values, oldest first.
   const std::vector<DebugRun> &runs();
-  uint64_t missing() const { return missing_; }  // values for which the limit left no memory
+  uint64_t missing() const { return missing_; }  // number of values that were dropped because of the limit
 
  private:
   void add(DebugValue value);
@@ -62,7 +63,7 @@ class ValueRecorder final : public ValueListener {
   uint64_t limit_;
   uint64_t bytes_ = 0;
   uint64_t missing_ = 0;
-  bool is_open_ = false;  // the last run may get further values
+  bool is_open_ = false;  // the last run may add values
   std::vector<OperationValue> taken_;
   std::vector<DebugRun> runs_;
 };

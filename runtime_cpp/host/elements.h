@@ -11,7 +11,7 @@
 
 namespace edgecore {
 
-// Calls visit(T()) with the C++ type of a scalar type. Returns false if the type is none of class ScalarType.
+// Calls visit(T()) with the C++ type of a scalar type. Returns false if class ScalarType does not have the type.
 template <typename Visit>
 bool with_type(int32_t scalar_type, const Visit &visit) {
   switch (scalar_type) {
@@ -55,7 +55,7 @@ inline bool is_float_type(int32_t scalar_type) {
   return is_float;
 }
 
-// Converts a number as Tensor::to does.
+// Converts a number by the rules of Tensor::to.
 template <typename To, typename From>
 To convert_number(From value) {
   if constexpr (std::is_same_v<To, bool>) {
@@ -73,7 +73,7 @@ To convert_number(From value) {
   }
 }
 
-// Calls visit(first offset, second offset) for each element in row-major order, with its offset by each of two strides.
+// Calls visit(first offset, second offset) for each element in row-major order; the offsets belong to the two strides.
 template <typename Visit>
 void for_each_element(const std::vector<int64_t> &shape, const std::vector<int64_t> &first,
                       const std::vector<int64_t> &second, size_t count, const Visit &visit) {

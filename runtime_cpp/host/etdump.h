@@ -12,9 +12,9 @@
 
 namespace edgecore {
 
-// The dim orders in memory of the values of a delegate's operations, by number or name, as the .pte states them.
+// The dim orders in memory of a delegate's values, by number or name of the operation, as the .pte states them.
 struct TracedDelegate {
-  int32_t instruction = -1;  // that calls it
+  int32_t instruction = -1;  // the instruction that calls it
   std::unordered_map<std::string, std::vector<uint8_t>> dim_orders = {};
 };
 
@@ -27,20 +27,20 @@ struct TracedMethod {
   std::vector<TracedDelegate> delegates = {};
 };
 
-// Returns TracedMethod::operators of a method.
+// Returns the member `operators` for a method.
 std::vector<std::string> operators_of(const Program &program, size_t method);
 
-// Returns TracedMethod::delegates of a method.
+// Returns the member `delegates` for a method.
 std::vector<TracedDelegate> delegates_of(const Program &program, size_t method);
 
 // Converts the events of several methods to the bytes of an ETDump file. Each run is a block "Execute". Loading, and
 // what backends prepare while loading or during runs, is a block "Default", so that all runs have the same events. In a
-// program with several methods the method's name follows: "Execute decode". Within a block no two events have the same
-// name and instruction, because ExecuTorch's Inspector would keep the last one only: the second is called "NAME (2)".
-// An event within a delegate is called by the kind and number of its operation, "Conv2d [5]"; what follows ": " in the
-// backend's name, the kernel, is in its metadata as JSON. Recorded values become debug events, whose elements are
-// appended to `buffer`, row-major in the graph's order of dims; runs with other values than the first have numbers of
-// test cases, since the Inspector takes only equal values for runs of one block.
+// program with several methods the method's name follows: "Execute decode". If two events of a block have the same name
+// and instruction, the second is called "NAME (2)", because ExecuTorch's Inspector would keep only the last one. The id
+// of an event within a delegate is the kind and number of its operation, "Conv2d [5]"; the part of the backend's name
+// after ": ", the kernel, is in its metadata as JSON. Recorded values become debug events, whose elements are appended
+// to `buffer`, row-major in the graph's order of dims. Runs whose values differ from the first run's have numbers of
+// test cases, since the Inspector accepts only equal values for the runs of one block.
 std::vector<uint8_t> etdump_of(const std::vector<TracedMethod> &methods, std::vector<uint8_t> *buffer = nullptr);
 
 }  // namespace edgecore

@@ -17,13 +17,13 @@ namespace edgecore {
 // ExecutionLock::wait is called for it, or when another call acquires its lock.
 class Run final : private Completion {
  public:
-  // `take_results` is called after the run has succeeded, before any other call can use the method. The function object
+  // `take_results` is called when the run has succeeded, before another call can use the method. The function object
   // may own everything that must live until then, such as the run's inputs.
   Run(Method &method, std::function<Status(Error &)> take_results)
       : method_(method), take_results_(std::move(take_results)) {}
   ~Run() = default;
 
-  // May be called from any thread. Once this is true, status and error do not change any more.
+  // Callable from any thread. Once it returns true, status and error no longer change.
   bool finished() const { return finished_.load(std::memory_order_acquire); }
   Status status() const { return status_; }
   const Error &error() const { return error_; }
@@ -31,9 +31,9 @@ class Run final : private Completion {
  private:
   friend class ExecutionLock;
   void ready() override;
-  // Records how the run ended, unless `status` says that it is pending.
+  // Records the result of the run; does nothing if `status` is pending.
   void finish(Status status);
-  // Resumes the run each time its device is done, and waits at most `timeout` each time. Returns true once the run has
+  // Resumes the run each time its device is done. Waits at most `timeout` each time. Returns true once the run has
   // finished. The caller holds the mutex of the ExecutionLock.
   bool resume(std::chrono::milliseconds timeout);
 
@@ -41,14 +41,14 @@ class Run final : private Completion {
   std::function<Status(Error &)> take_results_;
   std::mutex mutex_;
   std::condition_variable device_done_;
-  bool is_ready_ = false;  // guarded by mutex_: the device is done, and the run was not resumed since
+  bool is_ready_ = false;  // guarded by mutex_: the device is done, but the run has not been resumed yet
   std::atomic<bool> finished_{false};
   Status status_;
   Error error_;
 };
 
-// Serializes the calls of one method, or of all methods that share state. A run that was started and has not finished
-// does not hold the mutex, so that no thread is blocked; instead, the next call of acquire() first finishes that run.
+// Serializes the calls of one method, or of all methods that share state. A run that has started but not finished does
+// not hold the mutex, so it blocks no thread; instead, the next call of acquire() first finishes that run.
 class ExecutionLock {
  public:
   // Waits until no other call uses the methods and the pending run, if there is one, has finished. The methods may be
@@ -60,7 +60,7 @@ class ExecutionLock {
   }
 
   // Starts a run whose inputs and outputs are set. The caller holds the lock that acquire() returned. A run that uses
-  // no device has finished on return.
+  // no device has finished when start() returns.
   void start(std::shared_ptr<Run> run);
 
   // Advances a started run as far as its device allows, waiting at most `timeout` for each step of the device. Returns

@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kNoTimeout(0), kTimeout(10000);
 
-// Builds the program y = 4 x, computed by two delegates that both leave their work pending.
+// Builds the program y = 4 x with two delegates that return before their work is done (EDGECORE_PENDING).
 std::vector<uint8_t> program(uint32_t flags) {
   NullBlob blob;
   blob.flags = kNullPending | flags;
@@ -133,7 +133,7 @@ TEST(ExecutionLock, CallersShareAMethodWhileADeviceCompletes) {
     threads.emplace_back([&, thread] {
       for (int run = 0; run < 60; ++run) {
         const Started started = opened.start(static_cast<float>(100 * thread + run));
-        if (run % 3 == 0) continue;  // no thread waits for this run
+        if (run % 3 == 0) continue;  // leave this run for the next one to finish
         while (!opened.lock.wait(*started.run, run % 3 == 1 ? kNoTimeout : kTimeout)) std::this_thread::yield();
         if (!started.succeeded()) ++wrong;
       }

@@ -1,4 +1,4 @@
-// Tests the loaders of files: what they read, and what they say about files that cannot be read or that change.
+// Tests the loaders of files: the bytes that they read, and their errors for unreadable or changing files.
 #include "edgecore/file_data_loader.h"
 
 #include <fcntl.h>
@@ -80,7 +80,7 @@ TEST_P(EachMode, SaysThatAFileIsUnreadable) {
 }
 
 #ifdef F_SETLEASE
-// Linux locks no file against readers, except while a process has a lease to write it. An open file gets no such lease.
+// Linux refuses to open a file only while another process has a lease to write it, and grants no lease on an open file.
 TEST_P(EachMode, SaysThatAnotherProcessHasLockedAFile) {
   const TemporaryFile source("leased");
   int leased[2], finished[2];
@@ -129,7 +129,7 @@ TEST_P(EachMode, RefusesBytesOutsideOfTheFile) {
 
 INSTANTIATE_TEST_SUITE_P(All, EachMode, testing::ValuesIn(kModes));
 
-// An open file of 64 bytes of a folder of the test, which is read piece by piece.
+// An open file of 64 bytes in the test's folder, which is read piece by piece.
 struct OpenFile {
   TemporaryFile source{content_of(64)};
   FileDataLoader loader;
@@ -174,9 +174,9 @@ TEST(FileDataLoader, SaysThatTheFileHasChanged) {
 // The behaviour of read_as_told.
 struct Reads {
   int calls = 0;
-  int interrupted_at = 0;  // number of the call, from 1
-  int failure = 0;         // errno of every call
-  size_t most = SIZE_MAX;  // bytes of a call
+  int interrupted_at = 0;  // number of the interrupted call, from 1
+  int failure = 0;         // errno that every call returns
+  size_t most = SIZE_MAX;  // maximum number of bytes that a call returns
   off_t end = 1 << 20;     // of the file
 } told;
 

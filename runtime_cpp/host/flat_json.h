@@ -2,8 +2,8 @@
 // booleans, and objects of these. Everything else is refused: arrays, null, fractions, deeper objects, a key that
 // occurs twice.
 //
-// nlohmann-json, which the runner of edgecore-llm uses, would be a dependency of every application in C++ for this one
-// file of a few lines, and would accept all that is refused here.
+// nlohmann-json, which the runner of edgecore-llm uses, would become a dependency of every C++ application just for
+// small files, and accepts everything that is refused here.
 #ifndef EDGECORE_HOST_FLAT_JSON_H_
 #define EDGECORE_HOST_FLAT_JSON_H_
 
@@ -21,7 +21,7 @@ struct JsonItem {
   std::string key;      // never empty
   JsonType type = JsonType::kObject;
   std::string text;    // of a string: its content with escapes replaced; contains no NUL
-  int64_t number = 0;  // of an integer, or of a boolean as 0 or 1
+  int64_t number = 0;  // the value of an integer; 0 or 1 for a boolean
 };
 
 // Reads the items of `text` in their order, at most 100. An object comes before its items.

@@ -1,4 +1,4 @@
-// Allocators that give the core memory from the heap.
+// Allocators that supply the core with heap memory.
 #ifndef EDGECORE_HOST_HEAP_H_
 #define EDGECORE_HOST_HEAP_H_
 
@@ -31,8 +31,8 @@ class HeapAllocator final : public Allocator {
   size_t remaining_ = 0;  // bytes from next_ on in the current block
 };
 
-// Scratch memory in one buffer. Requests that do not fit get blocks of their own; the next reset() enlarges the buffer
-// by their size. So after the first runs nothing is allocated any more.
+// Scratch memory in one buffer. Requests that do not fit have separate blocks, and the next reset() enlarges the buffer
+// by their size, so that later runs allocate nothing.
 class HeapScratch final : public ScratchAllocator {
  public:
   void *allocate(size_t size, size_t alignment) override;

@@ -10,7 +10,7 @@
 namespace edgecore {
 namespace {
 
-// A tensor of the C interface over a Tensor.
+// A Tensor as a tensor of the C interface.
 struct CTensor {
   edgecore_tensor c = {};
   Tensor tensor;
@@ -34,7 +34,7 @@ struct CTensor {
   }
 };
 
-// An argument as the kernel gets it. The tensors of a list that are missing are NULL.
+// An argument as it is passed to the kernel. Missing tensors of a list are NULL.
 struct Argument {
   CTensor *tensor = nullptr;
   std::vector<CTensor *> list;
@@ -139,7 +139,7 @@ const edgecore_kernel *find(const edgecore_kernel_library &library, StringView o
   return nullptr;
 }
 
-// Refuses an empty tensor, and one in a list that could not be made.
+// Refuses an empty tensor. An entry of a list may be missing, but must not be a tensor that could not be made.
 Status check_tensors(const Value &arg, Error &error) {
   if (arg.is_tensor()) return arg.tensor().check(error);
   if (arg.tensors() == nullptr) return {};
@@ -149,7 +149,7 @@ Status check_tensors(const Value &arg, Error &error) {
   return {};
 }
 
-// Returns what the kernel has made of an argument.
+// Returns the value of an argument after the call.
 Value result_of(const Argument &argument, const edgecore_value &value, const Value &before) {
   if (argument.tensor != nullptr) return argument.tensor->tensor;
   if (before.tensors() != nullptr) {

@@ -30,7 +30,7 @@ void times(Context &context, Tensor x, std::optional<double> factor, Tensor out)
   std::copy(copy, copy + x.count(), out.data<float>());
 }
 
-// out[0] = the sum of everything that is passed.
+// out[0] = the sum of all arguments.
 int32_t sum(TensorList tensors, int64_t number, bool flag, edgecore::StringView text, Scalar scalar,
             edgecore::Span<const int64_t> ints, edgecore::Span<const double> doubles,
             edgecore::Span<const uint8_t> bools, std::optional<Tensor> extra, Tensor out) {
@@ -81,7 +81,7 @@ TEST(CallKernel, CallsATypedFunction) {
   args[1] = Value();  // None
   ASSERT_TRUE(call_kernel(*test_kernels(), "test_ops::times.by_name", args, error).ok()) << text_of(error);
   EXPECT_TRUE(check_close(args[2].tensor(), edgecore::make_tensor({2, 2}, {2.0F, 4.0F, 6.0F, 8.0F}), {}, error).ok());
-  args[1] = 4;  // an int is a float, too
+  args[1] = 4;  // an int is accepted as a float
   ASSERT_TRUE(call_kernel(*test_kernels(), "test_ops::times.out", args, error).ok()) << text_of(error);
 }
 
@@ -151,7 +151,7 @@ TEST(CallKernel, SaysWhatIsWrongWithACall) {
             "A read-only tensor may not be written.");
 }
 
-// The compiler refuses EDGECORE_LIBRARY if `matches` is false.
+// EDGECORE_LIBRARY does not compile if `matches` is false.
 TEST(Schemas, AreComparedWithTheParameters) {
   using kernel::matches;
   static_assert(matches<&times>("f"), "a name alone");

@@ -36,8 +36,8 @@ struct Candidate {
   bool operator==(const Candidate &other) const { return dtypes == other.dtypes && run == other.run; }
 };
 
-// The kernels of one operator, the preferred one first. A kernel is a function without data, so each chain has a
-// function of its own, which knows its index in `chains`. Chains are never freed: libraries are never unloaded.
+// The kernels of one operator, the preferred one first. A kernel is a plain function without data, so each chain has
+// its own function, which knows the chain's index in `chains`. Chains are never freed: libraries are never unloaded.
 using Chain = std::vector<Candidate>;
 std::array<std::atomic<const Chain *>, KernelTables::kMaxReplaced> chains;
 std::mutex chains_mutex;
@@ -130,7 +130,7 @@ Result<Span<const edgecore_kernel_library *const>> KernelTables::libraries(Error
         const OperatorName op = name_of(kernel);
         const auto before = replacing_.begin() + static_cast<std::ptrdiff_t>(i);
         if (std::any_of(replacing_.begin(), before, [&](auto *library) { return find(*library, op) != nullptr; })) {
-          continue;  // it is in the chain of that library
+          continue;  // already in the chain of that library
         }
         Chain chain;
         for (const auto *libraries : {&replacing_, &added_}) {
@@ -145,7 +145,7 @@ Result<Span<const edgecore_kernel_library *const>> KernelTables::libraries(Error
         table.kernels.push_back(kernel);
       }
       finish(table, *replacing_[i]);
-      table.library.flags &= ~EDGECORE_KERNELS_SELECTED;  // the next kernel of a chain runs for other dtypes
+      table.library.flags &= ~EDGECORE_KERNELS_SELECTED;  // for other dtypes the next kernel of the chain runs
       result_.push_back(&table.library);
     }
     for (const edgecore_kernel_library *library : added_) {

@@ -1,4 +1,4 @@
-// The kernel libraries of a program, and which kernel an operator gets if several libraries have one.
+// The kernel libraries of a program, and the choice of a kernel if several libraries have one for an operator.
 #ifndef EDGECORE_HOST_KERNEL_TABLES_H_
 #define EDGECORE_HOST_KERNEL_TABLES_H_
 
@@ -11,13 +11,13 @@
 
 namespace edgecore {
 
-// Libraries that are added have the same rank: Method::load refuses an operator that two of them have. A library that
-// replaces kernels comes before all that were there, and its kernels fall back to theirs.
+// Added libraries have equal rank: Method::load refuses an operator for which two of them have a kernel. A replacing
+// library comes before all earlier libraries, and its kernels fall back to theirs.
 class KernelTables {
  public:
   explicit KernelTables(const edgecore_kernel_library *own) : added_{own} {}
 
-  // Take a library, which must outlive the process's last call of its kernels; the second time nothing happens.
+  // Adds a library, which must outlive the process's last call of its kernels. Adding it again has no effect.
   void add(const edgecore_kernel_library *library, KernelUse use);
   bool has_kernel(OperatorName op) const;
 
@@ -28,14 +28,14 @@ class KernelTables {
   static constexpr size_t kMaxReplaced = 256;
 
  private:
-  // A library that has some of the kernels of another one, or calls them in another way.
+  // A library with a part of another library's kernels, or with chains in place of kernels.
   struct Table {
     std::vector<edgecore_kernel> kernels;
     edgecore_kernel_library library;
   };
 
-  std::vector<const edgecore_kernel_library *> added_, replacing_;  // `replacing_`: the first goes first
-  std::deque<Table> tables_;                                        // earlier results too, which methods use
+  std::vector<const edgecore_kernel_library *> added_, replacing_;  // `replacing_`: the first has priority
+  std::deque<Table> tables_;                                        // earlier results too, because methods use them
   std::vector<const edgecore_kernel_library *> result_;
   bool is_current_ = false;
 };

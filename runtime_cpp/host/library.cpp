@@ -34,7 +34,7 @@ Result<void *> symbol_of(const char *path, const char *what, const char *name, E
     return fail(error, EDGECORE_INVALID_ARGUMENT, "The ", what, " library ", path,
                 " is not given by an absolute path; libraries are never searched for.");
   }
-  // A second dlopen of the same file returns the same handle and does not run initializers again.
+  // dlopen of a loaded file returns the same handle and does not run initializers again.
   void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     return fail(error, EDGECORE_ACCESS_FAILED, "The ", what, " library ", path, " cannot be loaded: ", dlerror(), ".");

@@ -1,5 +1,5 @@
-// The array of an application without linked backends. A file of its own: the linker takes it only if the application
-// does not define the function.
+// The array of an application without linked backends. This is a source file of its own so that the linker uses it only
+// if the application does not define the function.
 #include "edgecore/linked_backends.h"
 
 const edgecore_backend_fn *edgecore_linked_backends(void) {

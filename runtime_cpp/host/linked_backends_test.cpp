@@ -5,12 +5,12 @@
 
 #include "edgecore/module.h"
 #include "error_text.h"
-#include "host/tests/toy_backend.cpp"  // as a part of this program: edgecore_backend_v0_toy
+#include "host/tests/toy_backend.cpp"  // defines edgecore_backend_v0_toy in this program
 #include "pte_builder.h"
 
 namespace {
 
-// The toy backend by another name, because other tests load its library.
+// The toy backend with another id, because other tests load its library.
 const edgecore_backend *linked_toy() {
   static edgecore_backend table = *edgecore_backend_v0_toy();
   static const char id[] = "LinkedBackend";

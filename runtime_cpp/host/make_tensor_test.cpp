@@ -47,7 +47,7 @@ TEST(ForBlob, CopiesOfABuilderShareTheDeleter) {
   {
     const TensorBuilder unused = for_blob(data, {2}).deleter([&](void *) { ++freed; });
   }
-  EXPECT_EQ(freed, 1);  // also if nothing was made
+  EXPECT_EQ(freed, 1);  // even if no tensor was made
   {
     TensorBuilder first = for_blob(data, {2}).deleter([&](void *) { ++freed; });
     TensorBuilder second = first;
@@ -208,10 +208,10 @@ TEST(Half, RoundsToTheNearestEvenValue) {
   EXPECT_EQ(Half(65519.0F).bits, 0x7bff);
   EXPECT_EQ(Half(65520.0F).bits, 0x7c00);
   EXPECT_EQ(Half(1e10F).bits, 0x7c00);
-  EXPECT_EQ(Half(1.0F + 0x1p-11F).bits, 0x3c00);      // a tie, to even
-  EXPECT_EQ(Half(1.0F + 3 * 0x1p-11F).bits, 0x3c02);  // a tie, to even
-  EXPECT_EQ(Half(0x1p-24F).bits, 1);                  // the smallest
-  EXPECT_EQ(Half(0x1p-25F).bits, 0);                  // a tie, to even
+  EXPECT_EQ(Half(1.0F + 0x1p-11F).bits, 0x3c00);      // a tie rounds to even
+  EXPECT_EQ(Half(1.0F + 3 * 0x1p-11F).bits, 0x3c02);  // a tie rounds to even
+  EXPECT_EQ(Half(0x1p-24F).bits, 1);                  // the minimum
+  EXPECT_EQ(Half(0x1p-25F).bits, 0);                  // a tie rounds to even
   EXPECT_EQ(Half(0x1.8p-24F).bits, 2);
   EXPECT_EQ(Half(-0.0F).bits, 0x8000);
   EXPECT_EQ(Half(std::numeric_limits<float>::infinity()).bits, 0x7c00);

@@ -22,7 +22,7 @@ constexpr size_t kMaxBytes = 65536;
 
 StringView view(const std::string &text) { return {text.data(), text.size()}; }
 
-// Reads a number of one to four digits without leading zeros, and moves `at` behind it.
+// Reads a number of one to four digits without leading zeros, and advances `at` past it.
 bool read_number(const char *&at, uint16_t &number) {
   const char *first = at;
   for (number = 0; *at >= '0' && *at <= '9' && at - first < 4; ++at) {
@@ -69,8 +69,8 @@ Status load_manifest(const std::string &path, Manifest &manifest, Error &error) 
   return read_manifest(path, {reinterpret_cast<const char *>(bytes.data()), bytes.size()}, manifest, error);
 }
 
-// The failure that find_manifest reports if it finds no usable manifest: the first failure. But a manifest for another
-// interface version replaces an earlier failure (`replace`), because its error says which package to update.
+// The failure that find_manifest reports if no manifest is usable: the first one. A manifest for another interface
+// version replaces an earlier failure (`replace`), because its message says which package to update.
 struct Failure {
   Status status;
   Error error;

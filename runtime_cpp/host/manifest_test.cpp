@@ -130,7 +130,7 @@ TEST(Manifest, AnErrorSaysWhyNoManifestWasFound) {
   EXPECT_EQ(code({folder.path}), EDGECORE_INVALID_EXTERNAL_DATA);
   EXPECT_TRUE(says(error, broken + " is broken: it has more than 65536 bytes")) << text_of(error);
   const std::string newer = folder.add("z.json", manifest_of("99.0", "ToyBackend", "/no/library.so"));
-  EXPECT_EQ(code({folder.path}), EDGECORE_NOT_SUPPORTED);  // and no library was opened
+  EXPECT_EQ(code({folder.path}), EDGECORE_NOT_SUPPORTED);  // no library was opened
   EXPECT_TRUE(says(error, newer) && says(error, "99.0") && says(error, kAbi)) << text_of(error);
 }
 
@@ -142,8 +142,8 @@ TEST(Manifest, AnEnvironmentVariableNamesFolders) {
   unsetenv("EDGECORE_BACKEND_PATH");
 }
 
-// Loads a program for the toy backend, whose library the manifests in `folders` name, and runs it on {1, 2}. The
-// backend adds its option `offset`, 1 by default, to each element. Returns {} if no manifest is found.
+// Loads a program for the toy backend, which the manifests in `folders` name, and runs it on {1, 2}. The backend adds
+// its option `offset`, 1 by default, to each element. Returns {} if no manifest is found.
 std::vector<float> run_toy(const Strings &folders, std::vector<edgecore_option> options, Error &error) {
   PteBuilder pte;
   const int32_t x = pte.add_tensor({2}), y = pte.add_tensor({2});

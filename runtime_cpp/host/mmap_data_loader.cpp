@@ -12,7 +12,7 @@ namespace {
 
 size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
-// The pages that a piece touches, or with `whole` those that it fills.
+// The pages that a piece touches, or, with `whole`, the pages that lie completely within the piece.
 struct Pages {
   uint8_t *begin;
   size_t size;

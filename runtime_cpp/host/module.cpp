@@ -20,7 +20,7 @@
 namespace edgecore {
 namespace {
 
-// Converts an option of a manifest. Strings of the result point into `item`.
+// Converts an option of a manifest. Strings of the result point into `item`, which must outlive it.
 edgecore_option to_option(const JsonItem &item) {
   edgecore_option option = {};
   option.name = {item.key.data(), item.key.size()};
@@ -100,7 +100,7 @@ Status Module::add_data(DataLoader &loader, const char *name, Error &error) {
 Status Module::open(const char *path, Error &error) {
   EDGECORE_TRY(state_->shared->file.open(path, state_->shared->mode, error));
   const Status status = state_->shared->load_program(error);
-  // A loader's own errors name the file already.
+  // Errors of a loader already name the file.
   if (status.ok() || status.code() == EDGECORE_ACCESS_FAILED) return status;
   const Error reason = error;
   return fail(error, status.code(), path, ": ", reason.sentence());
@@ -237,7 +237,7 @@ Status Module::State::load_method(size_t index, const MethodOptions &options, Er
   config.sharing = options.sharing;
   config.tracer = options.tracer;
   if (options.trace) open->trace = make_trace(options);
-  // A tracer makes delegates report their operations, which takes time that the level kCalls has no use for.
+  // A tracer makes delegates report their operations, which costs time and is useless at the level kCalls.
   const bool reports = options.trace && options.trace_level != TraceLevel::kCalls;
   if (reports) config.tracer = open->trace.get();
   if (options.values || options.debug != DebugLevel::kNone) {
@@ -256,7 +256,7 @@ Status Module::State::load_method(size_t index, const MethodOptions &options, Er
     open->start_trace(started_level.value_or(options.trace_level));
     is_tracing = true;
   } else if (options.trace) {
-    open->stop_trace();  // loading used the tracer
+    open->stop_trace();  // loading used the tracer, but stop_trace was called before: do not trace runs
   }
   const MethodInfo info = open->method->info();
   open->inputs.resize(info.input_count());
@@ -335,7 +335,7 @@ Status Module::new_session(Module &session, Error &error) const {
   for (size_t i = 0; i < methods_.size(); ++i) {
     if (!is_loaded(i)) continue;
     MethodOptions options = state_->methods[i]->options;
-    options.allocator = nullptr;  // which two sessions cannot use at the same time
+    options.allocator = nullptr;  // two sessions cannot use it at the same time
     options.scratch = nullptr;
     options.tracer = nullptr;
     EDGECORE_TRY(session.load_at(i, options, error));

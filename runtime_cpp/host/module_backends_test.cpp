@@ -1,4 +1,4 @@
-// Tests options, weights and state that a backend keeps for a program, and the check of a blob's compatibility string.
+// Tests options, weights and state of a backend in one program, and the check of a blob's compatibility string.
 #include <gtest/gtest.h>
 
 #include "edgecore/module.h"

@@ -33,7 +33,7 @@ struct OpenBackend {
   }
 };
 
-// A file that the module reads: from a loader of its own, or one of the application.
+// A file that the module reads, with the module's own loader or a loader of the application.
 struct Source {
   std::unique_ptr<SystemDataLoader> own;
   DataLoader *loader = nullptr;
@@ -68,10 +68,10 @@ struct OpenMethod {
   MethodOptions options;
   std::vector<LoadedBackend> backends;                   // for MethodConfig::backends
   std::vector<const edgecore_kernel_library *> kernels;  // for MethodConfig::kernels
-  std::vector<Value> inputs;                             // of set_input, for execute; None: not set
-  std::vector<Value> last_inputs;                        // that execute has set, whose memory the method may borrow
-  std::vector<Tensor> outputs;                           // of set_output, for execute; empty: not set
-  std::vector<HeapBlock> output_memory;                  // for each output, NULL if it was not needed
+  std::vector<Value> inputs;                             // from set_input, for execute; None: not set
+  std::vector<Value> last_inputs;        // values that execute has set: the method may borrow their memory
+  std::vector<Tensor> outputs;           // from set_output, for execute; empty: not set
+  std::vector<HeapBlock> output_memory;  // one for each output; NULL if the output needs none
   std::unique_ptr<Trace> trace;
   std::unique_ptr<ValueRecorder> values;
   Method *method = nullptr;
@@ -92,21 +92,21 @@ struct OpenMethod {
   }
 };
 
-// The data that a Module shares with the modules that its new_session fills in. The members are destroyed in the
-// reverse of their order here (backends, program, file), because each of these uses the ones declared before it.
+// The data that a Module shares with the modules that its new_session fills in. Members are destroyed in reverse order
+// (backends, program, file), because each uses earlier ones.
 struct LoadedFile {
   Limits limits = default_limits();
   LoadMode mode = LoadMode::kMmap;
   std::deque<DataPart> data;
   std::vector<const DataFile *> data_files;  // one for each entry of `data`
   Source file;
-  BufferDataLoader inner{Bytes()};  // of the program in a .bpte file
+  BufferDataLoader inner{Bytes()};  // the program in a .bpte file
   HeapAllocator program_memory;
   const Program *program = nullptr;
   std::vector<std::unique_ptr<OpenBackend>> backends;
   KernelTables kernels{edgecore_kernels_library()};
-  // Held while a session loads a method, or adds a backend or kernels. Recursive, because a message of the load may
-  // make an application load another.
+  // Held while a session loads a method, or adds a backend or kernels. Recursive, because an application's log handler
+  // may load another method during a load.
   std::recursive_mutex loading;
 
   ~LoadedFile() {
@@ -114,14 +114,14 @@ struct LoadedFile {
   }
 
   Status load_program(Error &error);
-  // Makes a .bpte file the program in it, in a copy that another process cannot change.
+  // If the file is a .bpte file, replaces it by a private copy of the program in it.
   Status unwrap_bundle(Error &error);
   Status load_data(Error &error);
-  // Lets the operating system drop the pages of the files from memory: most backends keep packed copies of weights.
+  // Lets the operating system drop the files' pages from memory: most backends keep packed copies of weights.
   void drop_pages() const;
   Status open_backend(const edgecore_backend *table, Span<const edgecore_option> load_options, Error &error);
   Result<const LoadedBackend *> find_backend(StringView backend_id, Error &error) const;
-  // Removes the ids of backends that are open.
+  // Removes the ids of open backends.
   void remove_opened(std::vector<StringView> &ids) const {
     Error unused;
     const auto is_open = [&](StringView id) { return find_backend(id, unused).ok(); };
@@ -133,16 +133,16 @@ inline Status no_program(Error &error) {
   return fail(error, EDGECORE_INVALID_STATE, "No program is open: call open first.");
 }
 
-// The data of a Module: a session of a loaded file. The members are destroyed in the reverse of their order here.
+// The data of a Module: a session of a loaded file. Members are destroyed in reverse order.
 struct Module::State {
   std::shared_ptr<LoadedFile> shared = std::make_shared<LoadedFile>();
   HeapAllocator state_memory;
   HostContext context;
   StateStore store{&state_memory, &context};
-  std::vector<std::unique_ptr<OpenMethod>> methods;  // of the program; NULL if not loaded
+  std::vector<std::unique_ptr<OpenMethod>> methods;  // by method index; NULL if not loaded
   bool is_tracing = false;
-  bool is_stopped = false;                  // by stop_trace: MethodOptions::trace starts no trace
-  std::optional<TraceLevel> started_level;  // of start_trace, for methods that are loaded later
+  bool is_stopped = false;                  // stop_trace was called: MethodOptions::trace starts no trace
+  std::optional<TraceLevel> started_level;  // level of start_trace, for methods that are loaded later
 
   ~State() {
     while (!methods.empty()) methods.pop_back();

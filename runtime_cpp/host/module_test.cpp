@@ -9,8 +9,8 @@
 namespace edgecore {
 namespace {
 
-// Builds a program with two calls of test::scale, which double x and then double the result. The first call writes to
-// tensor `between`, which the caller has added to `pte`, and the second call to y.
+// Builds the program y = 4 x with two calls of test::scale by 2. The first call writes to the tensor `between`, which
+// the caller has added to `pte`.
 std::vector<uint8_t> program(PteBuilder &pte, int32_t between) {
   const int32_t x = pte.add_tensor({2}), y = pte.add_tensor({2}), two = pte.add_int(2);
   const int32_t scale = pte.add_operator("test::scale", "out");

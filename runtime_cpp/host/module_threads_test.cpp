@@ -44,7 +44,7 @@ const edgecore_kernel_library *kernels() {
   return &library;
 }
 
-// Builds a program whose methods all compute y = 4 x by two kernels with a planned tensor between them, and read one
+// Builds a program whose methods all compute y = 4 x with two kernels and a planned tensor between them, and share one
 // constant.
 std::vector<uint8_t> program() {
   PteBuilder pte;
@@ -77,7 +77,7 @@ bool open(Module &module, const std::vector<uint8_t> &bytes, Error &error) {
          module.add_kernels(kernels(), error).ok() && module.load_methods(options, error).ok();
 }
 
-// Runs method `index` with an input of its own. Returns the number of wrong results.
+// Runs method `index` with its own input. Returns the number of wrong results.
 int wrong_runs(Module &module, size_t index) {
   Error error;
   Method &method = module.method(index);

@@ -1,4 +1,4 @@
-// The members of Module for traces and values of operations.
+// The members of Module for traces and for values of operations.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>

@@ -18,8 +18,8 @@
 
 namespace edgecore {
 
-// A word that threads can wait for. A thread that changes the value must call wake_all afterwards. wait may return
-// although the value has not changed.
+// A word whose change threads can wait for. A thread that changes the value must call wake_all afterwards. wait may
+// return although the value has not changed.
 class ParkingWord {
  public:
   std::atomic<uint32_t> value{0};
@@ -33,7 +33,7 @@ class ParkingWord {
     changed_.wait(lock, [&] { return value.load() != expected; });
   }
   void wake_all() {
-    { std::lock_guard<std::mutex> lock(mutex_); }  // a waiter has either seen the new value or sleeps by now
+    { std::lock_guard<std::mutex> lock(mutex_); }  // so that every waiter has either seen the new value or is asleep
     changed_.notify_all();
   }
 
@@ -43,7 +43,7 @@ class ParkingWord {
 #endif
 };
 
-// Tells the processor that this thread spins.
+// Tells the processor that this thread busy-waits.
 inline void spin_pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

@@ -4,9 +4,9 @@
 
 namespace edgecore {
 
-// Makes these functions the defaults, which an application's table replaces (edgecore/platform.h). The host library
-// calls it before it uses the platform. The variable EDGECORE_LOG (debug, info, warning, error, off) sets the first log
-// level.
+// Makes these functions the defaults; an application's table replaces them (edgecore/platform.h). The host library
+// calls this function before it uses the platform. The environment variable EDGECORE_LOG (debug, info, warning, error,
+// off) sets the initial log level.
 void use_host_platform();
 
 }  // namespace edgecore

@@ -11,13 +11,13 @@
 namespace edgecore {
 namespace {
 
-// A mutable buffer of the session: either in memory of the runtime, or in a state set.
+// A mutable buffer of the session, in memory of the runtime or in a state set.
 struct Buffer {
-  std::string line;  // such as "buffer 'cache.k' float32 [1, 8, 64]", see describe
+  std::string line;  // for example "buffer 'cache.k' float32 [1, 8, 64]", see describe
   size_t bytes;
   StateBuffer core;  // if `set` is NULL
   StateSet *set = nullptr;
-  uint64_t index = 0;  // in `set`
+  uint64_t index = 0;  // index in `set`
 };
 
 // Returns the text that identifies a buffer in a saved state. `method` is empty if the methods share the buffer.
@@ -51,7 +51,7 @@ class Collector final : public StateVisitor {
   std::set<const uint8_t *> seen_;
 };
 
-// Returns true if the size in bytes that the backend states follows from dtype and shape.
+// Returns true if the backend's size in bytes agrees with dtype and shape.
 bool is_consistent(const edgecore_state_tensor &tensor) {
   uint64_t bytes = scalar_type_info(tensor.scalar_type).size;
   if (bytes == 0 || tensor.ndim < 0 || (tensor.ndim != 0 && tensor.shape == nullptr)) return false;
@@ -87,8 +87,8 @@ Status collect(Span<Method *const> methods, const StateStore &store, std::vector
   return {};
 }
 
-// Calls copy(in_memory, in_row_major_order) with the offsets of each element of a buffer, or once with offsets 0 and
-// all bytes if the two orders are the same.
+// Calls copy(in_memory, in_row_major_order) with the two offsets of each element of a buffer; if the two orders are
+// equal, calls it once, with offsets 0, for all bytes.
 template <typename Copy>
 void for_each_element(const StateBuffer &buffer, const Copy &copy) {
   const size_t rank = buffer.sizes.size();
@@ -135,7 +135,7 @@ Status import_buffer(const Buffer &buffer, Bytes in, Error &error) {
   return {};
 }
 
-// Fails if the state has a part that the session has no buffer for, or the other way round. A NULL stands for none.
+// Fails if only one of the buffer and the part exists (not NULL).
 Status check_rest(const Buffer *buffer, const StatePart *part, Error &error) {
   const auto text = [](const std::string &line) { return StringView(line.data(), line.size()); };
   if (buffer == nullptr && part == nullptr) return {};
@@ -146,7 +146,7 @@ Status check_rest(const Buffer *buffer, const StatePart *part, Error &error) {
   return extend(error, "it lacks the ", text(buffer->line), ".");
 }
 
-// Finds the part of each buffer. Buffers without a name may have equal lines; then the order counts.
+// Finds the part of each buffer. Buffers without a name may have equal lines; they are matched in order.
 Status match(const std::vector<Buffer> &buffers, const std::vector<StatePart> &parts,
              std::vector<const StatePart *> &part_of, Error &error) {
   std::multimap<std::string, const StatePart *> unused;
@@ -198,7 +198,7 @@ Status import_state(Span<Method *const> methods, const StateStore &store, Bytes 
                 " bytes.");
   }
   for (StateSet *set = store.first_state_set(); set != nullptr; set = set->next) set->interrupted = true;
-  for (const bool in_sets : {true, false}) {  // only a backend can fail: the runtime's buffers change after the others
+  for (const bool in_sets : {true, false}) {  // backends first: a failure then leaves the runtime's buffers unchanged
     for (size_t i = 0; i < buffers.size(); ++i) {
       if ((buffers[i].set != nullptr) == in_sets) EDGECORE_TRY(import_buffer(buffers[i], part_of[i]->data, error));
     }

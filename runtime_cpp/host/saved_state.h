@@ -9,9 +9,9 @@
 namespace edgecore {
 
 // Save and restore the buffers of all methods of a session, and those in the state sets of `store`. The format has a
-// header and a record for each buffer: a text with its qualified name, dtype and shape, and its elements in row-major
-// order. An import requires the same texts in any order. So the state of another file is accepted if its buffers have
-// the same names, dtypes and shapes, also if another backend keeps them, or none. All texts and sizes are checked
+// header and a record for each buffer: a line with its qualified name, dtype and shape, and its elements in row-major
+// order. An import requires the same lines in any order; so the state of another file is accepted if its buffers have
+// the same names, dtypes and shapes, even if another backend, or none, keeps them. All lines and sizes are checked
 // before the first buffer is changed. If a backend fails later, no state set can be used until a reset or an import
 // succeeds. Errors: INVALID_STATE (export: a state set is undefined), errors of a backend; for importing also
 // INVALID_ARGUMENT (damaged, or of another program); INTERNAL (a backend describes a buffer wrongly).

@@ -21,9 +21,8 @@ using Floats = std::vector<float>;
 // Mutable buffers of the runtime, by name. All have the initial value 10.
 using Sizes = std::map<const char *, std::vector<int32_t>>;
 
-// Builds a program whose methods compute y = 2 * x + sum with float32 of shape [1]. The null backend keeps the sum in a
-// buffer with the name "sum"; with `second` another delegate does so as well, in the buffer "second". The runtime keeps
-// `buffers`.
+// Builds a program whose methods compute y = 2 * x + sum with float32 of shape [1]. The null backend keeps the sum in
+// the buffer "sum". With `second`, another delegate keeps a sum in the buffer "second". The runtime keeps `buffers`.
 struct Model {
   std::vector<std::string> methods = {"forward"};
   Sizes buffers = {};
@@ -72,13 +71,13 @@ class Opened : private StateVisitor {
         << text_of(error);
   }
 
-  // Runs a method once, which adds `value` to the sums. Returns y - 2 * value, the sum.
+  // Runs a method once with `value`, which is added to the sums. Returns y - 2 * value, the sum.
   float add(float value, const char *method = "forward") {
     std::vector<Tensor> outputs;
     status = module.run(method, {Tensor::of<float>({1}, {value})}, outputs, error);
     return status.ok() ? outputs[0].values<float>()[0] - 2 * value : NAN;
   }
-  // Returns the elements of a buffer that the runtime keeps, of the last method that has it, in the order of memory.
+  // Returns the elements of a buffer that the runtime keeps, in memory order; uses the last method that has the buffer.
   Span<float> buffer(const char *name) {
     wanted_ = name;
     for (size_t i = 0; i < module.method_count(); ++i) module.method(i).visit_state(*this);

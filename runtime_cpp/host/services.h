@@ -10,14 +10,14 @@ namespace edgecore {
 
 class Trace;
 
-// The data of this host for one plugin object (driver, program, delegate, ...): edgecore_scope::context points to it.
+// This host's data for one plugin object (driver, program, delegate, ...): edgecore_scope::context points to it.
 struct HostContext {
   uint32_t threads = 1;    // max threads of a parallel loop; more than 1 only for a method's delegates and kernels
   Trace *loops = nullptr;  // receives the times of each thread in each loop; may be NULL
 };
 
-// Returns the table of services, which all backends and kernels share. Log and heap come from the platform
-// (edgecore/platform.h), whose defaults here are in host/platform.h.
+// Returns the table of services, shared by all backends and kernels. Log and heap use the platform
+// (edgecore/platform.h), with the defaults of host/platform.h.
 const edgecore_host *host_services();
 
 }  // namespace edgecore

@@ -48,7 +48,7 @@ class Reader {
 
 }  // namespace
 
-// FNV-1a over words of 64 bits. It detects every change of a single word: XOR with a word, and multiplication by an odd
+// FNV-1a over 64-bit words. It detects every change of a single word: XOR with a word, and multiplication by an odd
 // number modulo 2^64, are invertible, so a different word leads to a different sum.
 uint64_t state_checksum(Bytes state) {
   uint64_t sum = 0xcbf29ce484222325;

@@ -20,11 +20,11 @@ class StateWriter {
  public:
   explicit StateWriter(std::vector<uint8_t> &out);
 
-  // Returns how many bytes the header, or a part with this line and data, takes.
+  // Return the size of the header, and of a part with this line and data.
   static size_t header_bytes();
   static size_t part_bytes(const std::string &line, size_t data_bytes);
 
-  // Adds a part. Returns the address to which the caller writes its data before the next call of a member.
+  // Adds a part. Returns the address where the caller must write its data before the next call of a member.
   uint8_t *add(const std::string &line, size_t data_bytes);
   void finish();
 
@@ -33,11 +33,11 @@ class StateWriter {
   uint64_t count_ = 0;
 };
 
-// Returns the checksum that the header of a saved state must have. `state` has at least header_bytes.
+// Computes the checksum that belongs into the header of a saved state. `state` has at least header_bytes.
 uint64_t state_checksum(Bytes state);
-constexpr size_t kStateChecksumOffset = 8;  // of the checksum in the header
+constexpr size_t kStateChecksumOffset = 8;  // offset of the checksum in the header
 
-// Reads a saved state from its first to its last byte, and compares its checksum. Errors: INVALID_ARGUMENT.
+// Reads a complete saved state and verifies its checksum. Errors: INVALID_ARGUMENT.
 Status read_parts(Bytes state, std::vector<StatePart> &parts, Error &error);
 
 }  // namespace edgecore

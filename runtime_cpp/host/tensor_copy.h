@@ -9,21 +9,21 @@
 
 namespace edgecore {
 
-// Copies a tensor in host memory with any strides to a row-major Tensor, which is empty if memory does not suffice.
+// Copies a tensor in host memory with any strides to a row-major Tensor, which is empty if there is no memory.
 Tensor copy_of(const edgecore_tensor &source);
 
 constexpr char kReadOnly[] = "The tensor is read-only.";
 
 inline Span<const int64_t> span_of(const std::vector<int64_t> &numbers) { return {numbers.data(), numbers.size()}; }
 
-// Returns the dims 0 to rank - 1, and the strides of a tensor without gaps whose dims are in this order (outermost
-// first).
+// row_major returns the dims 0 to rank - 1. strides_in_order returns the strides of a tensor without gaps whose dims
+// are in the given order, outermost first.
 std::vector<uint8_t> row_major(size_t rank);
 std::vector<int64_t> strides_in_order(const std::vector<int64_t> &shape, const std::vector<uint8_t> &order);
-// Returns true if the elements of a tensor with `strides` lie where `expected` says.
+// Returns true if a tensor with `strides` has its elements at the same offsets as with `expected`.
 bool has_strides(const std::vector<int64_t> &shape, const std::vector<int64_t> &strides,
                  const std::vector<int64_t> &expected);
-// Checks that `dims` has each dim of a tensor once. Errors: INVALID_ARGUMENT.
+// Checks that `dims` is a permutation of the dims of a tensor. Errors: INVALID_ARGUMENT.
 Status check_dims(const std::vector<uint8_t> &dims, size_t rank, Error &error);
 // Sets `bytes` to the size of a tensor without gaps. Errors: INVALID_ARGUMENT.
 Status size_in_bytes(const std::vector<int64_t> &shape, int32_t scalar_type, size_t &bytes, Error &error);

@@ -10,14 +10,13 @@
 namespace edgecore {
 namespace {
 
-// Time that a thread spins before it sleeps: a worker that waits for the next loop, or a caller of parallel_for that
-// waits until the workers have finished. The loops of a network are a few microseconds apart, and waking a thread takes
-// about 50 us.
+// Time that a thread busy-waits before it sleeps: a worker for the next loop, or the caller of parallel_for for its
+// workers. The loops of a network are a few microseconds apart, but waking a thread takes about 50 us.
 constexpr std::chrono::microseconds kSpinTime{100};
 // Time after which a worker that has neither slept nor yielded yields between two loops. A yield takes 0.5 us if no
-// other thread waits for the CPU; the kernel lets a thread run for about 3 ms before it stops it for another one.
+// other thread waits for the CPU. Without yields the kernel would preempt the worker after about 3 ms if one waits.
 constexpr std::chrono::microseconds kYieldTime{500};
-constexpr int kSpinsPerClock = 32;        // pauses between two readings of the clock
+constexpr int kSpinsPerClock = 32;        // pauses between two reads of the clock
 constexpr uint64_t kUnitsPerThread = 32;  // max pieces of a loop per thread, however small the grain is
 constexpr uint64_t kOwnGrainPieces = 4;   // pieces of a loop per thread if the pool chooses the grain
 
@@ -27,7 +26,7 @@ struct Identity {
 };
 thread_local Identity identity;
 
-// Spins until done() is true or kSpinTime has passed. Returns the last result of done().
+// Busy-waits until done() is true or kSpinTime has passed. Returns the last result of done().
 template <typename Done>
 bool spin(Done done) {
   const auto end = std::chrono::steady_clock::now() + kSpinTime;
@@ -44,7 +43,7 @@ uint64_t pack(uint64_t begin, uint64_t end) { return begin << 32 | end; }
 
 std::atomic<ThreadPool *> process_pool{nullptr};
 
-// Runs in the child of a fork, which has none of the pool's threads: the next call of process() makes a new pool. The
+// Runs in the child of a fork, which has no threads of the pool: the next call of process() creates a new pool. The
 // memory of the old pool is not freed.
 void forget_pool() {
   process_pool.store(nullptr, std::memory_order_relaxed);
@@ -93,7 +92,7 @@ void ThreadPool::parallel_for(uint32_t threads, uint64_t n, uint64_t grain, edge
   threads = std::min(threads, kMaxThreads);
   if (grain == 0) grain = std::max<uint64_t>(1, n / (kOwnGrainPieces * std::max(1u, threads)));
   if (threads <= 1 || n <= grain || identity.in_loop || busy_.exchange(true, std::memory_order_acquire)) {
-    // A thread that already computes a loop keeps its worker index, because kernels index memory per worker by it.
+    // A thread that is already in a loop keeps its worker index, because kernels select per-worker memory by it.
     const Identity before = identity;
     identity.in_loop = true;
     fn(arg, 0, n, identity.index);
@@ -210,7 +209,7 @@ uint32_t ThreadPool::start_workers(uint32_t wanted) {
   while (worker_count_ < wanted) {
     auto *worker = new (std::nothrow) Worker{this, worker_count_ + 1, loops_.value.load(), pthread_t{}, workers_};
     if (worker == nullptr) break;
-    if (pthread_create(&worker->thread, nullptr, worker_main, worker) != 0) {  // continue with the workers that exist
+    if (pthread_create(&worker->thread, nullptr, worker_main, worker) != 0) {  // continue with the existing workers
       delete worker;
       break;
     }

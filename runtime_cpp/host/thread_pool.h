@@ -1,10 +1,10 @@
 // The thread pool behind host->parallel_for, one for each process.
 //
 // A loop is split into units of at least `grain` items. Every participant owns a contiguous range of units. It takes
-// its own units one by one from the front, and then takes units of other participants from the back. The calling thread
-// is participant 0; it computes the units of workers that are still asleep, so it never waits for a worker to wake up.
-// Workers do not run on its CPU (worker_cpus.h). Between two loops, where a worker holds no unit, it lets other threads
-// have the CPU from time to time; otherwise the kernel would stop it in the middle of a unit, for which all must wait.
+// its own units one by one from the front, then units of other participants from the back. The calling thread is
+// participant 0; it computes the units of workers that are still asleep instead of waiting for them. Workers do not run
+// on its CPU (worker_cpus.h). A worker yields the CPU from time to time between two loops, where it holds no unit;
+// otherwise the kernel could preempt it within a unit, and all participants would wait.
 #ifndef EDGECORE_HOST_THREAD_POOL_H_
 #define EDGECORE_HOST_THREAD_POOL_H_
 
@@ -24,17 +24,17 @@ class ThreadPool {
   ThreadPool() = default;
   ~ThreadPool();  // no loop may be running
 
-  // Returns the pool of this process. It is created by the first call, and again in the child of a fork, which has none
-  // of its parent's threads.
+  // Returns the pool of this process. The first call creates the pool; so does the first call in the child of a fork,
+  // which has none of its parent's threads.
   static ThreadPool &process();
 
   // Calls fn for [0, n) in pieces of at least `grain` items (0: the pool chooses), on at most `threads` participants,
-  // and returns when all pieces are done; their writes are visible to the caller. Starts workers that are missing. If a
-  // loop of another thread uses the workers, or if called within a loop, the calling thread computes everything itself.
+  // and returns when all pieces are done; the caller sees all their writes. Starts missing workers. If another thread's
+  // loop uses the workers, or if called within a loop, the calling thread computes everything itself.
   void parallel_for(uint32_t threads, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg);
 
-  // Return the participant number of the calling thread (0 outside a loop), and true if the thread is within the body
-  // of a loop.
+  // worker_index returns the participant number of the calling thread (0 outside a loop). in_loop returns true while
+  // the thread runs the body of a loop.
   static uint32_t worker_index();
   static bool in_loop();
 
@@ -64,8 +64,8 @@ class ThreadPool {
   uint64_t unit_ = 1;
   Range ranges_[kMaxThreads];
 
-  // The upper 32 bits are the number of participants of the loop, the lower 32 bits the number of workers that have
-  // joined it and not left. With 0 participants the gate is closed: no worker joins.
+  // Upper 32 bits: number of participants of the loop. Lower 32 bits: number of workers that are inside. With 0
+  // participants the gate is closed: no worker enters.
   alignas(64) std::atomic<uint64_t> gate_{0};
   alignas(64) ParkingWord loops_;  // number of loops so far; workers wait for it to change
   std::atomic<uint32_t> sleepers_{0};

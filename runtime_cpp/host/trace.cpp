@@ -9,9 +9,9 @@ namespace edgecore {
 namespace {
 
 constexpr uint64_t kNoEvent = UINT64_MAX;
-constexpr uint64_t kLoadEvent = uint64_t{1} << 63;  // in the number of an event: it is in `load_`
+constexpr uint64_t kLoadEvent = uint64_t{1} << 63;  // bit in the number of an event: the event is in `load_`
 constexpr size_t kMaxLoadEvents = 65536;
-constexpr size_t kMaxNames = 65536;  // further names are lost; operations have far fewer
+constexpr size_t kMaxNames = 65536;  // more names are dropped; programs have far fewer operations
 
 uint32_t to_u32(uint64_t value) { return static_cast<uint32_t>(std::min<uint64_t>(value, UINT32_MAX)); }
 
@@ -92,7 +92,8 @@ uint64_t Trace::dropped() const {
   return load_dropped_ + (wraps_ == 0 ? 0 : uint64_t{wraps_ - 1} * capacity() + position_);
 }
 
-// Returns the number of the event: its place, and above it `wraps_`, so that find() knows if it was overwritten.
+// Returns the number of the event: its index, and `wraps_` in the upper bits, so that find() detects overwritten
+// events.
 uint64_t Trace::push(const TraceEvent &event) {
   if (!is_running_) {
     if (load_.size() == kMaxLoadEvents) {

@@ -13,22 +13,22 @@
 
 namespace edgecore {
 
-// The kind of an event. The first ones are EventKind's, with the same numbers.
+// The kind of an event. The kinds of EventKind come first, with the same numbers.
 enum class TraceKind : uint8_t { kExecute, kKernel, kDelegate, kPrepare, kCopy, kBackend, kLoad, kThread };
 
 struct TraceEvent {
   uint64_t begin;    // nanoseconds of the platform's clock
   uint64_t end;      // 0: the event did not end
-  int64_t debug_id;  // of kBackend: the backend's number of the operation, or -1; of kThread: the thread
+  int64_t debug_id;  // for kBackend: the backend's number of the operation, or -1; for kThread: the thread
   uint32_t instruction;
   uint32_t kind : 4;   // TraceKind
-  uint32_t name : 28;  // for Trace::name
+  uint32_t name : 28;  // index for Trace::name
 };
 static_assert(sizeof(TraceEvent) == 32);
 
-// Records the events of one method, in the order in which they began. Used by one thread at a time, like the method.
-// The events of runs are in a ring of `limit` bytes, whose oldest events are overwritten when it is full; events of
-// loading are kept apart. The memory grows with the events.
+// Records the events of one method in the order of their begins. Used by one thread at a time, like the method. The
+// events of runs are in a ring of `limit` bytes, whose oldest events are overwritten when it is full; events of loading
+// are kept outside of the ring. The memory grows with the events.
 class Trace final : public EventTracer {
  public:
   explicit Trace(uint64_t limit, TraceLevel level = TraceLevel::kOperators);
@@ -41,20 +41,20 @@ class Trace final : public EventTracer {
   // Adds the time of Method::load.
   void add_load(uint64_t begin, uint64_t end);
 
-  // Adds an event that another device has recorded, and counts those that it dropped.
+  // Adds an event that another device has recorded. count_dropped adds the number of events that the device dropped.
   void restore(const TraceEvent &event, StringView name);
   void count_dropped(uint64_t events) { load_dropped_ += events; }
 
   TraceLevel level() const { return level_; }
   void set_level(TraceLevel level) { level_ = level; }
-  bool is_running() const { return is_running_; }  // a run that is recorded has begun and not ended
-  uint64_t runs() const { return runs_; }          // that have begun so far
+  bool is_running() const { return is_running_; }  // a recorded run has begun and not ended
+  uint64_t runs() const { return runs_; }          // number of runs so far
   void clear();
 
   const std::vector<TraceEvent> &load_events() const { return load_; }
   size_t size() const { return wraps_ == 0 ? position_ : capacity(); }
-  const TraceEvent &operator[](size_t index) const;  // of the ring, oldest first
-  uint64_t dropped() const;                          // events that are recorded no longer
+  const TraceEvent &operator[](size_t index) const;  // event of the ring, oldest first
+  uint64_t dropped() const;                          // number of events that were overwritten
   uint64_t bytes() const { return capacity() * sizeof(TraceEvent) + load_.capacity() * sizeof(TraceEvent); }
   const std::string &name(const TraceEvent &event) const { return names_[event.name]; }
 
@@ -69,19 +69,19 @@ class Trace final : public EventTracer {
   TraceLevel level_;
   size_t max_blocks_;
   std::vector<std::unique_ptr<TraceEvent[]>> blocks_;
-  size_t position_ = 0;  // where the next event of a run is stored
-  uint32_t wraps_ = 0;   // how often `position_` has begun anew
+  size_t position_ = 0;  // index of the next event of a run
+  uint32_t wraps_ = 0;   // how often `position_` has restarted at 0
   std::vector<TraceEvent> load_;
   uint64_t load_dropped_ = 0;
   std::deque<std::string> names_;
   std::unordered_map<std::string_view, uint32_t> name_index_;  // of `names_`
   bool is_running_ = false;
   uint64_t runs_ = 0;
-  uint64_t run_ = 0;          // the event of the current run
-  uint32_t depth_ = 0;        // events that have begun and not ended
-  uint32_t instruction_ = 0;  // of the last event that was not of a backend
-  // Start of the current call of a kernel or backend; the times passed to add() are relative to it. It is the time at
-  // which the last event that the runtime itself records (any kind but kBackend) began or ended.
+  uint64_t run_ = 0;          // number of the current run's event
+  uint32_t depth_ = 0;        // number of events that have begun and not ended
+  uint32_t instruction_ = 0;  // of the last event that did not come from a backend
+  // Start of the current call of a kernel or backend, to which the times passed to add() are relative. It is the time
+  // of the last begin or end of an event that the runtime itself records (any kind but kBackend).
   uint64_t call_begin_ = 0;
 };
 

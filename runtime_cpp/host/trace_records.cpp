@@ -71,7 +71,7 @@ class Rebuilt {
  private:
   Trace trace_;
   TracedMethod traced_;
-  std::vector<std::string> backends_;                     // of each instruction
+  std::vector<std::string> backends_;                     // for each instruction
   std::unordered_map<uint32_t, std::string> operations_;  // names by their hashes
 };
 
@@ -105,7 +105,7 @@ class Reader {
     return fail(error_, EDGECORE_INVALID_ARGUMENT, "The records of the trace ", reason, ".");
   }
 
-  // Returns nanoseconds; a clock that is nonsense stops at 146 years, half of what fits.
+  // Returns nanoseconds; clamps nonsensical times to 2^62, 146 years.
   uint64_t nanoseconds(double ticks) const {
     const double unit = static_cast<double>(kNanoseconds) / static_cast<double>(header_.ticks_per_second);
     return static_cast<uint64_t>(std::min(ticks * unit, 0x1p62));
@@ -141,7 +141,7 @@ class Reader {
         if (method == nullptr) return refuse("belong to a program with other methods");
         run_begin = uint64_t{record.key.id} << 32 | record.begin;
       } else if (method == nullptr) {
-        // Of loading, whose method is not known, or of a run whose begin was overwritten.
+        // An event of loading, whose method is unknown, or of a run whose begin was overwritten.
         ++dropped;
         continue;
       }
@@ -182,7 +182,7 @@ class Reader {
     return {};
   }
 
-  // Returns the method of a total, or NULL. The total of loading belongs to the only method of a program.
+  // Returns the method of a total, or NULL. Loading names no method: it belongs to the only one, if any.
   Rebuilt *method_of(const TraceTotal &total) {
     if (total.method == 0 && methods_.size() == 1) return methods_.front().get();
     for (const auto &method : methods_) {
@@ -193,12 +193,12 @@ class Reader {
 
   // Adds the event of a total, which begins at `begin`. Returns its end.
   uint64_t add(Rebuilt &method, const TraceTotal &total, uint64_t begin) const {
-    const double count = std::max(total.count, 1u);  // 0 of a run that has not ended
+    const double count = std::max(total.count, 1u);  // the count of a run that has not ended is 0
     const double mean = static_cast<double>(total.sum) / count;
     std::string metadata = "{\"count\": " + std::to_string(total.count) +
                            ", \"min\": " + std::to_string(nanoseconds(std::min(total.min, total.max))) +
                            ", \"max\": " + std::to_string(nanoseconds(total.max));
-    if (total.squares != UINT64_MAX) {  // else it is not known
+    if (total.squares != UINT64_MAX) {  // otherwise unknown
       const double variance = static_cast<double>(total.squares) / count - mean * mean;
       metadata += ", \"deviation\": " + std::to_string(nanoseconds(std::sqrt(std::max(0.0, variance))));
     }

@@ -9,8 +9,8 @@
 namespace edgecore {
 
 // Converts records of runs of `program` to the bytes of an ETDump file, with the names in the program. Totals become
-// one run, whose events take the mean time, with number, minimum, maximum and standard deviation in nanoseconds as
-// metadata. Errors: INVALID_ARGUMENT (no records, or of another program).
+// one run, whose events take the mean time; their number, minimum, maximum and standard deviation in nanoseconds are
+// metadata. Errors: INVALID_ARGUMENT (not records, or records of another program).
 Status etdump_of_records(const Program &program, Bytes records, std::vector<uint8_t> &etdump, Error &error);
 
 }  // namespace edgecore

@@ -29,7 +29,7 @@ class Dump {
   const etd::ProfileEvent &event(uint32_t block, uint32_t i) const {
     return *root_->run_data()->Get(block)->events()->Get(i)->profile_event();
   }
-  // "NAME or ID @instruction" of all events of a block.
+  // Returns "NAME or ID @instruction" of all events of a block.
   std::vector<std::string> events(uint32_t block) const {
     std::vector<std::string> names;
     for (uint32_t i = 0; i < event_count(block); ++i) {
@@ -50,7 +50,7 @@ using Names = std::vector<std::string>;
 
 // Records a run of a kernel and a delegate with two operations. Returns the number of its events.
 uint64_t run(Trace &trace, bool prepares = false) {
-  use_host_platform();  // its clock
+  use_host_platform();  // sets the clock
   const uint64_t execution = trace.begin(EventKind::kExecute, "forward", 0, -1);
   trace.end(trace.begin(EventKind::kKernel, "aten::relu", 0, -1));
   const uint64_t delegate = trace.begin(EventKind::kDelegate, "XnnpackBackend", 1, -1);
@@ -185,7 +185,7 @@ TEST(Trace, AnEventOfAFileTakesAtMost48Bytes) {
   Trace trace(kTraceLimit);
   uint64_t recorded = 0;
   for (int i = 0; i < 1000; ++i) recorded += run(trace);
-  EXPECT_LE(Dump(trace).size(), recorded * 48 + 1000 * 40);  // and a table for each run
+  EXPECT_LE(Dump(trace).size(), recorded * 48 + 1000 * 40);  // 48 bytes an event and 40 a run
 }
 
 TEST(Trace, TheLevelOfCallsHasRunsOnly) {

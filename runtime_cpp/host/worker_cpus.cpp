@@ -10,10 +10,11 @@ namespace edgecore {
 
 namespace {
 
-// Loops between two looks at the CPUs of the process, which a container or taskset may change: two system calls.
+// Number of loops between two checks of the CPUs of the process (two system calls), which a container or taskset may
+// change.
 constexpr uint32_t kLoopsPerLook = 4096;
 
-// Sets the CPUs on which the process may run: the union for its main thread and the calling thread, because an
+// Sets `out` to the CPUs on which the process may run: the union for its main thread and the calling thread, because an
 // application may bind one of the two to a CPU. Returns their number, 0 if it is unknown.
 int allowed_cpus(cpu_set_t &out) {
   cpu_set_t of_main;
@@ -43,7 +44,7 @@ bool WorkerCpus::update(uint32_t threads, uint32_t workers) {
   return changed;
 }
 
-// A failure leaves the worker where it is: the kernel may refuse a mask whose CPUs were taken away in the meantime.
+// On failure the worker stays where it is: the kernel may refuse a mask whose CPUs have been removed in the meantime.
 void WorkerCpus::apply(pthread_t worker) const {
 #if defined(__ANDROID__)
   (void)sched_setaffinity(pthread_gettid_np(worker), sizeof mask_, &mask_);

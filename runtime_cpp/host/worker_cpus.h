@@ -1,8 +1,8 @@
 // Keeps the workers of a thread pool off the CPU of the thread that calls them.
 //
-// Linux often starts a thread that was woken on the CPU of the thread that woke it, although another CPU is idle. Both
-// then share one CPU for some milliseconds, because the caller never sleeps and an idle CPU looks for work only at a
-// tick. A mask of allowed CPUs without the caller's prevents that. On other systems nothing is done.
+// When a thread wakes another one, Linux often starts the woken thread on the same CPU, although another CPU is idle.
+// Both then share one CPU for some milliseconds, because the caller never sleeps and an idle CPU looks for work only at
+// a tick. A mask of allowed CPUs without the caller's prevents that. Other systems are left alone.
 #ifndef EDGECORE_HOST_WORKER_CPUS_H_
 #define EDGECORE_HOST_WORKER_CPUS_H_
 
@@ -20,12 +20,12 @@ namespace edgecore {
 class WorkerCpus {
  public:
   // Called before a loop of `threads` participants, the calling thread included. Returns true if apply must be called
-  // for each of the `workers` threads: workers were added, the calling thread has moved to another CPU, or, which is
-  // looked up now and then, the process may run on other CPUs.
+  // for each of the `workers` threads: workers were added, the calling thread has moved to another CPU, or the process
+  // may run on other CPUs now, which is checked only every few thousand loops.
   bool update(uint32_t threads, uint32_t workers);
 
-  // Lets a worker run on all CPUs of the process except the one where the thread that called the last update ran. A
-  // worker may run on all of them if there are fewer CPUs than participants.
+  // Lets a worker run on all CPUs of the process except the CPU of the thread that called the last update. If there are
+  // fewer CPUs than participants, lets it run on all of them.
   void apply(pthread_t worker) const;
 
  private:

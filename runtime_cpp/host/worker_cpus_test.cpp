@@ -36,7 +36,7 @@ void bind(pid_t thread, const std::vector<int> &cpus) {
   ASSERT_EQ(sched_setaffinity(thread, sizeof mask, &mask), 0);
 }
 
-// Gives the main thread, which runs the tests, its CPUs back.
+// Restores the CPUs of the main thread, which runs the tests.
 class WorkerCpusTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -103,7 +103,7 @@ TEST_F(WorkerCpusTest, AProcessWithOneCpuKeepsItsWorkersThere) {
 TEST_F(WorkerCpusTest, AChangedMaskOfTheProcessIsFollowed) {
   ASSERT_EQ(worker_cpus(2, {all_[0]})[0], without(all_[0]));
   bind(getpid(), {all_[0]});
-  // A mask that allows the caller's CPU alone leaves the workers as they were.
+  // A mask with only the caller's CPU would leave none: the workers keep their mask.
   EXPECT_EQ(worker_cpus(2, {all_[0]})[0], without(all_[0]));
   bind(getpid(), all_);
   EXPECT_EQ(worker_cpus(2, {all_[1]})[0], without(all_[1]));

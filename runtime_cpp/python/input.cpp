@@ -46,8 +46,8 @@ ArrayType classify(PyObject *type) {
   return result;
 }
 
-// Returns the ArrayType of the object's Python type; the first object of a type adds it to the list `known`. Entries
-// are never removed, and each keeps its type alive; that is no leak in practice because there are few array types.
+// Returns the ArrayType of the object's Python type; adds it to the list `known` if it is new. Entries are never
+// removed, and each keeps its type alive; this is no leak in practice, because there are few array types.
 const ArrayType *array_type_of(PyObject *object) {
   static auto &known = *new std::vector<std::unique_ptr<ArrayType>>();
   auto *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
@@ -63,7 +63,7 @@ nb::str type_text(PyObject *object) {
   return nb::str(nb::getattr(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object))), "__name__"));
 }
 
-// An element of 16 bytes (complex128), only to be copied.
+// An element of 16 bytes (complex128), which is only copied.
 struct Element16 {
   uint64_t words[2];
 };
@@ -104,7 +104,7 @@ Status ArrayView::open(PyObject *object, const Subject &what, Error &error) {
   try {
     return open_any(object, what, error);
   } catch (nb::python_error &failure) {
-    // An error of the object's own library, such as torch; its text may have many lines.
+    // An error of the object's library, such as torch; its text may have many lines.
     const nb::str text = nb::str(failure.value());
     const char *line = text.c_str();
     return what.refuse(error, " cannot be read as a tensor in CPU memory (", type_text(object).c_str(),
@@ -181,7 +181,7 @@ Status ArrayView::open_dlpack(PyObject *object, const Subject &what, Error &erro
     capsule = method(nb::arg("max_version") = nb::make_tuple(1, 0));
   } catch (nb::python_error &failure) {
     if (!failure.matches(PyExc_TypeError)) throw;
-    capsule = method();  // a library from before DLPack 1.0
+    capsule = method();  // for libraries before DLPack 1.0
   }
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned") != 0) {
     versioned_ = static_cast<VersionedTensor *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));

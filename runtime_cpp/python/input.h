@@ -9,7 +9,7 @@
 
 namespace edgecore::python {
 
-// The Python library that an array belongs to. A call returns arrays of the library of its first tensor input.
+// The Python library of an array. A call returns arrays of the library of its first tensor input.
 enum class Library { kNone, kNumpy, kTorch };
 
 // Properties of the Python type of an input or output buffer, computed once per type.
@@ -21,7 +21,7 @@ struct ArrayType {
 };
 
 // The input or output that an error message is about. The message begins with its description, such as "Input 'x' (0)
-// of method 'forward'"; this text is made only if there is an error, to save time.
+// of method 'forward'"; the text is made only if there is an error, to save time.
 struct Subject {
   const char *kind;  // NULL for an input; for an output the first words of the message, such as "The buffer for output"
   size_t index;
@@ -38,15 +38,15 @@ struct Subject {
   }
 };
 
-// A view of a caller's object as a tensor. It keeps the object's buffer or DLPack tensor until it is destroyed; destroy
-// it with the GIL held.
+// A view of a caller's object as a tensor. It holds the object's buffer or DLPack tensor until it is destroyed, which
+// needs the GIL.
 class ArrayView {
  public:
   ArrayView() = default;
   ~ArrayView() { release(); }
 
-  // Opens `object`. Call it with the GIL held.
-  // Errors: INVALID_ARGUMENT if the object is no tensor in CPU memory, or if its element type is not supported.
+  // Opens `object`. Call it with the GIL held. Errors: INVALID_ARGUMENT if the object is not a tensor in CPU memory, or
+  // if its element type is not supported.
   Status open(PyObject *object, const Subject &what, Error &error);
 
   const ArrayType *array_type = nullptr;

@@ -29,16 +29,16 @@ struct Message {
   std::string text;
 };
 
-// Nothing else is locked while its mutex is held, and Python is not called.
+// No other lock is taken, and Python is not called, while its mutex is held.
 struct Queue {
   std::mutex mutex;
   std::vector<Message> messages;
-  size_t lost = 0;         // messages that found the queue full
+  size_t lost = 0;         // messages dropped because the queue was full
   bool scheduled = false;  // the interpreter will call deliver_from_main_thread
 };
 
-// Never destroyed: backends may log when the process ends. A child of a fork gets a new one: a thread of the parent may
-// have held the mutex, and the messages in the queue are the parent's.
+// Never destroyed: backends may log when the process ends. The child of a fork creates a new one, because a thread of
+// the parent may have held the mutex, and because the queued messages belong to the parent.
 Queue &queue() {
   static std::atomic<Queue *> shared{new Queue};
   static const int registered = pthread_atfork(nullptr, nullptr, [] { shared.store(new Queue); });
@@ -94,7 +94,7 @@ void route_log() {
 }
 
 void deliver_waiting_log() {
-  const nb::error_scope pending;  // keeps an exception that is on its way
+  const nb::error_scope pending;  // saves an exception that is being raised
   std::vector<Message> messages;
   {
     const std::lock_guard<std::mutex> lock(queue().mutex);
@@ -106,7 +106,7 @@ void deliver_waiting_log() {
   for (const Message &message : messages) {
     try {
       pass_on(message);
-    } catch (nb::python_error &failure) {  // such as a handler that fails, or an interpreter that ends
+    } catch (nb::python_error &failure) {  // a failing handler, or an interpreter that is ending
       if (failure.matches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();  // raised again after this call
       failure.discard_as_unraisable("edgecore's log");
     }

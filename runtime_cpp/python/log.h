@@ -1,8 +1,8 @@
 // Routes log messages of the runtime and its backends into Python's `logging`.
 //
 // A message may come from any thread, with or without the GIL, while the runtime or a backend holds locks. So it is
-// only put into a queue; Python gets it at the end of the call into this module that caused it, or, if no call is under
-// way, from the interpreter's main thread.
+// only queued. Python receives it at the end of the call into this module that caused it, or, if no call is in
+// progress, from the interpreter's main thread.
 #ifndef EDGECORE_PYTHON_LOG_H_
 #define EDGECORE_PYTHON_LOG_H_
 
@@ -16,7 +16,7 @@ void route_log();
 extern std::atomic<bool> log_waits;  // the queue has messages
 void deliver_waiting_log();
 
-// Passes the messages in the queue to Python's logging. Needs the GIL; costs one comparison if there are none.
+// Passes queued messages to Python's logging. Needs the GIL; costs one comparison if there are none.
 inline void deliver_log() {
   if (log_waits.load(std::memory_order_relaxed)) deliver_waiting_log();
 }

@@ -16,7 +16,7 @@ namespace edgecore::python {
 
 class PyRun;
 
-// One input of a call, read from the caller's object. The tag of the method's input tells which member is used.
+// One input of a call, read from the caller's object. The tag of the method's input determines which member is used.
 struct InputArg {
   ArrayView view;
   int64_t integer = 0;
@@ -25,14 +25,14 @@ struct InputArg {
 
 // One output of a call.
 struct OutputSlot {
-  nanobind::object object;    // the caller's buffer, if `out` was passed; referenced, as the caller may change the list
+  nanobind::object object;    // the caller's buffer from `out`, if any; a reference, as the list may change
   ArrayView out;              // a view of `object`
   bool direct = false;        // the method writes into `out` itself, without a copy
   PyTensor tensor;            // the result, unless `object` is set
   edgecore_value value = {};  // the method's output; if it is a tensor, its data are in `tensor` or `out`
 
-  // Converts the output to the object that the caller gets. `kind` is the type of the first tensor input, or NULL: a
-  // tensor output becomes an array of the same library (numpy, torch), else an edgecore.Tensor.
+  // Converts the output to the caller's object. `kind` is the type of the first tensor input, or NULL: a tensor output
+  // becomes an array of the same library (numpy, torch), otherwise an edgecore.Tensor.
   nanobind::object result(const ArrayType *kind);
 };
 
@@ -45,15 +45,15 @@ class PyMethod {
  public:
   PyMethod(std::shared_ptr<PyProgram> program, size_t index);
 
-  // Takes two functions, or None for either: one from a tuple of nested arguments and a dict of named ones to the tuple
-  // of all inputs, or to None if the arguments are not nested; one from the list of outputs to nested results.
+  // Sets two functions; either may be None. `flatten` maps nested arguments (a tuple, and a dict of named ones) to the
+  // tuple of all inputs, or to None if no argument is nested. `unflatten` maps the list of outputs to nested results.
   void set_nesting(nanobind::object flatten, nanobind::object unflatten);
 
   // Makes the tuple of all inputs from the arguments of a call. `keywords` may be an invalid handle.
   nanobind::object flat_inputs(nanobind::handle inputs, nanobind::handle keywords) const;
 
   // Runs the method once with the tuple `inputs`. `out` is an invalid handle, None, or a sequence with one writable
-  // buffer for every output, which are then the results; for a method with one output it may also be the buffer itself.
+  // buffer for every output, which become the results; for a method with one output it may also be the buffer itself.
   // Calls of one method from several threads run one after the other. No thread holds the GIL while it waits or runs.
   nanobind::object call(nanobind::handle inputs, nanobind::handle out);
 
@@ -94,9 +94,9 @@ class PyMethod {
   Status set_tensor(size_t index, const ArrayView &view, Error &error);
   Status set_output_memory(size_t index, const InputArg *args, OutputSlot &slot, Error &error);
 
-  // Every call holds this lock while it runs; NULL before the method is loaded. Acquire it only without the GIL: the
-  // thread that holds the lock may wait for the GIL. The lock is declared before the program and so destroyed after it:
-  // destroying the program ends a pending run, which the lock owns.
+  // Every call holds this lock while it runs; NULL before the method is loaded. Acquire it only without the GIL,
+  // because the thread that holds the lock may wait for the GIL. Declared before `program_`, so that it is destroyed
+  // after it: destroying the program ends a pending run, which the lock owns.
   std::shared_ptr<ExecutionLock> lock_;
   std::shared_ptr<PyProgram> program_;
   size_t index_;

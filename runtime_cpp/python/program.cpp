@@ -65,7 +65,7 @@ struct Options {
   }
 };
 
-// Calls work(error) without the GIL. Throws the Python exception of a status that is not OK.
+// Calls work(error) without the GIL. Throws the Python exception of a failure.
 template <typename Work>
 void without_gil(Work work) {
   Error error;
@@ -78,8 +78,8 @@ void without_gil(Work work) {
   if (!status.ok()) raise(error);
 }
 
-// Gives access to the bytes of a Python object through the buffer protocol. Holds the Python buffer until the BytesOf
-// is destroyed.
+// Accesses the bytes of a Python object through the buffer protocol, and holds the Python buffer until this object is
+// destroyed.
 class BytesOf {
  public:
   explicit BytesOf(nb::handle object) {
@@ -127,7 +127,7 @@ void set_limits(Module &module, const nb::dict &values) {
   module.set_limits(limits);
 }
 
-// Opens a program and verifies it. `file` and the entries of `data`, its .ptd files, are each a tuple with the path as
+// Opens a program and verifies it. `file` and the entries of `data` (its .ptd files) are each a tuple with the path as
 // bytes, or an object with the buffer protocol. `limits` maps names of limits to values. `mode` is the name of a load
 // mode.
 std::shared_ptr<PyProgram> open_program(const nb::object &file, const nb::list &data, const nb::dict &limits,
@@ -136,7 +136,7 @@ std::shared_ptr<PyProgram> open_program(const nb::object &file, const nb::list &
   set_limits(*program, limits);
   Error error;
   const char *name_of_mode = mode.c_str();
-  if (name_of_mode == nullptr) throw nb::python_error();  // it has no UTF-8
+  if (name_of_mode == nullptr) throw nb::python_error();  // the string is not valid UTF-8
   const Result<LoadMode> load_mode = load_mode_of(name_of_mode, error);
   if (!load_mode.ok()) raise(error);
   program->set_load_mode(*load_mode);
@@ -183,15 +183,15 @@ void load_kernels(PyProgram &program, const nb::bytes &path) {
   });
 }
 
-// Returns "name.overload", as packages and messages name operators.
+// Returns "name.overload", the usual name of an operator.
 std::string key_of(OperatorName op) {
   std::string key(op.name.data(), op.name.size());
   if (!op.overload.empty()) key += "." + std::string(op.overload.data(), op.overload.size());
   return key;
 }
 
-// Returns a table with the kernel of one operator of a library. Tables live as long as the process, as libraries do,
-// and an operator of a library has one table, so that a program that gets it twice has it once. Errors: NOT_FOUND.
+// Returns a table with the kernel of one operator of a library. Like libraries, tables live as long as the process.
+// There is one table for each operator of a library, so a program that adds it twice has it once. Errors: NOT_FOUND.
 Result<const edgecore_kernel_library *> table_of(const edgecore_kernel_library &library, StringView op, Error &error) {
   struct Table {
     edgecore_kernel kernel;
@@ -255,8 +255,8 @@ nb::list missing_operators(const PyProgram &program, size_t method) {
   return names;
 }
 
-// Reads a permutation of `rank` dims from a tuple. Without one (NULL), or if it has another length, the dims keep their
-// order. Returns false if the tuple is no permutation.
+// Reads a permutation of `rank` dims from a tuple. If the tuple is NULL or has another length, the dims keep their
+// order. Returns false if the tuple is not a permutation.
 bool read_dim_order(PyObject *dims, size_t rank, uint8_t *dim_order) {
   for (size_t i = 0; i < rank; ++i) dim_order[i] = static_cast<uint8_t>(i);
   if (dims == nullptr || static_cast<size_t>(PyTuple_Size(dims)) != rank) return true;
@@ -321,7 +321,7 @@ StateSharing sharing_of(const nb::object &share_state) {
   return nb::cast<bool>(share_state) ? StateSharing::kAll : StateSharing::kNone;
 }
 
-// Returns the lock for a loaded method.
+// Returns the lock for a method that was just loaded.
 std::shared_ptr<ExecutionLock> lock_of(PyProgram &program, size_t method) {
   return program.method(method).shares_state() ? program.shared : std::make_shared<ExecutionLock>();
 }
@@ -367,7 +367,7 @@ nb::tuple new_session(const PyProgram &program) {
   return nb::make_tuple(session, wrap_methods(session));
 }
 
-// Calls work(error) without the GIL, with the locks of all loaded methods held, while no further method is loaded.
+// Calls work(error) without the GIL, while holding the locks of all loaded methods and preventing loads of others.
 template <typename Work>
 void with_all_locks(PyProgram &program, Work work) {
   without_gil([&](Error &error) {
@@ -449,11 +449,11 @@ Method &ready_method(const std::shared_ptr<PyProgram> &program, size_t index) {
   }
   if (program->locks[index] != nullptr) return program->method(index);  // another thread has loaded it
   const StringView name = program->program().method(index).name();
-  // A log handler, which gets the messages of both steps, may have used the method, and so loaded it, meanwhile.
+  // A log handler that received messages of the load may have used the method, and so loaded it, in the meantime.
   if (!program->is_method_loaded(name) && !program->prepare.is_none()) program->prepare(program, index);
   if (!program->is_method_loaded(name)) {
     without_gil([&](Error &error) {
-      // A method may become part of the state that others use.
+      // The method may share state with methods that are running.
       const std::unique_lock<std::mutex> held = program->shared->acquire();
       return program->load_method(name, program->options, error);
     });

@@ -13,9 +13,9 @@
 
 namespace edgecore::python {
 
-// The locks of the methods, by index; NULL: the method is not loaded. A run holds its method's lock; methods that share
-// state (such as a mutable buffer) have the lock `shared`, so that their runs do not overlap. The vector changes with
-// both the GIL and PyProgram::loading held, so that either suffices to read it.
+// The locks of the methods, by index; NULL: the method is not loaded. A run holds its method's lock. Methods that share
+// state (such as a mutable buffer) use the lock `shared`, so that their runs do not overlap. A thread that changes the
+// vector holds both the GIL and PyProgram::loading, so holding one of the two suffices to read it.
 struct ExecutionLocks {
   std::vector<std::shared_ptr<ExecutionLock>> locks;
   std::shared_ptr<ExecutionLock> shared = std::make_shared<ExecutionLock>();
@@ -24,15 +24,15 @@ struct ExecutionLocks {
 // ExecutionLocks is the first base class, so that it is destroyed after Module: destroying the module ends pending
 // runs, which the locks own.
 struct PyProgram : ExecutionLocks, Module {
-  MethodOptions options;     // of methods that are loaded later
-  nanobind::object prepare;  // prepare(program, index) loads the backends and kernels that a method lacks
+  MethodOptions options;     // for methods that are loaded later
+  nanobind::object prepare;  // prepare(program, index) loads the backends and kernels that the method still needs
 
   // Held while a method of any session of the file is loaded. Acquire it only without the GIL. It is recursive because
-  // Python code runs meanwhile: `prepare`, and handlers of log messages.
+  // Python code runs during a load: `prepare`, and handlers of log messages.
   std::shared_ptr<std::recursive_mutex> loading = std::make_shared<std::recursive_mutex>();
 };
 
-// Returns a method, which is loaded if it was not. Throws the Python exception of an error. Call it with the GIL held.
+// Returns a method; loads it if necessary. Throws the Python exception of an error. Call it with the GIL held.
 Method &ready_method(const std::shared_ptr<PyProgram> &program, size_t index);
 
 void bind_program(nanobind::module_ &module);

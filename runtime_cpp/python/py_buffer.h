@@ -1,6 +1,5 @@
-// Python's buffer protocol. It is part of the stable ABI since Python 3.11, with the same layout and functions as
-// in 3.10. The headers hide it from an extension that is built for 3.10 and later, so it is declared here for that
-// case.
+// Python's buffer protocol. It is part of the stable ABI since Python 3.11, with the same layout and functions as in
+// 3.10. For an extension that supports 3.10 and later, the headers hide it, so it is declared here.
 #ifndef EDGECORE_PYTHON_PY_BUFFER_H_
 #define EDGECORE_PYTHON_PY_BUFFER_H_
 

@@ -11,10 +11,10 @@ namespace nb = nanobind;
 namespace edgecore::python {
 namespace {
 
-constexpr std::chrono::milliseconds kSignalInterval(50);  // wait() looks for signals such as Ctrl+C this often
+constexpr std::chrono::milliseconds kSignalInterval(50);  // interval at which wait() checks for signals such as Ctrl+C
 
-// Copies the elements of `view` to `block`, dense and in the dim order that the method expects, and points `view`
-// there.
+// Copies the elements of `view` to `block`, dense and in the dim order that the method expects. `view` then refers to
+// the copy.
 Status copy_input(const Method &method, size_t index, ArrayView &view, HeapBlock &block, Error &error) {
   const TensorInfo &expected = method.info().input(index).tensor;
   const uint64_t bytes = view.bytes();
@@ -36,7 +36,7 @@ Status copy_input(const Method &method, size_t index, ArrayView &view, HeapBlock
   }
   dense_strides(view.ndim, view.shape, order, view.strides);
   view.data = block.get();
-  view.writable = false;  // so that a program that mutates this input fails: it would change the copy only
+  view.writable = false;  // a program that mutates this input must fail instead of changing only the copy
   return {};
 }
 
@@ -100,7 +100,7 @@ nb::object PyRun::wait() {
   }
   if (!run_->status().ok()) raise(run_->error());
   if (outputs_.is_valid()) return outputs_;
-  // Two threads may come here at the same time, so the results are copied out of the slots, not moved.
+  // Two threads may get here at the same time, so the results are copied from the slots, not moved.
   nb::list list;
   for (const OutputSlot &slot : *slots_) {
     OutputSlot copy;

@@ -15,13 +15,12 @@
 
 namespace edgecore::python {
 
-// Keeps freed blocks of one size for the next call, because getting fresh pages from the system takes longer than
-// running a small network.
+// Keeps freed blocks of one size for the next call, because the system needs longer for fresh pages than a small
+// network needs to run.
 class BlockCache {
  public:
   explicit BlockCache(size_t bytes) : bytes_(bytes) {}
-  // Returns a block at a multiple of kArenaAlignment; kArenaTail bytes past its end are readable. NULL if there is no
-  // memory.
+  // Returns a block aligned to kArenaAlignment; kArenaTail bytes past its end are readable. NULL if there is no memory.
   HeapBlock take();
   void give_back(HeapBlock block);
   size_t bytes() const { return bytes_; }
@@ -33,7 +32,7 @@ class BlockCache {
   std::vector<HeapBlock> blocks_;
 };
 
-// Memory of an edgecore.Tensor. The destructor gives the block back to its cache.
+// Memory of an edgecore.Tensor. The destructor returns the block to its cache.
 struct Storage {
   std::shared_ptr<BlockCache> cache;
   HeapBlock block;
@@ -55,8 +54,8 @@ struct PyTensor {
   bool row_major() const;  // the last dim is innermost
 };
 
-// Copies a tensor whose dims are in memory order: dim i of `source` is dim dim_order[i] of the result. Throws
-// std::bad_alloc, also for an empty `source`.
+// Copies a tensor whose dims are in memory order: dim i of `source` becomes dim dim_order[i] of the result. Throws
+// std::bad_alloc, even for an empty `source`.
 PyTensor copy_of(const Tensor &source, const uint8_t *dim_order);
 
 // Exports the tensor for DLPack without a copy. The receiver must call its deleter.

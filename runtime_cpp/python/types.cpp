@@ -16,8 +16,8 @@ struct TypeRow {
   const char *format;
 };
 
-// Element types that Python can read and write, the most frequent first, with the letter of the struct module.
-// Quantized and packed types are not among them.
+// Element types that Python can read and write, with their letter in the struct module, the most frequent first.
+// Quantized and packed types are missing.
 constexpr TypeRow kTypes[] = {
     {6, EDGECORE_DL_FLOAT, 32, "f"}, {4, EDGECORE_DL_INT, 64, "q"},      {3, EDGECORE_DL_INT, 32, "i"},
     {11, EDGECORE_DL_BOOL, 8, "?"},  {0, EDGECORE_DL_UINT, 8, "B"},      {1, EDGECORE_DL_INT, 8, "b"},

@@ -17,13 +17,13 @@ int32_t scalar_type_of(edgecore_dl_dtype dtype);
 int32_t scalar_type_of(const char *format, Py_ssize_t item_size);
 
 edgecore_dl_dtype dl_dtype_of(int32_t scalar_type);
-// Returns the buffer protocol's format string of a ScalarType, such as "f"; NULL if the protocol has none (bfloat16).
+// Returns the buffer protocol's format of a ScalarType, such as "f"; NULL if it has none (bfloat16).
 const char *format_of(int32_t scalar_type);
 // Returns a name such as "float32"; "no type" for kUnknownType.
 StringView type_name(int32_t scalar_type);
 size_t item_size(int32_t scalar_type);
 
-// Decodes UTF-8; invalid bytes are replaced.
+// Decodes UTF-8; replaces invalid bytes.
 nanobind::str text(StringView view);
 
 // Throws the Python exception of edgecore.errors that belongs to `error`.

@@ -12,8 +12,8 @@ namespace {
 using namespace edgecore::backend;
 
 // Reads a blob with the C++ ByteReader. tests/plugin/test_byte_reader.py reads the same blob with the Python class
-// ByteReader, which must accept the same format. The blob is copied to an allocation of its own, so that a sanitizer
-// detects reads past its end.
+// ByteReader, which must accept the same format. The blob is copied to an allocation of its exact size, so that a
+// sanitizer detects reads past its end.
 std::string read_blob(const std::string &blob) {
   const std::vector<uint8_t> exact(blob.begin(), blob.end());
   try {

@@ -1,5 +1,5 @@
-// Test fixture for buffer requirements of delegates (alignment, padding, device memory). It counts the copies of
-// arguments that a run makes because a buffer does not meet them.
+// Test fixture for buffer requirements of delegates (alignment, padding, device memory). It counts the copies that a
+// run makes of arguments whose memory does not meet the requirement.
 #ifndef EDGECORE_TESTS_COPIES_H_
 #define EDGECORE_TESTS_COPIES_H_
 

@@ -1,4 +1,4 @@
-// The message of the Failure that code over edgecore/backend.hpp throws.
+// Returns the message of a Failure, the exception of edgecore/backend.hpp.
 #ifndef EDGECORE_TESTS_FAILURE_OF_H_
 #define EDGECORE_TESTS_FAILURE_OF_H_
 
@@ -6,7 +6,7 @@
 
 #include "edgecore/byte_reader.hpp"
 
-// Calls `body`; returns the message of its Failure, or no text if it throws none.
+// Calls `body`; returns the message of its Failure, or an empty text if it throws none.
 template <typename Body>
 std::string failure_of(const Body &body) {
   try {

@@ -1,4 +1,4 @@
-// Test programs whose metadata have names of inputs and symbolic sizes.
+// Test programs whose metadata have input names and symbolic sizes.
 #ifndef EDGECORE_TESTS_INPUT_METAS_H_
 #define EDGECORE_TESTS_INPUT_METAS_H_
 

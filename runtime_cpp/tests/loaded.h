@@ -16,8 +16,8 @@
 
 namespace edgecore {
 
-// Makes each allocation on the heap, so that a sanitizer detects accesses past its end. Returns NULL past `limit`
-// bytes.
+// Allocates each piece separately on the heap, so that a sanitizer detects accesses past its end. Returns NULL beyond
+// `limit` bytes in total.
 class HeapAllocator final : public ScratchAllocator {
  public:
   explicit HeapAllocator(size_t limit = size_t{64} << 20) : limit_(limit) {}

@@ -15,7 +15,7 @@ struct edgecore_program {
   edgecore_driver *driver;
   edgecore_scope *scope;
   double gain;
-  float weights;  // packed when the first delegate asks for them; 0 before
+  float weights;  // 0 until the first delegate needs them
 };
 struct edgecore_delegate {
   edgecore_program *program;
@@ -28,16 +28,16 @@ struct edgecore_state_set {
     float sum;
   };
   edgecore_program *program;
-  std::deque<Buffer> buffers;  // their addresses do not change
+  std::deque<Buffer> buffers;  // a deque, because instances keep addresses of its elements
 };
 struct edgecore_instance {
   edgecore_delegate *delegate;
   edgecore_scope *scope;
-  float *sum;  // in the state set; NULL: none
+  float *sum;  // in the state set; NULL without kNullState
   edgecore_memory_need needs[2];
   uint32_t flags;  // EDGECORE_INSTANCE_*
   double gain;
-  int64_t number;  // another factor
+  int64_t number;  // another factor of the outputs
 };
 
 namespace {
@@ -138,7 +138,7 @@ void EDGECORE_CALL buffer_requirement(edgecore_delegate *delegate, uint64_t, edg
   out->memory_kind = delegate->blob.memory_kind;
 }
 
-// Returns the buffer of the state set with this name, and adds it if the set has none.
+// Returns the buffer of the state set with this name; adds it if the set has none.
 float *find_sum(edgecore_state_set &state_set, const char *name) {
   for (edgecore_state_set::Buffer &buffer : state_set.buffers) {
     if (strcmp(buffer.name, name) == 0) return &buffer.sum;
@@ -224,8 +224,8 @@ uint64_t element_count(const edgecore_tensor &tensor) {
   return count;
 }
 
-// Returns the number that the caller adds to each output element: the sum in the state set, to which the elements of
-// `input` are added first; 0 without the flag kNullState.
+// Returns the number that the caller adds to each output element: adds the elements of `input` to the sum in the state
+// set, and returns the sum; 0 without the flag kNullState.
 float next_state(edgecore_instance *instance, const edgecore_tensor &input) {
   if (instance->sum == nullptr) return 0;
   for (uint64_t i = 0; i < element_count(input); ++i) *instance->sum += elements(input)[i];
@@ -256,8 +256,8 @@ int32_t compute(edgecore_instance *instance, const edgecore_value *args, uint32_
       *sentence = text("an input is not aligned as required.");
       return EDGECORE_INVALID_ARGUMENT;
     }
-    // Read past the end of the input as far as the blob requires readable memory. Vectorized code does so, too; a
-    // sanitizer reports memory that the runtime did not provide.
+    // Read past the end of the input as far as the blob requires readable memory, like vectorized code. A sanitizer
+    // reports memory that the runtime did not provide.
     volatile char padding = 0;
     const char *tail = reinterpret_cast<const char *>(from + count);
     for (uint32_t b = 0; b < blob.tail_padding && count != 0; ++b) padding = static_cast<char>(padding ^ tail[b]);

@@ -1,5 +1,5 @@
-// A backend without hardware that uses every part of edgecore/backend.h. The tests of the runtime and of other callers
-// of backends use it.
+// A backend without hardware that uses every part of edgecore/backend.h, for the tests of the runtime and of other
+// callers of backends.
 //
 // The blob of a delegate is a NullBlob. Output i is `factor` times input i (modulo the number of inputs), in float32,
 // with the same shape.
@@ -9,15 +9,14 @@
 #include "null_device.h"
 
 // Bits of NullBlob.flags, which change what a delegate does:
-constexpr uint32_t kNullPending = 1;  // execute leaves its work pending for null_backend_drain, if the host allows it
+constexpr uint32_t kNullPending = 1;  // execute leaves its work to null_backend_drain, if the host allows pending runs
 constexpr uint32_t kNullFails = 2;    // execute fails
-constexpr uint32_t kNullState = 4;  // adds the sum of all input elements of all runs so far, which is the buffer "sum"
-                                    // of the state set; execute fails if the sum is not a number
-constexpr uint32_t kNullWeights = 8;     // also multiplies by the float32 in the named data "null.weights"
+constexpr uint32_t kNullState = 4;    // adds the sum of all input elements of all runs so far: the buffer "sum" of the
+                                      // state set; execute fails for NaN
+constexpr uint32_t kNullWeights = 8;  // also multiplies by the float32 in the named data "null.weights"
 constexpr uint32_t kNullKeepsRest = 16;  // writes only the first element of each output
 constexpr uint32_t kNullSecond = 32;     // with kNullState: the buffer is called "second"
-constexpr uint32_t kNullNumber = 64;     // has an integer as its last argument; outputs are multiplied by the one that
-                                         // the last prepare got
+constexpr uint32_t kNullNumber = 64;     // the last argument is an integer, a factor of outputs from its prepare on
 
 struct NullBlob {
   char magic[4] = {'N', 'U', 'L', '0'};
@@ -25,10 +24,10 @@ struct NullBlob {
   uint32_t outputs = 1;
   float factor = 2;
   uint32_t scratch_bytes = 0;
-  uint32_t persistent_bytes = 0;  // if at least 8, the delegate counts its calls in that memory
-  uint32_t alignment = 16;        // of every argument
+  uint32_t persistent_bytes = 0;  // if at least 8, the delegate counts its calls in this memory
+  uint32_t alignment = 16;        // for every argument
   uint32_t tail_padding = 0;
-  uint32_t memory_kind = 0;  // of every argument: 0, or null_device::kMemoryKind
+  uint32_t memory_kind = 0;  // for every argument: 0, or null_device::kMemoryKind
   uint32_t flags = 0;
 };
 
@@ -40,9 +39,8 @@ struct NullBlob {
 // Returns the function table of the backend. `flags` replaces its member `flags` if it is not 0.
 extern "C" const edgecore_backend *null_backend(uint32_t flags);
 
-// Counters for tests: handles (drivers, programs, state sets, delegates, instances) that exist now, so that a test
-// detects leaks; how often weights were packed; how often prepare was called. The last two count from the start of the
-// process.
+// Counters for tests: existing handles (drivers, programs, state sets, delegates, instances), to detect leaks; how
+// often weights were packed; how often prepare was called. The last two count from the start of the process.
 extern "C" uint64_t null_backend_live_handles();
 extern "C" uint64_t null_backend_packed();
 extern "C" uint64_t null_backend_prepares();

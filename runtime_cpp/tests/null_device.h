@@ -12,8 +12,8 @@ struct edgecore_driver {
   const edgecore_host *host;
 };
 
-// A buffer of the device. The device reads and writes `memory`, but buffer_map returns `shadow`. buffer_flush copies
-// `shadow` to `memory`, and buffer_invalidate copies back, so that a test fails if the runtime forgets one of them.
+// A buffer of the device. The device accesses `memory`, but buffer_map returns `shadow`. buffer_flush copies `shadow`
+// to `memory`, and buffer_invalidate copies back, so that a test fails if the runtime forgets one of them.
 struct edgecore_buffer {
   const edgecore_host *host;
   uint64_t size;
@@ -34,7 +34,7 @@ void add_members(edgecore_backend &table);
 
 // Queues pending work of an instance; null_backend_drain runs it.
 void submit(edgecore_instance *instance, std::function<void()> work);
-// Removes the work of an instance from the queue. Waits for its work that is running.
+// Removes the queued work of an instance, and waits for its running work.
 void cancel(edgecore_instance *instance);
 
 }  // namespace null_device

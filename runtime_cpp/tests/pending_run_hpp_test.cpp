@@ -1,5 +1,5 @@
-// Tests edgecore/pending_run.hpp: when and how the host learns that a run has ended, and that a run outlives nothing
-// that it uses.
+// Tests edgecore/pending_run.hpp: the notification of the host at the end of a run, and the lifetime of the objects
+// that a run uses.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -91,7 +91,7 @@ TEST(PendingRun, TheHostIsToldTheFirstFailure) {
 
 TEST(PendingRun, ARunThatDoesNotStartIsAFailureOfExecute) {
   Report report;
-  PendingRun pending;  // its end must not wait
+  PendingRun pending;  // its destructor must not wait
   try {
     pending.begin(
         info_for(report), [](const Done &) { fail(EDGECORE_INTERNAL, "full"); }, [] {});

@@ -1,5 +1,5 @@
-// A DataLoader that copies each piece to an allocation of its own, so that a sanitizer detects accesses past its end or
-// after its release. It counts bytes and can be made to misbehave.
+// A DataLoader that copies each piece to a separate allocation, so that a sanitizer detects accesses past its end or
+// after its release. It counts bytes, and can simulate failures.
 #ifndef EDGECORE_TESTS_PIECES_LOADER_H_
 #define EDGECORE_TESTS_PIECES_LOADER_H_
 
@@ -55,12 +55,12 @@ class PiecesLoader final : public DataLoader {
   size_t count(LoadUse use) const { return static_cast<size_t>(std::count(uses.begin(), uses.end(), use)); }
 
   std::vector<LoadUse> uses;  // of all calls of load
-  uint64_t held = 0;          // bytes that were not released
+  uint64_t held = 0;          // number of bytes not released yet
   uint64_t peak = 0;          // maximum of `held`
-  size_t fail_at = 0;         // number of the call of load that fails, from 1; 0: none
-  bool silent = false;        // it fails without a message
-  size_t missing = 0;         // load returns fewer bytes
-  size_t shift = 0;           // load returns an address that is shifted from a multiple of 128
+  size_t fail_at = 0;         // number of the failing call of load, from 1; 0: none
+  bool silent = false;        // the failure has no message
+  size_t missing = 0;         // number of bytes that load leaves out
+  size_t shift = 0;           // distance of the address that load returns from a multiple of 128
 
  private:
   const Bytes file_;

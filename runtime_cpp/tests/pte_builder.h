@@ -16,8 +16,8 @@
 
 namespace edgecore {
 
-// A copy of bytes at a multiple of 128, as in a mapped file. It is an allocation of its own, so that a sanitizer
-// detects reads past its end.
+// A copy of bytes that is aligned to 128, like a mapped file. It is a separate allocation, so that a sanitizer detects
+// reads past its end.
 class AlignedBytes {
  public:
   explicit AlignedBytes(const std::vector<uint8_t> &bytes) : size_(bytes.size()), memory_(nullptr, free) {
@@ -47,7 +47,7 @@ struct TensorOptions {
   fb::TensorDataLocation location = fb::TensorDataLocation::SEGMENT;
 };
 
-// Builds a .pte file with one method, or several equal ones. Every add function returns the index of the new item.
+// Builds a .pte file with one method, or several equal methods. Every add function returns the index of the new item.
 class PteBuilder {
  public:
   int32_t add_none() { return add_value(fb::KernelTypes::Null, fb::CreateNull(builder_).Union()); }
@@ -110,7 +110,7 @@ class PteBuilder {
 
   std::vector<std::string> methods = {"forward"};
   std::vector<int32_t> inputs, outputs;
-  std::vector<int64_t> arenas;  // bytes; the first gets memory_id 1
+  std::vector<int64_t> arenas;  // their sizes; the first has memory_id 1
 
   // Contents of the file's metadata, which add_meta() adds: names and dims of inputs and outputs, names of the mutable
   // buffers that methods share, and SHA-256 hashes of the constants, the initial state and the named data.
@@ -128,7 +128,7 @@ class PteBuilder {
   std::vector<ArgumentMeta> input_metas, output_metas;
   std::vector<std::string> shared_state;  // names of buffers
   std::vector<uint8_t> constants_digest, state_digest;
-  std::vector<std::pair<std::string, std::vector<uint8_t>>> data_digests;  // in the order of their keys
+  std::vector<std::pair<std::string, std::vector<uint8_t>>> data_digests;  // ordered by key
   Bytes constants() const { return {constants_.data(), constants_.size()}; }
   Bytes state() const { return {state_.data(), state_.size()}; }
 
@@ -137,8 +137,8 @@ class PteBuilder {
     fb::meta::MemoryKind kind;
     uint64_t bytes;
   };
-  // Adds edgecore's metadata as the named data "edgecore.meta.v1". The arguments describe a delegate; all delegates get
-  // the same description. `sha256` is the hash of the delegate's blob.
+  // Adds edgecore's metadata as the named data "edgecore.meta.v1". The arguments describe a delegate; all delegates
+  // have the same description. `sha256` is the hash of the delegate's blob.
   void add_meta(std::vector<Declared> needs, const std::string &compatibility, std::vector<uint8_t> sha256) {
     flatbuffers::FlatBufferBuilder meta;
     std::vector<flatbuffers::Offset<fb::meta::MemoryNeed>> memory;

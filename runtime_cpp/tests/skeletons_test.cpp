@@ -1,5 +1,5 @@
-// Runs the example backends of tests/native/skeletons, which are linked statically into one program as an array of
-// backend tables.
+// Runs the example backends of tests/native/skeletons, which are linked into one program through an array of backend
+// tables.
 #include <condition_variable>
 #include <mutex>
 
@@ -53,7 +53,7 @@ std::vector<uint8_t> blob(float factor) {
   return std::vector<uint8_t>(bytes, bytes + sizeof(factor));
 }
 
-// Blocks until the run can continue, as an application with no other work does.
+// Blocks until the run can continue, like an application with nothing else to do.
 class Waiter final : public Completion {
  public:
   void ready() override {
@@ -135,7 +135,7 @@ TEST(Skeletons, AStateSetIsKeptBetweenRuns) {
   ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
   std::vector<float> in = {1, 0, 0, 0}, out(4);
   ASSERT_TRUE(loaded.set_floats(0, {4}, in) && loaded.set_floats_output(0, out));
-  for (const float expected : {20.f, 32.f}) {  // 10 * 2 * x; then the first adds x, and the second 2 * x
+  for (const float expected : {20.f, 32.f}) {  // 10 * 2 * x; then the first delegate adds x, and the second 2 * x
     ASSERT_TRUE(loaded.execute()) << text_of(loaded.error);
     EXPECT_EQ(out[0], expected);
   }

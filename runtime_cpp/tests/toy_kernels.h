@@ -7,12 +7,12 @@
 // Returns the library with kernels for these operators:
 //
 // test::scale.out(Tensor x, int factor, *, Tensor out)     float32
-// test::fill.out(int[] size, float value, *, Tensor out)   out gets the shape `size`
+// test::fill.out(int[] size, float value, *, Tensor out)   out has the shape `size`
 // test::sum.out(Tensor[] tensors, *, Tensor out)           float32, entries may be absent
 // test::positive.out(Tensor x, *, Tensor out)              bool of shape []: x[0] > 0
 // test::copy_(Tensor self, Tensor source)
 // aten::copy_(Tensor self, Tensor source, int non_blocking)
-// test::size(Tensor x) -> int                              x.shape[0]
+// test::size(Tensor x) -> int                              returns x.shape[0]
 // test::add(int a, int b) -> int
 // test::scratch.out(Tensor x, *, Tensor out)               copies through scratch memory of the runtime
 // executorch_prim::et_view(Tensor self, int[] size, *, Tensor out)

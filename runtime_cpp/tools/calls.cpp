@@ -79,7 +79,7 @@ class Calls {
     return {};
   }
 
-  // Goes on in a session; the next number starts a new one.
+  // Selects the session with this number; the number after the last one starts a new session.
   Status choose(const std::string &text, Error &error) {
     char *end = nullptr;
     const size_t number = std::strtoul(text.c_str(), &end, 10);
@@ -133,7 +133,7 @@ Status make_calls(Module &first, const char *path, const char *output_dir, Error
       std::printf("call %zu: failed: %.*s\n", number, static_cast<int>(failure.size), failure.text);
       ++failures;
     }
-    std::fflush(stdout);  // so that a call that ends the process is known
+    std::fflush(stdout);  // so that the output names the call that ends the process
     ++number;
   }
   if (failures == 0) return {};

@@ -6,8 +6,8 @@
 
 namespace edgecore::tools {
 
-// Makes the calls that a file lists, one a line (see the usage of edgecore-run). A call that fails is reported, and the
-// following ones are made. Writes the outputs into `output_dir`, unless that is NULL.
+// Makes the calls that a file lists, one a line (see the usage of edgecore-run). Reports a call that fails, and goes
+// on. Writes the outputs into `output_dir`, unless it is NULL.
 // Errors: ACCESS_FAILED, and INVALID_STATE if a call has failed.
 Status make_calls(Module &first, const char *path, const char *output_dir, Error &error);
 

@@ -194,7 +194,7 @@ bool parse(int argc, char **argv, Arguments &arguments) {
   if (arguments.has_tolerance && !arguments.verify) return false;
   if (arguments.verify && (arguments.calls != nullptr || one_run)) return false;
   if ((arguments.debug != DebugLevel::kNone) != (arguments.debug_buffer != nullptr)) return false;
-  if (arguments.records != nullptr && options != 2) return false;  // --trace is the only other one
+  if (arguments.records != nullptr && options != 2) return false;  // --trace is the only other option
   return arguments.file != nullptr && !(arguments.calls != nullptr && one_method);
 }
 
@@ -202,7 +202,7 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Returns an option with the type that the text of its value has; it points to the text.
+// Returns an option whose type follows from the text of its value; it points to the text.
 edgecore_option to_option(StringView name, const char *value) {
   edgecore_option option = {};
   option.name = {name.data(), name.size()};
@@ -363,7 +363,7 @@ Status run(const Arguments &arguments, Error &error) {
     EDGECORE_TRY(load(module, arguments, error));
     const Status called = make_calls(module, arguments.calls, arguments.output_dir, error);
     if (!called.ok() && arguments.trace != nullptr) {
-      Error unused;  // the failed call is what the caller must see
+      Error unused;  // report the failed call, not this error
       (void)module.write_trace(arguments.trace, arguments.debug_buffer, unused);
     }
     EDGECORE_TRY(called);

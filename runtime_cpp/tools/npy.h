@@ -18,7 +18,7 @@ struct Array {
 };
 
 // read_file() reads all bytes of a file, read_npy() the array of a .npy file. Errors: ACCESS_FAILED. read_npy() also
-// fails with INVALID_ARGUMENT if the file has no row-major array, or if edgecore does not support its dtype.
+// fails with INVALID_ARGUMENT if the array is not row-major, or if edgecore does not support its dtype.
 Status read_file(const char *path, std::vector<uint8_t> &bytes, Error &error);
 Status read_npy(const char *path, Array &array, Error &error);
 

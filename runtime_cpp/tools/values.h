@@ -10,10 +10,9 @@
 
 namespace edgecore::tools {
 
-// Sets the inputs of a method to the contents of files, or those that are no tensors to values, and the ones without
-// either to zeros. If not `all`, sets only those that each run needs anew. `arrays` holds the values: it must live
-// until the run has ended. Errors: INVALID_ARGUMENT (more files than inputs), those that read_npy and Method::set_input
-// return.
+// Sets tensor inputs to the contents of files, other inputs to values, and inputs without either to zeros. If not
+// `all`, sets only inputs that must be set before each run. `arrays` receives the values, and must live until the run
+// has ended. Errors: INVALID_ARGUMENT (more files than inputs), and the errors of read_npy and Method::set_input.
 Status set_inputs(Method &method, const std::vector<const char *> &files, bool all, std::vector<Array> &arrays,
                   Error &error);
 
@@ -21,7 +20,7 @@ Status set_inputs(Method &method, const std::vector<const char *> &files, bool a
 void print_output(const Method &method, size_t index);
 
 // Writes an output of the last run to `prefix`INDEX.npy in row-major order: a number as an array without dims, a list
-// with one dim; nothing for None. Errors: those that write_npy returns.
+// as an array with one dim. Writes nothing for None. Errors: as write_npy.
 Status write_output(const Method &method, size_t index, const std::string &prefix, Error &error);
 
 }  // namespace edgecore::tools

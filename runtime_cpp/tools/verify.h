@@ -1,4 +1,4 @@
-// The check of a .bpte file by its own test cases, for `edgecore-run --verify`.
+// Checks a program with the test cases in its .bpte file, for `edgecore-run --verify`.
 #ifndef EDGECORE_TOOLS_VERIFY_H_
 #define EDGECORE_TOOLS_VERIFY_H_
 
@@ -6,8 +6,8 @@
 
 namespace edgecore::tools {
 
-// Runs all test cases of the file at `path`, or of one method, and prints a line for each output. The module has the
-// same file. Errors: those that BundledCases::open returns, NOT_FOUND (no test case), and INVALID_STATE if a case has
+// Runs all test cases of the file at `path`, or of one method, and prints a line for each output. The same file must be
+// open in `module`. Errors: as BundledCases::open, NOT_FOUND (no test case), and INVALID_STATE if a case has
 // failed.
 Status verify(Module &module, const char *path, const char *method, const Tolerance &tolerance, Error &error);
 

@@ -33,7 +33,7 @@ class Buffer {
   VkBuffer handle() const { return handle_; }
   uint64_t size() const { return size_; }
   void *mapped() const { return mapped_; }
-  // Make writes of the host visible to the device, and writes of the device to the host, on memory that is not
+  // Make writes of the host visible to the device, and writes of the device visible to the host, if the memory is not
   // coherent.
   void flush() const;
   void invalidate() const;
@@ -50,7 +50,7 @@ class Buffer {
 
 // A backend's requirements for a device.
 struct DeviceNeeds {
-  // Flags that the family of the queue must have.
+  // Flags that the queue's family must have.
   VkQueueFlags queue_flags = VK_QUEUE_COMPUTE_BIT;
   std::vector<const char *> extensions;
   // The structures with the features to enable, as VkDeviceCreateInfo::pNext.
@@ -74,19 +74,19 @@ class Device {
   uint32_t queue_family() const { return queue_family_; }
   // True if the host and the device share their memory, so that staging copies would gain nothing.
   bool unified() const { return unified_; }
-  // Nanoseconds per tick of the device's clock; 0 if it has none.
+  // Nanoseconds per tick of the device's clock; 0 if it has no clock.
   double nanoseconds_per_tick() const { return nanoseconds_per_tick_; }
-  // Throws a Failure with the message of the validation layer if there is one.
+  // Throws a Failure with the first message of the validation layer, if there is one.
   void check_messages() const;
   // True if the device is a CPU.
   bool is_software() const { return properties_.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU; }
 
-  // Submits commands; the device signals the fence, which must not be in use, when it has run them.
+  // Submits commands. The device signals the fence, which must not be in use, when the commands have run.
   void submit(VkCommandBuffer commands, VkFence fence);
   void wait(VkFence fence, uint64_t timeout_ns) const;
-  // Returns a buffer on the device with the bytes that `write` puts into memory of zeros.
+  // Returns a buffer on the device. `write` fills its content, which is all zeros before.
   Buffer upload(uint64_t bytes, const std::function<void(uint8_t *memory)> &write);
-  // Copies bytes between two buffers, and waits for the end.
+  // Copies bytes between two buffers, and waits until the copy is done.
   void copy(const Buffer &from, const Buffer &to, uint64_t offset, uint64_t bytes);
 
  private:
@@ -106,7 +106,7 @@ class Device {
   std::mutex queue_mutex_;
 };
 
-// A pool of command buffers, and a fence for one submission at a time. Used by one thread at a time.
+// A pool of command buffers with a fence for one submission at a time. Used by one thread at a time.
 class CommandPool {
  public:
   explicit CommandPool(Device &device);

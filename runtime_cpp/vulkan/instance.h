@@ -1,4 +1,4 @@
-// The Vulkan library, its instance, and the choice of a device. Backends over Vulkan compile these files into their
+// The Vulkan library, its instance, and the choice of a device. Backends that use Vulkan compile these files into their
 // libraries: see cmake/edgecoreVulkan.cmake.
 #ifndef EDGECORE_VULKAN_INSTANCE_H_
 #define EDGECORE_VULKAN_INSTANCE_H_
@@ -25,7 +25,7 @@ std::string version_text(uint32_t version);
 class Messages {
  public:
   void add(const char *text);
-  // Returns the message and forgets it; empty if there is none.
+  // Returns the message and clears it; empty if there is none.
   std::string take();
 
  private:
@@ -62,7 +62,8 @@ class Vulkan {
   std::vector<VkPhysicalDevice> devices_;
 };
 
-// Returns the device with this index or part of its name; for an empty choice the first GPU, or else the first device.
+// Returns the device with this index, or with this part of its name. For an empty choice returns the first GPU, or, if
+// there is none, the first device.
 VkPhysicalDevice find_device(const Vulkan &vulkan, std::string_view choice);
 
 // Throws a Failure with one sentence if the driver of a device is older than `version`.

@@ -1,4 +1,5 @@
-// Compiles volk, which opens the Vulkan library at run time, and the Vulkan Memory Allocator: headers with their code.
+// Compiles the code of two header-only libraries: volk, which opens the Vulkan library at run time, and the Vulkan
+// Memory Allocator.
 #define VOLK_IMPLEMENTATION
 #include <volk.h>
 

@@ -104,7 +104,8 @@ int32_t EDGECORE_CALL execute(edgecore_instance *instance, const edgecore_execut
                               uint64_t, uint32_t stride, edgecore_error *error) {
   const edgecore_host *host = instance->program->host;
   const int64_t together = instance->program->together;
-  // Executions that wait for no others take no ticket, so that three that wait for each other have consecutive ones.
+  // Executions that wait for no other execution take no ticket, so that executions that wait for each other have
+  // consecutive tickets.
   const int64_t ticket = together > 1 ? ++under_way : 0;
   const int64_t awaited = (ticket + together - 1) / together * together;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -119,7 +120,7 @@ int32_t EDGECORE_CALL execute(edgecore_instance *instance, const edgecore_execut
     float *to;
     float offset;
     const edgecore_host *host;
-    edgecore_scope *scope;  // NULL: no messages
+    edgecore_scope *scope;  // NULL: writes no messages
   };
   const edgecore_dl_tensor &from = argument(args, stride, 0).as.tensor->dl;
   Work work = {static_cast<const float *>(from.data),

@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Version 0 is a draft: host and plugin must have exactly the same major and minor number. From 1.0 on, versions only
-// add members to structs: a host loads plugins that were built for an older version of a major version that it
-// supports, and plugins that were built for a newer minor version and declare that this host suffices
+// Version 0 is a draft: host and plugin must have exactly the same major and minor number. From 1.0 on, a minor version
+// only adds members to structs. A host then loads plugins that were built for an older version with a major number that
+// it supports, and plugins that were built for a newer minor version and declare that they also work with this host
 // (edgecore_backend.min_host_*).
 #define EDGECORE_ABI_MAJOR 0
 #define EDGECORE_ABI_MINOR 11
@@ -79,15 +79,15 @@ typedef struct edgecore_bytes {
 #define EDGECORE_DELEGATE_INVALID_HANDLE 0x32
 
 // Receives the message of a failure. Opaque to plugins; valid during the call that passes it. A function that fails
-// calls host->fail once, which stores the message, and returns the code that host->fail returned.
+// stores its message with one call of host->fail, and returns the code that host->fail returns.
 typedef struct edgecore_error edgecore_error;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Tensors and values.
 
-// The memory layout of DLDataType and, below, of DLTensor in DLPack 1.x. The only difference is that DLDeviceType, an
-// enum in DLPack, is an int32 here, because the size of an enum depends on the compiler; on systems with an operating
-// system it is the same.
+// The memory layout of DLDataType and, below, of DLTensor in DLPack 1.x, with one difference: DLDeviceType is an enum
+// in DLPack, whose size depends on the compiler, and an int32 here. Compilers for systems with an operating system make
+// the enum an int32 too.
 typedef struct edgecore_dl_dtype {
   uint8_t code;  // EDGECORE_DL_*
   uint8_t bits;
@@ -206,14 +206,14 @@ typedef struct edgecore_host {
   void *(EDGECORE_CALL *scratch)(edgecore_scope *scope, uint64_t size, uint64_t alignment);
 
   // Calls fn for [0, n) in pieces of at least `grain` items (0: the host chooses) and returns when all pieces are done.
-  // Uses at most the number of threads that was chosen for the method. Re-entrant: if the threads are busy with another
-  // loop, or if fn itself calls parallel_for, the calling thread computes the whole loop. Never waits for a lock. May
-  // be called only with the scope of an instance or a kernel call. `flags` is reserved: pass 0.
+  // Uses at most the method's number of threads. Re-entrant: if the threads are busy with another loop, or if fn itself
+  // calls parallel_for, the calling thread computes the whole loop instead of waiting for a lock. May be called only
+  // with the scope of an instance or a kernel call. `flags` is reserved: pass 0.
   void(EDGECORE_CALL *parallel_for)(edgecore_scope *scope, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg,
                                     uint32_t flags);
   uint32_t(EDGECORE_CALL *worker_count)(edgecore_scope *scope);  // at least 1
   uint32_t(EDGECORE_CALL *worker_index)(edgecore_scope *scope);  // of the calling thread; 0 outside parallel_for
-  int32_t(EDGECORE_CALL *is_worker)(edgecore_scope *scope);      // 1 within a body of parallel_for
+  int32_t(EDGECORE_CALL *is_worker)(edgecore_scope *scope);  // 1 while the calling thread runs the fn of a parallel_for
 
   // Finds the bytes stored under `key` in the .pte file, or in a .ptd file that was loaded with it. The bytes stay
   // valid at the same address until the program is closed. May be called with any scope except a driver's, which
@@ -230,18 +230,18 @@ typedef struct edgecore_host {
   int32_t(EDGECORE_CALL *resize)(edgecore_scope *scope, edgecore_tensor *tensor, const int64_t *shape, int32_t ndim,
                                  edgecore_error *error);
 
-  // Begin and end a profile event of an instance or a kernel; events must be properly nested. If the method is not
-  // traced, no event is needed: both members are then NULL in the table that a kernel receives, and an instance does
-  // not have EDGECORE_INSTANCE_PROFILED in edgecore_instance_info.flags. Test this before building `name`.
+  // Begin and end a profile event of an instance or a kernel; events must be properly nested. Report events only if the
+  // method is traced, and test this before building `name`: if it is not traced, both members are NULL in the table
+  // that a kernel receives, and edgecore_instance_info.flags of an instance lacks EDGECORE_INSTANCE_PROFILED.
   uint64_t(EDGECORE_CALL *event_begin)(edgecore_scope *scope, edgecore_str name, int64_t debug_id);
   void(EDGECORE_CALL *event_end)(edgecore_scope *scope, uint64_t event);
 
   // Reports the progress of slow work, such as a recompilation in prepare: `done` of `total` steps; total 0 if unknown.
   void(EDGECORE_CALL *progress)(edgecore_scope *scope, edgecore_str what, uint64_t done, uint64_t total);
 
-  // Adds an event whose times are known only afterwards, such as an event of a library or a device. Times are
-  // nanoseconds since the start of the current call (execute, prepare or kernel), by any clock. NULL if event_begin is
-  // NULL.
+  // Adds an event whose times are known only afterwards, for example from the profile of a library or a device. `begin`
+  // and `end` are nanoseconds since the start of the current call (execute, prepare or kernel), measured by any clock.
+  // NULL if event_begin is NULL.
   void(EDGECORE_CALL *event_add)(edgecore_scope *scope, edgecore_str name, int64_t debug_id, uint64_t begin,
                                  uint64_t end);
 

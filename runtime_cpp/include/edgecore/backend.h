@@ -6,10 +6,10 @@
 // the runtime. There are no static initialisers.
 //
 // Handles and their lifetimes: driver (process) > program (loaded file) > delegate (blob of a method) > instance
-// (execution state). A state set belongs to a program as well, and is used by instances. The host destroys each handle
-// that it created, children first, and a state set after the instances that use it. Unless a comment says otherwise, a
-// function of the table may allocate, may call the host and may block as long as its work takes. A function that fails
-// frees everything that it allocated.
+// (execution state). A state set also belongs to a program; instances use it. The host destroys each handle that it
+// created: children before their parent, and a state set after the instances that use it. Unless a comment says
+// otherwise, a function of the table may allocate, may call the host and may block as long as its work takes. A
+// function that fails frees everything that it allocated.
 #ifndef EDGECORE_BACKEND_H_
 #define EDGECORE_BACKEND_H_
 
@@ -28,13 +28,13 @@ typedef struct edgecore_instance edgecore_instance;    // execution state; one t
 // --- Declarations: edgecore_backend.flags ----------------------------------------------------------------------------
 
 #define EDGECORE_HOST_THREADS 1u          // computes on the host's workers through parallel_for
-#define EDGECORE_OWN_THREADS 2u           // uses at most worker_count threads of its own; none spins after execute
+#define EDGECORE_OWN_THREADS 2u           // uses at most worker_count threads of its own; none busy-waits after execute
 #define EDGECORE_NO_THREADS 4u            // computes on the calling thread, or on a device; has no thread
 #define EDGECORE_VALIDATES_BLOBS 8u       // fails for a malformed blob: no crash, hang or access to other memory
 #define EDGECORE_NEEDS_TRUSTED_BLOBS 16u  // a malformed blob may crash it: the host checks the SHA-256 of blobs
 #define EDGECORE_MAY_ALIAS_INPUT 32u      // outputs may be in the memory of an input
-#define EDGECORE_OWN_HEAP 64u             // its library has its own heap; declared memory needs are estimates
-#define EDGECORE_VENDOR_THREADS 128u      // a vendor's driver or library has threads that the backend cannot limit
+#define EDGECORE_OWN_HEAP 64u  // its library allocates from a heap of its own; declared memory needs are estimates
+#define EDGECORE_VENDOR_THREADS 128u  // a vendor's driver or library has threads that the backend cannot limit
 
 // edgecore_backend.features: how the library was built. The host refuses a library with a feature that the host itself
 // was not built with; code built with a sanitizer, for example, needs the sanitizer's runtime in the process.
@@ -97,7 +97,7 @@ typedef struct edgecore_memory_need {
   uint32_t space;  // 0: host memory; other numbers are the backend's own, the same as in the file's metadata
   uint64_t bytes;
   uint64_t alignment;
-  edgecore_str shared_group;  // needs of one non-empty group may share memory: the group counts as its largest need
+  edgecore_str shared_group;  // needs with the same non-empty group may share memory: only the largest counts
 } edgecore_memory_need;
 
 typedef struct edgecore_memory_block {
@@ -134,7 +134,7 @@ typedef struct edgecore_delegate_info {
   uint64_t compile_spec_count;
   uint32_t compile_spec_stride;
   uint32_t reserved;
-  edgecore_str compatibility;  // written by preprocess; empty if another toolchain made the file
+  edgecore_str compatibility;  // the string that preprocess stored; empty if another toolchain made the file
 } edgecore_delegate_info;
 
 #define EDGECORE_INSTANCE_PROFILED 1u  // profile events are recorded; without this flag none need to be reported
@@ -253,13 +253,13 @@ typedef struct edgecore_backend {
                                           edgecore_instance **out, edgecore_error *error);
   void(EDGECORE_CALL *instance_destroy)(edgecore_instance *instance);
 
-  // Prepares the instance for the shapes of `args`: called before the first execute, and again after the shape or the
-  // flags of a tensor, or a number, has changed. The dtype, rank and dim order of an argument never change. When a
-  // method is loaded, tensors have their maximum shapes, and numbers have EDGECORE_VALUE_UNKNOWN and no meaning;
-  // prepare is called again with their values. prepare checks dtypes, ranks and shapes of all arguments, calls
-  // host->resize for each output (even if the shape is right already, because resize also refuses read-only outputs),
-  // and returns the memory that execute needs. Tensors may have no data yet (NULL). After a failure the host may call
-  // prepare again.
+  // Prepares the instance for the shapes of `args`. The host calls prepare before the first execute, and again whenever
+  // a shape, the flags of a tensor or a number has changed. The dtype, rank and dim order of an argument never change.
+  // When a method is loaded, tensors have their maximum shapes, and numbers have the flag EDGECORE_VALUE_UNKNOWN and no
+  // meaning; before execute, prepare is called again with the actual numbers. prepare checks dtypes, ranks and shapes
+  // of all arguments, calls host->resize for each output (even if the shape is right already, because resize also
+  // refuses read-only outputs), and returns the memory that execute needs. Tensors may have no data yet (NULL). After a
+  // failure the host may call prepare again.
   int32_t(EDGECORE_CALL *prepare)(edgecore_instance *instance, const edgecore_value *args, uint64_t arg_count,
                                   uint32_t arg_stride, edgecore_prepared *out, edgecore_error *error);
 
@@ -271,24 +271,24 @@ typedef struct edgecore_backend {
                                   edgecore_error *error);
 
   // (optional: all seven or none) Functions for mutable buffers of the model that the backend keeps, such as a KV
-  // cache. A state set holds the buffers of one session, that is of a loaded file with a history of its own. The host
-  // creates it before the first instance, and passes it to instance_create of all delegates of the session, or, if the
-  // methods do not share their state, of one method. instance_create adds the buffers that its delegate uses and that
-  // the set does not have yet, with their initial values, which are in the blob or in named data: delegates that name
-  // the same buffer share it. The host passes no state set if the application provides no place for it; instance_create
-  // of a delegate that needs one must then fail. All functions that get a state set, and prepare and execute of its
-  // instances, are called by one thread at a time, and none of them while an execution is pending.
+  // cache. A state set holds the buffers of one session (a loaded file with its own history of calls). The host creates
+  // the set before the first instance, and passes it to instance_create of all delegates of the session, or of one
+  // method's delegates if the methods do not share their state. instance_create adds the buffers that its delegate uses
+  // and that the set does not have yet; their initial values are in the blob or in named data. Delegates that name the
+  // same buffer share it. If the application provides no place for state, the host passes no state set; instance_create
+  // must then fail for a delegate that needs one. All functions that take a state set, and prepare and execute of its
+  // instances, are called by one thread at a time, and never while an execution is pending.
   int32_t(EDGECORE_CALL *state_set_create)(edgecore_program *program, const edgecore_state_set_info *info,
                                            edgecore_state_set **out, edgecore_error *error);
   void(EDGECORE_CALL *state_set_destroy)(edgecore_state_set *state_set);
   // Return the number of tensors in the set, and describe one of them. Do not allocate or fail.
   uint64_t(EDGECORE_CALL *state_count)(edgecore_state_set *state_set);
   void(EDGECORE_CALL *state_describe)(edgecore_state_set *state_set, uint64_t index, edgecore_state_tensor *out);
-  // Gives all tensors of the set their initial values. After an execution that failed, the host calls reset, or
-  // import_state for each tensor, before the next execution with the set, also if one of these functions has failed.
+  // Gives all tensors of the set their initial values. After a failed execution, or after a failure of reset or
+  // import_state, the host calls reset, or import_state for each tensor, before the next execution with the set.
   int32_t(EDGECORE_CALL *reset)(edgecore_state_set *state_set, edgecore_error *error);
-  // Copy a tensor to or from bytes in row-major order. state_describe states the number of bytes. Names, dtypes and
-  // shapes are checked by the host before the first import_state, so import_state fails only if the device fails.
+  // Copy a tensor to or from bytes in row-major order, as many as state_describe states. The host checks names, dtypes
+  // and shapes before the first import_state, so import_state fails only if the device fails.
   int32_t(EDGECORE_CALL *export_state)(edgecore_state_set *state_set, uint64_t index, edgecore_memory_block out,
                                        edgecore_error *error);
   int32_t(EDGECORE_CALL *import_state)(edgecore_state_set *state_set, uint64_t index, edgecore_bytes in,
@@ -300,9 +300,9 @@ typedef struct edgecore_backend {
   // (optional) Functions for tensors in device memory. If edgecore_tensor.buffer is not NULL, the tensor is in a buffer
   // of the device: its data is NULL, and byte_offset counts from the start of the buffer. A value that only delegates
   // of this backend use, all with the same memory_kind, stays on the device: in one buffer, or, if it is a mutable
-  // buffer of the model, in two that exchange their roles from run to run. If a kernel, another backend or the caller
-  // uses a value as well, the host copies it between a buffer and host memory. The host then needs create, destroy, map
-  // and unmap. If buffer_flush and buffer_invalidate are not NULL, it calls flush after writing to mapped memory, and
+  // buffer of the model, in two that swap roles from run to run. A value that a kernel, another backend or the caller
+  // uses as well is copied by the host between a buffer and host memory, which needs create, destroy, map and unmap. If
+  // buffer_flush and buffer_invalidate are not NULL, the host calls flush after writing to mapped memory, and
   // invalidate before reading from it. `bytes` is the size at the maximum shape, with granule and tail padding. A
   // buffer has at most one mapping at a time, and none while an execution that uses the buffer is pending. Buffers are
   // destroyed after the instances that used them.

@@ -17,20 +17,20 @@
 //
 // Optional members:
 // - `static void Driver::probe(const Host &)`.
-// - `int32_t Driver::check_compatibility(std::string_view)` returns EDGECORE_COMPATIBLE or _RECOMPILE, and throws for
-// an
-//   incompatible blob; see check_format.
+// - `int32_t Driver::check_compatibility(std::string_view)` returns EDGECORE_COMPATIBLE or _RECOMPILE, or throws: the
+//   blob cannot run; see check_format.
 // - `void Delegate::buffer_requirement(uint64_t, edgecore_buffer_requirement &) const noexcept`.
 // - The constructor of Instance may have a third parameter `const edgecore_instance_info &`, for its flags and its
 //   state set.
-// - `int32_t Instance::run(const edgecore_execute_info &, const Arguments &)` takes the place of `execute` and returns
-//   EDGECORE_OK or EDGECORE_PENDING; see PendingRun. Memory(info) are its blocks of memory.
+// - `int32_t Instance::run(const edgecore_execute_info &, const Arguments &)` replaces `execute` and returns
+// EDGECORE_OK
+//   or EDGECORE_PENDING; see PendingRun. Memory(info) gives access to its memory blocks.
 //
-// Set the functions for device buffers by hand; get<Program>(handle) is the object behind a handle. No exception
-// reaches the host, which receives its code and message. backend.h states the rules for threads.
+// Set the functions for device buffers by hand; get<Program>(handle) is the object behind a handle. Exceptions do not
+// reach the host: it receives their code and message. backend.h states the rules for threads.
 //
 // A backend that keeps mutable buffers of the model, such as a KV cache, has a fifth class: HostState, if the buffers
-// are in host memory, or a class with the same public members but `add`. Instances get their memory from it:
+// are in host memory, or a class with the same public members except `add`. Instances take their memory from it:
 //
 //   Instance(Delegate &delegate, const Host &, const edgecore_instance_info &info)
 //       : cache(state_set<HostState>(info).add("cache.k", 6, {1, 8, 64}, 2048, delegate.initial)) {}
@@ -93,10 +93,11 @@ class Host {
     if (table_->event_add != nullptr) table_->event_add(scope_, to_str(name), debug_id, begin, end);
   }
 
-  // Passes the value that an operation has computed to the host, which copies it: row-major, `shape` in the order of
-  // the dims in memory. If the graph has another order, preprocess returns that in value_dim_orders. `debug_id` as in
-  // add_event. `scalar_type` is a number of the .pte's ScalarType, `code` (EDGECORE_DL_*) and `bits` are its DLPack
-  // dtype. May be called only in execute, with the Host of an instance that has EDGECORE_INSTANCE_VALUES.
+  // Passes a value that an operation has computed to the host, which copies it. The elements are dense; `shape` lists
+  // the dims from outermost to innermost in memory. If the graph orders the dims differently, preprocess returns that
+  // order in value_dim_orders. `debug_id` as in add_event. `scalar_type` is a number of the .pte's ScalarType, `code`
+  // (EDGECORE_DL_*) and `bits` are its DLPack dtype. May be called only in execute, with the Host of an instance that
+  // has EDGECORE_INSTANCE_VALUES.
   void add_value(std::string_view name, int64_t debug_id, int32_t scalar_type, uint8_t code, uint8_t bits,
                  const std::vector<int64_t> &shape, const void *data) const {
     const size_t rank = shape.size();
@@ -123,15 +124,15 @@ class Host {
     table_->event_value(scope_, to_str(name), debug_id, &tensor);
   }
 
-  // Returns the bytes stored under `key` in the .pte file or in a loaded .ptd file, or nothing; they stay valid until
-  // the program is closed.
+  // Returns the bytes stored under `key` in the .pte file or in a loaded .ptd file, valid until the program is closed,
+  // or nullopt if there is no such key.
   std::optional<edgecore_bytes> find_named_data(std::string_view key) const {
     edgecore_bytes bytes = {};
     if (table_->named_data(scope_, to_str(key), &bytes, nullptr) != EDGECORE_OK) return std::nullopt;
     return bytes;
   }
 
-  // Returns the bytes that find_named_data returns. Throws a Failure if there are none.
+  // Returns the bytes stored under `key`, like find_named_data; throws a Failure if there is no such key.
   edgecore_bytes named_data(std::string_view key) const {
     if (const std::optional<edgecore_bytes> bytes = find_named_data(key)) return *bytes;
     fail(EDGECORE_NOT_FOUND, "the file holds no data '%.*s'; if it is in a .ptd file, load that file with the program",
@@ -227,7 +228,7 @@ class Arguments {
     return argument;
   }
 
-  // Throws if a tensor does not have a shape; its rank was checked before.
+  // Throws if a tensor's shape is not `shape`. The caller has checked the rank.
   void check_shape(uint64_t index, const std::vector<int64_t> &shape) const {
     const int64_t *sizes = any_tensor(index).dl.shape;
     for (size_t d = 0; d < shape.size(); ++d) {
@@ -262,7 +263,7 @@ class Arguments {
   edgecore_error *error_;
 };
 
-// The memory blocks that execute gets for the memory needs that the last prepare returned, in the same order.
+// The memory blocks that execute receives, one for each memory need that the last prepare returned, in the same order.
 class Memory {
  public:
   explicit Memory(const edgecore_execute_info &info) : info_(info) {}
@@ -382,7 +383,7 @@ Object &get(Opaque *handle) {
 }
 
 // Returns the state set of an instance, for its constructor. `StateSet` is the fifth class of make_table. Throws if the
-// host gave none.
+// host passed no state set.
 template <typename StateSet>
 StateSet &state_set(const edgecore_instance_info &info) {
   if (info.state_set == nullptr) {

@@ -11,9 +11,9 @@ namespace edgecore {
 // Returns true if the file has the magic number of a .bpte file. It may still be damaged.
 bool is_bundled(Bytes file);
 
-// Returns the part of `file`, a .bpte file, that holds the .pte file. The format aligns the part to 32 bytes in `file`.
-// The memory must not change during the check, for example by another process, because no copy is made. Errors:
-// INVALID_PROGRAM (damaged or truncated), NOT_SUPPORTED (a newer version, or no .bpte file).
+// Returns the .pte file inside of `file`, a .bpte file; the format aligns it to 32 bytes. No copy is made, so the
+// memory must not change during the check, for example by another process. Errors: INVALID_PROGRAM (damaged or
+// truncated), NOT_SUPPORTED (a newer version, or not a .bpte file).
 Result<Bytes> bundled_program(Bytes file, const Limits &limits, Error &error);
 
 }  // namespace edgecore

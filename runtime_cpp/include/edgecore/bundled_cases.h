@@ -13,16 +13,15 @@ namespace edgecore {
 
 class BundledCases {
  public:
-  // Verifies a .bpte file. The bytes must not change as long as this object is used. Errors: those that bundled_program
-  // returns.
+  // Verifies a .bpte file. The bytes must not change as long as this object is used. Errors: as bundled_program.
   Status open(Bytes file, const Limits &limits, Error &error);
 
   // Return the names of the methods that have test cases, and the number of cases of a method.
   std::vector<std::string> methods() const;
   size_t count(StringView method) const;
 
-  // Set the inputs, and the expected outputs, of a test case; a case that only supplies inputs has no outputs. Errors:
-  // NOT_FOUND (no such case), INVALID_PROGRAM (damaged), MEMORY_ALLOCATION_FAILED.
+  // Set `values` to the inputs, or to the expected outputs, of a test case; the outputs are empty for a case that
+  // supplies only inputs. Errors: NOT_FOUND (no such case), INVALID_PROGRAM (damaged), MEMORY_ALLOCATION_FAILED.
   Status inputs(StringView method, size_t index, std::vector<Value> &values, Error &error) const;
   Status expected_outputs(StringView method, size_t index, std::vector<Value> &values, Error &error) const;
 
@@ -32,13 +31,13 @@ class BundledCases {
   Bytes file_;
 };
 
-// Sets the inputs of a test case for the next calls of Module::execute. Errors: those that BundledCases::inputs and
-// Module::set_inputs return.
+// Sets the inputs of a test case for the next calls of Module::execute. Errors: as BundledCases::inputs and
+// Module::set_inputs.
 Status load_bundled_input(Module &module, const BundledCases &cases, StringView method, size_t index, Error &error);
 
-// Check the outputs of a run with the inputs of a test case. Errors: INVALID_ARGUMENT (another number of outputs, and
-// the first output that check_close refuses), NOT_FOUND (no such case, or one without expected outputs), and those that
-// BundledCases::expected_outputs returns.
+// Compares the outputs of a run with the expected outputs of a test case, whose inputs the run had. Errors:
+// INVALID_ARGUMENT (a different number of outputs, or an output outside of the tolerance), NOT_FOUND (no such case, or
+// no expected outputs), and the errors of BundledCases::expected_outputs.
 Status verify_method_outputs(const std::vector<Value> &outputs, const BundledCases &cases, StringView method,
                              size_t index, const Tolerance &tolerance, Error &error);
 Status verify_method_outputs(const Method &method, const BundledCases &cases, size_t index, const Tolerance &tolerance,

@@ -63,7 +63,7 @@ class ByteReader {
   explicit ByteReader(edgecore_bytes blob) : blob_(blob) {}
 
   // Reads the start of a blob: the bytes `magic` and a format version. Throws a Failure if the blob starts with other
-  // bytes or has another version than `version`. `package`, the package that writes these blobs, is for the message.
+  // bytes, or if its version is not `version`. The message names `package`, which writes these blobs.
   void header(std::string_view magic, uint32_t version, const char *package) {
     if (left() < magic.size() || std::memcmp(blob_.data + position_, magic.data(), magic.size()) != 0) {
       fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob was not written by %s", package);
@@ -93,8 +93,8 @@ class ByteReader {
   }
   uint32_t u32() { return number<uint32_t>(); }
 
-  // Reads the number of records that follow, each of at least `min_bytes` bytes. Throws if so many records do not fit
-  // into the rest of the blob, so that a damaged count does not lead to a huge allocation.
+  // Reads the number of records that follow, each of at least `min_bytes` bytes. Throws if the rest of the blob is too
+  // short for that many records, so that a damaged count does not lead to a huge allocation.
   uint32_t count(uint64_t min_bytes) {
     const uint32_t records = u32();
     if (records > left() / min_bytes) {
@@ -103,7 +103,7 @@ class ByteReader {
     return records;
   }
 
-  // Reads a length of 32 bits, and a text of that many bytes.
+  // Reads a 32-bit length and a text of that many bytes.
   std::string_view text() {
     const uint32_t size = u32();
     return {reinterpret_cast<const char *>(take(size)), size};
@@ -125,9 +125,9 @@ class ByteReader {
   uint64_t position_ = 0;
 };
 
-// Checks the compatibility string of a delegate, for Driver::check_compatibility: returns EDGECORE_COMPATIBLE if it is
-// `format`, such as "acme-blob 1", alone or with words behind it. Throws a Failure otherwise. `package`, the package
-// that reads this format, is for the message.
+// Checks the compatibility string of a delegate, for Driver::check_compatibility: returns EDGECORE_COMPATIBLE if its
+// first words are `format`, such as "acme-blob 1", and throws a Failure otherwise. The message names `package`, which
+// reads this format.
 inline int32_t check_format(std::string_view compatibility, std::string_view format, const char *package) {
   const bool has_format = compatibility.substr(0, format.size()) == format;
   if (has_format && (compatibility.size() == format.size() || compatibility[format.size()] == ' ')) {

@@ -16,15 +16,15 @@ struct Tolerance {
 };
 
 struct Difference {
-  uint64_t count = 0;  // of elements
+  uint64_t count = 0;  // number of elements
   uint64_t wrong = 0;
   double max_absolute = 0;
   double max_relative = 0;  // over expected elements that are not 0
 };
 
 // Check that a tensor or value has the expected type and shape, and elements within the tolerance. `difference`, unless
-// it is NULL, receives the errors, also if the check passes; for a list, the errors up to the first tensor that fails.
-// Errors: INVALID_ARGUMENT with the numbers and the worst element, and those that Tensor::check returns.
+// it is NULL, receives the errors even if the check passes; for a list, the errors up to the first tensor that fails.
+// Errors: INVALID_ARGUMENT with the numbers and the worst element, and the errors of Tensor::check.
 Status check_close(const Tensor &got, const Tensor &expected, const Tolerance &tolerance, Error &error,
                    Difference *difference = nullptr);
 Status check_close(const Value &got, const Value &expected, const Tolerance &tolerance, Error &error,

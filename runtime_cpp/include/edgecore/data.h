@@ -24,23 +24,22 @@ struct DataTables;  // core/data.cpp
 // A verified .ptd file. Immutable; several programs may use it at the same time.
 class DataFile {
  public:
-  // Loads and verifies the tables of a .ptd file: the flatbuffer part is copied before it is verified, so that a later
-  // change of the file has no effect on it. Data are loaded when they are needed. `loader` must outlive the DataFile.
-  // `name` (the path) is for error messages and must outlive the DataFile too. The DataFile lives in `allocator` and
-  // needs no destruction.
-  // Errors: INVALID_EXTERNAL_DATA (not a .ptd, truncated or inconsistent), NOT_SUPPORTED (a newer version),
-  // MEMORY_ALLOCATION_FAILED, and those that the loader returns.
+  // Loads and verifies the tables of a .ptd file. The flatbuffer part is copied before it is verified, so that later
+  // changes of the file cannot affect it. Data are loaded when they are needed. `loader` and `name` (the path, for
+  // error messages) must outlive the DataFile, which lives in `allocator` and needs no destruction. Errors:
+  // INVALID_EXTERNAL_DATA (not a .ptd, truncated or inconsistent), NOT_SUPPORTED (a newer version),
+  // MEMORY_ALLOCATION_FAILED, and the errors of the loader.
   static Result<const DataFile *> load(DataLoader &loader, StringView name, Allocator *allocator, const Limits &limits,
                                        Error &error);
 
   StringView name() const { return name_; }
-  size_t count() const { return keys_.size(); }  // of entries
+  size_t count() const { return keys_.size(); }  // number of entries
   StringView key(size_t index) const;            // sorted byte by byte
   // Sets `result` to the entry with this key. Its bytes stay valid as long as the loader. Errors: NOT_FOUND, without a
-  // message, and those that the loader returns.
+  // message, and the errors of the loader.
   Status find(StringView key, NamedBytes &result, Error &error) const;
   bool contains(StringView key) const;
-  // Returns the bytes of an entry until the caller releases them. Errors: those that the loader returns.
+  // Returns the bytes of an entry; they stay valid until the caller releases them. Errors: as the loader.
   Result<Bytes> borrow(size_t index, Error &error) const;
   void release(Bytes bytes) const;
   uint64_t bytes() const;  // size of all data

@@ -1,4 +1,4 @@
-// Where the bytes of a .pte or .ptd file come from: memory, a file (edgecore/file_data_loader.h), or a source of the
+// The source of the bytes of a .pte or .ptd file: memory, a file (edgecore/file_data_loader.h), or a class of the
 // application.
 #ifndef EDGECORE_DATA_LOADER_H_
 #define EDGECORE_DATA_LOADER_H_
@@ -8,35 +8,35 @@
 
 namespace edgecore {
 
-// The purpose of the bytes that a DataLoader is asked for.
+// The purpose for which the runtime asks a DataLoader for bytes.
 enum class LoadUse : uint8_t {
   kTables,        // flatbuffers of the file; released when they are copied, or kept (ProgramConfig::tables_in_place)
   kConstants,     // constant tensors; kept, or released after a check of their digest
   kInitialState,  // initial values of mutable buffers; kept
   kDelegate,      // the blob of a delegate; released when the backend or the method releases it
-  kNamedData,     // data that backends, or tensors outside of the program, find by name; as kConstants
+  kNamedData,     // data that backends, or tensors outside of the program, find by name; kept like kConstants
 };
 
-// Gives the bytes of one file, piece by piece. Bytes that are kept are not released: they must stay valid until the
-// loader is destroyed. The runtime asks for a segment when it is first needed, and keeps no copy; two threads may ask
-// for the same one, and one of them then releases what it got.
+// Supplies the bytes of one file, piece by piece. Bytes that the runtime keeps without releasing them must stay valid
+// until the loader is destroyed. The runtime asks for a segment when it is first needed, and keeps no copy. Two threads
+// may ask for the same segment; one of them then releases its bytes again.
 class DataLoader {
  public:
   // Returns the size of the file in bytes. It never changes.
   virtual uint64_t size() const = 0;
 
-  // Returns exactly `size` bytes, at least 1, from byte `offset` of the file. The largest power of two, up to 16, that
-  // divides `offset` must divide the address as well; a file that was compiled with a greater segment_alignment (for
-  // DMA, or for whole pages) needs a loader that keeps to that. May be called from several threads at the same time. If
-  // it fails, `error` has one sentence that names the source, or nothing: then the runtime says which bytes are
-  // missing.
+  // Returns exactly `size` bytes, at least 1, from byte `offset` of the file. The address must be divisible by the
+  // largest power of two, up to 16, that divides `offset`. A file that was compiled with a greater segment_alignment
+  // (for DMA, or for whole pages) needs a loader that keeps that alignment. May be called from several threads at the
+  // same time. On failure `error` receives one sentence that names the source, or stays empty: then the runtime says
+  // which bytes are missing.
   virtual Result<Bytes> load(uint64_t offset, size_t size, LoadUse use, Error &error) = 0;
 
-  // Takes back bytes that load has returned, whole. May be called from several threads at the same time.
+  // Takes back one whole result of load. May be called from several threads at the same time.
   virtual void release(Bytes bytes) = 0;
 
-  // Returns how many bytes after the end of any loaded bytes can be read, whatever they hold. Some backends read past
-  // the end of a tensor; if the tail is too short for them, the runtime copies the tensor.
+  // Returns the number of readable bytes after the end of every result of load; their content does not matter. Some
+  // backends read past the end of a tensor; if the tail is too short for them, the runtime copies the tensor.
   virtual size_t tail() const { return 0; }
 
  protected:
@@ -47,7 +47,7 @@ class DataLoader {
 class BufferDataLoader final : public DataLoader {
  public:
   // `file` must not change or move while the loader is in use, and `tail` bytes after it must be readable. Its address
-  // should be a multiple of 16, better of 128; else the segments in it may be refused as misaligned.
+  // should be a multiple of 128, at least of 16; otherwise its segments may be refused as misaligned.
   explicit BufferDataLoader(Bytes file, size_t tail = 0) : file_(file), tail_(tail) {}
 
   uint64_t size() const override { return file_.size(); }

@@ -15,7 +15,7 @@
 
 namespace edgecore {
 
-// How a file becomes memory. The names are the same as in ExecuTorch's Module::LoadMode.
+// The way in which a file becomes memory. The names are the same as in ExecuTorch's Module::LoadMode.
 enum class LoadMode : uint8_t {
   kFile,                      // read each piece when it is needed, into memory that is freed when it is released
   kMmap,                      // map the file; the system reads pages when they are used, and may drop them
@@ -28,8 +28,8 @@ enum class LoadMode : uint8_t {
 // Errors: INVALID_ARGUMENT with all names.
 Result<LoadMode> load_mode_of(StringView name, Error &error);
 
-// A loader of an operating system's file or memory, which can be destroyed through this class. Bytes after each piece
-// are readable, as delegates may expect.
+// A loader of an operating system's file or memory, which can be destroyed through this class. Some bytes after each
+// piece are readable, because some delegates read past the end of a tensor.
 class SystemDataLoader : public DataLoader {
  public:
   static constexpr size_t kTail = 128;
@@ -37,8 +37,8 @@ class SystemDataLoader : public DataLoader {
   virtual ~SystemDataLoader() = default;
   size_t tail() const override { return kTail; }
 
-  // Gives the physical memory of pieces back to the system, as far as it can load them again by itself. The bytes stay
-  // valid.
+  // Gives back the physical memory of pieces to the system where the system can load them from the file again. The
+  // bytes stay valid.
   virtual void drop_pages() {}
 };
 
@@ -46,26 +46,25 @@ class SystemDataLoader : public DataLoader {
 // empty), MEMORY_ALLOCATION_FAILED.
 Status open_file(const char *path, LoadMode mode, std::unique_ptr<SystemDataLoader> &loader, Error &error);
 
-// Reads pieces of a file with pread. A file that changes after it was opened is an error of the next load: if it grows,
-// shrinks or is written to, and if it is deleted or replaced.
+// Reads pieces of a file with pread. If the file has grown, shrunk, been written to, deleted or replaced since it was
+// opened, the next load fails.
 class FileDataLoader final : public SystemDataLoader {
  public:
-  // Reads like pread.
+  // A function like pread.
   using ReadFunction = ssize_t (*)(int descriptor, void *to, size_t size, off_t offset);
 
   explicit FileDataLoader(ReadFunction read = pread) : read_(read) {}
   ~FileDataLoader() override;
 
-  // Opens the file at `path`, or uses an open descriptor, which the caller closes after the loader's destruction, and
-  // for which error messages use `name`. Must be called once, before all other members. Errors: those that open_file
-  // returns.
+  // Open the file at `path`, or use an open descriptor, which the caller closes after the loader's destruction; error
+  // messages then use `name`. Must be called once, before all other members. Errors: as open_file.
   Status open(const char *path, Error &error);
   Status open(int descriptor, const char *name, Error &error);
 
   uint64_t size() const override { return size_; }
   // Loads of the same bytes share memory. Errors: ACCESS_FAILED (the file has changed, or cannot be read),
-  // INVALID_ARGUMENT (not in the file), MEMORY_ALLOCATION_FAILED, INVALID_PROGRAM (more than twice the file is loaded
-  // at the same time: its segments overlap).
+  // INVALID_ARGUMENT (not in the file), MEMORY_ALLOCATION_FAILED, INVALID_PROGRAM (the loaded pieces are together more
+  // than twice as large as the file: its segments overlap).
   Result<Bytes> load(uint64_t offset, size_t size, LoadUse use, Error &error) override;
   void release(Bytes bytes) override;
 
@@ -88,7 +87,7 @@ class FileDataLoader final : public SystemDataLoader {
   bool owns_descriptor_ = false;
   std::string name_;
   uint64_t size_ = 0;
-  bool has_links_ = false;    // it was in a folder when it was opened
+  bool has_links_ = false;    // the file was in a folder when it was opened
   int64_t modified_[2] = {};  // seconds and nanoseconds
   std::mutex mutex_;          // for the members below
   std::map<Range, Piece> pieces_;
@@ -100,11 +99,11 @@ class FileDataLoader final : public SystemDataLoader {
 // gone ends the process.
 class MmapDataLoader final : public SystemDataLoader {
  public:
-  // `mode` is any but kFile.
+  // `mode` is any mode except kFile.
   explicit MmapDataLoader(LoadMode mode = LoadMode::kMmap) : mode_(mode) {}
   ~MmapDataLoader() override;
 
-  // Must be called once, before all other members. Errors: those that open_file returns.
+  // Must be called once, before all other members. Errors: as open_file.
   Status open(const char *path, Error &error);
 
   uint64_t size() const override { return size_; }
@@ -125,8 +124,8 @@ class MmapDataLoader final : public SystemDataLoader {
   size_t mapped_ = 0;  // size_ and the tail, in whole pages
   size_t size_ = 0;
   std::mutex mutex_;  // for the member below
-  // By piece: how often it was loaded and not released. Its pages are locked as long as it has users. Pieces do not
-  // overlap, but for the ends of their pages, which stay locked.
+  // Number of loads without a release for each piece. The pages of a piece are locked as long as this is not 0. Pieces
+  // overlap at most in their first and last pages, which stay locked.
   std::map<std::pair<const uint8_t *, size_t>, size_t> users_;
 };
 

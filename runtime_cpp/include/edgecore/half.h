@@ -1,5 +1,4 @@
-// Element types of 16 bits: IEEE half precision and bfloat16. A conversion from float rounds to the nearest value, and
-// to the even one of two that are equally near.
+// Element types of 16 bits: IEEE half precision and bfloat16. Conversions from float round to nearest, ties to even.
 #ifndef EDGECORE_HALF_H_
 #define EDGECORE_HALF_H_
 
@@ -33,7 +32,7 @@ struct Half {
     } else if (magnitude >= 0x47800000) {
       half = 0x7c00;  // 65536 and more: infinity
     } else if (magnitude < 0x38800000) {
-      // Below 2^-14, a multiple of 2^-24: adding 0.5, whose last bit is 2^-24, makes the processor round to it.
+      // Subnormal: a multiple of 2^-24. The last bit of 0.5 is 2^-24, so adding 0.5 makes the processor round to it.
       half = float_bits(float_of_bits(magnitude) + 0.5F) - 0x3f000000;
     } else {
       half = ((magnitude + 0xfff + (magnitude >> 13 & 1)) >> 13) - (112U << 10);

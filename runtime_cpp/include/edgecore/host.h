@@ -1,5 +1,5 @@
 // The interface between the runtime core, which needs no operating system, and a host layer, which adds threads, a heap
-// and shared libraries: the services for plugins (backends and kernels), loaded backends, and event tracing.
+// and shared libraries: services for plugins (backends and kernels), loaded backends, and event tracing.
 #ifndef EDGECORE_HOST_H_
 #define EDGECORE_HOST_H_
 
@@ -22,13 +22,13 @@ struct edgecore_scope {
 
 namespace edgecore {
 
-// Returns the table of services for plugins that needs no operating system. log, allocate and deallocate call the
-// platform (edgecore/platform.h); the last two are NULL if it has no heap. parallel_for computes the loop on the
-// calling thread, so worker_count is 1; progress does nothing; the other services are complete. A host layer copies the
-// table and replaces the members that its system supports better.
+// Returns the services for plugins that need no operating system. log, allocate and deallocate call the platform
+// (edgecore/platform.h); allocate and deallocate are NULL if it has no heap. parallel_for computes the loop on the
+// calling thread, so worker_count is 1; progress does nothing. A host layer copies the table and replaces members for
+// which its system has something better.
 edgecore_host core_services();
 
-// A backend that is open for a program. The host layer creates the driver and the program handle, keeps them while
+// A backend that is open for one program. The host layer creates the driver, then the program handle, keeps them while
 // methods use them, and destroys them in reverse order.
 struct LoadedBackend {
   const edgecore_backend *table = nullptr;
@@ -66,13 +66,13 @@ constexpr HostVersions kHostVersions = {kAbiVersion, kAbiVersion};
 
 enum class Fit : uint8_t { kFits, kUpdateHost, kUpdatePlugin };
 
-// Decides if plugin and host work together, and otherwise which of them is too old. Versions with major number 0 must
-// be equal. From 1.0 on, a plugin of a newer minor version runs on a host that is not older than plugin.min_host. A
-// plugin of a newer major version never runs.
+// Decides whether plugin and host work together, and if not, which of them is too old. Versions with major number 0
+// must be equal. From 1.0 on, a plugin of a newer minor version runs if the host is at least plugin.min_host. A plugin
+// of a newer major version never runs.
 Fit negotiate(const PluginVersions &plugin, const HostVersions &host);
 
-// Fails unless negotiate() returns kFits. The error names both versions, the package to update (`package` may be
-// empty), and the path of the library, `where`. Errors: NOT_SUPPORTED.
+// Fails unless negotiate() returns kFits. The message names both versions, `where` (the path of the library), and
+// `package`, which the user must update; `package` may be empty. Errors: NOT_SUPPORTED.
 Status check_versions(const PluginVersions &plugin, const HostVersions &host, StringView package, StringView where,
                       Error &error);
 
@@ -89,7 +89,7 @@ Status check_kernel_library(const edgecore_kernel_library *library, StringView w
 enum class EventKind : uint8_t { kExecute, kKernel, kDelegate, kPrepare, kCopy, kBackend };
 
 // Receives the begin and end of each profile event of a method. All calls come from the thread that executes the
-// method, and an event ends before the event that encloses it.
+// method. Events are properly nested.
 class EventTracer {
  public:
   // Begins an event and returns its number, for end(). `instruction` is the index of the method's instruction, and
@@ -104,14 +104,15 @@ class EventTracer {
   ~EventTracer() = default;
 };
 
-// Receives the values that a run computes. All calls come from the thread that executes the method, and all values are
-// valid during the call only. A tensor in device memory has no data.
+// Receives the values that a run computes. All calls come from the thread that executes the method. A value is valid
+// only during the call; it has no data if it is in device memory.
 class ValueListener {
  public:
-  // An operation inside of a delegate. `delegate` is the index of the delegate in the method, `debug_id` the backend's
-  // identifier of the operation.
+  // Called for an operation inside of a delegate. `delegate` is the index of the delegate in the method, `debug_id` the
+  // backend's identifier of the operation.
   virtual void value(size_t delegate, StringView name, int64_t debug_id, const edgecore_tensor &value) = 0;
-  // The result of a kernel, or each output of a delegate in their order; and the outputs of the method, at its end.
+  // result() is called for the result of a kernel and for each output of a delegate, output() for each output of the
+  // method when the run has ended.
   virtual void result(size_t instruction, const edgecore_value &value) { (void)instruction, (void)value; }
   virtual void output(const edgecore_value &value) { (void)value; }
 

@@ -23,10 +23,10 @@ class HostState {
   template <typename Program>
   HostState(Program &, const Host &) {}
 
-  // Returns the memory of a buffer, aligned to 64 bytes, with 128 more readable bytes after its end; the memory lives
-  // as long as the set. The first call with a name adds the buffer. `initial` has its initial values, in row-major
-  // order, or no bytes, which means zeros; it is not copied, and must stay valid as long as the set has instances.
-  // Throws if the set has a buffer of this name with another dtype or shape.
+  // Returns the memory of a buffer, aligned to 64 bytes and followed by 128 readable bytes; it lives as long as the
+  // set. The first call with a name adds the buffer and fills it with `initial`: bytes in row-major order, or none for
+  // zeros. `initial` is not copied: it must stay valid as long as the set has instances. Throws if the set has a buffer
+  // of this name with another dtype or shape.
   void *add(std::string_view name, int32_t scalar_type, const std::vector<int64_t> &shape, uint64_t bytes,
             edgecore_bytes initial) {
     for (const Buffer &buffer : buffers_) {

@@ -17,9 +17,10 @@ typedef struct edgecore_call {
   edgecore_header header;
   const edgecore_host *host;
   edgecore_scope *scope;
-  // The arguments of the operator's schema in order, then its out arguments: none if it returns nothing, or arguments
-  // that it writes. (In a .pte file a repetition of the result follows, which the kernel does not get.) If the result
-  // is no tensor, such as the integer of aten::sym_size, it is the last argument: it gets tag and value.
+  // The arguments in the order of the operator's schema, out arguments last. An operator that returns nothing, or only
+  // arguments that it modifies, has no out arguments. If the result is not a tensor, such as the integer of
+  // aten::sym_size, one more entry follows: the kernel writes the result's tag and value to it. (A .pte file lists the
+  // result once more after the arguments; the kernel does not receive that entry.)
   const edgecore_value *args;
   uint64_t arg_count;
   uint32_t arg_stride;  // bytes from one argument to the next
@@ -27,19 +28,20 @@ typedef struct edgecore_call {
   edgecore_error *error;
 } edgecore_call;
 
-// Computes an operator. Returns EDGECORE_OK, or the code that host->fail returned. The host calls it on one thread; it
-// may use host->parallel_for and host->scratch, but must not block or keep pointers to the call. It may change its
-// outputs and the arguments that the schema marks as written (`Tensor(a!) cache`), nothing else, and must first call
-// host->resize for each of them (a written argument keeps its shape): it refuses read-only tensors. After a failure
-// their content is undefined. In a damaged file arguments may overlap: a kernel must copy a value that determines an
-// address, such as an index, before it checks the value, so that its own writes cannot change it after the check.
+// Computes an operator. Returns EDGECORE_OK, or the code that host->fail returned. The host calls the function on one
+// thread; it may use host->parallel_for and host->scratch, but must not block or keep pointers to the call. It may
+// change only its outputs and the arguments that the schema marks as written (`Tensor(a!) cache`). Before writing, it
+// must call host->resize for each of them, even if the shape stays the same, because resize refuses read-only tensors.
+// After a failure the content of these tensors is undefined. In a damaged file arguments may overlap: copy a value that
+// determines an address, such as an index, before checking it, so that the kernel's own writes cannot change the value
+// after the check.
 typedef int32_t(EDGECORE_CALL *edgecore_kernel_fn)(const edgecore_call *call);
 
 typedef struct edgecore_kernel {
   edgecore_header header;
   edgecore_str name;      // "aten::add"
   edgecore_str overload;  // "out"; empty if there is none
-  uint64_t dtypes;        // bit n: takes tensors of ScalarType n (for messages and for the choice of a kernel)
+  uint64_t dtypes;        // bit n: takes tensors of ScalarType n; used in messages and to choose a kernel
   edgecore_kernel_fn run;
 } edgecore_kernel;
 
@@ -55,8 +57,8 @@ typedef struct edgecore_kernel_library {
   uint32_t flags;  // EDGECORE_KERNELS_*
 } edgecore_kernel_library;
 
-// The kernels were compiled for chosen models: edgecore_kernel.dtypes has the types of all tensors, arguments and
-// results, with which a kernel may be called. A method that calls it with others is refused when it is loaded.
+// The kernels were compiled for chosen models: edgecore_kernel.dtypes lists all element types that the tensors of a
+// call (arguments and results) may have. A method that calls a kernel with another type is refused when it is loaded.
 #define EDGECORE_KERNELS_SELECTED 1u
 
 typedef const edgecore_kernel_library *(EDGECORE_CALL *edgecore_kernels_fn)(void);

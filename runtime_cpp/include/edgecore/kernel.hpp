@@ -15,8 +15,8 @@
 //                    multiply_add);
 //   EDGECORE_KERNELS("my-package", "1.0");
 //
-// The compiler checks the parameters against the schema. With a name alone, "multiply_add.out", the arguments are
-// checked at each call only. The types of parameters:
+// The compiler checks the parameters against the schema. Without the parentheses, "multiply_add.out", the arguments are
+// checked only at each call. The types of parameters:
 //
 //   schema                            parameter
 //   Tensor, Tensor(a!)                Tensor
@@ -33,8 +33,9 @@
 //     MemoryFormat
 //   any of these with ?               std::optional of the type
 //
-// The schema must return tensors that it writes, or nothing. A function without the parameter Context is called without
-// it; one that returns an int32_t returns EDGECORE_OK or another code. If it throws, the call fails with the message.
+// The schema must return nothing, or only tensors that the function writes. The parameter Context may be left out. A
+// function that returns an int32_t returns EDGECORE_OK or another code. If the function throws, the call fails with the
+// exception's message.
 #ifndef EDGECORE_KERNEL_HPP_
 #define EDGECORE_KERNEL_HPP_
 
@@ -54,7 +55,7 @@
 #include "edgecore/kernel.h"
 #include "edgecore/tensor_types.h"
 
-// Hidden, so that two libraries in one process have lists of their own.
+// Hidden, so that two libraries in one process have separate lists of kernels.
 namespace edgecore {
 namespace kernel __attribute__((visibility("hidden"))) {
 
@@ -128,7 +129,8 @@ namespace kernel __attribute__((visibility("hidden"))) {
    public:
     explicit Context(const edgecore_call *call) : call_(call) {}
 
-    // Makes the call fail with a message, formatted like std::printf. The runtime names method and operator.
+    // Makes the call fail with a message, formatted like std::printf. The runtime adds the names of method and
+    // operator.
     [[gnu::format(printf, 3, 4)]] void fail(int32_t code, const char *format, ...) {
       char text[512];
       va_list arguments;
@@ -140,8 +142,8 @@ namespace kernel __attribute__((visibility("hidden"))) {
     }
     int32_t code() const { return code_; }
 
-    // Sets the shape of an output. Must be called for each output before it is written, also if the shape is right. If
-    // it returns false, the call has failed.
+    // Sets the shape of an output. Must be called for each output before writing, even if the shape is right already.
+    // If it returns false, the call has failed.
     bool resize(Tensor out, const std::vector<int64_t> &shape) {
       const auto rank = static_cast<int32_t>(shape.size());
       const int32_t code = call_->host->resize(call_->scope, out.c(), shape.data(), rank, call_->error);
@@ -149,7 +151,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
       return code == EDGECORE_OK;
     }
 
-    // Returns memory until the call returns; NULL, and the call has failed, if there is none.
+    // Returns memory that lives until the kernel returns. If there is none, returns NULL, and the call has failed.
     void *scratch(uint64_t size, uint64_t alignment = 64) {
       void *memory = call_->host->scratch(call_->scope, size, alignment);
       if (memory == nullptr) {
@@ -176,7 +178,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     int32_t code_ = EDGECORE_OK;
   };
 
-  // The kinds of parameters. kUnknown is a type of a schema that no parameter has.
+  // The kinds of parameters. kUnknown stands for a schema type that no C++ type matches.
   enum class Kind : uint8_t {
     kUnknown,
     kTensor,
@@ -191,7 +193,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     kBoolList,
   };
 
-  // The kind of a parameter and how it is read. `read` returns false for a value of another kind.
+  // Maps a C++ parameter type to its kind and reads its argument. `read` returns false for a value of another kind.
   template <typename T>
   struct Parameter;
 
@@ -294,7 +296,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     return i == size && word[i] == '\0';
   }
 
-  // Returns the kind of a type of a schema, such as "Tensor(a!)" or "int[2]?".
+  // Returns the kind of a schema's type, such as "Tensor(a!)" or "int[2]?".
   constexpr ParameterKind kind_of_type(const char *type, size_t size) {
     char plain[32] = {};
     size_t length = 0;
@@ -339,13 +341,13 @@ namespace kernel __attribute__((visibility("hidden"))) {
     return result;
   }
 
-  // Returns the position of the parameters of a schema, or its end if it is a name alone.
+  // Returns the position of a schema's "(", or the end of the string if it is only a name.
   constexpr const char *parameters_of(const char *schema) {
     while (*schema != '\0' && *schema != '(') ++schema;
     return schema;
   }
 
-  // Reads the types of the parameters of a schema.
+  // Reads the parameter types of a schema.
   constexpr Signature signature_of(const char *schema) {
     Signature result;
     const char *at = parameters_of(schema) + 1;
@@ -374,7 +376,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     return result;
   }
 
-  // The kernel that calls `function`.
+  // The edgecore_kernel_fn that calls `function`.
   template <typename Function>
   struct Caller;
 
@@ -384,7 +386,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
                   "a kernel returns nothing, or an EDGECORE_* code as int32_t");
 
     static constexpr bool matches(const char *schema) {
-      if (*parameters_of(schema) == '\0') return true;  // a name alone
+      if (*parameters_of(schema) == '\0') return true;  // only a name
       const Signature signature = signature_of(schema);
       constexpr ParameterKind kKinds[] = {
           {Parameter<std::decay_t<Args>>::kKind, Parameter<std::decay_t<Args>>::kOptional}...};
@@ -446,7 +448,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     }
   };
 
-  // A function without the parameter Context.
+  // Specialization for a function without the parameter Context.
   template <typename Result, typename... Args>
   struct Caller<Result (*)(Args...)> {
     static constexpr bool matches(const char *schema) {
@@ -474,7 +476,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
 
   constexpr uint64_t kAnyType = ~uint64_t{0};
 
-  // Returns the bits of element types for edgecore_kernel.dtypes: for_types<float, int64_t>.
+  // Returns the bits for edgecore_kernel.dtypes, such as for_types<float, int64_t>().
   template <typename... Types>
   constexpr uint64_t for_types() {
     return ((uint64_t{1} << scalar_type_of<Types>()) | ...);
@@ -522,8 +524,9 @@ namespace kernel __attribute__((visibility("hidden"))) {
 #define EDGECORE_KERNEL_JOIN_(a, b) a##b
 #define EDGECORE_KERNEL_JOIN(a, b) EDGECORE_KERNEL_JOIN_(a, b)
 
-// Registers `function` as the kernel of an operator: EDGECORE_LIBRARY(namespace, "schema or name", function). The
-// second macro also says which types of tensors the kernel supports: edgecore::kernel::for_types<float, int64_t>().
+// Registers `function` as the kernel of an operator: EDGECORE_LIBRARY(namespace, "schema or name", function).
+// EDGECORE_LIBRARY_FOR has one more argument, the tensor types that the kernel supports:
+// edgecore::kernel::for_types<float, int64_t>().
 #define EDGECORE_LIBRARY(ns, schema, function) EDGECORE_LIBRARY_FOR(ns, schema, function, ::edgecore::kernel::kAnyType)
 #define EDGECORE_LIBRARY_FOR(ns, schema, function, ...)                                          \
   static_assert(::edgecore::kernel::matches<&function>(schema),                                  \
@@ -531,9 +534,9 @@ namespace kernel __attribute__((visibility("hidden"))) {
   [[maybe_unused]] static const bool EDGECORE_KERNEL_JOIN(edgecore_kernel_added_, __COUNTER__) = \
       ::edgecore::kernel::add_kernel(#ns, schema, ::edgecore::kernel::run<&function>, __VA_ARGS__)
 
-// Defines the function that returns the table of all registered kernels. EDGECORE_KERNELS is for a shared library, once
-// in one of its sources. A program that links its kernels uses EDGECORE_KERNEL_TABLE with a name, and passes name() to
-// Module::add_kernels; put it into a source that the program needs, so that the linker keeps its kernels.
+// Define the function that returns the table of all registered kernels. Use EDGECORE_KERNELS in exactly one source of a
+// shared library. A program that links its kernels statically uses EDGECORE_KERNEL_TABLE(name, ...) and passes name()
+// to Module::add_kernels. Put it into the source file of the kernels: otherwise the linker may drop their object file.
 #define EDGECORE_KERNEL_TABLE(name, package, version) \
   extern "C" const edgecore_kernel_library *name(void) { return ::edgecore::kernel::library(package, version); }
 #define EDGECORE_KERNELS(package, version)                                             \

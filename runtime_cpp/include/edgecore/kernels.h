@@ -11,8 +11,8 @@ extern "C" {
 // Returns the kernels, compiled for the best instruction set that this processor supports. Never NULL; thread-safe.
 //
 // Operators that return a number (aten::sym_size, aten::sym_numel, aten::_local_scalar_dense, executorch_prim::*) have
-// no out argument: the kernel writes tag and value of the result to the entry of edgecore_call.args after the schema
-// arguments. A kernel ignores entries of args that it does not need.
+// no out argument: the kernel writes tag and value of the result to the entry of edgecore_call.args that follows the
+// schema's arguments. Kernels ignore surplus entries of args.
 const edgecore_kernel_library *edgecore_kernels_library(void);
 
 // Returns the kernels compiled for the instruction set `name`: "baseline", "avx2" or "avx512". NULL if this library

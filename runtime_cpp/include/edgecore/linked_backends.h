@@ -15,8 +15,8 @@
 extern "C" {
 #endif
 
-// Returns the entry functions of the linked backends, with NULL at the end. edgecore_host defines it with none, for
-// applications that do not. Module::find_backend looks there first.
+// Returns the entry functions of the linked backends, with NULL at the end. The library edgecore_host has a definition
+// without backends, for applications that define none. Module::find_backend looks here first.
 const edgecore_backend_fn *edgecore_linked_backends(void);
 
 #ifdef __cplusplus

@@ -58,8 +58,8 @@ class Options {
   edgecore_options options_;
 };
 
-// Returns the value of a delegate's compile spec, or no text if the file has none of this key. It is valid until the
-// constructor of Delegate returns.
+// Returns the value of a delegate's compile spec, or an empty text if the file has none with this key. The text is
+// valid until the constructor of Delegate returns.
 inline std::string_view compile_spec(const edgecore_delegate_info &info, std::string_view key) {
   const auto *item = reinterpret_cast<const char *>(info.compile_specs);
   for (uint64_t i = 0; i < info.compile_spec_count; ++i, item += info.compile_spec_stride) {

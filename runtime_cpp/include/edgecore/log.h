@@ -5,13 +5,13 @@
 #include "edgecore/platform.h"
 #include "edgecore/status.h"
 
-// The level of this build: messages below it are not compiled, so that neither their text nor the code remains. It is
-// set for the runtime and its applications by the CMake variable EDGECORE_LOG_LEVEL.
+// The log level of this build: messages below it, with their text and code, are not compiled. The CMake variable
+// EDGECORE_LOG_LEVEL sets it for the runtime and its applications.
 #ifndef EDGECORE_LOG_LEVEL
 #define EDGECORE_LOG_LEVEL EDGECORE_LOG_DEBUG
 #endif
 
-// Logs a message of the pieces in order, as fail() writes them:
+// Logs a message that consists of the pieces in order, as fail() does:
 //   EDGECORE_LOG(EDGECORE_LOG_INFO, "Method '", name, "' has ", count, " delegates.");
 #define EDGECORE_LOG(level, ...)                                             \
   do {                                                                       \

@@ -26,16 +26,16 @@ class TensorBuilder {
   TensorBuilder &strides(std::vector<int64_t> strides);
   TensorBuilder &dim_order(std::vector<uint8_t> order);
   // Sets the function that frees the memory, at most once and before make(). It is called once, when the builder, its
-  // copies and the last tensor that uses the memory are destroyed, also if make() returned an empty tensor. Without it
+  // copies and the last tensor that uses the memory are destroyed, even if make() returned an empty tensor. Without it
   // the memory must outlive all these tensors.
   TensorBuilder &deleter(std::function<void(void *)> deleter);
   TensorBuilder &fixed_shape();  // resize() refuses the tensor
   TensorBuilder &read_only();    // a method that writes to this input refuses the tensor
-  // Sets the number of bytes that may be read from the start on, if that is more than the tensor needs; some backends
-  // then need no copy.
+  // Sets the number of bytes from the start on that may be read, if it is larger than the tensor. Backends that read
+  // past the end of a tensor then need no copy.
   TensorBuilder &readable_bytes(size_t bytes);
 
-  // Makes the tensor; it is empty if the description does not fit.
+  // Makes the tensor. It is empty if the settings contradict each other.
   Tensor make();
 
  private:
@@ -49,7 +49,7 @@ class TensorBuilder {
   size_t readable_ = 0;
 };
 
-// Return the description of a tensor over memory. With a typed pointer the type need not be given; const makes the
+// Return the description of a tensor over memory. A typed pointer implies the scalar type; a const pointer makes the
 // tensor read-only.
 inline TensorBuilder for_blob(void *data, std::vector<int64_t> shape, int32_t scalar_type) {
   return {data, std::move(shape), scalar_type};
@@ -72,20 +72,21 @@ Tensor from_blob(T *data, std::vector<int64_t> shape, std::function<void(void *)
   return for_blob(data, std::move(shape)).deleter(std::move(deleter)).make();
 }
 
-// Returns a copy as another type. The tensor is empty if the conversion drops what the type is for: from a float to an
-// integer, or from a number to bool. Tensor::to converts these as well.
+// Returns a copy with another element type. The tensor is empty for conversions that lose information by design: from a
+// float to an integer, and from a number to bool. Tensor::to does these as well.
 Tensor converted(const Tensor &tensor, int32_t scalar_type);
 
 // Makes a row-major tensor over `bytes` bytes at `data`, which live as long as `owner`. The tensor is empty if the
-// shape needs another number of bytes.
+// shape needs a different number of bytes.
 Tensor tensor_over(std::shared_ptr<void> owner, void *data, size_t bytes, std::vector<int64_t> shape,
                    int32_t scalar_type);
 
 // Take over the memory of a vector, whose elements are in row-major order. Without a shape the tensor has one dim. With
-// a type the elements are converted, as converted() does. The tensor is empty if the number of elements does not fit.
+// a scalar type the elements are converted by converted(). The tensor is empty if the number of elements does not fit
+// the shape.
 template <typename T>
 Tensor make_tensor(std::vector<int64_t> shape, std::vector<T> values) {
-  if constexpr (std::is_same_v<T, bool>) {  // whose elements are bits
+  if constexpr (std::is_same_v<T, bool>) {  // a bit vector: has no array of elements
     return make_tensor(std::move(shape), std::vector<uint8_t>(values.begin(), values.end())).to(ScalarType::kBool);
   } else {
     auto owner = std::make_shared<std::vector<T>>(std::move(values));
@@ -121,7 +122,7 @@ template <typename T>
 Tensor make_tensor(std::initializer_list<T> values, int32_t scalar_type) {
   return make_tensor(std::vector<T>(values), scalar_type);
 }
-// Takes over the bytes of the elements of a type.
+// Takes over the bytes of a tensor's elements.
 Tensor from_bytes(std::vector<int64_t> shape, std::vector<uint8_t> bytes, int32_t scalar_type);
 // Makes a tensor without dims.
 template <typename T>
@@ -139,7 +140,7 @@ Tensor empty_like(const Tensor &tensor);
 Tensor empty_strided(std::vector<int64_t> shape, std::vector<int64_t> strides,
                      int32_t scalar_type = ScalarType::kFloat32);
 
-// Set all elements to a number, converted as by Tensor::to, and return the tensor. The result is empty if the tensor is
+// Set all elements to a number, converted like Tensor::to, and return the tensor. The result is empty if the tensor is
 // read-only.
 Tensor fill(Tensor tensor, double value);
 Tensor fill(Tensor tensor, int64_t value);
@@ -180,8 +181,8 @@ inline Tensor ones_strided(std::vector<int64_t> shape, std::vector<int64_t> stri
   return full_strided(std::move(shape), std::move(strides), 1, scalar_type);
 }
 
-// Restarts the random numbers of the calling thread. A thread that does not call it gets the same numbers in each run
-// of the program.
+// Restarts the random numbers of the calling thread. A thread that never calls it has the same numbers in each run of
+// the program.
 void seed_random(uint64_t seed);
 // Make tensors of random numbers: from 0 (inclusive) to 1 (exclusive); of the normal distribution with mean 0 and
 // variance 1; integers from `low` (inclusive) to `high` (exclusive). rand and randn need a type of floats.

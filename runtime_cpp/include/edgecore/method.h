@@ -13,10 +13,10 @@ namespace edgecore {
 constexpr size_t kArenaAlignment = 64;
 constexpr size_t kArenaTail = 128;
 
-// Support for delegates that want arguments in device memory (buffer requirements with a memory_kind). A value that
-// only delegates of one backend use stays in device memory, a mutable buffer also between runs, and between the methods
-// of a session. Other values are copied when they cross between host and device; each copy is an event of the trace.
-// Only applications that call device_memory() contain this code.
+// Support for delegates that require arguments in device memory (buffer requirements with a memory_kind). A value that
+// only delegates of one backend use stays in device memory; a mutable buffer also stays there between runs, and between
+// the methods of a session. Other values are copied when they cross between host and device; each copy is an event of
+// the trace. Only applications that call device_memory() are linked with this code.
 class DeviceMemory;
 const DeviceMemory *device_memory();
 
@@ -31,8 +31,8 @@ struct MethodConfig {
   // The memory of planned tensors: arena i has at least MethodInfo::arena_bytes(i) + kArenaTail bytes at a multiple of
   // kArenaAlignment. Empty: the arenas are allocated from `allocator`.
   Span<const MutableBytes> arenas;
-  // Mutable buffers that the methods of a session share, and state that backends keep. NULL: methods share nothing, and
-  // delegates that keep state fail to load. All methods of a session have the same `devices`.
+  // Holds mutable buffers that the methods of a session share, and the state of backends. NULL: methods share nothing,
+  // and delegates with state fail to load. All methods of a session have the same `devices`.
   StateStore *state = nullptr;
   StateSharing sharing = StateSharing::kAsFile;
   EventTracer *tracer = nullptr;
@@ -55,9 +55,9 @@ struct TensorArgument {
   bool writable = false;  // the program may write to `data`: needed if it mutates this input and borrows it
 };
 
-// Receives the notification that Method::resume can continue a pending run. ready() is called once for each
-// EDGECORE_PENDING that Method::start or resume returns, from any thread, possibly before they return. ready() must not
-// call the method. The object must exist until ready() has returned.
+// Is told when Method::resume can continue a pending run. ready() is called once for each EDGECORE_PENDING that
+// Method::start or resume returns, from any thread, possibly before they return. ready() must not call the method. The
+// object must exist until ready() has returned.
 class Completion {
  public:
   virtual void ready() = 0;
@@ -77,16 +77,16 @@ class Method {
   // INVALID_PROGRAM, or the error of a backend.
   static Result<Method *> load(const Program &program, StringView name, const MethodConfig &config, Error &error);
 
-  // Destroys instances and delegates in reverse order; a pending run ends. The Method must not be used afterwards.
+  // Destroys instances and delegates in reverse order, and ends a pending run. The Method must not be used afterwards.
   void destroy();
 
   const Program &program() const;
   MethodInfo info() const;
 
-  // Sets a tensor input. If the program plans memory for the input, the tensor is copied to it; such an input must be
-  // set before every run, because other tensors use the memory as well. Any other input is borrowed and stays set: its
-  // data must stay valid until execute has returned. If the program mutates a borrowed input, it writes to the caller's
-  // data; this fails unless the argument is `writable`.
+  // Sets a tensor input. If the program plans memory for the input, the tensor is copied to that memory; such an input
+  // must be set before every run, because other tensors use the same memory. Any other input is borrowed and stays set:
+  // its data must stay valid until execute has returned. If the program mutates a borrowed input, it writes to the
+  // caller's data; this fails unless the argument is `writable`.
   // Errors: INVALID_ARGUMENT with the expected and the actual dtype, rank, shape or layout.
   Status set_input(size_t index, const TensorArgument &tensor, Error &error);
   // Sets an int, bool (0 or 1) or double input. If the export specialized the program to one value of this input, any
@@ -97,9 +97,9 @@ class Method {
   Status set_input_none(size_t index, Error &error);
   // Returns true if set_input copies the tensor, false if it borrows it.
   bool input_is_copied(size_t index) const;
-  // Returns the memory that the program plans for a tensor input, or NULL: if there is no such input, and while a run
-  // is pending. The caller may write the input there before it calls set_input with this address, which then copies
-  // nothing: no second buffer is needed.
+  // Returns the memory that the program plans for a tensor input; NULL if it plans none, and while a run is pending.
+  // The caller may write the input to this memory and then call set_input with this address, which copies nothing. This
+  // saves a second buffer.
   void *planned_input(size_t index);
 
   // Sets the memory of an output for which the program plans no memory (ValueInfo.tensor.planned is false). `bytes`
@@ -109,14 +109,14 @@ class Method {
   Status set_output(size_t index, void *data, uint64_t bytes, Error &error);
   bool output_needs_memory(size_t index) const;
 
-  // Runs the method once. After a failure outputs are undefined, and the method may be executed again; if a delegate
-  // failed that keeps state, only after a reset or import of the state.
+  // Runs the method once. After a failure outputs are undefined, and the method may be executed again; but if a
+  // delegate with state failed, the state must be reset or imported first.
   // Errors: INVALID_STATE (an input or output was not set, or such a delegate has failed), or the error of a kernel or
   // delegate, whose message starts with method, instruction and operator or backend.
   Status execute(Error &error);
 
-  // Starts a run without waiting for a device. While a backend still works, returns EDGECORE_PENDING, which is no
-  // failure; completion.ready() then tells the caller to call resume, which continues the run and may return
+  // Starts a run without waiting for a device. While a backend is still busy, returns EDGECORE_PENDING, which is not a
+  // failure. completion.ready() then tells the caller to call resume, which continues the run and may return
   // EDGECORE_PENDING again. Until the run has ended, inputs and outputs must stay valid at their addresses, and every
   // call except resume, pending and destroy fails with INVALID_STATE.
   Status start(Completion &completion, Error &error);
@@ -128,20 +128,20 @@ class Method {
   // Errors: NOT_FOUND (no delegate of that backend), NOT_SUPPORTED, INVALID_STATE (pending), or the backend's error.
   Status set_option(StringView backend_id, const edgecore_option &option, Error &error);
 
-  // Returns an output of the last run, with its shape; valid until the next call of a member function. If the program
-  // returns an input, a constant or a view, the data are not in the memory that set_output set.
+  // Returns an output of the last run, with its shape; valid until the next call of a member function. An output that
+  // is an input, a constant or a view is not in the memory that set_output set.
   const edgecore_value &output(size_t index) const;
 
-  // Gives the mutable buffers that only this method uses their initial values; StateStore::reset resets the buffers
-  // that methods share and the state of backends. Must not be called while a run is pending.
+  // Restores the initial values of the mutable buffers that only this method uses. StateStore::reset resets shared
+  // buffers and the state of backends. Must not be called while a run is pending.
   void reset();
-  // Returns true if the method must not run at the same time as another method that shares state, also one that is
-  // loaded later.
+  // Returns true if the method shares state with another method, even one that is loaded later; the two must not run at
+  // the same time.
   bool shares_state() const;
-  // Replaces MethodConfig::tracer; NULL: no tracer. Delegates report operations inside of them only if there was a
-  // tracer when the method was loaded. Must not be called while a run is pending.
+  // Replaces MethodConfig::tracer; NULL removes it. Delegates report operations inside of them only if the method had a
+  // tracer when it was loaded. Must not be called while a run is pending.
   void set_tracer(EventTracer *tracer);
-  // Calls visitor.visit for each mutable buffer, also for shared buffers, in the order of the file. Must not be called
+  // Calls visitor.visit for each mutable buffer, shared ones included, in the order of the file. Must not be called
   // while a run is pending.
   void visit_state(StateVisitor &visitor) const;
 

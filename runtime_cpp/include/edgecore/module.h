@@ -22,17 +22,17 @@
 
 namespace edgecore {
 
-// The detail of a trace: runs; also instructions and the operations inside of delegates; also the time of each thread
-// in each parallel loop. Each level includes those before it.
+// The detail of a trace. Each level includes those before it: runs; instructions and the operations inside of
+// delegates; the time of each thread in each parallel loop.
 enum class TraceLevel : uint8_t { kCalls, kOperators, kThreads };
 
-// Values that a trace holds beside times: none; the outputs of runs; also the results of instructions and, if backends
-// report them, of the operations inside of delegates.
+// The values that a trace holds in addition to times: none; the outputs of runs; also the results of instructions, and
+// of operations inside of delegates if backends report them.
 enum class DebugLevel : uint8_t { kNone, kOutputs, kValues };
 
 constexpr uint64_t kTraceLimit = uint64_t{64} << 20;
 constexpr uint64_t kDebugLimit = uint64_t{256} << 20;
-constexpr uint64_t kMaxTraceLimit = uint64_t{512} << 20;  // more does not fit into an ETDump
+constexpr uint64_t kMaxTraceLimit = uint64_t{512} << 20;  // a larger trace does not fit into an ETDump
 
 struct MethodOptions {
   uint32_t threads = 0;  // of parallel loops, the calling thread included; 0: the performance cores
@@ -41,30 +41,30 @@ struct MethodOptions {
   bool trace = false;   // record times for write_trace, from loading on
   bool values = false;  // record the values of operations inside of delegates for take_values; costs time and memory
   TraceLevel trace_level = TraceLevel::kOperators;  // for `trace`
-  // Bytes for the events of runs, in equal parts for the methods; at most kMaxTraceLimit. When they are full, the
+  // Memory for the events of runs, in equal parts for the methods; at most kMaxTraceLimit. When it is full, the
   // oldest events are dropped. An event has 32 bytes. Each method keeps at least 1,024 events, whatever the limit.
   uint64_t trace_limit = kTraceLimit;
   DebugLevel debug = DebugLevel::kNone;  // needs `trace`
-  // Bytes for these values, in equal parts for the methods. Runs with equal values share memory. Values that do
-  // not fit are left out, and the ETDump says how many.
+  // Memory for the values that `debug` selects, in equal parts for the methods. Runs with equal values share it. Values
+  // that do not fit are left out, and the ETDump says how many.
   uint64_t debug_limit = kDebugLimit;
-  // Memory and a tracer of the application; they must outlive the module. NULL: memory of the heap, and no tracer
-  // except the one that `trace` makes. `allocator` holds the methods and their planned tensors; with `scratch`, methods
-  // that were given the same must not run at the same time. Sessions of new_session use the heap and no tracer.
+  // Memory and a tracer of the application, which must outlive the module. NULL: heap memory, and only the tracer that
+  // `trace` makes. `allocator` holds the methods and their planned tensors. Methods with the same `scratch` must not
+  // run at the same time. Sessions of new_session use the heap and no tracer.
   Allocator *allocator = nullptr;
   ScratchAllocator *scratch = nullptr;
   EventTracer *tracer = nullptr;  // not with `trace`
 };
 
-// The use of a kernel library: for operators that have no kernel yet, or also before the kernels that an operator has.
+// How a kernel library is used: for operators that have no kernel yet, or in preference to existing kernels.
 enum class KernelUse : uint8_t { kAdd, kReplace };
 
 struct TraceInfo {
   bool is_running = false;
-  TraceLevel level = TraceLevel::kOperators;  // of the trace that is running, or of the last one
-  uint64_t events = 0;                        // recorded now
-  uint64_t dropped = 0;                       // older events, for which the limit left no memory
-  uint64_t bytes = 0;                         // of memory in use
+  TraceLevel level = TraceLevel::kOperators;  // of the running or last trace
+  uint64_t events = 0;                        // number of recorded events
+  uint64_t dropped = 0;  // number of older events that were overwritten because the limit was reached
+  uint64_t bytes = 0;    // memory in use
 };
 
 // A value that an operation inside of a delegate has computed.
@@ -72,7 +72,7 @@ struct OperationValue {
   size_t delegate;        // index in the method
   std::string operation;  // the backend's name of the operation
   int64_t id;             // the backend's number of the operation, or -1; the file's metadata list both
-  Tensor value;           // its dims in memory order; empty if memory did not suffice
+  Tensor value;           // its dims in memory order; empty if the memory limit was reached
 };
 
 // Returns the default Limits, but with at most the machine's physical memory for planned tensors.
@@ -83,9 +83,9 @@ Limits default_limits();
 // because the user who set the environment could then load any code.
 std::vector<std::string> backend_path();
 
-// A program, its backends, its methods and their state: a session of a loaded file. Call the members in the order of
+// A program, its backends, its methods and their state: one session of a loaded file. Call the members in the order of
 // their declaration: set_limits, set_load_mode and add_data, open, then the members for backends and kernels,
-// load_methods or load_method, then the rest. Not thread-safe; but after load_methods different threads may use
+// load_methods or load_method, then the rest. Not thread-safe, except that after load_methods different threads may use
 // different methods, each method by one thread at a time.
 class Module {
  public:
@@ -95,19 +95,19 @@ class Module {
   // Sets upper bounds for the sizes in the files. The default is default_limits().
   void set_limits(const Limits &limits);
 
-  // Chooses how the files at paths that are added and opened later become memory. The default is LoadMode::kMmap.
+  // Sets the LoadMode of files that are added or opened by path later. The default is LoadMode::kMmap.
   void set_load_mode(LoadMode mode);
 
   // Adds a .ptd file, which holds weights or data of delegates that are not in the .pte file. May be called for several
   // files. Uses the file at `path`, copies `bytes`, or uses a loader, which must outlive the module and its sessions;
-  // error messages call bytes and loaders `name`. Errors: those that open_file and DataFile::load return.
+  // error messages call bytes and loaders `name`. Errors: as open_file and DataFile::load.
   Status add_data(const char *path, Error &error);
   Status add_data(Bytes bytes, const char *name, Error &error);
   Status add_data(DataLoader &loader, const char *name, Error &error);
 
-  // Uses the file at `path`, copies `bytes`, or uses a loader, which must outlive the module and its sessions, and
-  // verifies the program. A .bpte file is copied, and the program in it is used. Errors: those that open_file,
-  // Program::load and check_data_files return.
+  // Opens and verifies the program. Uses the file at `path`, copies `bytes`, or uses a loader, which must outlive the
+  // module and its sessions. A .bpte file is copied, and the program in it is used. Errors: as open_file, Program::load
+  // and check_data_files.
   Status open(const char *path, Error &error);
   Status open(Bytes bytes, Error &error);
   Status open(DataLoader &loader, Error &error);
@@ -121,40 +121,39 @@ class Module {
 
   // Returns the ids of the backends that the file's methods name, each once.
   std::vector<StringView> required_backends() const;
-  // Return the backends that the file, or one method, needs and that were not added yet.
+  // Return the backends that the file, or one method, needs and that have not been added yet.
   std::vector<StringView> missing_backends() const;
   std::vector<StringView> missing_backends(StringView method) const;
 
-  // Makes a backend available to this file: the first function takes the table of a backend that is linked into the
-  // application, the second loads the library at an absolute path and checks that it is the backend `backend_id`
+  // Makes a backend available to this file. add_backend takes the table of a backend that is linked into the
+  // application. load_backend loads the library at an absolute path and checks that it is the backend `backend_id`
   // (empty: any). `options` must be among those that the backend declares for loading, with the declared types (an int
-  // is accepted for a float). Errors: those that check_backend returns, NOT_FOUND and ACCESS_FAILED for the library,
-  // INVALID_ARGUMENT for an option, and errors of the backend.
+  // is accepted for a float). Errors: as check_backend; NOT_FOUND and ACCESS_FAILED for the library, INVALID_ARGUMENT
+  // for an option, and errors of the backend.
   Status add_backend(const edgecore_backend *table, Span<const edgecore_option> options, Error &error);
   Status load_backend(const char *path, StringView backend_id, Span<const edgecore_option> options, Error &error);
 
-  // Adds the backend if it is linked into the application (edgecore/linked_backends.h). Otherwise loads a backend that
-  // has a manifest in one of `folders` (absolute paths); the first folder with one is used. A manifest is a file
-  // NAME.json, {"abi": "0.11", "backend_id": "AcmeBackend", "library": "PATH", "options": {}}: the version of the
-  // interface that the library was built for, its path, absolute or relative to the manifest, and options for loading,
-  // which `options` override. A library for another version of the interface is never opened. Errors: NOT_FOUND (no
-  // manifest), NOT_SUPPORTED (only manifests for another version), INVALID_EXTERNAL_DATA (only broken manifests),
-  // INVALID_ARGUMENT (a relative folder, or two manifests in one folder), ACCESS_FAILED, and those that load_backend
-  // returns.
+  // Adds the backend if it is linked into the application (edgecore/linked_backends.h). Otherwise loads it as its
+  // manifest says: the first of `folders` (absolute paths) with a manifest for the backend counts. A manifest is a file
+  // NAME.json, {"abi": "0.11", "backend_id": "AcmeBackend", "library": "PATH", "options": {}}. "abi" is the interface
+  // version that the library was built for; a library for another version is never opened. "library" is absolute, or
+  // relative to the manifest. `options` override the manifest's options. Errors: NOT_FOUND (no manifest), NOT_SUPPORTED
+  // (only manifests for another version), INVALID_EXTERNAL_DATA (only broken manifests), INVALID_ARGUMENT (a relative
+  // folder, or two manifests in one folder), ACCESS_FAILED, and the errors of load_backend.
   Status find_backend(StringView backend_id, const std::vector<std::string> &folders,
                       Span<const edgecore_option> options, Error &error);
 
-  // Return "name.overload" of each operator that the file, or one method, calls and that has a kernel neither in the
-  // runtime nor in an added library.
+  // Return "name.overload" of each operator that the file, or one method, calls and for which neither the runtime nor
+  // an added library has a kernel.
   std::vector<std::string> missing_operators() const;
   std::vector<std::string> missing_operators(StringView method) const;
 
-  // Makes kernels available to this file, from a table linked into the application or from the library at an absolute
-  // path (edgecore/kernel.h), for methods that are loaded later. If two tables that were added have an operator,
-  // loading a method that calls it fails. A table with KernelUse::kReplace comes before all that were there, also
-  // before the runtime's own: its kernel of an operator runs if it supports the dtypes of all tensors of the call
-  // (edgecore_kernel.dtypes), and may return NOT_SUPPORTED before it changes anything; then the next kernel runs.
-  // Errors: those that check_kernel_library returns, NOT_FOUND and ACCESS_FAILED for the library.
+  // Makes kernels available to methods that are loaded later: from a table linked into the application, or from the
+  // library at an absolute path (edgecore/kernel.h). Loading a method fails if two tables with KernelUse::kAdd have a
+  // kernel for one of its operators. The kernels of a table with KernelUse::kReplace are tried before all earlier ones,
+  // even the runtime's own. Such a kernel runs if it supports the dtypes of all tensors of the call
+  // (edgecore_kernel.dtypes). It may return NOT_SUPPORTED before it changes anything; then the next kernel runs.
+  // Errors: as check_kernel_library; NOT_FOUND and ACCESS_FAILED for the library.
   Status add_kernels(const edgecore_kernel_library *library, Error &error) {
     return add_kernels(library, KernelUse::kAdd, error);
   }
@@ -163,52 +162,51 @@ class Module {
   Status load_kernels(const char *path, KernelUse use, Error &error);
 
   // Build every method of the file that is not loaded yet, or one method. Errors: ALREADY_LOADED, OUT_OF_RESOURCES (too
-  // many replaced kernels), NOT_FOUND, and those that Method::load returns.
+  // many replaced kernels), NOT_FOUND, and the errors of Method::load.
   Status load_methods(const MethodOptions &options, Error &error);
   Status load_method(StringView method, const MethodOptions &options, Error &error);
   bool is_method_loaded(StringView method) const;
 
-  // Builds the loaded methods once more, for a session with state of its own: mutable buffers, and state of
-  // backends. The sessions share the file, its weights, the backends and what they packed, and MethodOptions. Call it
-  // with an empty Module, which then has all members from load_methods on; the two may be used at the same time by
-  // different threads, and destroyed in any order. If both load methods, the second waits for the first. Options that
-  // set_options has set are not taken over. Errors: INVALID_STATE (no open program), and those that Method::load
-  // returns.
+  // Builds the loaded methods once more, for a session with its own state (mutable buffers, and state of backends). The
+  // sessions share the file, its weights, the backends and their packed weights, and MethodOptions. Pass an empty
+  // Module, which then has all members from load_methods on. Different threads may use the two modules at the same
+  // time, and destroy them in any order. If both load methods, the second waits for the first. Options that set_options
+  // has set are not copied. Errors: INVALID_STATE (no open program), and the errors of Method::load.
   Status new_session(Module &session, Error &error) const;
 
-  // Return the number of methods of the file, or 0 before the first is loaded; and a method, which must be loaded.
+  // method_count returns the number of methods of the file, or 0 before the first is loaded; method(i) must be loaded.
   size_t method_count() const { return methods_.size(); }
   Method &method(size_t index) { return *methods_[index]; }
 
-  // Runs a method with values of any kind, and loads it first, with the default options, if it is not loaded. Each of
-  // `inputs` is used in this run; None leaves the value of set_input, and so do missing ones at the end. `outputs`
-  // receives a copy of each output, or the tensor of set_output, which shares its memory.
-  // Errors: INVALID_STATE and NOT_FOUND as for method_meta, INVALID_ARGUMENT (an input without a value, too many
-  // inputs, and those that Method::set_input returns), and those that load_method and Method::execute return.
+  // Runs a method with values of any kind. Loads the method first, with the default options, if it is not loaded. Each
+  // of `inputs` is used in this run only; None, and missing values at the end, leave the value of set_input. `outputs`
+  // receives a copy of each output, or the tensor of set_output, which shares its memory. Errors: INVALID_STATE and
+  // NOT_FOUND as for method_meta, INVALID_ARGUMENT (an input without a value, too many inputs, and the errors of
+  // Method::set_input), and the errors of load_method and Method::execute.
   Status execute(StringView method, const std::vector<Value> &inputs, std::vector<Value> &outputs, Error &error);
   Status forward(const std::vector<Value> &inputs, std::vector<Value> &outputs, Error &error) {
     return execute("forward", inputs, outputs, error);
   }
-  // Set inputs for all later calls of execute, until they are set again; None takes back what was set. Tensors share
-  // their memory with the caller's. Errors: those that load_method returns, INVALID_ARGUMENT (no such input).
+  // Set inputs for all later calls of execute; None removes a value that was set. Tensors share their memory with the
+  // caller's. Errors: INVALID_ARGUMENT (no such input), and the errors of load_method.
   Status set_input(StringView method, size_t index, Value value, Error &error);
   Status set_inputs(StringView method, std::vector<Value> values, Error &error);
-  // Sets the tensor that receives an output in all later calls of execute, and that must not overlap an input; Tensor()
-  // takes that back. If the program has the output in other memory, or the tensor another layout, the values are
-  // copied. Errors: INVALID_ARGUMENT (no such output, no tensor, another type or number of dims, too small or
-  // read-only), and those that Tensor::check returns.
+  // Sets the tensor that receives an output in all later calls of execute; Tensor() removes it. The tensor must not
+  // overlap an input. If the program keeps the output in other memory, or the tensor has another layout, the values are
+  // copied. Errors: INVALID_ARGUMENT (no such output, not a tensor, another type or number of dims, too small or
+  // read-only), and the errors of Tensor::check.
   Status set_output(StringView method, size_t index, Tensor tensor, Error &error);
 
-  // Runs the method with this name. `inputs` has a tensor for each tensor input of the method, in order; inputs of
-  // other types must be set before by method(i).set_input. `outputs` receives copies of the tensor outputs.
-  // Errors: INVALID_STATE (no open program, or the method is not loaded), NOT_FOUND, INVALID_ARGUMENT (the number of
-  // inputs, an empty tensor, and those that Method::set_input returns), and those that Method::execute returns.
+  // Runs the method with this name. `inputs` has a tensor for each tensor input of the method, in order; set other
+  // inputs before, with method(i).set_input. `outputs` receives copies of the tensor outputs. Errors: INVALID_STATE (no
+  // open program, or the method is not loaded), NOT_FOUND, INVALID_ARGUMENT (the number of inputs, an empty tensor, and
+  // the errors of Method::set_input), and the errors of Method::execute.
   Status run(StringView method, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Error &error);
 
-  // Starts to record the times of runs, in addition to those recorded so far, and stops that; then only backends that
-  // were loaded with a trace go on measuring. clear_trace forgets what was recorded. If the methods were loaded without
-  // MethodOptions::trace, or with the level kCalls, delegates do not report the operations inside of them. Both hold
-  // for methods that are loaded later, too. No method may be running.
+  // Start and stop recording the times of runs; new events are added to earlier ones, which clear_trace deletes. After
+  // stop_trace only backends that were loaded with a trace go on measuring. If the methods were loaded without
+  // MethodOptions::trace, or with the level kCalls, delegates do not report the operations inside of them. Start and
+  // stop also apply to methods that are loaded later. No method may be running.
   void start_trace(TraceLevel level);
   void stop_trace();
   void clear_trace();
@@ -219,9 +217,9 @@ class Module {
   Status write_trace(const char *path, Error &error) const { return write_trace(path, nullptr, error); }
   Status write_trace(const char *path, const char *values, Error &error) const;
 
-  // Writes records of runs of this file that a TraceBuffer or TraceStatistics (edgecore/trace_buffer.h) of another
-  // device has made, as an ETDump. Needs open() only: no backend and no method. Errors: INVALID_ARGUMENT (`records` are
-  // damaged or of another file), ACCESS_FAILED.
+  // Converts records of runs of this file to an ETDump. A TraceBuffer or TraceStatistics (edgecore/trace_buffer.h) has
+  // made the records on another device. Needs open() only: no backend and no method. Errors: INVALID_ARGUMENT
+  // (`records` are damaged or of another file), ACCESS_FAILED.
   Status convert_trace(Bytes records, const char *path, Error &error) const;
 
   // Returns the values that the delegates of a method have computed since the last call, oldest first; none if the
@@ -229,8 +227,8 @@ class Module {
   std::vector<OperationValue> take_values(size_t method);
 
   // Restores the initial values of all mutable buffers and of the state of backends. No method may be running. If a
-  // backend fails, methods that use state of backends fail until reset or import_state succeeds. Errors: those that
-  // backends return.
+  // backend fails, methods that use state of backends fail until reset or import_state succeeds. Errors: as the
+  // backends.
   Status reset(Error &error);
 
   // Sets options that may change after loading on all delegates of a backend. No method may be running. All names and
@@ -239,16 +237,16 @@ class Module {
   Status set_options(StringView backend_id, Span<const edgecore_option> options, Error &error);
 
   // Save and restore all mutable state of this session as bytes. Another program can import the bytes if its buffers
-  // have the same names, dtypes and shapes, also if other backends keep them, or none. No method may be running. An
-  // import that INVALID_ARGUMENT refuses changes nothing. If a backend fails, methods that use its state fail until
+  // have the same names, dtypes and shapes, even if other backends, or none, keep them. No method may be running. An
+  // import that fails with INVALID_ARGUMENT changes nothing. If a backend fails, methods that use its state fail until
   // reset or import_state succeeds.
   // Errors: INVALID_STATE (a run has failed in a backend that keeps state), INVALID_ARGUMENT (import: damaged, or of
   // another program), and errors of a backend.
   Status export_state(std::vector<uint8_t> &state, Error &error) const;
   Status import_state(Bytes state, Error &error);
 
-  // Allocates and sets the memory of every output of the method that needs memory, so that the caller need not call
-  // Method::set_output. The memory lives as long as the module, and each run overwrites it. Errors:
+  // Allocates and sets the memory of every output of the method that needs memory, instead of a call of
+  // Method::set_output by the caller. The memory lives as long as the module, and each run overwrites it. Errors:
   // MEMORY_ALLOCATION_FAILED.
   Status allocate_outputs(size_t method, Error &error);
 
@@ -260,13 +258,13 @@ class Module {
   Result<size_t> find_method(StringView name, Error &error) const;
   bool is_loaded(size_t index) const;
   Status load_at(size_t index, const MethodOptions &options, Error &error);
-  // Returns the index of a method, which is loaded if it was not.
+  // Returns the index of a method; loads the method if necessary.
   Result<size_t> ready_method(StringView name, Error &error);
   std::vector<Method *> loaded_methods() const;
   Status give_output_memory(size_t method, size_t output, Error &error);
 
   std::unique_ptr<State> state_;
-  std::vector<Method *> methods_;  // of the program; NULL if not loaded
+  std::vector<Method *> methods_;  // all methods of the program; NULL if not loaded
 };
 
 // Returns the kernel library that every module uses without add_kernels: edgecore_kernels_library().

@@ -1,4 +1,4 @@
-// Runs that end after execute has returned; a part of edgecore/backend.hpp.
+// Executions that end after execute has returned; a part of edgecore/backend.hpp.
 #ifndef EDGECORE_PENDING_RUN_HPP_
 #define EDGECORE_PENDING_RUN_HPP_
 
@@ -27,9 +27,9 @@ class PendingRun {
   PendingRun(const PendingRun &) = delete;
   PendingRun &operator=(const PendingRun &) = delete;
 
-  // Calls start(Done), which starts the work and may return before its end. After the work, `finish` makes the results
-  // ready; then the host receives EDGECORE_OK, or the code and the message of the first exception. Returns
-  // EDGECORE_PENDING. If `start` throws, it must not call Done, and the exception is thrown here.
+  // Calls start(done), which starts the work and may return before its end. When the work calls done, `finish` makes
+  // the results ready; then the host receives EDGECORE_OK, or code and message of the first exception. Returns
+  // EDGECORE_PENDING. If `start` throws, it must not call `done`; the exception leaves this function.
   template <typename Start>
   int32_t begin(const edgecore_execute_info &info, const Start &start, std::function<void()> finish) {
     const auto ended = std::make_shared<std::promise<void>>();
@@ -50,7 +50,7 @@ class PendingRun {
         ended->set_value();  // last: the instance may be destroyed now
       }));
     } catch (...) {
-      ended_ = {};  // nothing runs
+      ended_ = {};  // no work is running
       throw;
     }
     return EDGECORE_PENDING;

@@ -1,9 +1,9 @@
 // The functions of the platform that an application may replace: clock, log, abort and heap. Plain C, for applications;
 // backends and kernels call the services in abi.h, which use these functions.
 //
-// Without a registered table the runtime uses its defaults. Those of the core, which needs no operating system, are: no
-// clock (0), no log, no heap, and the processor's trap to abort. Those of the host library, which replaces them when it
-// is first used: the system's monotonic clock, standard error, the C heap, and abort().
+// Without a registered table the runtime uses its defaults. The core, which needs no operating system, has no clock
+// (0), no log and no heap, and aborts with the processor's trap instruction. The host library, when it is first used,
+// replaces these defaults: the system's monotonic clock, standard error, the C heap, and abort().
 #ifndef EDGECORE_PLATFORM_H_
 #define EDGECORE_PLATFORM_H_
 
@@ -28,20 +28,20 @@ typedef struct edgecore_platform {
   // Returns the time, which never decreases, in ticks of the platform: nanoseconds = ticks * numerator / denominator.
   uint64_t(EDGECORE_CALL *current_ticks)(void);
   void(EDGECORE_CALL *ticks_to_ns_multiplier)(uint64_t *numerator, uint64_t *denominator);
-  // Shows one message. `timestamp` is of current_ticks, `level` EDGECORE_LOG_*; `text` is valid during the call, and
-  // may hold any byte. Must not call the runtime, and must not wait for a lock that a thread holds while it calls the
-  // runtime, because the runtime and its backends may hold locks of their own here.
+  // Shows one message. `timestamp` is a value of current_ticks, `level` is EDGECORE_LOG_*; `text` is valid during the
+  // call, and may hold any byte. Must not call the runtime, and must not wait for a lock that a thread holds while it
+  // calls the runtime, because the runtime and its backends may hold locks of their own when they log.
   void(EDGECORE_CALL *emit_log_message)(uint64_t timestamp, int32_t level, edgecore_str text);
-  // The heap: both members or none. allocate returns NULL if there is no memory; `alignment` is a power of two. `data`
-  // of free may be NULL. The core never calls them for itself: it offers them to backends and kernels.
+  // The heap: set both members or none. allocate returns NULL if there is no memory; `alignment` is a power of two.
+  // free accepts NULL. The core itself never calls them: it offers them to backends and kernels.
   void *(EDGECORE_CALL *allocate)(uint64_t size, uint64_t alignment);
   void(EDGECORE_CALL *free)(void *data);
 } edgecore_platform;
 
-// Makes the runtime use the functions of `platform`, which is copied, instead of functions of earlier calls; NULL: the
-// defaults again. Call it before other threads use the runtime; the heap must be registered before its first use.
-// Returns EDGECORE_OK, EDGECORE_INVALID_ARGUMENT (another major version, a smaller struct than a header, or one member
-// of the heap without the other) or EDGECORE_INVALID_STATE (another heap, after the present one was used).
+// Copies the table `platform` and uses its functions instead of earlier ones; NULL restores the defaults.
+// Call it before other threads use the runtime; the heap must be registered before its first use. Returns EDGECORE_OK,
+// EDGECORE_INVALID_ARGUMENT (another major version, a struct smaller than a header, or one member of the heap without
+// the other) or EDGECORE_INVALID_STATE (another heap, after the current one was used).
 int32_t edgecore_register_platform(const edgecore_platform *platform);
 
 // Set and return the level below which messages are dropped at run time: EDGECORE_LOG_WARNING until it is set. On a
@@ -49,7 +49,7 @@ int32_t edgecore_register_platform(const edgecore_platform *platform);
 void edgecore_set_log_level(int32_t level);
 int32_t edgecore_log_level(void);
 
-// Logs a message of the application the way of all messages: nothing if `level` is below the level of this build
+// Logs a message of the application. Drops it, as every message, if `level` is below the level of this build
 // (EDGECORE_LOG_LEVEL, see log.h) or below edgecore_log_level().
 void edgecore_log(int32_t level, edgecore_str text);
 

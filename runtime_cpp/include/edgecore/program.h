@@ -18,8 +18,8 @@ struct ProgramConfig {
   Allocator *allocator = nullptr;  // holds the Program and the copy of its tables
   Limits limits;
   Span<const DataFile *const> data;  // .ptd files of the program; the files and this array must outlive the Program
-  // True: the bytes that the loader returns never change, since they lie in flash, for example. The tables of the file
-  // are then used where they are, if their addresses are multiples of 16. Otherwise the program has a private copy.
+  // True promises that the bytes of the loader never change, for example because they are in flash. The tables of the
+  // file are then used in place if their addresses are multiples of 16. Otherwise the program makes a private copy.
   bool tables_in_place = false;
 };
 
@@ -44,7 +44,7 @@ struct ValueInfo {
 };
 
 // One dim of an input or output tensor. If its size is symbolic (`symbol` is not negative), the size is multiple * n +
-// offset. All dims of the method with the same `symbol` have the same integer n.
+// offset, where n is the same integer for all dims of the method with this `symbol`.
 struct DimInfo {
   StringView name;  // "batch", "8*s"; empty if the size is fixed, or the file does not say
   int64_t min = 0;
@@ -92,8 +92,8 @@ class MethodInfo {
   StringView input_name(size_t index) const;
   size_t output_count() const;
   ValueInfo output(size_t index) const;
-  // Return how the inputs (a tuple of positional and a dict of named arguments) and the outputs are nested in tuples,
-  // lists and dicts, as torch.utils._pytree.treespec_dumps writes it (JSON); empty if the file does not say.
+  // Return the nesting of the inputs (a tuple of positional and a dict of named arguments) and of the outputs in
+  // tuples, lists and dicts, as JSON from torch.utils._pytree.treespec_dumps; empty if the file does not say.
   StringView input_containers() const;
   StringView output_containers() const;
   // Describe a dim of a tensor. If another toolchain wrote the file, a dim of a dynamic shape has no symbol, and its
@@ -120,12 +120,12 @@ class MethodInfo {
 
 class Program {
  public:
-  // Loads and verifies the tables of a .pte file, which are copied first unless `tables_in_place` is set. Segments are
-  // loaded when they are needed: a delegate's blob until the backend has taken it, constants, initial state and named
-  // data for as long as the loader exists. `loader` must outlive the Program and its methods. The Program lives in
-  // config.allocator and needs no destruction.
-  // Errors: INVALID_PROGRAM (not a .pte, truncated, or inconsistent: the error says what and where),
-  // MEMORY_ALLOCATION_FAILED, NOT_SUPPORTED (a newer schema version), and those that the loader returns.
+  // Loads and verifies the tables of a .pte file; copies them first unless `tables_in_place` is set. Segments are
+  // loaded when they are needed: a delegate's blob stays until the backend has taken it; constants, initial state and
+  // named data stay as long as the loader. `loader` must outlive the Program and its methods. The Program lives in
+  // config.allocator and needs no destruction. Errors: INVALID_PROGRAM (not a .pte, truncated, or inconsistent: the
+  // error says what and where), MEMORY_ALLOCATION_FAILED, NOT_SUPPORTED (a newer schema version), and the errors of the
+  // loader.
   static Result<const Program *> load(DataLoader &loader, const ProgramConfig &config, Error &error);
 
   size_t method_count() const;
@@ -134,36 +134,35 @@ class Program {
   Result<size_t> find_method(StringView name, Error &error) const;
 
   // Returns the bytes stored under `key` in the file, or else in one of the .ptd files. They stay valid as long as the
-  // loader; the first call loads them. Thread-safe. Errors: NOT_FOUND with the key, and those that the loader returns.
+  // loader; the first call loads them. Thread-safe. Errors: NOT_FOUND with the key, and the errors of the loader.
   Result<Bytes> named_data(StringView key, Error &error) const;
-  // Sets `data` to the tensor that the .ptd files store under `key`, as named_data does. Errors: NOT_FOUND with the key
-  // and the files, and those that the loader returns.
+  // Sets `data` to the tensor that the .ptd files store under `key`, with the lifetime of named_data. Errors: NOT_FOUND
+  // with the key and the files, and the errors of the loader.
   Status external_data(StringView key, NamedBytes &data, Error &error) const;
   size_t named_data_count() const;
   StringView named_data_key(size_t index) const;
 
   bool has_meta() const;  // the file was written by edgecore
-  // Return true if the file was compiled to share the mutable buffer of this name, or any, between its methods.
+  // Return true if the methods of the file share the mutable buffer of this name, or any buffer, as its metadata say.
   bool shares_state(StringView qualified_name) const;
   bool shares_state() const;
   // Returns the runtime that the file was compiled for: "executorch-1.5" or "edgecore"; empty without metadata.
   StringView target_runtime() const;
 
-  // Compares the SHA-256 hashes of weights, initial state, blobs and named data, and of the entries of .ptd files that
-  // the program uses, with the hashes in the metadata. Loads all these bytes, one segment at a time. Errors:
+  // Compares the SHA-256 hashes of weights, initial state, blobs and named data, and of the .ptd entries that the
+  // program uses, with the hashes in the metadata. Loads all these bytes, one segment at a time. Errors:
   // INVALID_PROGRAM or INVALID_EXTERNAL_DATA with the name of the data that have changed, NOT_SUPPORTED (a hash is
-  // missing, or the file has no metadata), and those that the loader returns.
+  // missing, or the file has no metadata), and the errors of the loader.
   Status check_digests(Error &error) const;
 
   // Checks that every tensor that the method's instructions use has memory: planned memory, data in the file, the
-  // caller's memory (inputs and outputs), or the memory of another tensor, to which an instruction (et_view or a move)
-  // binds it. Without this check a run fails when it reaches the instruction. Allocates one byte of `scratch` per
-  // value.
-  // Errors: NOT_SUPPORTED with the instruction and the value; MEMORY_ALLOCATION_FAILED.
+  // caller's memory (inputs and outputs), or the memory of another tensor that an instruction (et_view or a move) lets
+  // it share. Without this check a run fails when it reaches the instruction. Allocates one byte of `scratch` per
+  // value. Errors: NOT_SUPPORTED with the instruction and the value; MEMORY_ALLOCATION_FAILED.
   Status check_allocated(size_t method, Allocator &scratch, Error &error) const;
 
   const Limits &limits() const { return limits_; }
-  const ProgramTables &tables() const { return *tables_; }  // for the core's own sources
+  const ProgramTables &tables() const { return *tables_; }  // internal: for the sources of the core
 
   Program(const ProgramTables *tables, const ProgramConfig &config)
       : tables_(tables), limits_(config.limits), data_(config.data) {}
@@ -174,8 +173,8 @@ class Program {
   Span<const DataFile *const> data_;
 };
 
-// Starts an error message about an input, to which the caller appends the reason: sets the code INVALID_ARGUMENT and
-// the text "Input 'x' (0) of method 'forward'".
+// Starts an error message about an input: sets the code INVALID_ARGUMENT and the text "Input 'x' (0) of method
+// 'forward'". The caller appends the reason.
 void name_input(const MethodInfo &method, size_t index, Error &error);
 
 }  // namespace edgecore

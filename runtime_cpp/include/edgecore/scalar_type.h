@@ -8,7 +8,7 @@
 
 namespace edgecore {
 
-// The numbers of the element types that Tensor supports. A name converts to its number: int32_t type =
+// The numbers of the element types that Tensor supports. The enum is unscoped, so a name is an integer: int32_t type =
 // ScalarType::kFloat32.
 struct ScalarType {
   enum : int32_t {

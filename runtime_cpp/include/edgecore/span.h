@@ -34,7 +34,7 @@ class Span {
 using Bytes = Span<const uint8_t>;
 using MutableBytes = Span<uint8_t>;
 
-// A view of a string that another object owns; no NUL at the end is needed. Strings of a file may hold any byte.
+// A view of a string that another object owns. It need not end with a NUL. Strings of a file may hold any byte.
 class StringView {
  public:
   constexpr StringView() = default;

@@ -11,8 +11,7 @@ namespace edgecore {
 // "cache.k", are shared, and in kAll also buffers without a name. Methods that share a buffer must not run at the same
 // time.
 enum class StateSharing : uint8_t {
-  kAsFile,  // the buffers that the file's metadata lists as shared; of a backend all if the list is not empty, else
-            // none
+  kAsFile,  // the buffers that the file's metadata lists as shared; if it lists any, also all state of backends
   kAll,     // all; buffers without a name if their memory_id (at least 2) and offset are equal, as in ExecuTorch
   kNone,    // each method has its own
 };
@@ -23,7 +22,7 @@ struct StateSet {
   StringView method;     // the method that alone uses the set; empty: all methods of the session use it
   edgecore_scope scope;  // the backend keeps its address
   edgecore_state_set *handle = nullptr;
-  bool interrupted = false;  // a delegate call with the set has begun and not succeeded; or a reset or import failed
+  bool interrupted = false;  // a delegate call with the set began and did not succeed, or a reset or import failed
   StateSet *next = nullptr;
 
   // Fails if the set is interrupted and has tensors: their content is undefined. Errors: INVALID_STATE.
@@ -53,8 +52,8 @@ class DeviceBuffers {
   Owned *first_ = nullptr;
 };
 
-// A mutable buffer of the model in the memory of a device. It stays there from run to run; its host memory gets the
-// content only when the host reads it.
+// A mutable buffer of the model in device memory. It stays there from run to run; its content is copied to host memory
+// only when the host reads it.
 struct DeviceState {
   const edgecore_backend *table = nullptr;  // NULL: the mutable buffer is in host memory only
   edgecore_driver *driver = nullptr;
@@ -62,15 +61,15 @@ struct DeviceState {
   uint64_t bytes = 0;  // of each device buffer
   uint64_t alignment = 0;
   edgecore_buffer *content = nullptr;
-  edgecore_buffer *spare = nullptr;  // in which a run computes the new content; NULL if no method needs it
-  bool is_current = false;           // `content` has the content
-  bool host_is_stale = false;        // host memory does not have the content
+  edgecore_buffer *spare = nullptr;  // receives the new content in a run; NULL if no method needs it
+  bool is_current = false;           // the device buffer `content` is up to date
+  bool host_is_stale = false;        // host memory is out of date
 
-  // Copies the content to host memory if that is stale. Errors: those that the backend returns.
+  // Copies the content to host memory if that is out of date. Errors: as the backend.
   Status fetch(void *host, uint64_t size, Error &error);
-  // Copies the content from host memory. Errors: those that the backend returns.
+  // Copies the content from host memory to the device. Errors: as the backend.
   Status send(void *host, uint64_t size, Error &error);
-  // To be called after the content of host memory was changed.
+  // Must be called after a change of the content in host memory.
   void host_has_changed() {
     is_current = false;
     host_is_stale = false;
@@ -80,14 +79,14 @@ struct DeviceState {
   Status copy(void *host, uint64_t size, bool to_device, Error &error);
 };
 
-// Holds the state of one session, of a program that is loaded once and has one history: one copy of each buffer that
-// methods share, and the state sets of backends. The store must outlive the session's methods, but not the backends,
-// and its allocator must outlive the store.
+// Holds the state of one session (a program that is loaded once and has one history of calls): one copy of each buffer
+// that methods share, and the state sets of backends. The store must outlive the session's methods. The backends, and
+// the store's allocator, must outlive the store.
 class StateStore {
  public:
   struct Buffer {
     StringView name;         // such as "cache.k"; empty: identified by memory_id and offset
-    uint32_t memory_id = 0;  // only of a buffer without a name, like offset
+    uint32_t memory_id = 0;  // for buffers without a name, like offset
     uint64_t offset = 0;
     StringView method;  // the first method that asked for the buffer
     int32_t scalar_type = 0;
@@ -100,23 +99,23 @@ class StateStore {
     Buffer *next = nullptr;
   };
 
-  // `context` is the scope->context of state sets in host services.
+  // `context` is the scope->context of the scopes that state sets pass to host services.
   explicit StateStore(Allocator *allocator, void *context = nullptr)
       : allocator_(allocator), context_(context), device_buffers_(allocator) {}
   ~StateStore();  // destroys the state sets and device buffers
 
-  // Returns the shared buffer with the name of `wanted`, or, for a buffer without a name, with its memory_id and
-  // offset. The first call creates the buffer with its initial values. Errors: INVALID_PROGRAM, with both methods, if
-  // the shared buffer has another dtype, shape or dim order than `wanted`; MEMORY_ALLOCATION_FAILED.
+  // Returns the shared buffer with the name of `wanted`, or, if that is empty, with its memory_id and offset. The first
+  // call creates the buffer with its initial values. Errors: INVALID_PROGRAM, with both methods, if the shared buffer
+  // has another dtype, shape or dim order than `wanted`; MEMORY_ALLOCATION_FAILED.
   Result<Buffer *> share(const Buffer &wanted, Error &error);
-  // Returns the state set of a backend for the method with this name, or, if `method` is empty, for all methods. The
-  // first call creates the set. Errors: those that the backend returns; MEMORY_ALLOCATION_FAILED.
+  // Returns a backend's state set for the method with this name, or for all methods if `method` is empty. The first
+  // call creates the set. Errors: as the backend; MEMORY_ALLOCATION_FAILED.
   Result<StateSet *> state_set(const LoadedBackend &backend, const Program *program, StringView method, Error &error);
   StateSet *first_state_set() const { return first_set_; }
   DeviceBuffers &device_buffers() { return device_buffers_; }
 
   // Gives all buffers and state sets their initial values. If a backend fails, no state set can be used until a reset
-  // or an import succeeds. Errors: those that backends return.
+  // or an import succeeds. Errors: as the backends.
   Status reset(Error &error);
 
   StateStore(const StateStore &) = delete;

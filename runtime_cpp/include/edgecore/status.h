@@ -37,7 +37,7 @@ namespace edgecore {
 using Error = edgecore_error;
 
 // The outcome of a function: EDGECORE_OK, or another EDGECORE_* error code of abi.h. The message is in the Error object
-// that the function was given.
+// that the caller passed to the function.
 class [[nodiscard]] Status {
  public:
   constexpr Status() = default;
@@ -71,9 +71,9 @@ class [[nodiscard]] Result {
 void append(Error &error, StringView text);
 
 // Converts the arguments of fail() and extend() to C varargs for fail_with: integers to 64 bits, text and lists to
-// addresses, and a string with one letter per argument that gives its type (see kind_of). Because fail() is expanded at
-// several hundred places, one call with varargs is less code than one call for each argument: tools/sizes.py measures
-// 64.5 instead of 73.1 kB for the runtime core.
+// addresses, and a string with one letter per argument for its type (see kind_of). fail() is expanded at several
+// hundred places, where one varargs call is less code than one call per argument: tools/sizes.py measures 64.5 instead
+// of 73.1 kB for the runtime core.
 namespace pieces {
 
 inline const char *pass(const char *text) { return text; }
@@ -112,7 +112,7 @@ Status fail_with(Error &error, int32_t code, const char *kinds, ...);
 Status extend_with(Error &error, const char *kinds, ...);
 
 // Replaces the message of `error` by the items in order (text, integers, lists of integers as "[1, 3, 224]"), and
-// returns the code as a Status:
+// returns the code as a Status. For example:
 //   return fail(error, EDGECORE_INVALID_ARGUMENT, "Input ", index, " has ", n, " bytes.");
 template <typename... Pieces>
 __attribute__((always_inline)) inline Status fail(Error &error, int32_t code, const Pieces &...items) {

@@ -13,9 +13,9 @@
 
 namespace edgecore {
 
-// A tensor: shape, strides and memory, which it shares with its copies and views. A function that cannot make a tensor
-// returns an empty one, and check() says why. Every function that takes a tensor refuses an empty one with that
-// sentence, so a program may check once, where it uses the tensor.
+// A tensor: shape, strides and memory, which copies and views share. A function that cannot make a tensor returns an
+// empty one, whose check() says why. Every function refuses an empty tensor with that message, so a program may check
+// once, where it uses the tensor.
 class Tensor {
  public:
   // Makes an empty tensor: no method accepts it, and data() is NULL.
@@ -41,14 +41,15 @@ class Tensor {
   const std::vector<int64_t> &shape() const { return shape_; }
   const std::vector<int64_t> &strides() const { return strides_; }  // in elements
   std::vector<uint8_t> dim_order() const;                           // the dims by descending stride
-  size_t count() const { return count_; }                           // of elements
-  size_t bytes() const { return bytes_; }                           // of `count` elements
+  size_t count() const { return count_; }                           // number of elements
+  size_t bytes() const { return bytes_; }                           // size of the elements
   void *data() const { return memory_.get(); }
   // Returns the number of bytes from data() on that may be read: a tensor that owns its memory has padding at its end.
   size_t readable_bytes() const { return readable_; }
   bool read_only() const { return read_only_; }  // no method and no function of these headers writes to it
   bool resizable() const { return is_resizable_; }
-  // Return true if the elements are in row-major order without gaps, and in any order of the dims without gaps.
+  // is_contiguous: true if the elements are in row-major order without gaps. is_dense: in any order of the dims without
+  // gaps.
   bool is_contiguous() const;
   bool is_dense() const;
 
@@ -59,7 +60,7 @@ class Tensor {
     if (scalar_type_ != scalar_type_of<T>() || !is_dense()) return {};
     return {static_cast<T *>(data()), count_};
   }
-  // Returns the address of one element, or NULL: another element type or number of dims, or an index past a size.
+  // Returns the address of one element, or NULL for another element type or number of dims, or an index out of range.
   template <typename T>
   T *at(const std::vector<int64_t> &index) const {
     const int64_t offset = offset_of(index);
@@ -76,11 +77,11 @@ class Tensor {
   // Copy the elements to memory of their own: in row-major order, or in an order of the dims (outermost first).
   Tensor clone() const;
   Tensor clone(const std::vector<uint8_t> &dim_order) const;
-  // Copies the elements as another type, row-major. A float becomes an integer by truncation; one that does not fit
-  // becomes the nearest integer that does, and NaN becomes 0. Any number but 0 is true.
+  // Copies the elements as another type, row-major. A float is truncated to an integer and clamped to its range; NaN
+  // becomes 0. Every number except 0 becomes true.
   Tensor to(int32_t scalar_type) const;
-  // Copies the elements of a tensor of equal shape and type into this one, whose memory must not overlap the source's
-  // in another layout. Errors: INVALID_ARGUMENT (also if this one is read-only).
+  // Copies the elements of a tensor of equal shape and type into this one. Their memory must not overlap, unless both
+  // have the same layout. Errors: INVALID_ARGUMENT (also if this tensor is read-only).
   Status copy_from(const Tensor &source, Error &error) const;
 
   // Changes the shape of this object, not of its copies; the memory and the order of the dims stay. Errors:
@@ -99,12 +100,12 @@ class Tensor {
   Tensor with_layout(std::vector<int64_t> shape, std::vector<int64_t> strides, int64_t offset) const;
   int64_t offset_of(const std::vector<int64_t> &index) const;  // -1: no such element
 
-  std::shared_ptr<void> memory_;  // of an own tensor: at a multiple of 64, readable for 128 bytes past the end
+  std::shared_ptr<void> memory_;  // if the tensor owns it: aligned to 64, readable for 128 bytes past the end
   int32_t scalar_type_ = -1;
   std::vector<int64_t> shape_, strides_;
   size_t count_ = 0;
   size_t bytes_ = 0;
-  size_t capacity_ = 0;  // bytes from data() on that elements may use
+  size_t capacity_ = 0;  // bytes from data() on that resize may use
   size_t readable_ = 0;
   bool read_only_ = false;
   bool is_resizable_ = true;

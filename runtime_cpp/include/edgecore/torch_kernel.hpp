@@ -9,7 +9,7 @@
 //
 //   EDGECORE_TORCH_FUNCTIONAL(my_ops, "multiply_add(Tensor a, Tensor b, float scale) -> Tensor", multiply_add);
 //
-// defines the operator that models call: its result has the type of the first tensor, and the shape that the kernel
+// defines the operator that models call. Its result has the type of the first tensor, and the shape that the kernel
 // sets. torch.export also needs torch.library.register_fake, in Python.
 #ifndef EDGECORE_TORCH_KERNEL_HPP_
 #define EDGECORE_TORCH_KERNEL_HPP_
@@ -36,7 +36,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
    public:
     static TorchCall &of(edgecore_scope *scope) { return *reinterpret_cast<TorchCall *>(scope); }
 
-    // Adds an argument; the result is valid as long as this object.
+    // Converts an argument; the result is valid as long as this object.
     edgecore_value add(const c10::IValue &value) {
       edgecore_value result = {};
       if (value.isTensor()) {
@@ -226,7 +226,8 @@ namespace kernel __attribute__((visibility("hidden"))) {
     std::string message_;
   };
 
-  // Calls the kernel with the arguments on the stack, the outputs last, and returns those that the schema returns.
+  // Calls the kernel with the arguments on the stack, the outputs last. Returns the tensors that the schema lists as
+  // results.
   template <auto function>
   void run_boxed(const c10::OperatorHandle &op, c10::Stack *stack) {
     const c10::FunctionSchema &schema = op.schema();
@@ -247,7 +248,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     for (size_t i = first; i < written.size(); ++i) stack->push_back(written[i]);
   }
 
-  // Calls the kernel with one more argument, a new tensor, and returns that.
+  // Calls the kernel with a new tensor as its out argument, and returns that tensor.
   template <auto function>
   void run_functional(const c10::OperatorHandle &op, c10::Stack *stack) {
     const size_t count = op.schema().arguments().size();

@@ -1,7 +1,7 @@
-// Traces in memory of the caller, without a heap, for firmware: a ring of events (TraceBuffer), or totals of each event
-// over any number of runs (TraceStatistics). Names are not stored. The application sends bytes() to a computer, by a
-// debugger or a serial line; `edgecore-run FILE.pte --records FILE.ectr --trace FILE.etdp` makes an ETDump of it with
-// the names in the .pte. Only applications that use a class contain its code.
+// Traces in memory of the caller, without a heap, for firmware: a ring of events (TraceBuffer), or the totals of each
+// event over any number of runs (TraceStatistics). Operator names are not stored. The application sends bytes() to a
+// computer, by a debugger or a serial line; there `edgecore-run FILE.pte --records FILE.ectr --trace FILE.etdp` makes
+// an ETDump and adds the names from the .pte. Applications that use neither class contain no code of it.
 //
 //   static uint8_t memory[32 + 1000 * sizeof(edgecore::TraceRecord)] __attribute__((aligned(8)));
 //   edgecore::TraceBuffer trace(memory, {cycles, 160000000});
@@ -13,28 +13,28 @@
 
 namespace edgecore {
 
-// A clock. Ticks may wrap at 2^32. Without a function, the platform's clock counts (edgecore/platform.h).
+// A clock. Ticks may wrap at 2^32. Without a function, the platform's clock is used (edgecore/platform.h).
 struct TraceClock {
   uint64_t (*ticks)() = nullptr;
   uint64_t ticks_per_second = 1000000000;
 };
 
-// The memory begins with this header, in the byte order of the processor, which must be little-endian. Records follow;
-// in a ring, record i of the whole trace is at i % capacity.
+// The header at the start of the memory, in the byte order of the processor, which must be little-endian. Records
+// follow; in a ring, record number i of the whole trace is at index i % capacity.
 struct TraceHeader {
   char magic[4];  // "ECTR"
   uint16_t version;
   uint16_t record_bytes;  // sizeof(TraceRecord) or sizeof(TraceTotal)
   uint64_t ticks_per_second;
-  uint64_t recorded;  // records that were written, also those that were overwritten
-  uint64_t dropped;   // events that are not in the memory
+  uint64_t recorded;  // number of records written, overwritten ones included
+  uint64_t dropped;   // number of events that are not in the memory
 };
 static_assert(sizeof(TraceHeader) == 32);
 
 constexpr uint16_t kTraceVersion = 2;
 constexpr uint16_t kTraceNamed = 0x100;       // in `kind`: `id` is the hash of the operation's name
 constexpr uint32_t kTraceOpen = UINT32_MAX;   // in `length`: the event has not ended, or took longer
-constexpr uint16_t kTraceLater = UINT16_MAX;  // in `instruction`: this one or a later one
+constexpr uint16_t kTraceLater = UINT16_MAX;  // in `instruction`: UINT16_MAX or more
 
 // The identity of an event. For a run, `instruction` is the lower half of the hash of the method's name.
 struct TraceKey {
@@ -50,23 +50,23 @@ struct TraceRecord {
 };
 static_assert(sizeof(TraceRecord) == 16);
 
-// The total of a run has a place before the totals of its events, and a count of 0 until the first one has ended. A
-// time of 2^32 ticks or more counts as 2^32 - 1.
+// The totals of one event. The total of a run comes before the totals of the events in it, and its count is 0 until the
+// first run has ended. A time of 2^32 ticks or more counts as 2^32 - 1.
 struct TraceTotal {
   TraceKey key;
   uint32_t count;
   uint32_t min;  // ticks
   uint32_t max;
-  uint32_t method;  // hash of the name of the method that was running; 0: none, as in loading
+  uint32_t method;  // hash of the name of the running method; 0 while no method runs, such as during loading
   uint64_t sum;
-  uint64_t squares;  // sum of the squares; UINT64_MAX: it became larger
+  uint64_t squares;  // sum of the squares of times; UINT64_MAX: overflow
 };
 static_assert(sizeof(TraceTotal) == 40);
 
 // Returns the hash of a name in a TraceKey (FNV-1a).
 uint32_t trace_hash(StringView name);
 
-// The common base of both classes: the memory, and the times of the current run.
+// The common base of both classes: the memory, and the start times of the current run and call.
 class TraceMemory {
  public:
   // Returns the caller's memory, with the header and the records.
@@ -79,23 +79,23 @@ class TraceMemory {
 
   uint64_t now() const;
   uint64_t ticks_of(uint64_t nanoseconds) const;
-  // Returns the key of an event that begins, and remembers the time as the begin of a run or a call.
+  // Returns the key of an event that begins. For a run or a call, remembers its start time.
   TraceKey key_of(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id, uint64_t time);
 
   Bytes memory_;
-  TraceHeader unused_ = {};  // if `memory` has no place for a header
+  TraceHeader unused_ = {};  // used if `memory` is too small for a header
   TraceHeader *header_ = &unused_;
   uint8_t *records_ = nullptr;
   uint32_t capacity_ = 0;
   TraceClock clock_;
   uint64_t run_begin_ = 0;
   uint64_t call_begin_ = 0;
-  uint16_t instruction_ = 0;  // of the last event that was not of a backend
+  uint16_t instruction_ = 0;  // of the last event that did not come from a backend
 };
 
 enum class TraceFull : uint8_t { kDropOldest, kStop };
 
-// Records events of one method at a time in a ring. `memory` must be at a multiple of 8.
+// Records events of one method at a time in a ring. The address of `memory` must be a multiple of 8.
 class TraceBuffer final : public EventTracer, public TraceMemory {
  public:
   explicit TraceBuffer(MutableBytes memory, const TraceClock &clock = {}, TraceFull full = TraceFull::kDropOldest)
@@ -111,8 +111,8 @@ class TraceBuffer final : public EventTracer, public TraceMemory {
   TraceFull full_;
 };
 
-// Adds up the times of each event, in constant memory: 40 bytes for each different event. `memory` must be at a
-// multiple of 8.
+// Adds up the times of each event, in constant memory: 40 bytes for each different event. The address of `memory` must
+// be a multiple of 8.
 class TraceStatistics final : public EventTracer, public TraceMemory {
  public:
   explicit TraceStatistics(MutableBytes memory, const TraceClock &clock = {})
@@ -123,7 +123,7 @@ class TraceStatistics final : public EventTracer, public TraceMemory {
   void add(StringView name, int64_t debug_id, uint64_t begin, uint64_t end) override;
 
  private:
-  static constexpr uint32_t kDepth = 8;  // run, call, copy, and events of the backend within one another
+  static constexpr uint32_t kDepth = 8;  // nested events: run, call, copy, and events of the backend
 
   TraceTotal *total_of(const TraceKey &key);
   void count(const TraceKey &key, uint64_t ticks);
@@ -133,8 +133,8 @@ class TraceStatistics final : public EventTracer, public TraceMemory {
     uint64_t begin;
   } open_[kDepth] = {};  // events that have begun and not ended, outermost first
   uint32_t depth_ = 0;
-  uint32_t method_ = 0;  // hash of the name of the one that is running
-  uint32_t next_ = 0;    // where the next event is, if the events come in the order of the run before
+  uint32_t method_ = 0;  // hash of the name of the running method
+  uint32_t next_ = 0;    // index of the next event, if events come in the same order as in the previous run
 };
 
 }  // namespace edgecore

@@ -48,11 +48,11 @@ class Value {
   bool is_bool() const { return tag() == EDGECORE_TAG_BOOL; }
   bool is_tensor() const { return tag() == EDGECORE_TAG_TENSOR; }
 
-  // Return the number. An int is also a double. Errors: INVALID_TYPE for another kind.
+  // Return the number. to_double accepts an int. Errors: INVALID_TYPE for another kind.
   Result<int64_t> to_int(Error &error) const;
   Result<double> to_double(Error &error) const;
   Result<bool> to_bool(Error &error) const;
-  // Returns the tensor; for another kind an empty one, whose check() names the kind.
+  // Returns the tensor, or for another kind an empty tensor whose check() names the kind.
   Tensor tensor() const;
   // Return NULL for another kind.
   const std::string *string() const { return std::get_if<std::string>(&data_); }
@@ -61,7 +61,7 @@ class Value {
   const std::vector<bool> *bools() const { return std::get_if<std::vector<bool>>(&data_); }
   const std::vector<Tensor> *tensors() const { return std::get_if<std::vector<Tensor>>(&data_); }
 
-  // Returns the name of a kind for messages: "an int", "a tensor".
+  // Returns the name of a tag for messages: "an int", "a tensor".
   static StringView kind_name(uint32_t tag);
 
  private:

@@ -51,7 +51,7 @@ bool Tensor::is_channels_last() const {
 
 int64_t Scalar::integer() const {
   if (!is_floating()) return i;
-  // C++ does not define the conversion of values outside int64: saturate them. NaN becomes INT64_MIN.
+  // Saturate values outside of int64, whose conversion C++ does not define. NaN becomes INT64_MIN.
   if (!(d > -9.2233720368547758e18)) return INT64_MIN;
   return d < 9.2233720368547758e18 ? static_cast<int64_t>(d) : INT64_MAX;
 }

@@ -10,7 +10,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
 #if EDGECORE_MICROCONTROLLER
-constexpr int kMaxDims = 8;  // a microcontroller has little memory for the stack
+constexpr int kMaxDims = 8;  // small, for the stack of microcontrollers
 constexpr int kMaxMessage = 160;
 #else
 constexpr int kMaxDims = 16;
@@ -26,8 +26,8 @@ struct Shape {
   bool operator==(const Shape &other) const;
 };
 
-// A pointer to a tensor that the host owns. The member functions read through the pointer each time, because a resize
-// may change the shape, the strides and the address.
+// A pointer to a tensor that the host owns. The member functions read the host's struct each time, because a resize may
+// change the shape, the strides and the address.
 struct Tensor {
   edgecore_tensor *t = nullptr;
 
@@ -52,7 +52,7 @@ struct Scalar {
   double d = 0;
 
   bool is_floating() const { return tag == EDGECORE_TAG_DOUBLE; }
-  Type type() const {  // the dtype that the number has in type promotion
+  Type type() const {  // the dtype that type promotion uses for the number
     return tag == EDGECORE_TAG_DOUBLE ? Type::kF32 : tag == EDGECORE_TAG_BOOL ? Type::kBool : Type::kI64;
   }
   double real() const { return is_floating() ? d : static_cast<double>(i); }
@@ -94,9 +94,9 @@ class Message {
   uint64_t size_ = 0;
 };
 
-// One call of a kernel. tensor(i), scalar(i) etc. return argument i and check its type: first come the arguments of the
-// operator's schema, then its outputs. On an error they record the failure and return a harmless value, so that a
-// kernel can read all arguments and then check failed() once.
+// One call of a kernel. tensor(i), scalar(i) etc. return argument i and check its type. The arguments of the operator's
+// schema come first, then its outputs. On an error these members record the failure and return a harmless value, so
+// that a kernel can read all arguments and then check failed() once.
 class Call {
  public:
   Call(const edgecore_call *call, const char *op) : call_(call), op_(op) {}
@@ -116,38 +116,38 @@ class Call {
   const double *doubles(uint64_t i, int64_t *count);
   const uint8_t *bools(uint64_t i, int64_t count);  // a list of `count` entries
   edgecore_str string(uint64_t i);
-  // Return the number of tensors in the list that is argument i; one of its tensors; and one of its tensors that may be
-  // absent (t is NULL).
+  // tensor_count returns the length of the tensor list that is argument i. list_tensor and list_optional return one of
+  // its tensors; an optional one may be absent (t is NULL).
   int64_t tensor_count(uint64_t i);
   Tensor list_tensor(uint64_t i, int64_t item);
   Tensor list_optional(uint64_t i, int64_t item);
   edgecore_value *result(uint64_t i);  // the value to write a scalar result to
 
-  // Return a dim argument or `dim`, with negative values wrapped to [0, ndim). For this, a tensor without dims counts
-  // as having one dim.
+  // dim reads a dim argument; both wrap a negative dim to [0, ndim). Here a tensor without dims counts as having one
+  // dim.
   int dim(uint64_t i, int ndim) { return wrap_dim(integer(i), ndim); }
   int wrap_dim(int64_t dim, int ndim);
 
   bool failed() const { return status_ != EDGECORE_OK; }
   int32_t status() const { return status_; }
-  // Records the failure with the message "OPERATOR: text", unless one is recorded already. Returns the status code of
-  // the recorded failure.
+  // Records a failure with the message "OPERATOR: text", unless a failure is recorded already. Returns the code of the
+  // recorded failure.
   int32_t fail(int32_t code, const Message &text);
-  // Records a failure with message `text` if `ok` is false. Returns true if no failure is recorded, now or before.
+  // Records a failure with message `text` if `ok` is false. Returns true if no failure is recorded so far.
   bool check(bool ok, const char *text);
   bool check_same_shape(const Shape &expected, const Shape &actual, const char *name);
 
-  // Asks the host to give `out` this shape. Every kernel must do so before it writes to `out`, even if the shape stays
-  // the same: the host also refuses tensors that are read-only. Returns false after a failure.
+  // Asks the host to give `out` this shape. Every kernel must call resize before it writes to `out`, even if the shape
+  // stays the same: the host also refuses tensors that are read-only. Returns false after a failure.
   bool resize(Tensor out, const Shape &shape, const char *name = "out");
   // Calls resize() with the shape that `out` already has, to check that `out` is writable.
   bool keep_shape(Tensor out);
-  // Records a failure if PyTorch does not allow to store a result of dtype `from` in `out`, such as a float in an
+  // Records a failure if PyTorch does not allow storing a result of dtype `from` in `out`, such as a float in an
   // integer tensor (torch.can_cast). Returns false after a failure.
   bool check_cast(Type from, Tensor out);
 
   void *scratch(int64_t bytes);           // 64-byte aligned memory until the end of the call; NULL after a failure
-  void *optional_scratch(int64_t bytes);  // the same; that the host has too little is no failure
+  void *optional_scratch(int64_t bytes);  // the same, but NULL without a failure if memory is scarce
   template <class T>
   T *scratch(int64_t count) {
     return static_cast<T *>(scratch(count * static_cast<int64_t>(sizeof(T))));

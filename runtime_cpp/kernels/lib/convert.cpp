@@ -6,8 +6,8 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// edgecore/half.h cannot be used here: its inline functions, compiled for each instruction set, have the same names,
-// and the linker would keep any one of them.
+// Do not use edgecore/half.h here: its inline functions would be compiled for each instruction set under the same
+// names, and the linker would keep an arbitrary one.
 struct Float16 {
   uint16_t bits;
 };
@@ -26,10 +26,10 @@ inline To bits_as(From from) {
   return to;
 }
 
-#if defined(__aarch64__)  // every 64-bit Arm has instructions for it, x86-64 and 32-bit Arm have not
+#if defined(__aarch64__)  // 64-bit Arm always has instructions for fp16; x86-64 and 32-bit Arm may lack them
 inline float to_float(Float16 h) { return bits_as<__fp16>(h.bits); }
 
-// Every NaN becomes 0x7e00, with its sign, as below.
+// Every NaN becomes 0x7e00 with its sign, as in the generic version below.
 inline Float16 to_float16(float f) {
   const uint16_t bits = bits_as<uint16_t>(static_cast<__fp16>(f));
   return {f != f ? static_cast<uint16_t>((bits & 0x8000) | 0x7e00) : bits};
@@ -37,9 +37,10 @@ inline Float16 to_float16(float f) {
 #else
 inline float to_float(Float16 h) {
   // Moving exponent and mantissa to their places in an fp32 gives the value times 2^(15 - 127), because the exponent
-  // biases of fp16 and fp32 are 15 and 127. The multiplication by 2^112 (0x77800000) corrects this exactly, and the
-  // processor normalizes subnormals on the way; it must not flush them to zero. Infinity and NaN have the max exponent:
-  // it is set again afterwards, and the payload of a NaN stays. There are no branches, so that loops vectorize.
+  // biases of fp16 and fp32 are 15 and 127. The multiplication by 2^112 (0x77800000) corrects this exactly, and
+  // normalizes subnormals, provided that the processor does not flush them to zero. Infinity and NaN have the maximum
+  // exponent, which is set again afterwards; the payload of a NaN stays. There are no branches, so that loops
+  // vectorize.
   const uint32_t magnitude = static_cast<uint32_t>(h.bits & 0x7fff) << 13;
   float value = bits_as<float>(magnitude) * bits_as<float>(uint32_t{0x77800000});
   const uint32_t special = magnitude >= 0x0f800000 ? 0x7f800000u : 0u;  // infinity or NaN
@@ -47,10 +48,11 @@ inline float to_float(Float16 h) {
 }
 
 inline Float16 to_float16(float f) {
-  // Rounds to nearest even. Normal results: subtract the bias difference 112 from the exponent (112 << 23 = 0x38000000)
-  // and add just under half a unit of the last kept bit, plus that bit; a carry into the exponent is right. Subnormal
-  // results: fp16 subnormals are multiples of 2^-24, which is the spacing of fp32 numbers in [0.5, 1); adding 0.5 makes
-  // the processor round to it, if its rounding mode is the default. Every NaN becomes 0x7e00, with its sign.
+  // Rounds to nearest even. Normal results: subtract the bias difference 112 from the exponent (112 << 23 =
+  // 0x38000000), and add just under half a unit of the last kept bit, plus that bit; a carry into the exponent is
+  // correct. Subnormal results: fp16 subnormals are multiples of 2^-24, which is the spacing of fp32 numbers in [0.5,
+  // 1), so adding 0.5 makes the processor round to such a multiple, in its default rounding mode. Every NaN becomes
+  // 0x7e00 with its sign.
   const uint32_t bits = bits_as<uint32_t>(f);
   const uint32_t sign = (bits >> 16) & 0x8000;
   const uint32_t magnitude = bits & 0x7fffffff;
@@ -71,9 +73,8 @@ inline Float16 to_float16(float f) {
 inline float to_float(BFloat16 b) { return bits_as<float>(static_cast<uint32_t>(b.bits) << 16); }
 
 inline BFloat16 to_bfloat16(float f) {
-  // bf16 is the upper half of an fp32. Round to nearest even: add 0x7fff, just under half a unit of the last bit that
-  // is kept, plus the value of that bit, so that a tie rounds to an even bit. A NaN is replaced by the quiet NaN
-  // 0x7fc0: the addition could turn it into infinity or zero.
+  // bf16 is the upper half of an fp32. Round to nearest even: add 0x7fff, just under half a unit of the last kept bit,
+  // plus that bit. Replace a NaN by the quiet NaN 0x7fc0, because the addition could turn it into infinity or zero.
   const uint32_t bits = bits_as<uint32_t>(f);
   const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   return {static_cast<uint16_t>(f != f ? 0x7fc0 : rounded)};
@@ -176,7 +177,7 @@ void load_any(Type type, const char *source, int64_t stride, int64_t n, C *targe
     break;
     EDGECORE_STORAGE_TYPES(EDGECORE_CASE)
 #undef EDGECORE_CASE
-    default:  // a complex dtype, or none
+    default:  // a complex dtype, or not a dtype
       return;
   }
 }
@@ -190,7 +191,7 @@ void store_any(Type type, char *target, int64_t stride, int64_t n, const C *sour
     break;
     EDGECORE_STORAGE_TYPES(EDGECORE_CASE)
 #undef EDGECORE_CASE
-    default:  // a complex dtype, or none
+    default:  // a complex dtype, or not a dtype
       return;
   }
 }
@@ -202,8 +203,7 @@ struct Conversion {
   Type from;
 };
 
-// Copies n elements from data[1] to data[0], `strides` bytes apart, with conversion by way of the compute type C of the
-// source.
+// Converts n elements from data[1] to data[0], `strides` bytes apart, through the compute type C of the source.
 template <class C>
 void convert_run(const Conversion &types, char *const *data, const int64_t *strides, int64_t n) {
   C buffer[kChunk];
@@ -254,8 +254,7 @@ void fill(Type type, char *target, int64_t n, Scalar value) {
   } else {
     store(type, target, size, 1, &value.i);
   }
-  // Copy the filled part behind itself until it has 2048 elements, then repeat this block: memcpy is fast for any
-  // dtype.
+  // Append copies of the filled part until it has 2048 elements, then repeat this block: memcpy is fast for any dtype.
   int64_t done = 1;
   while (done < n) {
     const int64_t block = done < 2048 ? done : 2048;

@@ -8,8 +8,8 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// How many elements kernels convert at a time. The buffers lie on the stack, which is small on a microcontroller, and
-// stay in the L1 cache of other processors.
+// Number of elements that kernels convert at a time. The buffers are on the stack, which is small on a microcontroller,
+// and stay in the L1 cache of other processors.
 #if EDGECORE_MICROCONTROLLER
 constexpr int64_t kChunk = 32;
 #else
@@ -24,7 +24,7 @@ void load(Type type, const char *source, int64_t stride, int64_t n, int64_t *tar
 void load(Compute compute, Type type, const char *source, int64_t stride, int64_t n, void *target);
 
 // Converts a dense array to n elements of dtype `type`, `stride` bytes apart. Integers wrap to a narrower type, floats
-// are truncated towards zero to integers, and every number other than 0 becomes true.
+// are truncated towards zero to integers, and every number except 0 becomes true.
 void store(Type type, char *target, int64_t stride, int64_t n, const float *source);
 void store(Type type, char *target, int64_t stride, int64_t n, const double *source);
 void store(Type type, char *target, int64_t stride, int64_t n, const int64_t *source);

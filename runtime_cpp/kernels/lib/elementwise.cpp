@@ -13,7 +13,7 @@ struct Plan {
   ResultKind result;
   Type common;
   int inputs;
-  Type types[kMaxOperands];   // operand 0 is the output
+  Type types[kMaxOperands];   // of the operands; operand 0 is the output
   bool native[kMaxOperands];  // the dtype of the operand in memory is the compute type: no conversion is needed
   bool wraps[kMaxOperands];   // the operand is an integer that may be out of range of the common type
 };
@@ -29,7 +29,7 @@ void store_result(const Plan &plan, char *target, int64_t stride, int64_t n, con
     return store(plan.compute, out, target, stride, n, source);
   }
   // PyTorch computes in the promoted dtype of the inputs, plan.common. The compute type may be wider, so first round or
-  // wrap the result to this dtype (fp16, bf16, a narrow integer) and then convert it to the dtype of `out`.
+  // wrap the result to this dtype (fp16, bf16, a narrow integer), then convert it to the dtype of `out`.
   alignas(64) char narrow[kChunk * 8];
   alignas(64) char wide[kChunk * 8];
   store(plan.compute, plan.common, narrow, item_size(plan.common), n, source);
@@ -57,8 +57,8 @@ void run(const void *context, char *const *data, const int64_t *strides, int64_t
     all_direct = all_direct && direct[k];
     in_place = in_place || (k > 0 && data[k] == data[0]);
   }
-  // A loop whose output is its input runs element by element: compilers vectorize it for arrays that do not overlap. A
-  // buffer for the output costs a copy, but the loop is several times as fast.
+  // A loop whose output is its input would run element by element, because compilers vectorize it only for arrays that
+  // do not overlap. So compute into a buffer: this costs a copy, but the loop is several times as fast.
   if (in_place) direct[0] = all_direct = false;
   const void *in[kMaxOperands] = {};
   if (all_direct) {

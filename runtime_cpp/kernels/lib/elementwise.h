@@ -9,8 +9,8 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The number arguments of an operator (such as alpha), converted to every compute type, because an operator's loop
-// reads them in the type in which it computes.
+// The number arguments of an operator (such as alpha), converted to every compute type: a loop reads them in the type
+// in which it computes.
 struct Params {
   float f[3] = {};
   double d[3] = {};
@@ -85,8 +85,8 @@ constexpr Functions all_functions() {
 
 enum class ResultKind { kSame, kBool };
 
-// Computes out = f(inputs...) for each element, with f from `functions`, and resizes `out` to the broadcast shape of
-// the inputs before. `common` is the promoted dtype of the inputs. For ResultKind::kBool f writes bytes 0 or 1.
+// Resizes `out` to the broadcast shape of the inputs, and computes out = f(inputs...) for each element, with f from
+// `functions`. `common` is the promoted dtype of the inputs. For ResultKind::kBool f writes bytes 0 or 1.
 int32_t elementwise(Call &call, Tensor out, const Tensor *inputs, int count, Type common, ResultKind result,
                     const Functions &functions, const Params &params);
 

@@ -1,5 +1,5 @@
-// Arithmetic on quantized values with integers only. Every target computes the same bits: the instructions of Arm
-// (vqrdmulh, then vrshl) are defined like the C code here.
+// Arithmetic on quantized values with integers only. Every target computes the same bits: the C code rounds like Arm's
+// instructions (vqrdmulh, then vrshl).
 #ifndef EDGECORE_KERNELS_FIXED_POINT_H_
 #define EDGECORE_KERNELS_FIXED_POINT_H_
 
@@ -8,11 +8,12 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Products of int16 values and weights whose sum 32 bits surely hold: 256 * 2^15 * 2^7 = 2^30. A block of them is
-// summed with the instructions for int8 values in 32 bits; the sums of blocks are added in 64 bits.
+// Number of products of an int16 value and a weight whose sum always fits into 32 bits: 256 * 2^15 * 2^7 = 2^30. A
+// block of this size is summed in 32 bits, with the instructions for int8 values; the sums of blocks are added in 64
+// bits.
 constexpr int64_t kBlockOfProducts = 256;
 
-// Shifts are masked, because the result of a damaged file may overlap the numbers that were checked.
+// Shifts are masked: in a damaged file a result may overlap the shifts after they were checked.
 
 // A real factor: a multiplier in [2^(kBits - 1), 2^kBits), and a shift in [kLow, kHigh].
 template <int kBits, int32_t kLow, int32_t kHigh>
@@ -29,10 +30,10 @@ struct FixedPoint {
     return multiplier >= kMinMultiplier && multiplier <= kMaxMultiplier && shift >= kMinShift && shift <= kMaxShift;
   }
 };
-using Factor = FixedPoint<31, -31, 30>;    // of sums of 32 bits: multiplier * 2^(shift - 31)
-using WideFactor = FixedPoint<16, 1, 62>;  // of sums of 64 bits: multiplier / 2^shift
+using Factor = FixedPoint<31, -31, 30>;    // for sums of 32 bits: multiplier * 2^(shift - 31)
+using WideFactor = FixedPoint<16, 1, 62>;  // for sums of 64 bits: multiplier / 2^shift
 
-// Returns a * b / 2^31, rounded half up. It needs no saturation, because b is a multiplier and so never -2^31.
+// Returns a * b / 2^31, rounded half up. Needs no saturation, because b is a multiplier and therefore never -2^31.
 inline int32_t multiply_high(int32_t a, int32_t b) {
   return static_cast<int32_t>((static_cast<int64_t>(a) * b + (int64_t{1} << 30)) >> 31);
 }
@@ -43,12 +44,13 @@ inline int32_t shift_left(int32_t value, int32_t shift) {
   return static_cast<int32_t>(wide > INT32_MAX ? INT32_MAX : wide < INT32_MIN ? INT32_MIN : wide);
 }
 
-// Returns value / 2^shift for a shift of 1 to 31, rounded half up. Adding 2^(shift - 1) first could overflow.
+// Returns value / 2^shift for a shift of 1 to 31, rounded half up, without the sum value + 2^(shift - 1), which could
+// overflow.
 inline int32_t shift_right(int32_t value, int32_t shift) {
   return (value >> (shift & 31)) + ((value >> ((shift - 1) & 31)) & 1);
 }
 
-// Returns value * factor, rounded twice: to 32 bits, and to an integer.
+// Returns value * factor, rounded twice: the product to 32 bits, then the result to an integer.
 inline int32_t requantize(int32_t value, Factor factor) {
   const int32_t product = multiply_high(factor.shift > 0 ? shift_left(value, factor.shift) : value, factor.multiplier);
   return factor.shift < 0 ? shift_right(product, -factor.shift) : product;
@@ -69,20 +71,21 @@ struct ZeroPoint {
   int32_t zero_point;
 };
 struct NoZeroPoint {
-  // A constant, so that compilers leave out its additions. Templates read the name that ZeroPoint has, too.
+  // A constant, so that compilers remove additions of it. Named like ZeroPoint's member, so that one template reads
+  // both.
   static constexpr int32_t zero_point = 0;  // NOLINT(readability-identifier-naming)
 };
 
-// The arithmetic of int8 and of int16 values: the widths of sums, factors and their rounding, and zero points.
+// The arithmetic of int8 and of int16 values: types of sums and factors, and rounding.
 template <class Value>
 struct Arithmetic;
 template <>
 struct Arithmetic<int8_t> {
-  using Sum = int32_t;  // and the type of the numbers of a layer's channels
+  using Sum = int32_t;  // also the type of the numbers of a layer's channels
   using FactorType = Factor;
   using ZeroPointType = ZeroPoint;
-  static constexpr int32_t kAddBits = 21;   // factors of sums are at most 2^21 in magnitude, so that 32 bits hold these
-  static constexpr int32_t kAddShift = 31;  // the largest shift of sums
+  static constexpr int32_t kAddBits = 21;   // factors of sums are at most 2^21 in magnitude, to fit 32 bits
+  static constexpr int32_t kAddShift = 31;  // maximum shift of sums
 };
 template <>
 struct Arithmetic<int16_t> {
@@ -99,7 +102,7 @@ using FactorOf = typename Arithmetic<Value>::FactorType;
 template <class Value>
 using ZeroPointOf = typename Arithmetic<Value>::ZeroPointType;
 
-// The values of a result: their zero point, and their limits, which come from the type or from a fused activation.
+// The zero point of a result and its limits, which come from the type or from a fused activation.
 template <class Value>
 struct Range : ZeroPointOf<Value> {
   static constexpr int32_t kMax = (1 << (8 * sizeof(Value) - 1)) - 1;
@@ -108,7 +111,7 @@ struct Range : ZeroPointOf<Value> {
   int32_t low;
   int32_t high;
 
-  Value clamp(SumOf<Value> value) const {  // limits first, because value + zero_point could overflow
+  Value clamp(SumOf<Value> value) const {  // clamps first, because value + zero_point could overflow
     const SumOf<Value> limited = value < low - this->zero_point ? low - this->zero_point : value;
     return static_cast<Value>((limited > high - this->zero_point ? high - this->zero_point : limited) +
                               this->zero_point);

@@ -8,7 +8,7 @@
 namespace edgecore {
 namespace {
 
-constexpr int32_t kOne = 1 << 30;  // the smallest multiplier: half of 2^31
+constexpr int32_t kOne = 1 << 30;  // the minimum multiplier: half of 2^31
 
 TEST(FixedPoint, ProductsRoundHalfUp) {
   EXPECT_EQ(multiply_high(1, kOne), 1);    // 0.5
@@ -48,7 +48,7 @@ TEST(FixedPoint, RequantizationScalesByTheFactor) {
   EXPECT_EQ(requantize(-7, {kOne, 0}), -3);  // -3.5
   EXPECT_EQ(requantize(12345, {kOne, 1}), 12345);
   EXPECT_EQ(requantize(INT32_MIN, {kOne, 1}), -kOne);  // saturates before the product
-  EXPECT_EQ(requantize(INT32_MAX, {kOne, -31}), 1);    // 0.25, which is rounded twice: to 2^30, then to 1
+  EXPECT_EQ(requantize(INT32_MAX, {kOne, -31}), 1);    // 0.25, rounded twice: to 2^30, then to 1
   EXPECT_EQ(requantize(1 << 20, {INT32_MAX, 30}), INT32_MAX - 1);
 }
 
@@ -88,7 +88,7 @@ TEST(FixedPoint, Int16ResultsStayBetweenTheLimits) {
 }
 
 TEST(FixedPoint, RowsEqualSingleValues) {
-  constexpr int kCount = 67;  // whole vectors of every instruction set, and some more
+  constexpr int kCount = 67;  // whole vectors of every instruction set, and a remainder
   int32_t sums[kCount] = {INT32_MIN / 2, -1000, -1, 0, 1, 777, INT32_MAX / 2};
   for (int i = 7; i < kCount; ++i) sums[i] = static_cast<int32_t>(static_cast<uint32_t>(i) * 2654435761u) >> i % 24;
   const Range<int8_t> range = {{3}, -90, 80};
@@ -104,7 +104,7 @@ TEST(FixedPoint, RowsEqualSingleValues) {
 TEST(FixedPoint, WideRowsEqualSingleValues) {
   constexpr int kCount = 67;
   constexpr int64_t kLargest = (int64_t{1} << 45) - 1;
-  int64_t sums[kCount + 1] = {kLargest, -kLargest, -1, 0, 1, INT32_MAX, INT32_MIN};  // read up to a multiple of 4
+  int64_t sums[kCount + 1] = {kLargest, -kLargest, -1, 0, 1, INT32_MAX, INT32_MIN};  // read to a multiple of 4
   for (int i = 7; i < kCount; ++i) sums[i] = static_cast<int64_t>(static_cast<uint64_t>(i) << 58) >> i % 47 >> 17;
   const Range<int16_t> limits = {{}, -30000, 20000};
   for (const int64_t bias : {int64_t{-11}, kLargest, -kLargest}) {

@@ -6,9 +6,9 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Packs n columns of the right operand, which is stored transposed: its columns are rows of `source`, `ld` elements
-// apart. In the packed panel the `width` elements of a row are adjacent. Works on tiles of 16 elements of each row, so
-// that both the reads and the writes stay within few cache lines.
+// Packs n columns of a right operand that is stored transposed: its columns are rows of `source`, `ld` elements apart.
+// In the packed panel, the `width` elements of a row are adjacent. Works on tiles of 16 elements of each row, so that
+// both reads and writes touch only few cache lines at a time.
 template <class C>
 Panel<C> pack_columns(const C *source, int64_t ld, int64_t depth, int64_t n, int64_t width, C *target) {
   constexpr int64_t kSide = 16;
@@ -24,8 +24,8 @@ Panel<C> pack_columns(const C *source, int64_t ld, int64_t depth, int64_t n, int
   return {target, width};
 }
 
-// Computes a dot product. Uses four vectors of partial sums, because additions to a single one would each wait for the
-// latency of the one before.
+// Computes a dot product. Uses four vectors of partial sums: with a single one, each addition would wait for the
+// latency of the previous one.
 template <class C>
 C dot(const C *a, const C *b, int64_t n) {
   constexpr int64_t kChains = 4;
@@ -44,7 +44,7 @@ C dot(const C *a, const C *b, int64_t n) {
 }
 
 // Multiplies one row `a` by a transposed matrix: c[j] is the dot product of `a` and row j of `right`. Every element of
-// `right` is used once, so packing it would cost more memory traffic than the product.
+// `right` is used only once, so packing it would cost more memory traffic than the product itself.
 template <class C>
 void row_times_rows(Call &call, int64_t n, int64_t k, C alpha, const C *a, const C *right, int64_t ld, GemmOut<C> c) {
   call.parallel(n, 32768 / (k + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
@@ -88,8 +88,8 @@ void row_times_columns(Call &call, int64_t n, int64_t k, C alpha, const C *a, co
   });
 }
 
-// With many rows and short sums, writing the result by columns takes longer than packing a transposed right operand:
-// 64 x 64 x 256 took 1.27 times as long as in PyTorch, and 0.97 times with packing (AMD Zen 3, one thread).
+// With many rows and short sums, writing the result by columns is slower than packing a transposed right operand: 64 x
+// 64 x 256 took 1.27 times as long as in PyTorch, and 0.97 times with packing (AMD Zen 3, one thread).
 constexpr int64_t kManyRows = 16;
 constexpr int64_t kShortSum = 128;
 
@@ -115,8 +115,8 @@ bool gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, C alpha, M
     multiply_row(call, n, k, alpha, a.data, b.data, b.ld, c);
     return true;
   }
-  // c = a b^T is computed as c^T = b a^T, with the rows of b as left operand and c written by columns: b, the weight of
-  // a linear layer, is then read in place, and only a, which is usually smaller, is packed.
+  // Compute c = a b^T as c^T = b a^T, with the rows of b as left operand, and write c by columns: b, the weight of a
+  // linear layer, is then read in place, and only a, which is usually smaller, is packed.
   if (b.transposed && (m < kManyRows || k > kShortSum)) {
     packed_gemm<C>(
         call, count, n, m, k,

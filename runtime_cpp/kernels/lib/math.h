@@ -1,7 +1,7 @@
 // Elementary functions. The float versions of exp, log, tanh and erf have no branches and call no function, so that
-// loops over them vectorize on every instruction set; calls of libm do not. Their max errors, in units in the last
-// place, over every 37th float: exp 1.0, log 0.8, tanh 1.3, erf 3.1, in builds with and without fused multiply-add.
-// Their polynomials interpolate at Chebyshev nodes. The double versions are libm's.
+// loops over them vectorize on every instruction set, unlike loops that call libm. Their maximum errors in ulp, over
+// every 37th float: exp 1.0, log 0.8, tanh 1.3, erf 3.1, with and without fused multiply-add. Their polynomials
+// interpolate at Chebyshev nodes. The double versions call libm.
 #ifndef EDGECORE_KERNELS_MATH_H_
 #define EDGECORE_KERNELS_MATH_H_
 
@@ -31,10 +31,9 @@ constexpr float kNaN = __builtin_nanf("");
 
 // exp(x) = 2^n exp(r) with n = round(x / log(2)) and r = x - n log(2), so |r| <= log(2) / 2; exp(r) = 1 + r + r^2 p(r).
 // Rounding: floats in [2^23, 2^24) are integers, so adding 1.5 * 2^23 rounds to the nearest integer and leaves it in
-// the low bits of the sum; SSE2 has no instruction that rounds floats to integral floats. log(2) is subtracted in two
-// parts: the first has so few bits that its product with n is exact. Domain: x is clamped to [-105, 89], where the
-// result is 0 or infinity already. NaN passes the clamps and stays NaN. Subnormal results are rounded once, by the last
-// multiplication.
+// the low bits of the sum; SSE2 has no rounding instruction. log(2) is subtracted in two parts; the first has so few
+// bits that its product with n is exact. Domain: x is clamped to [-105, 89]; at these limits the result is 0 and
+// infinity. NaN passes the clamps and stays NaN. Subnormal results are rounded once, by the last multiplication.
 EDGECORE_INLINE float exp_of(float x) {
   const float magic = 12582912.0f;
   float c = x < -105.0f ? -105.0f : x;

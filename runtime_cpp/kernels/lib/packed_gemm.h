@@ -18,8 +18,8 @@ struct GemmOperands {
   GemmResult<C> result;
 };
 
-// Computes rows [row0, row1) of the result in the columns of one panel of the right operand. The sum runs only over
-// [k0, k0 + depth) of the inner dimension: for k0 > 0 it is added to the result, and bias is not.
+// Computes rows [row0, row1) of the result in the columns of one panel of the right operand. Sums only over [k0, k0 +
+// depth) of the inner dimension; if k0 > 0, the sum is added to the result, without the bias.
 template <class C>
 void multiply_rows(const GemmOperands<C> &p, int64_t row0, int64_t row1, int64_t k0, int64_t depth, Panel<C> panel,
                    int64_t width, int64_t column, int64_t n) {
@@ -53,20 +53,20 @@ Panel<C> pack_rows(const C *source, int64_t step, int64_t depth, int64_t n, int6
   return {target, width};
 }
 
-constexpr int64_t kDepth = 1024;              // max steps of a sum that are packed at once
-constexpr int64_t kSharedBytes = 1 << 20;     // max bytes of the packed panels that all threads share
-constexpr int64_t kLeftInCache = 512 * 1024;  // max bytes of a left operand that stays in the L2 cache
-constexpr int64_t kWorkOfTask = 1 << 17;      // min multiplications of a task, so that it is worth waking a thread
+constexpr int64_t kDepth = 1024;              // maximum number of steps of a sum that are packed at once
+constexpr int64_t kSharedBytes = 1 << 20;     // maximum size of the packed panels that all threads share
+constexpr int64_t kLeftInCache = 512 * 1024;  // maximum size of a left operand that stays in the L2 cache
+constexpr int64_t kWorkOfTask = 1 << 17;      // minimum multiplications of a task: fewer are not worth waking a thread
 
 // Computes `count` products of m x k and k x n matrices. operands(i) returns the left operand and the result of product
-// i. pack(i, k0, depth, column, n, width, target) packs a part of the right operand, right[k0.., column..], to
+// i. pack(i, k0, depth, column, n, width, target) packs a part of the right operand, right[k0.., column..], into
 // `target`, as a panel [depth, width] with zeros in the columns from n on, and returns the panel; it may write up to
-// one vector past the end. Only if m is at most kTileRows, so that packing does not pay, it may return the right
-// operand itself as the panel.
+// one vector past the end. If m is at most kTileRows, packing does not pay: then pack may return the right operand
+// itself as the panel.
 //
 // There are two schedules for the threads. (1) Usually a task packs one panel and multiplies it by all rows. (2) If
-// there are too few panels for the threads, or if the left operand does not stay in the L2 cache while there are few
-// columns, all panels are packed first, and a task multiplies some rows by all of them.
+// there are fewer panels than the threads need, or if the left operand does not fit into the L2 cache and there are few
+// columns, all panels are packed first, and then each task multiplies some rows by all panels.
 template <class C, class Operands, class Pack>
 void packed_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const Operands &operands,
                  const Pack &pack) {

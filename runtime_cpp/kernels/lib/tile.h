@@ -9,13 +9,13 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The size of a tile is limited by the vector registers, which hold the sums (rows x vectors), one row of the panel
-// (vectors) and one broadcast element of the left operand: 8 * 3 + 3 + 1 = 28 of 32 registers, or 4 * 3 + 3 + 1 = 16 of
-// 16. A sum that does not fit costs a load and a store per step.
+// The vector registers limit the size of a tile: they hold the sums (rows x vectors), one row of the panel (vectors)
+// and one broadcast element of the left operand: 8 * 3 + 3 + 1 = 28 of 32 registers, or 4 * 3 + 3 + 1 = 16 of 16. A sum
+// in memory instead of a register would cost a load and a store per step.
 //
-// On 64-bit Arm one instruction multiplies a vector by an element of another. So a vector of each row of the left
-// operand is loaded for several steps, which takes 8 * 2 + 2 + 8 = 26 of 32 registers, and 1.3 instructions for each
-// multiplication of two vectors instead of 1.6 with a broadcast load for each element, for which 8 x 3 fit.
+// 64-bit Arm can multiply a vector by an element of another vector, so one vector of each row of the left operand is
+// loaded for several steps. This needs 8 * 2 + 2 + 8 = 26 of 32 registers, and 1.3 instructions per multiplication of
+// two vectors. A tile of 8 x 3 with a broadcast load for each element needs 1.6.
 #if defined(__aarch64__)
 constexpr bool kMultipliesByElement = true;
 constexpr int kTileVectors = 2;
@@ -25,7 +25,7 @@ constexpr int kTileVectors = 3;
 #endif
 constexpr int kTileRows = kVectorRegisters >= 32 ? 8 : kVectorRegisters >= 16 ? 4 : 2;
 template <class C>
-constexpr int64_t kPanel = kTileVectors * kLanes<C>;  // max columns of a panel
+constexpr int64_t kPanel = kTileVectors * kLanes<C>;  // maximum number of columns of a panel
 
 // The destination of a GEMM: element (i, j) is data[i * row_step + j * column_step].
 template <class C>
@@ -33,10 +33,10 @@ struct GemmResult {
   C *data;
   int64_t row_step;
   int64_t column_step = 1;
-  const C *row_bias = nullptr;     // one number for each row, added to its elements; ignored if column_bias is used
+  const C *row_bias = nullptr;     // one number for each row, added to its elements; ignored if there is a column_bias
   const C *column_bias = nullptr;  // one number for each column, added to its elements; only used if column_step is 1
   C alpha = 1;                     // scales the product, not the bias
-  bool add = false;                // add to the elements in memory instead of a bias
+  bool add = false;                // add to the elements in memory instead of adding a bias
 
   GemmResult at(int64_t row, int64_t column) const {
     GemmResult r = *this;
@@ -47,8 +47,8 @@ struct GemmResult {
   }
 };
 
-// Splits the n columns of the right operand into panels of whole vectors. The panels have nearly equal widths, because
-// a narrow last panel would use few registers.
+// Splits the n columns of the right operand into panels of whole vectors with nearly equal widths, because a narrow
+// last panel would use few registers.
 template <class C>
 struct Panels {
   int64_t columns, vectors, count;
@@ -79,9 +79,9 @@ inline void with_vectors(int64_t n, const F &f) {
 }
 
 // Computes block[kTileRows][kVectors * lanes], the product of kTileRows rows and a panel. The sum for one element has
-// runs * k terms. A convolution has one run for each tap of its kernel, because the inputs of a tap are at another
-// address: run t of row i is rows[t * kTileRows + i][0..k). A GEMM has one run. The panel has runs * k rows; a row has
-// kVectors * lanes elements.
+// runs * k terms. A GEMM has one run. A convolution has one run for each tap of its kernel, because each tap reads its
+// inputs from another address: run t of row i is rows[t * kTileRows + i][0..k). The panel has runs * k rows of kVectors
+// * lanes elements.
 template <class C, int kVectors>
 inline void accumulate_tile(const C *const *rows, int64_t runs, int64_t k, Panel<C> panel, C *block) {
   constexpr int kWidth = kVectors * kLanes<C>;
@@ -119,8 +119,8 @@ inline void accumulate_tile(const C *const *rows, int64_t runs, int64_t k, Panel
   }
 }
 
-// Stores the first m x n elements of a block, whose rows have `width` elements, to the result: scaled by alpha, and
-// with the bias or, if result.add is set, the old value added.
+// Stores the first m x n elements of a block, whose rows have `width` elements, to the result: scales them by alpha,
+// and adds the bias, or the old value if result.add is set.
 template <class C>
 inline void finish_tile(const C *block, int64_t width, const GemmResult<C> &result, int64_t m, int64_t n) {
   // The inner loop runs along the dim whose elements are adjacent in memory.

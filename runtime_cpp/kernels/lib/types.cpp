@@ -77,7 +77,7 @@ Type promote(Type a, Type b) {
     if (size_a != size_b) return size_a > size_b ? a : b;
     return Type::kF32;  // fp16 with bf16
   }
-  if (size_a == size_b) {  // unsigned and signed of the same width: the next larger width holds both
+  if (size_a == size_b) {  // unsigned and signed of the same width: the next wider signed type holds both
     return size_a == 1 ? Type::kI16 : size_a == 2 ? Type::kI32 : Type::kI64;
   }
   const Type wide = size_a > size_b ? a : b;

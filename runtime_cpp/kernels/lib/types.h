@@ -67,8 +67,8 @@ constexpr bool selected(Compute compute) {
   return selected(Type::kU8) || selected(Type::kI8) || selected(Type::kI16) || selected(Type::kI32) ||
          selected(Type::kI64) || selected(Type::kU16) || selected(Type::kU32) || selected(Type::kBool);
 }
-// Returns the compute type of a dtype. Inlined even at -Os, so that code for compute types that are not selected is
-// removed.
+// Returns the compute type of a dtype. Always inlined, even at -Os, so that code for compute types that are not
+// selected is removed.
 [[gnu::always_inline]] constexpr Compute compute_of(Type type) {
   if (selected(Compute::kDouble) && type == Type::kF64) return Compute::kDouble;
   if (!selected(Compute::kInt)) return Compute::kFloat;
@@ -90,8 +90,8 @@ template <>
 constexpr Compute compute_for<int64_t>() {
   return Compute::kInt;
 }
-// Calls body(value) with a value of the compute type of `type`: a float, double or int64_t. The argument only tells a
-// generic lambda the type.
+// Calls body(value) with a float, double or int64_t: the compute type of `type`. `value` is meaningless; it only tells
+// a generic lambda the type.
 template <class Body>
 void with_compute(Type type, const Body &body) {
   const Compute compute = compute_of(type);
@@ -103,7 +103,7 @@ void with_compute(Type type, const Body &body) {
     body(int64_t{});
   }
 }
-// Does the same as with_compute for a floating dtype. The call compiles no code for integers.
+// The same as with_compute for a floating dtype, without code for integers.
 template <class Body>
 void with_floating_compute(Type type, const Body &body) {
   if (selected(Type::kF64) && type == Type::kF64) {
@@ -127,8 +127,8 @@ constexpr bool can_cast(Type from, Type to) {
 }
 
 // Computes torch.result_type of operands of three kinds: tensors with dims (`dim`), tensors without dims (`zero`) and
-// Python numbers (`number`); each member is the promoted dtype of the operands of its kind, or kNone. The dtype of an
-// earlier kind wins, unless a later kind is of a higher category (bool < integer < float).
+// Python numbers (`number`). Each member is the promoted dtype of the operands of its kind, or kNone. The dtype of an
+// earlier kind wins, unless a later kind has a higher category (bool < integer < float).
 struct Promotion {
   Type dim = Type::kNone;
   Type zero = Type::kNone;

@@ -1,4 +1,4 @@
-// SIMD vectors as wide as the instruction set allows, by the vector extension of GCC and clang, and fast copies of
+// SIMD vectors as wide as the instruction set allows, with the vector extension of GCC and clang, and fast copies of
 // short runs of elements.
 #ifndef EDGECORE_KERNELS_VECTOR_H_
 #define EDGECORE_KERNELS_VECTOR_H_
@@ -20,7 +20,7 @@ constexpr int kVectorRegisters = 16;
 constexpr int kVectorBytes = 16;
 constexpr int kVectorRegisters = 32;
 #elif EDGECORE_MICROCONTROLLER
-// Without vectors, a vector of one element is an ordinary register; wider ones would lie in memory.
+// Without SIMD, a vector of one element is an ordinary register; a wider one would be in memory.
 constexpr int kVectorBytes = 4;
 constexpr int kVectorRegisters = 8;
 #else
@@ -60,8 +60,8 @@ struct Pairs {
 
 // Copies to[i] = from[i * kStep] for i in [0, kCount). For kStep 2, from[2 * kCount - 1] must be readable too: a pair
 // of 32-bit elements is read as a 64-bit integer, whose low half is the first element on a little-endian processor, so
-// a narrowing conversion of integers extracts these elements with few instructions. Only bits are moved: NaN and
-// subnormals stay as they are.
+// a narrowing conversion of integers extracts these elements with few instructions. This copies bits only, so NaN and
+// subnormals do not change.
 template <int kStep, int kCount, class C>
 inline void copy_block(C *to, const C *from) {
   if constexpr (kStep == 2 && sizeof(C) == 4) {
@@ -88,11 +88,11 @@ inline void copy_few(C *to, const C *from, int64_t n) {
   }
 }
 
-// Copies to[i] = from[i * kStep] for i in [0, n). Fast also for a small n, such as the row of a small image.
+// Copies to[i] = from[i * kStep] for i in [0, n). Also fast for a small n, such as the row of a small image.
 template <int kStep, class C>
 inline void copy_run(C *to, const C *from, int64_t n) {
   if (n <= 0) return;
-  if constexpr (kStep > 1) to[n - 1] = from[(n - 1) * kStep], --n;  // alone, because a pair would read past it
+  if constexpr (kStep > 1) to[n - 1] = from[(n - 1) * kStep], --n;  // separately: a pair would read past the end
   for (; n >= 2 * kLanes<C>; n -= kLanes<C>, to += kLanes<C>, from += kLanes<C> * kStep) {
     copy_block<kStep, kLanes<C>>(to, from);
   }

@@ -1,6 +1,6 @@
-// Scaled dot product attention, output = softmax(scale query key^T + mask) value, which reads keys and values in place.
-// PyTorch's decomposition copies both (it scales, transposes and repeats them), in each step of a model with a KV cache
-// the whole cache.
+// Scaled dot product attention, output = softmax(scale query key^T + mask) value. Keys and values are read in place.
+// PyTorch's decomposition copies both (scale, transpose, repeat): for a model with a KV cache, the whole cache in each
+// step.
 #include "lib/convert.h"
 #include "lib/gemm.h"
 #include "lib/vector.h"
@@ -10,23 +10,23 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// The sizes of a call. All rows of a head's queries, and of the heads that use the same keys, are one matrix.
+// The sizes of a call. All query rows of the heads that share keys are one matrix.
 struct Sizes {
-  int64_t heads = 1;  // of keys and values, times the batch
-  int64_t rows = 0;   // of queries, for each head of keys
+  int64_t heads = 1;  // number of heads of keys and values, times the batch
+  int64_t rows = 0;   // number of query rows for each head of keys
   int64_t tokens = 0;
   int64_t keys = 0;
   int64_t width = 0;
   int64_t value_width = 0;
 };
 
-// The sizes and steps of the mask along the dims of the scores [..., heads, tokens, keys]. A step is a number of
-// elements, 0 along a dim that is broadcast.
+// The sizes of the mask, and its steps along the dims of the scores [..., heads, tokens, keys]: a number of elements,
+// or 0 along a broadcast dim.
 struct Mask {
   Shape scores;
   int64_t steps[kMaxDims] = {};
-  int64_t rows = 0;   // of the mask itself
-  int64_t width = 0;  // of such a row: the number of keys, or 1
+  int64_t rows = 0;   // number of rows of the mask
+  int64_t width = 0;  // length of a row of the mask: the number of keys, or 1
 
   // Returns the offset of a row of the scores.
   int64_t row(int64_t row) const {
@@ -39,7 +39,7 @@ struct Mask {
   }
 };
 
-// Checks the shapes. Groups of consecutive heads of the query may share a head of keys and values.
+// Checks the shapes. Groups of consecutive query heads may share a head of keys and values.
 bool sizes_of(Call &call, Tensor query, Tensor key, Tensor value, Sizes *sizes) {
   const int n = query.ndim();
   bool fits = n >= 2 && key.ndim() == n && value.ndim() == n && query.size(n - 1) == key.size(n - 1) &&
@@ -91,7 +91,7 @@ bool mask_of(Call &call, Tensor query, int64_t keys, Tensor mask, Mask *result) 
   return fits;
 }
 
-// Attention of one call. `mask` is NULL if there is none; a mask of booleans is an array of 0 and 1.
+// The attention of one call. `mask` is NULL if there is none; a mask of booleans is an array of 0 and 1.
 template <class C>
 class Attention {
  public:
@@ -120,8 +120,8 @@ class Attention {
  private:
   bool is_hidden(C entry) const { return is_bool_ ? entry == 0 : entry == static_cast<C>(-kInfinity); }
 
-  // Returns the number of keys up to the last one that a row sees. Later keys and values are not read, so that the time
-  // depends on the part of a cache that is in use, not on its capacity.
+  // Returns the number of keys up to the last one that a row sees. Later keys and values are not read, so the time
+  // depends on the used part of a cache, not on its capacity.
   int64_t visible_keys() const {
     if (is_causal_) return min_of(sizes_.keys, sizes_.tokens);
     if (mask_ == nullptr) return sizes_.keys;
@@ -190,7 +190,7 @@ int32_t attention_out(const edgecore_call *raw) {
   }
   Shape shape = query.shape();
   shape.sizes[shape.ndim - 1] = sizes.value_width;
-  // PyTorch does not look at the mask if there is nothing to compute.
+  // PyTorch ignores the mask if there is nothing to compute.
   if (!call.resize(out, shape) || out.numel() == 0 || !mask_of(call, query, sizes.keys, mask, &layout)) {
     return call.status();
   }

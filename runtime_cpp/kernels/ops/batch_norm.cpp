@@ -1,5 +1,5 @@
-// Batch normalization. In training it normalizes with the mean and variance of the batch and updates the running mean
-// and variance with them; else it normalizes with the running mean and variance.
+// Batch normalization. In training, normalizes with the mean and variance of the batch, and updates the running mean
+// and variance. Otherwise, normalizes with the running mean and variance.
 #include "lib/convert.h"
 
 namespace edgecore {
@@ -11,7 +11,7 @@ struct Channel {
   double variance;  // biased: the mean of the squared differences
 };
 
-// Computes mean and variance of one channel. Two passes are needed: E[x^2] - E[x]^2 would cancel if the mean is large.
+// Computes mean and variance of one channel in two passes: E[x^2] - E[x]^2 would cancel if the mean is large.
 template <class C>
 Channel moments(const C *x, int64_t batch, int64_t channels, int64_t channel, int64_t pixels) {
   const double count = static_cast<double>(batch * pixels);
@@ -51,8 +51,8 @@ bool check_channels(Call &call, Tensor t, int64_t channels) {
                     "weight, bias and running statistics must be floating and have an entry for each channel");
 }
 
-// Normalizes `input`. `running` holds the running mean and the running variance, which training updates; their pointers
-// are NULL if the module does not track them.
+// Normalizes `input`. `running` has the running mean and variance, which training updates; their pointers are NULL if
+// the module does not track them.
 template <class C>
 void normalize(Call &call, Tensor input, Tensor weight, Tensor bias, const Tensor *running, bool training,
                double momentum, double eps, const Tensor *outs) {
@@ -93,8 +93,8 @@ void normalize(Call &call, Tensor input, Tensor weight, Tensor bias, const Tenso
   rstds.finish(call);
 }
 
-// Checks the arguments of a call and normalizes. `running` holds the running mean and the running variance, or two
-// absent tensors. The argument `training` has the index `training_index`, the first output has `outs_index`.
+// Checks the arguments of a call and normalizes. `running` has the running mean and variance, or two absent tensors.
+// `training_index` is the index of the argument `training`, `outs_index` of the first output.
 int32_t batch_norm(Call &call, const Tensor *running, uint64_t training_index, uint64_t outs_index) {
   const Tensor input = call.tensor(0);
   const Tensor weight = call.optional_tensor(1);

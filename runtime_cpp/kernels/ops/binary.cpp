@@ -83,8 +83,8 @@ int32_t run(Call &call, const Binary &binary, Tensor a, Tensor b, const Promotio
                      binary.kind == Kind::kCompare ? ResultKind::kBool : ResultKind::kSame, binary.functions, params);
 }
 
-// Returns the argument alpha as the parameter of a loop. index is 0 if the operator has no argument alpha. In a sum of
-// booleans every alpha other than 0 counts as 1, as in PyTorch.
+// Returns the argument alpha as the parameter of a loop. `index` is 0 if the operator has no alpha. In a sum of
+// booleans every alpha except 0 counts as 1, as in PyTorch.
 Params alpha_of(Call &call, uint64_t index, const Promotion &promotion) {
   Params params;
   if (index == 0) return params;
@@ -94,7 +94,7 @@ Params alpha_of(Call &call, uint64_t index, const Promotion &promotion) {
   return params;
 }
 
-// Runs a kernel whose arguments 0 and 1 are tensors. alpha_index is 0 if the operator has no argument alpha.
+// Runs a kernel whose arguments 0 and 1 are tensors. `alpha_index` is 0 if the operator has no alpha.
 int32_t tensor_tensor(const edgecore_call *raw, const Binary &binary, uint64_t out_index, uint64_t alpha_index = 0) {
   Call call(raw, binary.op);
   const Tensor a = call.tensor(0);
@@ -127,8 +127,8 @@ int32_t tensor_scalar(const edgecore_call *raw, const Binary &binary, uint64_t o
     }                                                          \
   };
 
-// Integer division by -1 is a negation here and below: INT64_MIN / -1 overflows and would crash. Division by 0 gives 0;
-// has_zero() has refused it before.
+// Here and below, integer division by -1 is computed as a negation: INT64_MIN / -1 overflows and would crash. Division
+// by 0 gives 0 instead of a crash, although has_zero() has refused it before.
 template <class C>
 inline C divide_trunc(C a, C b) {
   return trunc_of(a / b);
@@ -147,10 +147,10 @@ inline int64_t modulo(int64_t a, int64_t b) {
   const int64_t r = a % b;
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
-// Floor division of floats as in Python and ATen: (a - r) / b with the exact remainder r = fmod(a, b), so that the
-// result agrees with modulo(); floor(a / b) would be one too large where a / b rounds up to an integer. (a - r) / b is
-// an integer up to rounding, so it is rounded to the nearest one. A quotient of 0 gets the sign of a / b. Division by 0
-// gives infinity or NaN, as a / b does; an infinite a and NaN give NaN.
+// Floor division of floats as in Python and ATen: (a - r) / b with the exact remainder r = fmod(a, b), which agrees
+// with modulo(); floor(a / b) would be one too large if a / b rounds up to an integer. (a - r) / b is an integer except
+// for rounding errors, so it is rounded to the nearest integer. A quotient of 0 has the sign of a / b. Division by 0
+// gives infinity or NaN, like a / b; an infinite a and NaN give NaN.
 template <class C>
 inline C divide_floor(C a, C b) {
   if (b == C{0}) return a / b;
@@ -175,8 +175,8 @@ template <class C>
 inline C power(C a, C b) {
   return b == C{2} ? a * a : pow_of(a, b);
 }
-// Computes a power of an integer by repeated squaring, modulo 2^64. With a negative exponent it returns the integer
-// part of the result, as in ATen.
+// Computes a power of an integer by repeated squaring, modulo 2^64. A negative exponent gives the integer part of the
+// result, as in ATen.
 inline int64_t power(int64_t a, int64_t b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 != 0 ? -1 : 1) : 0;
   uint64_t result = 1;
@@ -187,8 +187,8 @@ inline int64_t power(int64_t a, int64_t b) {
   }
   return static_cast<int64_t>(result);
 }
-// Bit shifts of integers. C++ defines no result for a count b that is negative or more than 63. Like ATen, the kernels
-// then return what repeated shifts by one bit end in: 0 to the left; 0 or -1, the sign of a, to the right.
+// Bit shifts of integers. C++ leaves counts b < 0 and b > 63 undefined. For these, the kernels return the limit of
+// repeated shifts by one bit, like ATen: 0 to the left; 0 or -1, by the sign of a, to the right.
 inline int64_t shift_left(int64_t a, int64_t b) {
   return b < 0 || b > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(a) << b);
 }
@@ -237,8 +237,8 @@ struct ClampBetween {
   }
 };
 
-// Returns the loops that compute div with the argument rounding_mode, one for each compute type. If the mode is None,
-// sets `kind` to kFloating: a division of integers then gives floats.
+// Returns the loops of div with the argument rounding_mode, one for each compute type. If the mode is None, sets `kind`
+// to kFloating: a division of integers then gives floats.
 Functions division(Call &call, uint64_t mode_index, Kind *kind) {
   const edgecore_str mode = call.string(mode_index);
   if (mode.size == 5 && __builtin_memcmp(mode.data, "floor", 5) == 0) return all_functions<DivFloor, 2>();
@@ -251,8 +251,8 @@ Functions division(Call &call, uint64_t mode_index, Kind *kind) {
 }  // namespace
 
 // Define the kernel `name` of the operator `op` for two tensors (EDGECORE_TENSORS), or for a tensor and a number
-// (EDGECORE_NUMBER). `functions` are the loops that compute the result, one for each compute type. `out` and `alpha`
-// are the indices of these arguments in the call; `alpha` is 0 if the operator has none.
+// (EDGECORE_NUMBER). `functions` are its loops, one for each compute type. `out` and `alpha` are the indices of these
+// arguments in the call; `alpha` is 0 if the operator has none.
 #define EDGECORE_TENSORS(name, op, kind, functions, out, alpha) \
   int32_t name(const edgecore_call *raw) { return tensor_tensor(raw, {op, Kind::kind, functions, false}, out, alpha); }
 #define EDGECORE_NUMBER(name, op, kind, functions, out, alpha) \
@@ -368,7 +368,7 @@ int32_t masked_fill_scalar_out(const edgecore_call *raw) {
   Call call(raw, "aten::masked_fill.Scalar_out");
   const Tensor self = call.tensor(0);
   Scalar number = call.scalar(2);
-  if (self.type() == Type::kBool) number = {EDGECORE_TAG_BOOL, number.real() != 0};  // as eager converts 0.5: to true
+  if (self.type() == Type::kBool) number = {EDGECORE_TAG_BOOL, number.real() != 0};  // eager converts 0.5 to true
   ScalarTensor value(number);
   const Tensor inputs[] = {call.tensor(1), value.tensor(), self};
   call.check(inputs[0].type() == Type::kBool, "the mask must be bool");

@@ -8,7 +8,7 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// A complex tensor as a real tensor with one more dim at the end, of size 2: the real and the imaginary parts.
+// A complex tensor as a real tensor with an additional last dim of size 2: the real and the imaginary parts.
 class RealView : public TensorView {
  public:
   explicit RealView(Tensor complex);

@@ -10,7 +10,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Copies depthwise weights from the layout [channels, 1, taps] to [taps, channels]. Taps are the kernel's positions.
+// Copies depthwise weights from the layout [channels, 1, taps] to [taps, channels]. A tap is a position of the kernel.
 template <class C>
 const C *channels_last_weight(Call &call, const Conv &conv, Tensor weight) {
   C *target = call.scratch<C>(weight.numel());
@@ -22,7 +22,8 @@ const C *channels_last_weight(Call &call, const Conv &conv, Tensor weight) {
   return target;
 }
 
-// The elements of a tensor with four dims in the order N, H, W, C: its own memory if it has this layout, else a copy.
+// Returns the elements of a tensor with four dims in the order N, H, W, C: its own memory if it has this layout,
+// otherwise a copy.
 template <class C>
 const C *pixels_of(Call &call, Tensor t) {
   const Type type = storage_of(compute_for<C>());
@@ -132,8 +133,8 @@ int32_t convolution_out(const edgecore_call *raw) {
                                                           << " groups do not match");
   }
   // Limit the size of the patch matrix (im2col) of one output row; for a transposed convolution, the size of the
-  // columns (col2im) of all images and groups. The kernels compute sizes of scratch memory from these sizes, which a
-  // damaged file could make overflow.
+  // columns (col2im) of all images and groups. Sizes of scratch memory are computed from these sizes, and could
+  // overflow for a damaged file.
   constexpr int64_t kMaxElements = int64_t{1} << 40;
   const int64_t pixels = conv.transposed ? conv.batch * conv.groups * conv.in_pixels() : conv.out_w;
   const int64_t depth = (conv.transposed ? conv.group_out() : conv.group_in()) * conv.taps();

@@ -1,4 +1,4 @@
-// Declarations that the convolution kernels share.
+// Shared declarations of the convolution kernels.
 #ifndef EDGECORE_KERNELS_CONVOLUTION_H_
 #define EDGECORE_KERNELS_CONVOLUTION_H_
 
@@ -7,8 +7,8 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The sizes of a 2-d convolution. A 1-d convolution has height 1. in_* are always sizes of the operator's input, and
-// out_* of its output: they are not exchanged for a transposed convolution.
+// The sizes of a 2-d convolution. A 1-d convolution has height 1. in_* are the sizes of the operator's input, out_* of
+// its output, also for a transposed convolution.
 struct Conv {
   int64_t batch, in_channels, in_h, in_w;
   int64_t out_channels, out_h, out_w;
@@ -37,14 +37,14 @@ struct ValidRange {
 };
 
 // The layout of a padded copy of one plane of a depthwise convolution, split into phases (a polyphase decomposition).
-// Tap k of output o reads position o * stride + k * dilation - pad. Positions with the same remainder of
-// k * dilation % stride form a phase and are stored next to each other, so that each tap reads adjacent elements for
-// adjacent outputs, for every stride and dilation: with stride 2 and dilation 1, phase 0 has the even and phase 1 the
-// odd positions of the padded plane. Element (i, j) of phase (a, b) is in[i * stride_h + a * dilation_h % stride_h -
-// pad_h][the same for w]. Tap (kh, kw) of output (oh, ow) is at offset tap(kh, kw) + oh * pitch + ow.
+// Tap k of output o reads position o * stride + k * dilation - pad. Positions with the same remainder of k * dilation %
+// stride form a phase and are stored next to each other. So each tap reads adjacent elements for adjacent outputs, for
+// every stride and dilation. With stride 2 and dilation 1, phase 0 has the even and phase 1 the odd positions of the
+// padded plane. Element (i, j) of phase (a, b) is in[i * stride_h + a * dilation_h % stride_h - pad_h][the same for w].
+// Tap (kh, kw) of output (oh, ow) is at offset tap(kh, kw) + oh * pitch + ow.
 struct Phases {
   int64_t count_h, count_w, rows, pitch;
-  bool fit;  // false if the padded copy would be much larger than input and output; a damaged file can ask for that
+  bool fit;  // false if the padded copy would be much larger than input and output, for example for a damaged file
 
   explicit Phases(const Conv &conv);
   int64_t plane() const { return count_h * count_w * rows * pitch; }
@@ -77,10 +77,10 @@ template <class C>
 void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const int64_t *strides,
                      const C *bias, C *out);
 
-// Winograd's convolution (convolution_winograd.cpp). prefers_winograd() returns true if it is faster; that depends on
-// the sizes alone, so results are the same bits for any number of threads. winograd_planes() returns false if the
-// output must be computed otherwise: the host lacks scratch memory, or an output is infinite or NaN, which can spread
-// to the other outputs of a tile.
+// Winograd's convolution (convolution_winograd.cpp). prefers_winograd() returns true if it is faster. That depends only
+// on the sizes, so results have the same bits for any number of threads. winograd_planes() returns false if the output
+// must be computed in another way: the host lacks scratch memory, or an output is infinite or NaN, which may have
+// spread to the other outputs of a tile.
 bool prefers_winograd(const Conv &conv);
 bool winograd_planes(Call &call, const Conv &conv, const float *input, const float *weight, const float *bias,
                      float *out);

@@ -29,7 +29,7 @@ void find_rows(const Conv &conv, const C *image, const C *zeros, int64_t pixel, 
 }
 
 // Packs the weights of n output channels as a panel [taps * group_in, width]. Handles 64 input channels of all output
-// channels at a time, so that the part of the panel that is written meanwhile stays in the cache.
+// channels at a time, so that the part of the panel that is being written stays in the cache.
 template <class C>
 void pack_weights(const Conv &conv, const C *weight, const int64_t *strides, int64_t n, int64_t width, C *target) {
   constexpr int64_t kSide = 64;
@@ -80,7 +80,7 @@ void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weig
     }
   });
   // Each task computes up to pixels_of_task output pixels of an image, for all panels of weights. So the pointers to
-  // the input pixels are computed once for all panels, and each panel is read once for all pixels of the task.
+  // the input pixels are computed only once, and each panel is read once for all pixels of the task.
   const int64_t tasks = (conv.out_pixels() + pixels_of_task - 1) / pixels_of_task;
   const int64_t grain = (1 << 17) / (pixels_of_task * k * conv.out_channels / conv.groups + 1) + 1;
   call.parallel(conv.batch * conv.groups * tasks, grain, [&](int64_t begin, int64_t end, int64_t worker) {

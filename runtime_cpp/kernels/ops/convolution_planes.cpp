@@ -22,7 +22,7 @@ int64_t phase_count(int64_t taps, int64_t stride, int64_t dilation) {
 // Packs rows [k0, k0 + depth) and columns [pixel, pixel + pixels) of the patch matrix [channels * taps, output pixels]
 // of one group. For one tap, the pixels of an output row read a run of an input row; the runs are the same for every
 // channel, so they are computed once per tap. columns[kw] are the output columns for which tap column kw is inside the
-// image. Elements of the patch matrix whose tap is in the padding are set to zero.
+// image. Elements whose tap is in the padding become zero.
 template <class C>
 void pack_patches(const Conv &conv, const ValidRange *columns, const C *image, int64_t k0, int64_t depth, int64_t pixel,
                   int64_t pixels, int64_t width, C *target) {

@@ -8,9 +8,9 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// A convolution relates a position `a` of one tensor to a position `b` of another by b = a * stride - padding +
-// k * dilation, where k is the tap. `a` is in the output and `b` in the input; of a transposed convolution it is the
-// other way round. The weight is [channels of a, channels of b in a group, kernel].
+// A convolution relates a position `a` of one tensor to a position `b` of another by b = a * stride - padding + k *
+// dilation, where k is the tap. `a` is in the output and `b` in the input; for a transposed convolution it is the other
+// way round. The weight is [channels of a, channels of b in a group, kernel].
 struct Relation {
   int dims = 0;
   int64_t batch = 0;
@@ -68,9 +68,9 @@ struct Relation {
   }
 };
 
-// Returns the relation between the tensors of a call, after checking that for_each() computes no index outside of a
-// tensor and that no product overflows.
-// `geometry` is stride, padding and dilation, each with an entry for each spatial dim or one entry for all.
+// Returns the relation between the tensors of a call. Checks that for_each() computes no index outside of a tensor, and
+// that no product overflows. `geometry` is stride, padding and dilation, each with one entry per spatial dim or one
+// entry for all.
 Relation relation_of(Call &call, Tensor a, Tensor b, Tensor weight, const Ints *geometry, int64_t groups);
 
 // aten::convolution.out with three spatial dims.

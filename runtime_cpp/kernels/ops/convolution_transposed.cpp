@@ -1,5 +1,5 @@
 // Transposed convolution: a GEMM of weights and input gives the contribution of each input pixel to each tap; then the
-// contributions are added to the output pixels that the taps reach (col2im).
+// contributions are added to the output pixels of the taps (col2im).
 #include "lib/packed_gemm.h"
 #include "ops/convolution.h"
 

@@ -1,10 +1,10 @@
-// Winograd's convolution F(2x2, 3x3): a tile of 2x2 outputs is computed from 4x4 inputs with 16 multiplications for
-// each pair of channels instead of 36. Inputs and filters are transformed. For each of the 16 positions of a tile there
-// is a matrix product over the channels, and the 16 products of a tile are transformed to its outputs.
+// Winograd's convolution F(2x2, 3x3) computes a tile of 2x2 outputs from 4x4 inputs with 16 multiplications for each
+// pair of channels instead of 36. Inputs and filters are transformed. For each of the 16 positions of a tile there is a
+// matrix product over the channels. The 16 products of a tile are transformed to its outputs.
 //
-// The factors of the transforms are 1 and 1/2, and a sum has one term for each input channel, not nine. So results are
-// as exact as with the direct form: errors (rms) are 0.6 to 1.7 times as large. They are relative to the largest input
-// of a tile, which all of its outputs share. Larger tiles are faster, but err more.
+// The factors of the transforms are 1 and 1/2, and a sum has one term per input channel instead of nine. So results are
+// about as exact as in the direct form: rms errors are 0.6 to 1.7 times as large. Errors are relative to the maximum
+// input of a tile, which affects all of its outputs. Larger tiles are faster, but less exact.
 #include "lib/tile.h"
 #include "ops/convolution.h"
 
@@ -15,10 +15,10 @@ namespace {
 using Floats = Vector<float>;
 constexpr int64_t kPositions = 16;
 constexpr int64_t kTaps = 9;
-constexpr int64_t kChunk = 16;  // rows of left operands that a task transforms, then multiplies by all panels
+constexpr int64_t kChunk = 16;  // rows of left operands that a task transforms before multiplying them by all panels
 
-// Inputs of a few rows of tiles are transformed at a time, so that they stay in a cache: numbers of floats and of
-// tiles. The filters are transformed again for each, so there are at least so many tiles.
+// A few rows of tiles are transformed at a time, so that their inputs stay in a cache: this many floats. Because
+// filters are transformed again each time, there are at least kMinTiles tiles.
 constexpr int64_t kCacheFloats = 1 << 20;
 constexpr int64_t kMinTiles = 256;
 
@@ -71,16 +71,16 @@ inline void store_positions(const Floats *from, float *to, int64_t step) {
   for (int64_t p = 0; p < kPositions; ++p) store_vector(to + p * step, from[p]);
 }
 
-// Rounds a distance up to an odd number of cache lines, so that elements at multiples of it lie in different sets of
-// the cache.
+// Rounds a distance up to an odd number of cache lines, so that elements at multiples of the distance are in different
+// sets of the cache.
 constexpr int64_t spread(int64_t floats) {
   const int64_t lines = (floats + 15) / 16;
   return (lines + 1 - lines % 2) * 16;
 }
 
-// The sizes of a matrix product for each position: [rows, channels] times [channels, columns]. `left_step` and
-// `right_step` are the distances between positions. The left operands are a chunk of rows, `row_step` apart; the right
-// operands are panels; the panel that begins at a column is `column` * `channels` elements further.
+// The sizes of the matrix products, one per position: [rows, channels] times [channels, columns]. `left_step` and
+// `right_step` are the distances between positions. Left operands are a chunk of rows, `row_step` apart. Right operands
+// are panels; the panel of a column begins `column` * `channels` elements after the first.
 struct Products {
   int64_t rows, channels;
   Panels<float> panels;
@@ -97,7 +97,7 @@ struct Products {
   int64_t task_floats() const { return kPositions * (left_step + kChunk * kPanel<float>); }
 };
 
-// The outputs of tiles: outputs[2 * i + j][t] is that in row i and column j of tile t, without the bias.
+// The outputs of tiles, without the bias: outputs[2 * i + j][t] is row i and column j of tile t.
 using Outputs = float[4][kPanel<float>];
 
 // Computes product[row block][position][kTileRows][width] from m rows of the left operands and one right panel.
@@ -114,22 +114,22 @@ void multiply(const Products &sizes, const float *left, const float *right, int6
   }
 }
 
-// Multiplies all rows by all panels and transforms the products. transform_rows(begin, end, left) writes rows of the
-// left operands; store(row, column, width, outputs) stores the outputs of a row in the columns of a panel. `memory` has
-// task_floats() for each worker, `memory_step` apart. Returns false if an output is infinite or NaN.
+// Multiplies all rows by all panels and transforms the products to outputs. transform_rows(begin, end, left) writes
+// rows of the left operands; store(row, column, width, outputs) stores the outputs of a row in the columns of a panel.
+// `memory` has task_floats() for each worker, `memory_step` apart. Returns false if an output is infinite or NaN.
 template <class TransformRows, class Store>
 bool multiply_all(Call &call, const Products &sizes, const float *right, float *memory, int64_t memory_step,
                   const TransformRows &transform_rows, const Store &store) {
   const int64_t chunks = (sizes.rows + kChunk - 1) / kChunk;
   const int64_t panels = sizes.panels.count;
-  // With few chunks, several tasks transform the same chunk, and each multiplies it by a part of the panels.
+  // With few chunks, several tasks transform the same chunk, and each multiplies it by some of the panels.
   const int64_t parts = min_of((4 * call.worker_count() + chunks - 1) / chunks, (panels + 3) / 4);
   const int64_t work = kChunk * kPositions * sizes.channels * (sizes.panels.columns / parts);
   int32_t is_finite = 1;
   call.parallel(chunks * parts, (1 << 17) / (work + 1) + 1, [&](int64_t begin, int64_t end, int64_t worker) {
     float *const left = memory + worker * memory_step;
     float *const product = left + kPositions * sizes.left_step;
-    Floats zeros = {};  // becomes NaN with an output that is not finite
+    Floats zeros = {};  // becomes NaN if an output is not finite
     for (int64_t task = begin; task < end; ++task) {
       const int64_t first = task / parts * kChunk;
       const int64_t m = min_of(kChunk, sizes.rows - first);
@@ -172,9 +172,9 @@ struct Tiles {
   int64_t count() const { return across * down; }
 };
 
-// A copy of some rows of tiles of one plane, in which the inputs that adjacent tiles have at the same place are
-// adjacent. Part (a, b) has the inputs in row a < 2 and column b < 4 of all tiles, and of those one row further down:
-// rows 2 and 3 of a tile are rows 0 and 1 of the tile below.
+// A copy of some rows of tiles of one plane. Inputs at the same place of adjacent tiles are adjacent in it. Part (a, b)
+// has the inputs in row a < 2 and column b < 4 of all tiles, and of one more row of tiles: rows 2 and 3 of a tile are
+// rows 0 and 1 of the tile below.
 struct TileInputs {
   int64_t across, part;
   TileInputs(int64_t tiles_across, int64_t rows) : across(tiles_across), part((rows + 1) * tiles_across) {}
@@ -224,12 +224,12 @@ void store_in_plane(const Conv &conv, int64_t tile, int64_t width, const Outputs
 
 bool prefers_winograd(const Conv &conv) {
   constexpr int64_t kMinChannels = 16;    // with fewer, the transforms of images take too long
-  constexpr int64_t kTilesOfFilter = 16;  // a filter that is used for fewer tiles is not worth its transform
+  constexpr int64_t kTilesOfFilter = 16;  // with fewer tiles, transforming a filter does not pay
   if (conv.kernel_h != 3 || conv.kernel_w != 3 || conv.stride_h != 1 || conv.stride_w != 1) return false;
   if (conv.dilation_h != 1 || conv.dilation_w != 1 || conv.groups != 1) return false;
   if (conv.in_channels < kMinChannels || conv.out_channels < kMinChannels) return false;
   const int64_t tiles = Tiles(conv).count();
-  return tiles >= kTilesOfFilter && 2 * tiles < conv.out_pixels();  // of one row, half of each tile is outside
+  return tiles >= kTilesOfFilter && 2 * tiles < conv.out_pixels();  // with one row, half of each tile is outside
 }
 
 // The left operands are filters, the right operands tiles.
@@ -239,7 +239,7 @@ bool winograd_planes(Call &call, const Conv &conv, const float *input, const flo
   const int64_t channels = conv.in_channels;
   const int64_t most = max_of(kMinTiles, kCacheFloats / (kPositions * channels));
   const int64_t bands = (tiles.count() + most - 1) / most;
-  const int64_t rows = (tiles.down + bands - 1) / bands;  // of tiles
+  const int64_t rows = (tiles.down + bands - 1) / bands;  // rows of tiles
   const Products largest(conv.out_channels, channels, rows * tiles.across);
   const int64_t step = spread(max_of(largest.task_floats(), TileInputs(tiles.across, rows).floats()));
   float *const right = call.optional_scratch<float>(largest.right_floats() + call.worker_count() * step);
@@ -248,7 +248,7 @@ bool winograd_planes(Call &call, const Conv &conv, const float *input, const flo
   for (int64_t i = 0; i < conv.batch * bands; ++i) {
     const int64_t first = i % bands * rows;
     const int64_t count = min_of(rows, tiles.down - first);
-    if (count <= 0) continue;  // the rows of the other bands were rounded up
+    if (count <= 0) continue;  // the last bands may be empty, because `rows` was rounded up
     const float *const image = input + i / bands * channels * conv.in_pixels();
     float *const target = out + i / bands * conv.out_channels * conv.out_pixels();
     const Products sizes(conv.out_channels, channels, count * tiles.across);

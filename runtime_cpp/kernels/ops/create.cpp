@@ -1,4 +1,4 @@
-// Operators that fill a tensor with numbers or copy a tensor, with conversion if the dtypes differ.
+// Operators that fill a tensor with numbers or copy a tensor, with a conversion if the dtypes differ.
 #include "lib/elementwise.h"
 
 namespace edgecore {
@@ -56,8 +56,8 @@ int32_t arange(Call &call, Scalar start, Scalar end, Scalar step, Tensor out) {
       !call.check((end.real() - start.real()) / step.real() <= INT32_MAX, "the result would have too many elements")) {
     return call.status();
   }
-  // As in ATen: if `out` is int64, start, end and step are converted to integers before the elements are counted. For
-  // other integer dtypes, the elements are counted with the floating-point bounds; only the stored values are integers.
+  // As in ATen: if `out` is int64, convert start, end and step to integers before counting the elements. For other
+  // integer dtypes, count with the floating-point bounds; only the stored values are integers.
   const bool integers = !is_floating(out.type());
   const bool count_as_integers = out.type() == Type::kI64;
   const int64_t first = start.integer();

@@ -60,8 +60,8 @@ void sum_pixel(const Conv &conv, const C *image, const C *weight, const C *bias,
 template <class C>
 void depthwise_planes(Call &call, const Conv &conv, const Phases &phases, const C *input, const C *weight,
                       const C *bias, C *out) {
-  // The output is computed as one long line with rows of `pitch` elements, so that there are no vector tails at the end
-  // of rows. The pitch - out_w surplus elements of each row are computed from other rows or padding and are not copied.
+  // The output is computed as one long line with rows of `pitch` elements, so that rows have no vector tails. The pitch
+  // - out_w surplus elements of each row are computed from other rows or padding, and are not copied.
   constexpr int64_t kBlockWidth = kBlock * kLanes<C>;
   const int64_t line = conv.out_h * phases.pitch;
   const int64_t slack = phases.pitch + kBlockWidth;  // elements that may be read past the plane

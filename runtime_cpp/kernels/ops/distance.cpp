@@ -5,7 +5,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// The p-norm of the difference of two rows. For p = 0, the number of entries that differ.
+// Returns the p-norm of the difference of two rows; for p = 0, the number of entries that differ.
 template <class C>
 C distance(const C *a, const C *b, int64_t n, double p) {
   double sum = 0;
@@ -27,9 +27,8 @@ C distance(const C *a, const C *b, int64_t n, double p) {
   return static_cast<C>(p == 0 || p == 1 || p == __builtin_inf() ? sum : __builtin_pow(sum, 1 / p));
 }
 
-// Returns the index of the matrix of `t` (its last two dims, row-major) that batch entry number `batch` of the output
-// reads. `shape` is the output's shape; the batch dims of `t`, all but the last two, broadcast to the batch dims of
-// `shape`.
+// Returns the index of the matrix in `t` (the last two dims, row-major) for batch entry `batch` of the output. `shape`
+// is the output's shape; the batch dims of `t`, all but the last two, broadcast to the batch dims of `shape`.
 int64_t matrix_of(int64_t batch, const Shape &shape, Tensor t) {
   int64_t matrix = 0;
   int64_t stride = 1;

@@ -14,8 +14,8 @@ struct Axis {
   int64_t padding;
   bool align_corners;
 
-  // Maps [-1, 1] to pixel coordinates. -1 and 1 are the centers of the first and the last pixel if align_corners, else
-  // their outer edges.
+  // Maps [-1, 1] to pixel coordinates. -1 and 1 are the centers of the first and the last pixel if align_corners is
+  // set, otherwise their outer edges.
   C pixels(C x) const {
     return align_corners ? (x + 1) / 2 * static_cast<C>(size - 1) : ((x + 1) * static_cast<C>(size) - 1) / 2;
   }
@@ -25,8 +25,8 @@ struct Axis {
     return x > last ? last : x > 0 ? x : C(0);  // NaN becomes 0
   }
 
-  // Reflects the coordinate at the outer edges of the image (at the centers of its outer pixels if align_corners) until
-  // it is between them.
+  // Reflects the coordinate at the outer edges of the image (at the centers of its outer pixels if align_corners is
+  // set) until it is between them.
   C reflected(C x) const {
     const C low = align_corners ? C(0) : C(-0.5);
     const C span = static_cast<C>(align_corners ? size - 1 : size);
@@ -44,14 +44,15 @@ struct Axis {
   }
 };
 
-// The index of a pixel, or -1 if the coordinate is outside of the image or NaN.
+// Returns the index of a pixel, or -1 if the coordinate is outside of the image or NaN.
 template <class C>
 int64_t index_of(C x, int64_t size) {
   return x >= 0 && x < static_cast<C>(size) ? static_cast<int64_t>(x) : -1;
 }
 
-// Computes the weights of the four pixels around a point on one axis, two on each side. The point is at distance t
-// after the second pixel, 0 <= t < 1. Cubic convolution with the coefficient a = -0.75 (Keys, 1981), as in ATen.
+// Computes the weights of the four pixels around a point on one axis. The point is between the second and the third
+// pixel, at distance t from the second, 0 <= t < 1. Cubic convolution with the coefficient a = -0.75 (Keys, 1981), as
+// in ATen.
 template <class C>
 void cubic_weights(C t, C *w) {
   const C a = C(-0.75);

@@ -1,4 +1,4 @@
-// Operators that gather: an index tensor says which elements they read. Every index is checked before it is used.
+// Operators that gather: they read the elements that an index tensor selects. Every index is checked before it is used.
 #include "ops/index.h"
 
 namespace edgecore {

@@ -14,11 +14,12 @@ inline namespace EDGECORE_VARIANT {
 // after the check.
 const int64_t *positions(Call &call, Tensor index, int64_t size, bool wrap);
 
-// The bytes of the tensor in row-major order: its own memory if it is contiguous, else a copy. NULL after a failure.
+// Returns the bytes of the tensor in row-major order: its own memory if it is contiguous, otherwise a copy. NULL after
+// a failure.
 const char *dense_bytes(Call &call, Tensor t);
 
-// Memory for the bytes of an output in row-major order: the output's memory if it is contiguous, else scratch memory
-// that finish() copies to the output.
+// Memory for the bytes of an output in row-major order: the output's memory if it is contiguous, otherwise scratch
+// memory that finish() copies to the output.
 class BytesOut {
  public:
   BytesOut(Call &call, Tensor out);
@@ -34,8 +35,8 @@ class BytesOut {
 bool check_same_type(Call &call, Tensor self, Tensor out);
 
 // self[i0, i1, None, ...] as in NumPy. The index tensors broadcast against each other to the shape `common`. In the
-// result, the dims of `common` replace the indexed dims of self if those are adjacent, else they come first. A bool
-// mask is the same as the indices of its true elements.
+// result, the dims of `common` replace the indexed dims of self if those are adjacent; otherwise they come first. A
+// bool mask stands for the indices of its true elements.
 class Indexing {
  public:
   // Reads argument `list` of the call, the indices into `self`, and checks every index. Records failures in the call.
@@ -46,8 +47,8 @@ class Indexing {
   int leading_dims = 0;  // number of dims of the result in front of `common`
   bool indexed[kMaxDims] = {};
 
-  // The offset, in elements, of the slice of self that a combination of indices selects. `combination` counts the
-  // entries of `common` in row-major order; `strides` are self's.
+  // Returns the offset, in elements, of the slice of self that a combination of indices selects. `combination` is a
+  // row-major index into `common`; `strides` are self's.
   int64_t offset(int64_t combination, const int64_t *strides) const;
   // Returns the loop over the elements of one such slice. Operand 0 is a tensor of the shape `shape` with strides
   // `rows`; operand 1 is the tensor self, with shape `self_shape` and strides `self`. `rows` and `self` count elements

@@ -17,8 +17,8 @@ int32_t int16_mean_out(const edgecore_call *raw) {
   return run_mean<int16_t>(call);
 }
 
-// Interpolates between the entries of a table, whose entry i is for the input (i << shift) - 2^15. Entries are at
-// most 2^22 in magnitude, so that 32 bits hold everything.
+// Interpolates between the entries of a table; entry i is for the input (i << shift) - 2^15. Entries are at most 2^22
+// in magnitude, so that all results fit into 32 bits.
 int32_t int16_table_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int16_table.out");
   const Tensor table = call.tensor(1);
@@ -51,8 +51,8 @@ int32_t int16_rescale_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// Over the last dim: out = 2^15 * term / (the sum of the terms). The term of an element is the exponential of its
-// difference d from the largest one, table[d / 256] * table[256 + d % 256] / 2^30.
+// Softmax over the last dim: out = 2^15 * term / (sum of the terms). The term of an element is its exponential, from
+// its difference d to the maximum: table[d / 256] * table[256 + d % 256] / 2^30.
 int32_t int16_softmax_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int16_softmax.out");
   Arguments<int16_t> next(call, 2);

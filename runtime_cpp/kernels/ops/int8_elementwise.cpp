@@ -29,7 +29,7 @@ int32_t int8_table_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// Over the last dim: out = 256 * table[largest input - input] / (the sum of these entries of the table).
+// Softmax over the last dim: out = 256 * table[maximum - input] / (sum of these table entries).
 int32_t int8_softmax_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int8_softmax.out");
   Arguments<int8_t> next(call, 2);

@@ -9,7 +9,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
 template <class Value>
-constexpr bool kIsInt8 = sizeof(Value) == 1;  // else int16
+constexpr bool kIsInt8 = sizeof(Value) == 1;  // otherwise int16
 template <class Value>
 constexpr Type kTypeOf = kIsInt8<Value> ? Type::kI8 : Type::kI16;
 template <class Value>
@@ -25,13 +25,13 @@ const Value *elements(Call &call, Tensor t) {
   return reinterpret_cast<const Value *>(dense_bytes(call, t));
 }
 
-// Records a failure if `out` has another dtype than values. Returns false after a failure.
+// Records a failure if `out` does not have the dtype Value. Returns false after a failure.
 template <class Value>
 bool check_result(Call &call, Tensor out) {
   return call.check(out.type() == kTypeOf<Value>, kIsInt8<Value> ? "out must be int8" : "out must be int16");
 }
 
-// Returns argument i if it is from `low` to `high`; else records a failure and returns `low`.
+// Returns argument i if it is from `low` to `high`. Otherwise records a failure and returns `low`.
 inline int32_t int_between(Call &call, uint32_t i, int32_t low, int32_t high) {
   const int64_t value = call.integer(i);
   if (value >= low && value <= high) return static_cast<int32_t>(value);
@@ -41,8 +41,8 @@ inline int32_t int_between(Call &call, uint32_t i, int32_t low, int32_t high) {
   return low;
 }
 
-// Reads the arguments of an operator on values in their order, from argument `next` on. There are zero points only if
-// values have them.
+// Reads the arguments of an operator in order, from argument `next` on. int8 operators have zero points, int16
+// operators have none.
 template <class Value>
 class Arguments {
  public:
@@ -86,8 +86,8 @@ struct Channels {
   const Number *multipliers = nullptr;
   const Number *shifts = nullptr;
 
-  // Reads argument i, int32 or int64 [3, count]: biases, multipliers, shifts. One tensor instead of three saves a
-  // microcontroller the memory that the runtime needs for a tensor.
+  // Reads argument i, int32 or int64 [3, count]: biases, multipliers, shifts. They are one tensor instead of three,
+  // because each tensor costs the runtime memory, which is scarce on a microcontroller.
   Channels(Call &call, uint64_t i, int64_t count) {
     const Tensor t = call.tensor(i);
     if (call.failed() ||

@@ -5,9 +5,9 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-constexpr int64_t kMaxWindow = 1 << 15;  // elements of a window, so that 32 bits hold their sum
+constexpr int64_t kMaxWindow = 1 << 15;  // maximum number of elements of a window, so that 32 bits hold their sum
 
-// The windows of one dim: argument i, int32 [3, count]: where each begins and ends, and how much it counts.
+// The windows of one dim, from argument i, int32 [3, count]: begin, end and divisor of each.
 struct Windows {
   const int32_t *begins = nullptr;
   const int32_t *ends = nullptr;
@@ -23,7 +23,7 @@ struct Windows {
       return;
     count = t.size(1);
     const char *source = dense_bytes(call, t);
-    int32_t *copy = call.scratch<int32_t>(3 * count);  // the result of a damaged file may overlap the tensor
+    int32_t *copy = call.scratch<int32_t>(3 * count);  // in a damaged file the result may overlap the tensor
     if (call.failed()) return;
     if (count > 0) __builtin_memcpy(copy, source, static_cast<size_t>(3 * count) * sizeof(int32_t));
     begins = copy;
@@ -38,9 +38,9 @@ struct Windows {
   }
 };
 
-// Computes windows of argument 0, input [N, C, H, W], which arguments 1 and 2 describe. Argument 3, int32 [2,
-// divisors], has the multiplier and the shift of the factor for each divisor from 1 on; the divisor of an output is
-// the product of the divisors of its windows.
+// Averages the windows of argument 0, input [N, C, H, W], which arguments 1 and 2 describe. Argument 3, int32 [2,
+// divisors], has the multiplier and the shift of the factor for each divisor from 1 on. The divisor of an output is the
+// product of the divisors of its two windows.
 template <class Value>
 int32_t average(Call &call) {
   Arguments<Value> next(call, 4);

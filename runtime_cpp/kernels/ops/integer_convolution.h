@@ -1,4 +1,4 @@
-// The common part of the convolutions of int8 and of int16 values. Their weights are int8.
+// The shared part of the convolutions of int8 and of int16 values. Their weights are int8.
 #ifndef EDGECORE_KERNELS_INTEGER_CONVOLUTION_H_
 #define EDGECORE_KERNELS_INTEGER_CONVOLUTION_H_
 
@@ -11,11 +11,11 @@ inline namespace EDGECORE_VARIANT {
 struct IntegerAxis {
   int64_t input = 1, kernel = 1, output = 1, stride = 1, padding = 0, dilation = 1, upsampling = 1;
 
-  // Returns the input's index for output o and tap t; -1 for a zero.
+  // Returns the input index for output o and tap t; -1 stands for a zero.
   int64_t source(int64_t o, int64_t t) const {
     const int64_t position = o * stride - padding + t * dilation;
     if (position < 0) return -1;
-    if (upsampling == 1) return position < input ? position : -1;  // a division takes long on a microcontroller
+    if (upsampling == 1) return position < input ? position : -1;  // a division is slow on a microcontroller
     if (position % upsampling != 0) return -1;
     return position / upsampling < input ? position / upsampling : -1;
   }
@@ -24,7 +24,7 @@ struct IntegerAxis {
 template <class Value>
 struct IntegerConvolution {
   IntegerAxis y, x;
-  int64_t batch, inputs, outputs, groups;  // channels
+  int64_t batch, inputs, outputs, groups;  // inputs and outputs: numbers of channels
   int32_t zero_point;                      // 0 for int16
   const Value *input;
   const int8_t *weight;  // [outputs, inputs / groups, y.kernel, x.kernel]
@@ -41,13 +41,13 @@ struct IntegerConvolution {
   }
 };
 
-// Sets n values to a zero point, which is 0 if they are int16.
+// Sets n values to a zero point (0 for int16).
 template <class Value>
 inline void set_zero(Value *target, int32_t zero_point, int64_t n) {
   __builtin_memset(target, zero_point, static_cast<size_t>(n) * sizeof(Value));
 }
 
-// Quotient and remainder of indices, which an address can hold: a division of 64 bits takes long on a microcontroller.
+// Quotient and remainder of indices that fit into an address: a 64-bit division is slow on a microcontroller.
 struct Position {
   int64_t row, column;
 };

@@ -1,5 +1,5 @@
-// Loops over int8 or int16 values: elements, pairs that broadcast, sums of the last dims, and rows of a softmax; and
-// the operators that are these loops alone. Indices are as wide as a pointer, because indices of 64 bits are slow on a
+// Loops over int8 or int16 values: elements, broadcast pairs, sums over the last dims, and rows of a softmax; and the
+// operators that consist only of such a loop. Indices are as wide as a pointer, because 64-bit indices are slow on a
 // microcontroller.
 #ifndef EDGECORE_KERNELS_INTEGER_LOOPS_H_
 #define EDGECORE_KERNELS_INTEGER_LOOPS_H_
@@ -11,7 +11,7 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-constexpr int64_t kGrain = 16384;  // min elements of a task
+constexpr int64_t kGrain = 16384;  // minimum number of elements of a task
 
 // Runs out[i] = f(input[i]) on all threads.
 template <class Element, class F>
@@ -22,7 +22,7 @@ void for_elements(Call &call, Tensor input, Tensor out, const F &f) {
   if (call.failed()) return;
   auto *y = reinterpret_cast<Element *>(result.data());
   const auto part = [&](const Element *from, ptrdiff_t n, Element *__restrict to) {
-    const F compute = f;  // a copy, because a store to int8_t could change the numbers in `f`
+    const F compute = f;  // a local copy: the compiler must assume that a store to int8_t changes `f`
     for (ptrdiff_t i = 0; i < n; ++i) to[i] = compute(from[i]);
   };
   call.parallel(out.numel(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
@@ -31,7 +31,7 @@ void for_elements(Call &call, Tensor input, Tensor out, const F &f) {
   result.finish(call);
 }
 
-// Runs f(a, b) for the elements of two tensors, which broadcast, on all threads.
+// Runs out[i] = f(a, b) for the elements of two tensors, which broadcast, on all threads.
 template <class Element, class F>
 void for_pairs(Call &call, Tensor a, Tensor b, Tensor out, const F &f) {
   const Tensor tensors[2] = {a, b};
@@ -44,7 +44,8 @@ void for_pairs(Call &call, Tensor a, Tensor b, Tensor out, const F &f) {
   auto *target = reinterpret_cast<Element *>(result.data());
   const bool is_plain = a.numel() == shape.numel() && b.numel() == shape.numel();
   const int64_t width = is_plain || shape.ndim == 0 ? shape.numel() : shape.sizes[shape.ndim - 1];
-  // The steps, in elements, from an index of a dim of the result to the next one in a row-major operand.
+  // steps[operand][dim]: the distance, in elements of the row-major operand, of two neighbors along a dim of the
+  // result.
   ptrdiff_t steps[2][kMaxDims] = {};
   for (int operand = 0; operand < 2; ++operand) {
     int64_t step = 1;
@@ -55,7 +56,7 @@ void for_pairs(Call &call, Tensor a, Tensor b, Tensor out, const F &f) {
   }
   const auto row = [&](const Element *x, ptrdiff_t x_step, const Element *y, ptrdiff_t y_step, ptrdiff_t n,
                        Element *__restrict z) {
-    const F compute = f;  // a copy, because a store to int8_t could change the numbers in `f`
+    const F compute = f;  // a local copy: the compiler must assume that a store to int8_t changes `f`
     if (x_step == 1 && y_step == 1) {
       for (ptrdiff_t i = 0; i < n; ++i) z[i] = compute(x[i], y[i]);
     } else {
@@ -67,7 +68,7 @@ void for_pairs(Call &call, Tensor a, Tensor b, Tensor out, const F &f) {
       row(first + begin, 1, second + begin, 1, static_cast<ptrdiff_t>(end - begin), target + begin);
     });
   } else {
-    const int last = shape.ndim - 1;  // the result has dims, because else it is plain
+    const int last = shape.ndim - 1;  // the result has dims: without any, the operands would be plain
     call.parallel(shape.numel() / width, kGrain / width + 1, [&](int64_t begin, int64_t end, int64_t) {
       for (auto i = static_cast<ptrdiff_t>(begin); i < static_cast<ptrdiff_t>(end); ++i) {
         ptrdiff_t rest = i;
@@ -92,7 +93,7 @@ inline int32_t sum_of(const int8_t *x, ptrdiff_t n) {
   return sum;
 }
 inline int64_t sum_of(const int16_t *x, ptrdiff_t n) {
-  constexpr ptrdiff_t kBlock = 1 << 15;  // elements whose sum fits into 32 bits
+  constexpr ptrdiff_t kBlock = 1 << 15;  // number of elements whose sum fits into 32 bits
   int64_t total = 0;
   for (; n > 0; x += kBlock, n -= kBlock) {
     const ptrdiff_t count = n < kBlock ? n : kBlock;
@@ -103,7 +104,7 @@ inline int64_t sum_of(const int16_t *x, ptrdiff_t n) {
   return total;
 }
 
-// Runs out[i] = f(sum, width) for the sums over the last `count` dims, which have `width` elements.
+// Runs out[i] = f(sum, width) for the sums over the last `count` dims, which have `width` elements in total.
 template <class Element, class F>
 void for_sums(Call &call, Tensor input, int64_t count, bool keeps_dims, Tensor out, const F &f) {
   if (call.failed() || !call.check(0 < count && count <= input.ndim(), "the number of dims is not that of the input") ||
@@ -131,15 +132,15 @@ void for_sums(Call &call, Tensor input, int64_t count, bool keeps_dims, Tensor o
   result.finish(call);
 }
 
-// Computes a softmax over the last dim. term(table, difference) is the exponential of an element, kOne for the largest
-// one of its row; finish(terms, width, sum, row) writes a row of the result, where `sum`, at least kOne, is the sum of
-// the terms. The table has kParts * 256 entries.
+// Computes a softmax over the last dim. term(table, difference) is the exponential of an element, kOne for the maximum
+// of its row. finish(terms, width, sum, row) writes a row of the result; `sum`, at least kOne, is the sum of the terms.
+// The table has kParts * 256 entries.
 template <class Element, class Term, class Finish>
 void for_softmax_rows(Call &call, Tensor input, Tensor table, Tensor out, const Term &term, const Finish &finish) {
   constexpr bool kIsInt8 = sizeof(Element) == 1;
   constexpr int32_t kOne = kIsInt8 ? 1 << 16 : 1 << 30;
   constexpr int kParts = kIsInt8 ? 1 : 2;
-  // A row has less than 2^15 elements, so this holds the sum of its terms.
+  // A row has less than 2^15 elements, so Sum holds the sum of its terms.
   using Sum = std::conditional_t<kIsInt8, uint32_t, uint64_t>;
   if (call.failed() ||
       !call.check(table.type() == Type::kI32 && table.ndim() == 1 && table.size(0) == kParts * 256,
@@ -175,7 +176,7 @@ void for_softmax_rows(Call &call, Tensor input, Tensor table, Tensor out, const 
         terms[j] = term(entries, largest - row[j]);
         sum += static_cast<uint32_t>(terms[j]);
       }
-      if (sum < kOne) sum = kOne;  // the result of a damaged file may overlap the table, which is checked no more
+      if (sum < kOne) sum = kOne;  // in a damaged file the result may overlap the table after its check
       finish(terms, n, sum, y + i * n);
     }
   });
@@ -215,7 +216,8 @@ int32_t run_mul(Call &call) {
   return call.status();
 }
 
-// The sum of the last dims [-count, end), requantized: a mean, if the factor contains the number of elements.
+// Requantizes the sum over the last dims [-count, end). The result is a mean if the factor includes the number of
+// elements.
 template <class Value>
 int32_t run_mean(Call &call) {
   Arguments<Value> next(call, 3);

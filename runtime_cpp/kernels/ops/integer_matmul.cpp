@@ -7,7 +7,7 @@ inline namespace EDGECORE_VARIANT {
 namespace {
 
 // The product of a [..., m, depth] and b [..., depth, n], which have the same batch dims, is [..., m, n]. Depths are at
-// most 2^15: sums of int8 fit into 32 bits, sums of int16 into 46.
+// most 2^15: sums of int8 products fit into 32 bits, sums of int16 products into 46.
 template <class Value>
 struct Product {
   ZeroPointOf<Value> zero_a, zero_b;
@@ -22,7 +22,7 @@ struct Product {
   const Value *right = nullptr;
   Value *result = nullptr;
 
-  // `next` are the arguments after the matrices.
+  // `next` has the arguments after the matrices.
   Product(Call &call, Tensor a, Tensor b, Arguments<Value> &next)
       : zero_a(next.zero_point()), zero_b(next.zero_point()), factor(next.factor()), range(next.range()) {
     if (call.failed()) return;
@@ -43,8 +43,8 @@ struct Product {
   }
 };
 
-// Computes the sums of (a - a_zero_point) * (b - b_zero_point), requantized. The zero points are left out of the
-// products: what they add is computed from the sums of rows and columns.
+// Computes the sums of (a - a_zero_point) * (b - b_zero_point), requantized. Multiplies without the zero points, and
+// corrects the products by the sums of rows and columns.
 void multiply(Call &call, const Product<int8_t> &p) {
   const int64_t batch = p.batch, m = p.m, depth = p.depth, n = p.n;
   const int8_t *x = p.left, *w = p.right;
@@ -93,7 +93,7 @@ void multiply(Call &call, const Product<int8_t> &p) {
 constexpr int64_t kRowsOfTask = 64;
 
 #if EDGECORE_MICROCONTROLLER
-// A panel has columns, one after the other.
+// With MVE a panel consists of contiguous columns.
 constexpr int64_t kRows = 1;
 
 // Packs a right operand [depth, columns] whose rows are `step` elements apart.
@@ -132,17 +132,17 @@ int64_t dot(const int16_t *a, const int16_t *b, int32_t n) {
   return sum;
 }
 
-// Computes sums[columns], the product of a row and the columns of a panel. Its loop needs the registers of a function
-// of its own.
+// Computes sums[columns], the product of a row and the columns of a panel. Not inlined, because its loop needs all
+// registers.
 [[gnu::noinline]] void multiply_rows(const int16_t *left, int64_t, int64_t depth, const int16_t *panel, int64_t columns,
                                      int64_t, int64_t *sums) {
   const auto n = static_cast<int32_t>(depth);
   for (const int64_t *const end = sums + columns; sums != end; panel += n) *sums++ = dot(left, panel, n);
 }
 #else
-// A panel has pairs of int16, as for int8. The tile of int8 computes two products for each row: the left operand is 256
-// * high + low, with halves in [-128, 127] and [0, 255], and 32 bits hold the sum of kIntegerDepth products of a half
-// and an int16.
+// A panel has pairs of int16, as for int8. The tile of int8 computes two products for each row: the left operand is
+// split into 256 * high + low, with high in [-128, 127] and low in [0, 255], and 32 bits hold the sum of kIntegerDepth
+// products of such a part and an int16.
 constexpr int64_t kRows = kIntegerRows / 2;
 static_assert(kIntegerDepth * 255 <= INT32_MAX >> 15, "32 bits hold the sums of a block");
 
@@ -189,7 +189,7 @@ void multiply_rows(const int16_t *left, int64_t m, int64_t depth, const int16_t 
 }
 #endif
 
-// Computes the sums of a * b, which have 64 bits, requantized.
+// Computes the 64-bit sums of a * b, requantized.
 void multiply(Call &call, const Product<int16_t> &p) {
   const int64_t m = p.m, depth = p.depth, n = p.n;
   const int16_t *x = p.left, *w = p.right;
@@ -203,7 +203,7 @@ void multiply(Call &call, const Product<int16_t> &p) {
   call.parallel(p.batch * panels.count * splits, grain, [&](int64_t begin, int64_t end, int64_t worker) {
     int16_t *panel = memory + worker * part;
     int64_t sums[kRows * kIntegerPanel];
-    int64_t packed = -1;  // the panel that is in `panel`
+    int64_t packed = -1;  // index of the panel in `panel`
     for (int64_t task = begin; task < end; ++task) {
       const int64_t at = task / splits;
       const int64_t i = at / panels.count;

@@ -10,7 +10,7 @@ int32_t cat_out(const edgecore_call *raw) {
   const int64_t count = call.tensor_count(0);
   const Tensor out = call.tensor(2);
   if (!call.check(count > 0, "there is nothing to concatenate")) return call.status();
-  // Empty tensors with one dim are skipped, whatever the shapes of the others: ATen does so for compatibility.
+  // Skip empty tensors with one dim, whatever the shapes of the others are, as ATen does for compatibility.
   const auto skipped = [](Tensor t) { return t.ndim() == 1 && t.size(0) == 0; };
   Tensor first = call.list_tensor(0, 0);
   Type common = Type::kNone;
@@ -20,7 +20,7 @@ int32_t cat_out(const edgecore_call *raw) {
     if (!skipped(t)) first = t;
   }
   if (!call.check_cast(common, out)) return call.status();
-  if (skipped(first)) {  // then all tensors are, and ATen does not look at the dim
+  if (skipped(first)) {  // then all tensors are skipped, and ATen ignores the dim
     call.resize(out, first.shape());
     return call.status();
   }
@@ -95,7 +95,7 @@ int32_t constant_pad_nd_out(const edgecore_call *raw) {
     if (!call.check(size >= 0, "pad makes a size negative")) return call.status();
   }
   if (!call.resize(out, shape)) return call.status();
-  fill(out.type(), out.data(), out.numel(), value);  // out has no gaps, in whatever order of dims
+  fill(out.type(), out.data(), out.numel(), value);  // out has no gaps, in any order of dims
   TensorView from(self);
   TensorView to(out);
   for (int64_t i = 0; i < pad.count / 2; ++i) {
@@ -195,7 +195,7 @@ int32_t roll_out(const edgecore_call *raw) {
   for (int d = 0; d < self.ndim(); ++d) {
     if (shift[d] != 0) rolled[count++] = d;
   }
-  // Along each rolled dim, one part of the input moves up and the other wraps around: there is a block to copy for each
+  // Along each rolled dim, one part of the input moves up and the other wraps around. Copy one block for each
   // combination of parts.
   for (uint32_t block = 0; block < 1u << count && !call.failed(); ++block) {
     TensorView from(self);

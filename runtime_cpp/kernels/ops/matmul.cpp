@@ -7,7 +7,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// A matrix operand of a GEMM: the tensor itself if one of its two dims is dense, else a copy.
+// Returns a matrix operand of a GEMM: the tensor itself if one of its two dims is dense, otherwise a copy.
 template <class C>
 Matrix<C> operand(Call &call, Tensor t) {
   const bool native = t.type() == storage_of(compute_for<C>());
@@ -17,8 +17,8 @@ Matrix<C> operand(Call &call, Tensor t) {
   return {dense<C>(call, t), t.size(1), false};
 }
 
-// Returns the output argument for gemm() so that it computes a @ b + term, or a @ b if `term` is absent. gemm() can add
-// a vector with an element for each column. A term of any other shape is broadcast into the output first, and gemm()
+// Returns the output argument with which gemm() computes a @ b + term, or a @ b if `term` is absent. gemm() can add a
+// vector with one element per column. A term of any other shape is broadcast into the output first, and gemm()
 // accumulates onto it.
 template <class C>
 GemmOut<C> out_with_term(Call &call, C *data, const Shape &shape, int64_t columns, Tensor term) {
@@ -127,7 +127,7 @@ int32_t addmm_out(const edgecore_call *raw) {
     const DenseOut<C> result(call, out);
     if (call.failed()) return;
     const C scale = beta.as<C>();
-    // If beta is 0, self is not read: NaN in self does not matter.
+    // If beta is 0, self is not read, so NaN in self does not matter.
     GemmOut<C> target = {result.data(), false};
     if (scale == C{1}) {
       target = out_with_term(call, result.data(), shape, b.size(1), self);

@@ -7,8 +7,8 @@ inline namespace EDGECORE_VARIANT {
 namespace {
 
 // Returns the sum of x[i] - shift, or of (x[i] - shift)^2 if `squared`. Each chunk of 1024 elements is added to 16
-// partial sums of type C, which vectorizes. The partial sums of all chunks are added in double, so that the rounding
-// error does not grow with n.
+// partial sums of type C, which vectorizes. The sums of chunks are added in double, so that the rounding error does not
+// grow with n.
 template <class C>
 double sum_of(const C *x, int64_t n, C shift, bool squared) {
   double total = 0;
@@ -31,7 +31,8 @@ double sum_of(const C *x, int64_t n, C shift, bool squared) {
   return total;
 }
 
-// Mean and 1 / sqrt(variance + eps) of n elements, in two passes: E[x^2] - E[x]^2 would cancel if the mean is large.
+// Computes mean and 1 / sqrt(variance + eps) of n elements, in two passes: E[x^2] - E[x]^2 would cancel if the mean is
+// large.
 template <class C>
 void moments(const C *x, int64_t n, double eps, C *mean, C *rstd) {
   const double count = static_cast<double>(n);
@@ -115,8 +116,8 @@ void group_norm(Call &call, Tensor input, int64_t images, int64_t channels, int6
         const C shift = offset != nullptr ? offset[c] : C{0};
         const C *__restrict in = t.x + r * n + k * pixels;
         C *__restrict out = t.result.data() + r * n + k * pixels;
-        // Not in[i] * factor + (shift - mean * factor): if in[i] is the mean, as in groups of one element, the result
-        // must be exactly `shift`, without the rounding error of mean * factor.
+        // Not in[i] * factor + (shift - mean * factor): if in[i] equals the mean, as in groups of one element, the
+        // result must be exactly `shift`, without the rounding error of mean * factor.
         for (int64_t i = 0; i < pixels; ++i) out[i] = (in[i] - mean) * factor + shift;
       }
     }
@@ -124,8 +125,8 @@ void group_norm(Call &call, Tensor input, int64_t images, int64_t channels, int6
   t.finish(call);
 }
 
-// Batch normalization with given statistics. Channels are dim 1. If both input and output are channels last, it
-// computes in this layout, else in row-major order.
+// Batch normalization with given statistics. Channels are dim 1. Computes in the layout N, H, W, C if both input and
+// output have it, otherwise in row-major order.
 template <class C>
 void batch_norm(Call &call, Tensor input, Tensor weight, Tensor bias, Tensor mean, Tensor variance, double eps,
                 Tensor out) {

@@ -8,7 +8,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// A row-major tensor as [outer, size, inner]: `size` is the size of one dim, and the dims around it are merged.
+// A row-major tensor as [outer, size, inner]: `size` belongs to one dim; the dims before and after it are merged.
 struct DimSplit {
   int64_t outer = 1;
   int64_t size = 1;
@@ -47,7 +47,7 @@ struct Candidate {
   int64_t index;
 };
 
-// Compares two values for topk: NaN counts as larger than every number, and of equal values the first one comes first.
+// Compares two values for topk: NaN counts as larger than every number; of equal values the first comes first.
 template <class C, bool kLargest>
 struct Before {
   static bool is_nan(C x) { return !(x == x); }
@@ -139,7 +139,7 @@ int32_t topk_values(const edgecore_call *raw) {
   if (shape.ndim > 0) {
     shape.sizes[dim] = k;
   } else {
-    k = 1;  // the result has no dims either: it has one entry, also for k = 0
+    k = 1;  // the result has no dims either, so it has one entry, even for k = 0
   }
   if (!call.resize(values, shape, "values") || !call.resize(indices, shape, "indices")) return call.status();
   if (values.numel() == 0) return call.status();
@@ -163,7 +163,7 @@ int32_t tril_out(const edgecore_call *raw) {
   const int64_t columns = self.size(self.ndim() - 1);
   const int64_t item = item_size(self.type());
   for (int64_t r = 0; r < out.numel() / columns; ++r) {
-    int64_t kept;  // number of entries of the row that are copied; the others become 0
+    int64_t kept;  // number of entries of the row to copy; the others become 0
     if (__builtin_add_overflow(r % rows + 1, diagonal, &kept)) kept = INT64_MAX;
     kept = kept < 0 ? 0 : kept > columns ? columns : kept;
     char *to = result.data() + r * columns * item;

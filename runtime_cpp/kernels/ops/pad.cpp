@@ -5,7 +5,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// The input position that position i of the padded dim is copied from. `before` is the padding in front; negative
+// Returns the input position that is copied to position i of the padded dim. `before` is the padding in front; negative
 // padding crops the input.
 int64_t reflected(int64_t i, int64_t before, int64_t size) {
   const int64_t k = i - before;

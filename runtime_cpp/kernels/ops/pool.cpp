@@ -1,5 +1,5 @@
 // Pooling over two spatial dims. A whole output row is computed at once: for each tap of the window, the input elements
-// that the tap reads are copied to one line, and lines are combined by vector instructions.
+// that the tap reads are copied to one line, and the lines are combined by vector instructions.
 #include "lib/convert.h"
 #include "lib/math.h"
 #include "lib/vector.h"
@@ -22,7 +22,7 @@ bool read_pair(Call &call, Ints list, int64_t min_value, int64_t *h, int64_t *w)
                     "kernel, stride, padding or dilation is out of range");
 }
 
-// The size of the output along one axis, as in ATen; 0 if the window is larger than the padded input.
+// Returns the size of the output along one axis, as in ATen; 0 if the window is larger than the padded input.
 int64_t pooled_size(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation, bool ceil) {
   const int64_t span = in + 2 * pad - dilation * (kernel - 1) - 1;
   if (span < 0) return ceil && span + stride - 1 >= 0 ? 1 : 0;
@@ -57,8 +57,8 @@ bool read_pool(Call &call, Tensor self, bool ceil, Ints dilation, Pool *pool, Sh
          call.check(pool->out_h > 0 && pool->out_w > 0, "the kernel is larger than the padded input");
 }
 
-// n / stride, rounded up, for n >= 0. It is computed for each tap of each row, where a 64-bit division would take as
-// long as a short row, so the usual strides 1 and 2 do not divide.
+// Returns n / stride, rounded up, for n >= 0. It is computed for each tap of each row, where a 64-bit division would
+// take as long as a short row, so the common strides 1 and 2 avoid the division.
 inline int64_t strides_in(int64_t n, int64_t stride) {
   return stride == 1 ? n : stride == 2 ? (n + 1) >> 1 : (n + stride - 1) / stride;
 }
@@ -83,20 +83,20 @@ void read_line(const Pool &p, const C *row, int64_t t, C outside, int64_t length
   for (int64_t i = end; i < length; ++i) line[i] = outside;
 }
 
-// The taps of one window axis that are inside the image for at least one output position. Kernels loop over these taps
-// only, because a file may have a kernel and a padding that are far larger than the image.
+// The taps of one window axis that are inside the image for at least one output position. Kernels loop only over these
+// taps, because a file may have a kernel and a padding that are far larger than the image.
 struct Taps {
   int64_t count = 0;
   int64_t *taps = nullptr;
 
   Taps(Call &call, int64_t kernel, int64_t dilation, int64_t pad, int64_t stride, int64_t in, int64_t out) {
-    const auto next = [&](int64_t t) {  // the first such tap that is t or more
+    const auto next = [&](int64_t t) {  // returns the first such tap that is at least t
       while (t < kernel && t * dilation - pad < in) {
         const int64_t shift = t * dilation - pad;
         const int64_t column = shift >= 0 ? 0 : (-shift + stride - 1) / stride;  // the first not left of the image
         if (column < out && column * stride + shift < in) return t;
         // Tap t is never inside: it is left of the image for all output columns before `column`, and right of it from
-        // `column` on. A later tap can only be inside for a column before `column`, first for column - 1: continue with
+        // `column` on. A later tap can be inside only for an earlier column, and for column - 1 first: continue with
         // the first tap that is not left of the image there.
         const int64_t before = min_of(column, out) - 1;
         t = before < 0 ? kernel : (pad - before * stride + dilation - 1) / dilation;
@@ -121,7 +121,7 @@ int64_t min_value() {
 }
 
 // Returns the position of the first tap of a window that is not left of (or above) the image. The window's first tap is
-// at `start`, which is negative in the padding; its taps are `dilation` apart.
+// at `start`, which is negative in the padding; taps are `dilation` apart.
 int64_t first_inside(int64_t start, int64_t dilation) {
   return start >= 0 ? start : start + (-start + dilation - 1) / dilation * dilation;
 }
@@ -138,8 +138,8 @@ struct PositionOf<float> {
 template <class C>
 using Position = typename PositionOf<C>::Type;
 
-// Where line[i] is larger than best[i], or NaN: best[i] = line[i] and best_at[i] = first + i * step, its position in
-// the image. `length` is a multiple of the lanes.
+// Where line[i] is larger than best[i], or NaN, sets best[i] = line[i] and best_at[i] = first + i * step, its position
+// in the image. `length` is a multiple of the lanes.
 template <class C>
 void update_max(const C *line, int64_t length, Position<C> first, Position<C> step, C *best, Position<C> *best_at) {
   Vector<Position<C>> here;
@@ -164,8 +164,8 @@ void max_pool(Call &call, const Pool &p, Tensor self, Tensor out, Tensor indices
   const Taps rows(call, p.kernel_h, p.dilation_h, p.pad_h, p.stride_h, p.in_h, p.out_h);
   const Taps columns(call, p.kernel_w, p.dilation_w, p.pad_w, p.stride_w, p.in_w, p.out_w);
   // The image column of each window's first tap that is not in the left padding. The search for the max starts with the
-  // position of this tap and the min value of the dtype (-infinity for floats). The position stays the result if no
-  // element of the window is larger.
+  // position of this tap and the minimum of the dtype (-infinity for floats). If no element of the window is larger,
+  // this position is the result.
   auto *first_columns = call.scratch<Position<C>>(length);
   if (call.failed()) return;
   for (int64_t i = 0; i < length; ++i) {
@@ -257,7 +257,7 @@ void average_pool(Call &call, const Pool &p, Tensor self, Tensor out, bool count
   result.finish(call);
 }
 
-// Output i of an axis averages the input positions [floor(i in / out), ceil((i + 1) in / out)).
+// Output i of an axis averages the input positions [floor(i * in / out), ceil((i + 1) * in / out)).
 template <class C>
 void adaptive_average(Call &call, const Pool &p, Tensor self, Tensor out) {
   const C *x = dense<C>(call, self);

@@ -24,8 +24,8 @@ C round_to_even(C x) {
   return static_cast<C>(__builtin_rint(x));
 }
 
-// Converts a rounded number to an integer and clamps it to the range. NaN becomes range.min, because it fails the first
-// comparison.
+// Converts a rounded number to an integer and clamps it to the range. NaN fails the first comparison and becomes
+// range.min.
 template <class C>
 int64_t clamped(C x, Range range) {
   const C min = static_cast<C>(range.min);
@@ -33,8 +33,8 @@ int64_t clamped(C x, Range range) {
   return x > min ? x < max ? static_cast<int64_t>(x) : range.max : range.min;
 }
 
-// A view of `parameters` that broadcasts to a tensor with ndim dims. It has an entry for each index of `axis`; one
-// entry in all if axis is -1.
+// Returns a view of `parameters` that broadcasts to a tensor with ndim dims. It has one entry for each index of `axis`,
+// or a single entry if axis is -1.
 TensorView broadcast_along(Tensor parameters, int axis, int ndim) {
   Shape shape;
   for (int d = 0; d < ndim; ++d) shape.push(d == axis ? parameters.numel() : 1);
@@ -107,7 +107,7 @@ void affine(Call &call, Tensor out, Tensor input, const Parameters &parameters, 
   });
 }
 
-// Quantizes `input`. The zero point is added before rounding if `zero_first` is true, else after rounding.
+// Quantizes `input`. Adds the zero point before rounding if `zero_first` is true, otherwise after rounding.
 template <class C>
 void quantize(Call &call, Tensor out, Tensor input, const Parameters &inverse, int axis, Range range, bool zero_first) {
   affine<C>(call, out, input, inverse, axis,
@@ -136,7 +136,7 @@ bool check_types(Call &call, Tensor real, Tensor quantized) {
          call.check(is_integral(quantized.type()), "the quantized tensor must have an integer dtype");
 }
 
-// The value of a scale or zero point that is a tensor with one element.
+// Returns the value of a scale or zero point that is a tensor with one element.
 double single_value(Call &call, Tensor t) {
   double value = 1;
   if (!call.check(!call.failed() && t.numel() == 1, "scale and zero_point must have one element each")) return value;
@@ -159,7 +159,8 @@ bool as_rows(Call &call, Tensor t, Shape *shape) {
   return call.check(t.is_contiguous(), "the input of a per-token operator must be contiguous");
 }
 
-// The scale and zero point that map [min, max], extended to contain 0, to the range. The scale is at least eps.
+// Computes the scale and zero point that map [min, max], extended to contain 0, to the range. The scale is at least
+// eps.
 void choose_qparams(float min, float max, Range range, float eps, double *scale, int64_t *zero_point) {
   min = min < 0 ? min : 0.0f;
   max = max > 0 ? max : 0.0f;
@@ -171,7 +172,7 @@ void choose_qparams(float min, float max, Range range, float eps, double *scale,
   *zero_point = clamped(zero, range);
 }
 
-// Sets min and max of n elements. NaN is ignored.
+// Sets min and max of n elements. Ignores NaN.
 void find_min_max(const float *x, int64_t n, float *min, float *max) {
   *min = __builtin_inff();
   *max = -__builtin_inff();
@@ -185,8 +186,8 @@ int64_t single_zero_point(Call &call, Tensor zero_point) {
   return clamped(single_value(call, zero_point), {INT32_MIN, INT32_MAX});
 }
 
-// Returns true if both tensors are row-major and `real` is fp32: then one scale needs no loop over dims, which takes
-// more stack than a microcontroller has to spare. Resizes `out`.
+// Returns true if both tensors are row-major and `real` is fp32: then one scale needs no loop over dims, which would
+// need more stack than a microcontroller has. Resizes `out`.
 bool is_dense(Call &call, Tensor out, Tensor input, Tensor real) {
   return !call.failed() && real.type() == Type::kF32 && input.is_contiguous() && call.resize(out, input.shape()) &&
          out.is_contiguous();
@@ -221,8 +222,8 @@ void dequantize_dense(Call &call, Tensor out, Tensor input, double scale, int64_
   });
 }
 
-// Runs quantize_per_tensor. The overloads pass scale and zero point as numbers or as tensors, so the caller reads them.
-// The call's arguments are input, scale, zero point, quant_min, quant_max, dtype, out.
+// Runs quantize_per_tensor. The caller reads scale and zero point, because overloads pass them as numbers or as
+// tensors. The call's arguments are input, scale, zero point, quant_min, quant_max, dtype, out.
 int32_t quantize_per_tensor(Call &call, double scale, int64_t zero_point) {
   const Tensor input = call.tensor(0);
   const Range range = range_of(call, 3);
@@ -323,7 +324,7 @@ int32_t quantize_per_token_out(const edgecore_call *raw) {
   const Parameters inverse(call, scales, zero_points, true);
   TensorView from(input.data(), input.type(), rows);
   TensorView to(out.data(), out.type(), rows);
-  // PyTorch's scales per token are double, so its arithmetic is double, too.
+  // PyTorch's scales per token are double, so its arithmetic is double.
   affine<double>(call, to.tensor(), from.tensor(), inverse, 0,
                  [&](const double *x, const double *s, const double *z, char *target, int64_t stride, int64_t n) {
                    int64_t q[kChunk];

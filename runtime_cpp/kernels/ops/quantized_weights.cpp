@@ -34,8 +34,8 @@ struct Weights {
   }
 
  private:
-  // Dequantizes `size` entries from `begin` on. Loops over whole bytes vectorize, which was measured to be six times as
-  // fast as a loop over entry(). The loop over entry() is used for groups that do not begin and end at a byte.
+  // Dequantizes `size` entries from `begin` on. Loops over whole bytes vectorize, and were measured to be six times as
+  // fast as a loop over entry(), which remains for groups that do not begin and end at a byte.
   void dequantize(int64_t row, int64_t begin, int64_t size, float zero, float scale, float *target) const {
     const int64_t per_byte = 8 / bits;
     const uint8_t *packed = bytes + (row * width + begin) / per_byte;
@@ -130,7 +130,7 @@ int32_t embedding_2bit_dtype_out(const edgecore_call *raw) {
   return embedding(raw, "quantized_decomposed::embedding_2bit.dtype_out", 2, 7);
 }
 
-// input [rows, depth] times weight [depth, columns]. The scales belong to the rows of the weight.
+// Computes input [rows, depth] times weight [depth, columns]. The scales belong to the rows of the weight.
 int32_t mixed_mm_out(const edgecore_call *raw) {
   Call call(raw, "quantized_decomposed::mixed_mm.out");
   const Tensor input = call.tensor(0);
@@ -163,7 +163,7 @@ int32_t mixed_mm_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// input [..., depth] times the transpose of weight [columns, depth].
+// Computes input [..., depth] times the transpose of weight [columns, depth].
 int32_t mixed_linear_out(const edgecore_call *raw) {
   Call call(raw, "quantized_decomposed::mixed_linear.out");
   const Tensor input = call.tensor(0);

@@ -1,6 +1,6 @@
 // Random numbers by Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011), a function of a
-// counter. Element i of a call depends only on i and on the number of calls before it in the process, not on threads.
-// So a process that makes the same calls gets the same numbers in each run.
+// counter. Element i of a call depends only on i and on the number of earlier calls in the process, not on threads. So
+// a process that makes the same calls computes the same numbers in each run.
 #include <atomic>
 
 #include "lib/convert.h"
@@ -32,13 +32,13 @@ Block philox(uint64_t counter, uint64_t stream) {
 
 std::atomic<uint64_t> call_count{0};
 
-// The number of random bits for a dtype: at most the bits of its significand. With more bits, some numbers would be
-// rounded up to 1, which is not in [0, 1).
+// Returns the number of random bits for a dtype: at most the bits of its significand. With more bits, some numbers
+// would be rounded up to 1, which is not in [0, 1).
 int significand_bits(Type type) {
   return type == Type::kF16 ? 11 : type == Type::kBF16 ? 8 : type == Type::kF32 ? 24 : 32;
 }
 
-// A uniform number in [0, 1), from the upper `bits` bits of a random word.
+// Returns a uniform number in [0, 1) from the upper `bits` bits of a random word.
 double uniform(uint32_t word, int bits) {
   return static_cast<double>(word >> (32 - bits)) / static_cast<double>(uint64_t{1} << bits);
 }
@@ -60,7 +60,8 @@ void uniforms(const Block &block, int bits, double *four) {
   for (int k = 0; k < 4; ++k) four[k] = uniform(block.words[k], bits);
 }
 
-// The Box-Muller transform of two uniform numbers to two normal ones. 1 - uniform is in (0, 1], so its log is finite.
+// The Box-Muller transform of two uniform numbers to two normal numbers. 1 - uniform is in (0, 1], so its log is
+// finite.
 void normals(const Block &block, int, double *four) {
   for (int k = 0; k < 4; k += 2) {
     const double radius = __builtin_sqrt(-2.0 * __builtin_log(1.0 - uniform(block.words[k], 32)));

@@ -67,9 +67,9 @@ namespace {
 // Each of the following structs is a reduction of elements of type C to an accumulator: start() is its initial value,
 // row() adds a dense run of elements, column() adds one element.
 //
-// Sum adds chunks of 1024 elements in vectors of C, and the chunks in A. For float, A is double: so the rounding error
-// does not grow with the number of elements, and the loop still runs on vectors of floats. Four vectors of partial sums
-// hide the latency of the additions.
+// Sum adds chunks of 1024 elements in vectors of C, and the sums of chunks in A. For float, A is double: the rounding
+// error does not grow with the number of elements, and the loop still runs on vectors of floats. Four vectors of
+// partial sums hide the latency of the additions.
 template <class C, class A>
 struct Sum {
   using Accumulator = A;
@@ -142,8 +142,8 @@ C extremum_of_row(C acc, const C *x, int64_t n, const Better &better) {
   return acc;
 }
 
-// The max is NaN if an element is NaN: b != b is true only if b is NaN, and if only `a` is NaN, both comparisons are
-// false and the result is `a`. Min below does the same.
+// The max is NaN if an element is NaN: if b is NaN, b != b is true; if only `a` is NaN, both comparisons are false and
+// the result is `a`. Min below does the same.
 template <class C>
 struct Max {
   using Accumulator = C;
@@ -183,10 +183,10 @@ struct All {
   }
 };
 
-// Computes m outputs of a reduction: acc[i] becomes the reduction of the input elements of output i. The first input
-// element of output 0 is at `input`; each next output's is `stride` bytes further. If the caller passes `prepare`,
-// prepare(x, n, columns) transforms n loaded elements in place before they are reduced: with `columns`, x[i] is an
-// input element of output i; without, all n elements are reduced to output 0.
+// Computes m outputs of a reduction: acc[i] becomes the reduction of the input elements of output i. `input` is the
+// first input element of output 0; the first element of each next output is `stride` bytes further. If the caller
+// passes `prepare`, prepare(x, n, columns) transforms n loaded elements in place before they are reduced: with
+// `columns`, x[i] is an input element of output i; otherwise all n elements belong to output 0.
 struct NoPrepare {};
 template <class Op, class C, class Prepare = NoPrepare>
 void fold(const Reduction &r, Type type, const char *input, int64_t stride, int64_t m, typename Op::Accumulator *acc,
@@ -235,7 +235,7 @@ struct Arguments {
   bool keepdim;
 };
 
-// Reduces whether elements are not zero. Op is Any or All.
+// Tests whether all, or any, elements are not zero. Op is Any or All.
 template <template <class> class Op>
 void truth(Call &call, const Arguments &a) {
   const Reduction r(call, a.out, a.self, a.mask, a.keepdim);
@@ -250,14 +250,14 @@ int32_t any(Call &call, const Arguments &a) {
 }
 
 // Computes the sum, or the mean if `mean` is true. Elements are converted to the compute type of the dtype `common`; a
-// sum of booleans is true if one of them is.
+// sum of booleans is true if one of them is true.
 void sum(Call &call, const Arguments &a, Type common, bool mean) {
   if (!call.check_cast(common, a.out)) return;
   if (common == Type::kBool) return truth<Any>(call, a);
   const Reduction r(call, a.out, a.self, a.mask, a.keepdim);
   if (call.failed()) return;
   const double scale = mean ? 1.0 / static_cast<double>(r.count) : 1.0;
-  // The mean of no elements is NaN, because the scale is infinity: 0 * infinity.
+  // For the mean of no elements the scale is infinity, so the result is 0 * infinity = NaN.
   const Compute compute = compute_of(common);
   if (compute == Compute::kFloat) return reduce<Sum<float, double>, float>(call, r, a.self.type(), a.out.type(), scale);
   if (compute == Compute::kDouble) {
@@ -305,7 +305,7 @@ void product(Call &call, const Arguments &a, Type common) {
 template <class C>
 void variance(Call &call, const Reduction &r, Type from, Type to, double correction) {
   const double count = static_cast<double>(r.count);
-  // 0 / 0 gives NaN. The variance of no elements is NaN for a negative correction, too.
+  // 0 / 0 gives NaN. The variance of no elements is NaN even for a negative correction.
   const double divisor = r.count > 0 && count - correction > 0 ? count - correction : 0;
   for_each_output(call, r, [&](const char *input, int64_t stride, char *output, int64_t out_stride, int64_t m) {
     double acc[kReduceBlock];

@@ -1,5 +1,5 @@
-// Iteration over the elements of a reduction: one loop over the dims that are kept and one over the dims that are
-// reduced. Each loop merges its adjacent dims where the strides allow it.
+// Iteration over the elements of a reduction: one loop over the kept dims and one over the reduced dims. Each loop
+// merges its adjacent dims where the strides allow it.
 #ifndef EDGECORE_KERNELS_REDUCE_H_
 #define EDGECORE_KERNELS_REDUCE_H_
 
@@ -18,7 +18,7 @@ struct Reduction {
   Loop reduced;  // operand 0 is the input
   int64_t count = 1;
   // True if a kept dim has the smallest stride of the input. Then a block of outputs is accumulated at the same time,
-  // so that the input is read in the order of its memory.
+  // so that the input is read in memory order.
   bool by_columns = false;
 
   Reduction(Call &call, Tensor out, Tensor input, uint32_t mask, bool keepdim);
@@ -26,9 +26,9 @@ struct Reduction {
 
 constexpr int64_t kReduceBlock = 256;
 
-// Calls body(input, input_stride, output, output_stride, m) for blocks of m outputs, on several threads. Both strides
-// are in bytes: input_stride from the first input element of one output to the first of the next output, output_stride
-// from one output to the next.
+// Calls body(input, input_stride, output, output_stride, m) for blocks of m outputs, on several threads. Strides are in
+// bytes: input_stride is the distance between the first input elements of two neighboring outputs, output_stride the
+// distance between the outputs.
 template <class Body>
 void for_each_output(Call &call, const Reduction &r, const Body &body) {
   const int64_t grain = 32768 / (r.count + 1) + 1;
@@ -42,7 +42,7 @@ void for_each_output(Call &call, const Reduction &r, const Body &body) {
   });
 }
 
-// Calls body(address, stride, n) for the runs of input elements that are reduced to the output whose first input
+// Calls body(address, stride, n) for each run of input elements that is reduced to one output, whose first input
 // element is at `input`.
 template <class Body>
 void for_each_reduced(const Reduction &r, const char *input, const Body &body) {

@@ -1,4 +1,4 @@
-// Resampling of uint8 images with integer weights, as ATen does it. The operators with and without antialiasing use it.
+// Resampling of uint8 images with integer weights, as in ATen, with and without antialiasing.
 #pragma once
 
 #include "lib/convert.h"

@@ -84,8 +84,8 @@ void resample(Call &call, Tensor self, Tensor out, bool align_corners, double fa
 }
 
 // The weights for bytes, as in ATen and Pillow: fixed-point numbers with `shift` fractional bits. `shift` is the
-// largest number up to 22 with which the largest weight fits into an int16. The weights of an output add up to about
-// 2^shift, so the sums of 8-bit pixels fit into an int32.
+// maximum number up to 22 for which the largest weight fits into an int16. The weights of an output add up to about
+// 2^shift, so sums of weighted 8-bit pixels fit into an int32.
 struct IntegerWeights {
   int16_t *weights = nullptr;
   int shift = 0;
@@ -112,7 +112,7 @@ IntegerWeights integer_weights(Call &call, const AxisWeights<double> &t, int64_t
   return result;
 }
 
-// The weighted mean, rounded, of `count` bytes that are `step` apart.
+// Returns the rounded weighted mean of `count` bytes that are `step` apart.
 uint8_t mean_of(const uint8_t *from, int64_t step, const int16_t *weights, int64_t count, int shift) {
   int32_t sum = shift > 0 ? 1 << (shift - 1) : 0;
   for (int64_t k = 0; k < count; ++k) sum += from[k * step] * weights[k];

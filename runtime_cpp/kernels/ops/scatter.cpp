@@ -1,5 +1,5 @@
-// Operators that scatter (an index tensor says which elements they write), and operators whose output size depends on
-// the values of the input.
+// Operators that scatter (write to the elements that an index tensor selects), and operators whose output size depends
+// on the values of the input.
 #include <type_traits>
 
 #include "lib/math.h"
@@ -54,14 +54,14 @@ void add_run(Type type, char *target, int64_t target_stride, const char *source,
 }
 
 void copy_item(char *target, const char *source, int64_t item) {
-  if (item == 4) {  // the most frequent size: a constant size becomes one instruction
+  if (item == 4) {  // the most common size: memcpy of a constant size is one instruction
     __builtin_memmove(target, source, 4);
   } else {
     __builtin_memmove(target, source, static_cast<uint64_t>(item));
   }
 }
 
-// Counts the elements of a computed shape. Unlike the shape of a tensor, it may be too large: then this records a
+// Returns the number of elements of a computed shape. Unlike the shape of a tensor, it may be too large: then records a
 // failure and returns 0.
 int64_t checked_numel(Call &call, const Shape &shape) {
   int64_t n = 1;
@@ -75,8 +75,8 @@ int64_t checked_numel(Call &call, const Shape &shape) {
 }
 
 // Calls body(target, source) for every entry of `index`. The target is the element of `out` at the position of the
-// entry, except along `dim`, where the entry is the position. The source is the element of `source` at the position of
-// the entry, or NULL if there is no source.
+// entry, except that the entry replaces the position along `dim`. The source is the element of `source` at the position
+// of the entry, or NULL if there is no source.
 template <class Body>
 void for_each_entry(Call &call, Tensor out, Tensor index, int dim, const Tensor *source, const Body &body) {
   const Shape shape = shape_of(index);
@@ -142,7 +142,7 @@ int32_t scatter(Call &call, bool accumulate) {
 
 enum class Reduction { kSum, kMean, kProduct, kMaximum, kMinimum };
 
-// The reductions by name, as ATen calls them.
+// The reductions, by their names in ATen.
 constexpr struct {
   const char *name;
   uint64_t size;
@@ -165,7 +165,7 @@ C combined(Reduction reduction, C a, C b) {
   }
 }
 
-// The mean of `count` > 0 elements; of integers, rounded down.
+// Returns the mean of `count` > 0 elements; for integers, rounded down.
 template <class C>
 C mean_of(C sum, int64_t count) {
   if constexpr (std::is_same_v<C, int64_t>) {
@@ -175,8 +175,8 @@ C mean_of(C sum, int64_t count) {
   }
 }
 
-// Combines the entries of `source` with the elements of `out`, which is a copy of self. The first entry of an element
-// takes its place if self is not included. `counts` has the number of combined values for each element.
+// Combines the entries of `source` with the elements of `out`, which is a copy of self. Without include_self, the first
+// entry replaces the element. `counts` has the number of combined values for each element.
 template <class C>
 void scatter_reduce(Call &call, Tensor out, Tensor index, int dim, Tensor source, Reduction reduction,
                     int64_t *counts) {
@@ -201,7 +201,7 @@ void scatter_reduce(Call &call, Tensor out, Tensor index, int dim, Tensor source
   }
 }
 
-// Writes `values` to out[indices], or adds them if `accumulate`. `out` is self itself, or already a copy of self.
+// Writes `values` to out[indices], or adds them if `accumulate`. `out` is self, or already a copy of self.
 int32_t index_put(Call &call, Tensor self, Tensor values, bool accumulate, Tensor out) {
   call.check(values.type() == self.type(), "the values must have the input's dtype");
   if (call.failed()) return call.status();
@@ -211,8 +211,8 @@ int32_t index_put(Call &call, Tensor self, Tensor values, bool accumulate, Tenso
   void *memory = call.failed() ? nullptr : call.scratch(count * item);
   if (memory == nullptr) return call.status();
   TensorView rows(memory, self.type(), indexing.shape);
-  // Eager PyTorch writes a single value at all positions of a mask, whatever the value's rank (masked_fill). With other
-  // indices it refuses a rank that is too high, when the program is exported.
+  // Eager PyTorch writes a single value to all positions of a mask, whatever the value's rank is (masked_fill). With
+  // other indices, export refuses a rank that is too high.
   TensorView single(values.data(), values.type(), Shape());
   copy_tensor(call, rows.tensor(), values.numel() == 1 ? single.tensor() : values);  // broadcasts
   if (call.failed() || count == 0) return call.status();
@@ -230,7 +230,7 @@ int32_t index_put(Call &call, Tensor self, Tensor values, bool accumulate, Tenso
   for (int64_t i = 0; i < combinations && !call.failed(); ++i) {
     written.data[0] = out.data() + indexing.offset(i, target.strides) * item;
     written.data[1] = static_cast<char *>(memory) + i * step;
-    // The combinations of indices are written in order, not in parallel: if indices are repeated, the last value stays.
+    // Write the combinations of indices in order, not in parallel: if indices are repeated, the last value must stay.
     if (!accumulate) {
       copy_strided(call, item, written);
       continue;
@@ -247,7 +247,8 @@ Shape broadcast_pair(Call &call, Tensor a, Tensor b) {
   return broadcast(call, both, 2);
 }
 
-// The elements of `t`, broadcast to `shape`, as bytes. A byte is 0 for false and 0.0, else not 0. NULL after a failure.
+// Returns the elements of `t`, broadcast to `shape`, as bytes: 0 for false and 0.0, otherwise not 0. NULL after a
+// failure.
 const uint8_t *as_bools(Call &call, Tensor t, const Shape &shape) {
   void *data = call.scratch(shape.numel());
   if (data == nullptr) return nullptr;

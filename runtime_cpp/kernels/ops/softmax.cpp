@@ -8,7 +8,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-constexpr int64_t kBlock = 64;  // number of neighboring columns that are computed at the same time
+constexpr int64_t kBlock = 64;  // number of neighboring columns that are computed together
 
 // Softmax or log-softmax of a row of n elements.
 template <class C, bool kLog>

@@ -28,7 +28,7 @@ C sum_of_exp(const C *x, C *y, int64_t n, C shift) {
   C lanes[16] = {};
   double sum = 0;
   int64_t i = 0;
-  while (i + 16 <= n) {  // every 4096 elements the lanes are added to the double, which keeps the rounding error small
+  while (i + 16 <= n) {  // after 4096 elements, adds the lanes to the double, to keep the rounding error small
     const int64_t end = n - i > 4096 ? i + 4096 : n;
     for (; i + 16 <= end; i += 16) {
       C terms[16];  // so that the loop vectorizes if y is x

@@ -31,9 +31,8 @@ int32_t unary(const edgecore_call *raw, const char *op, Kind kind, const Functio
                      functions, params);
 }
 
-// exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2), for x <= 0: there t is in [-1, 0], so nothing cancels and the
-// divisor is not 0. The result is -1 for -infinity; NaN stays NaN. expm1() of libm would keep loops from being
-// vectorized.
+// Computes exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2), for x <= 0: there t is in [-1, 0], so nothing cancels and
+// the divisor is not 0. The result is -1 for -infinity; NaN stays NaN. Unlike a call of libm's expm1(), it vectorizes.
 template <class C>
 inline C expm1_of_negative(C x) {
   const C t = tanh_of(x * C(0.5));
@@ -125,7 +124,7 @@ EDGECORE_FUNCTOR(Elu, x > C{0} ? x * s[1] : s[0] * expm1_of_negative(x * s[2]))
 EDGECORE_FUNCTOR(Clamp, (x < s[0] ? s[0] : x) > s[1] ? s[1] : (x < s[0] ? s[0] : x))
 EDGECORE_FUNCTOR(ClampMin, x < s[0] ? s[0] : x)
 EDGECORE_FUNCTOR(ClampMax, x > s[1] ? s[1] : x)
-EDGECORE_FUNCTOR(ClampNan, x + s[0] + s[1])  // NaN if one of the limits is
+EDGECORE_FUNCTOR(ClampNan, x + s[0] + s[1])  // NaN if one of the limits is NaN
 EDGECORE_FUNCTOR(GeluErf, C(0.5) * x * (C{1} + erf_of(x * C(0.70710678118654752440))))
 // GELU is approximated by x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as in its paper (arXiv 1606.08415).
 EDGECORE_FUNCTOR(GeluTanh, C(0.5) * x * (C{1} + tanh_of(C(0.79788456080286535588) * (x + C(0.044715) * x * x * x))))
@@ -139,7 +138,7 @@ constexpr Functions kSin = {{&sin_floats, &dense_loop<SinDouble, double, 1>, nul
 constexpr Functions kCos = {{&cos_floats, &dense_loop<CosDouble, double, 1>, nullptr}};
 
 // Returns the loops of an operator that rounds (ceil, floor, ...), one for each compute type. The loop for integers
-// copies them.
+// only copies.
 template <class F>
 constexpr Functions rounding() {
   return {{&dense_loop<F, float, 1>, &dense_loop<F, double, 1>, &dense_loop<Identity, int64_t, 1>}};
@@ -192,7 +191,7 @@ EDGECORE_UNARY(logical_not, kPredicate, (all_functions<LogicalNot, 1>()))
 
 int32_t bitwise_not_out(const edgecore_call *raw) {
   Call call(raw, "aten::bitwise_not.out");
-  const bool boolean = call.tensor(0).type() == Type::kBool;  // bitwise, ~1 would be -2, which is true
+  const bool boolean = call.tensor(0).type() == Type::kBool;  // logical, because the bitwise ~1 is -2, which is true
   const Functions functions = boolean ? int_functions<LogicalNot, 1>() : int_functions<BitwiseNot, 1>();
   return unary(raw, "aten::bitwise_not.out", boolean ? Kind::kPredicate : Kind::kSame, functions, kNoParams, 1);
 }

@@ -6,7 +6,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// The input positions that one output position reads along one axis, and the weight of the second one, `high`.
+// The two input positions that one output position reads along one axis, and the weight of the second one, `high`.
 template <class C>
 struct Tap {
   int32_t low, high;
@@ -15,7 +15,7 @@ struct Tap {
 
 struct Sizes {
   int64_t planes, in_h, in_w, out_h, out_w;
-  double scale_h, scale_w;  // the scale factors of the call; 0 if it has output sizes instead
+  double scale_h, scale_w;  // the scale factors of the call; 0 if the call has output sizes
 };
 
 // Reads output_size or scale_factors and resizes `out`. The arguments are input, output_size, [align_corners,]

@@ -12,7 +12,7 @@ int32_t copy_view(Call &call, Tensor out, TensorView &view) {
   return call.status();
 }
 
-// The shape of a view of `numel` elements. One of the sizes may be -1: it is computed from the others.
+// Returns the shape of a view of `numel` elements. One of the sizes may be -1: it is computed from the others.
 Shape infer_shape(Call &call, Ints sizes, int64_t numel) {
   Shape shape;
   if (!call.check(sizes.count <= kMaxDims, "too many dims")) return shape;
@@ -60,7 +60,7 @@ int32_t view_copy_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// Makes the output a view of the input: it gets the input's memory and another shape.
+// Makes the output a view: it has the input's memory and another shape.
 int32_t et_view(const edgecore_call *raw) {
   Call call(raw, "executorch_prim::et_view.default");
   const Tensor self = call.tensor(0);
@@ -80,8 +80,8 @@ int32_t et_view(const edgecore_call *raw) {
   return call.status();
 }
 
-// Collects the results of a loop: to[index] = from. `to` is resized to index + 1 entries; the call with index 0 decides
-// the shape of an entry.
+// Collects the results of a loop: to[index] = from. `to` is resized to index + 1 entries. The call with index 0
+// determines the shape of an entry.
 int32_t et_copy_index(const edgecore_call *raw) {
   Call call(raw, "executorch_prim::et_copy_index.tensor");
   const Tensor to = call.tensor(0);
@@ -239,7 +239,7 @@ int32_t as_strided_copy_out(const edgecore_call *raw) {
                   "size and stride must have the same number of entries, at most 16")) {
     return call.status();
   }
-  // Tensors have no gaps in memory, so the highest offset that may be read is numel - 1 elements.
+  // Tensors have no gaps in memory, so the maximum offset that may be read is numel - 1 elements.
   Shape shape;
   int64_t last = offset;
   bool within = offset >= 0;

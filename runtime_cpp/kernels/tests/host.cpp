@@ -1,5 +1,5 @@
-// Calls single kernels for tests of the kernel library. Takes the place of the runtime: implements the callbacks of
-// edgecore_host that kernels use (error messages, scratch memory, parallel loops, resizing of outputs).
+// Calls single kernels for tests of the kernel library. Replaces the runtime: implements the callbacks of edgecore_host
+// that kernels use (error messages, scratch memory, parallel loops, resizing of outputs).
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -87,7 +87,7 @@ EDGECORE_EXPORT const edgecore_kernel_library *edgecore_kernels_test_variant(con
   return edgecore_kernels_library_for(name);
 }
 
-// Lets calls from now on be refused their first block of scratch memory, or no longer.
+// If `first` is true, every later call is refused its first block of scratch memory.
 EDGECORE_EXPORT void edgecore_kernels_test_refuse_scratch(bool first) { refuse_first = first; }
 
 // Runs a kernel. After a failure `text`, which has 600 bytes, holds the error message.

@@ -1,11 +1,11 @@
-// Runs kernels for tests in a process of their own, which an emulator can run: tests/kernels/emulated_library.py sends
-// calls to its standard input and reads the results from its standard output. Numbers are in the processor's byte
-// order, which both sides share.
+// Runs kernels for tests in a separate process, which may run in an emulator: tests/kernels/emulated_library.py sends
+// calls to its standard input and reads the results from its standard output. Numbers have the processor's byte order,
+// which both sides share.
 //
-// The process first writes the number of its kernels and their names. A call is: the name of the kernel, the number of
-// workers, 1 to refuse the first block of scratch memory else 0; the blocks of memory; the tensors; the values. The
-// answer is: the error code and message; the blocks; the tensors' blocks, offsets, sizes and strides; the values' tags
-// and numbers. A count, a length, a tag or an index has 32 bits, a size or another number 64.
+// The process first writes the number of its kernels and their names. A call consists of: the name of the kernel; the
+// number of workers; 1 to refuse the first block of scratch memory, otherwise 0; the blocks of memory; the tensors; the
+// values. The answer consists of: the error code and message; the blocks; the tensors' blocks, offsets, sizes and
+// strides; the values' tags and numbers. Counts, lengths, tags and indices have 32 bits, sizes and other numbers 64.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -61,7 +61,7 @@ std::string name_of(const edgecore_kernel &kernel) {
   return std::string(kernel.name.data, kernel.name.size) + (overload.empty() ? "" : "." + overload);
 }
 
-// Memory of the caller, at an address with the same remainder of 64 as there.
+// A block of memory of the caller, at an address with the same remainder modulo 64.
 struct Block {
   std::vector<uint8_t> memory;
   uint8_t *data = nullptr;
@@ -125,7 +125,8 @@ class Request {
     }
   }
 
-  // Writes the block of an address and its offset there: a kernel can make an output a view of an input.
+  // Writes the block that contains an address and the offset in the block: a kernel can make an output a view of an
+  // input.
   void write_place(const uint8_t *address) {
     uint32_t index = 0;
     while (index < blocks_.size() &&

@@ -1,4 +1,4 @@
-// Reads a blob: a folder as one string of bytes. src/edgecore_coreml/package/blob.py writes blobs and describes the
+// Reads a blob: a folder as a sequence of bytes. src/edgecore_coreml/package/blob.py writes blobs and describes the
 // layout.
 #ifndef EDGECORE_COREML_BLOB_H_
 #define EDGECORE_COREML_BLOB_H_
@@ -23,8 +23,8 @@ struct StateInfo {
   std::string name;    // the name of the state in the Core ML model
   int32_t scalar_type = 0;
   std::vector<int64_t> shape;
-  bool has_initial = false;     // the file has initial values: named data with the buffer's name
-  edgecore_bytes initial = {};  // these values, in row-major order; no bytes: zeros
+  bool has_initial = false;     // the file has initial values, as named data under the buffer's name
+  edgecore_bytes initial = {};  // the initial values in row-major order; no bytes: zeros
 };
 
 // The model of a delegate.
@@ -33,14 +33,14 @@ struct Package {
   std::vector<File> files;
   std::vector<std::string> inputs, outputs;  // names in the order of the delegate's arguments
   std::vector<StateInfo> states;
-  std::string function;  // of the ML program; empty: the only one
+  std::string function;  // function of the ML program; empty: the only function
 };
 
-// Reads the files of a folder. Throws edgecore::backend::Failure if it is damaged: no offset leads out of the bytes,
-// and no path out of the folder.
+// Reads the files of a folder. Throws edgecore::backend::Failure if it is damaged; offsets are then within the bytes,
+// and paths within the folder.
 std::vector<File> read_files(edgecore_bytes folder);
 
-// Reads a blob with its metadata. `named_data` returns the bytes of a key. Throws edgecore::backend::Failure if the
+// Reads a blob with its metadata. `named_data` returns the bytes under a key. Throws edgecore::backend::Failure if the
 // blob is damaged.
 Package read_package(edgecore_bytes blob, const std::function<edgecore_bytes(std::string_view)> &named_data);
 

@@ -1,4 +1,4 @@
-// Tests of the reader of blobs: a damaged blob is refused, or read as files that lie inside of it.
+// Tests the reader of blobs: it refuses a damaged blob, or returns files that are within the blob.
 #include "blob.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::string tree(const std::string &root_children, const std::string &file = nod
   return folder("abc", R"({"nodes":[)" + file + "," + node(1, 0, 0, root_children) + "]}");
 }
 
-// Returns a tree of `depth` folders, each in the next one, around a file.
+// Returns a tree of `depth` nested folders around a file.
 std::string chain(int depth) {
   std::string nodes = node(0, 0, 0);
   for (int i = 0; i < depth; ++i) nodes += "," + node(1, 0, 0, R"("d":)" + std::to_string(i));
@@ -82,7 +82,7 @@ TEST(Blob, ADamagedTreeIsNamed) {
       {tree(R"("a":0)", node(0, 4, 0)), "the file 'a' lies outside of it"},
       {tree(R"("a":0)", node(0, 3, 9223372036854775807)), "the file 'a' lies outside of it"},
       {tree(R"("a":0)", node(0, 9223372036854775807, 9223372036854775807)), "the file 'a' lies outside of it"},
-      {tree(R"("a":0)", node(1, 0, 0, R"("b":1)")), "or two folders have it"},  // the root inside of itself
+      {tree(R"("a":0)", node(1, 0, 0, R"("b":1)")), "or two folders have it"},  // the root contains itself
       {tree(R"("a":0)", node(1, 0, 0, R"("b":0)")), "or two folders have it"},
       {folder("", R"({"nodes":[)" + node(0, 0, 0) + "]}"), "is no file"},
       {folder("", R"({"nodes":{}})"), "lacks the member 'nodes', or it has another type"},
@@ -109,8 +109,8 @@ TEST(Blob, EveryChangedByteIsReadOrRefused) {
   }
 }
 
-// Blobs whose JSON has parts of these texts in other places. Nothing is expected but an end without a crash, which the
-// build with sanitizers checks.
+// Blobs whose JSON has these texts at random places. The test only expects no crash, which the build with sanitizers
+// checks.
 TEST(Blob, AnyJsonIsReadOrRefused) {
   const std::string parts[] = {"0",
                                "1",
@@ -212,7 +212,7 @@ TEST(Blob, ADamagedReferenceIsRefused) {
                  [] { read_package(view("CMJR" + std::string(100000, '[')), no_named_data); });
   expect_failure("JSON of 2000000 bytes",
                  [] { read_package(view("CMJR" + std::string(2000000, ' ')), no_named_data); });
-  // A reference to a reference is no folder.
+  // A reference must refer to a folder, not to another reference.
   expect_failure("JSON lacks", [&] { read_package(view(whole), [&](std::string_view) { return view(whole); }); });
 }
 

@@ -26,7 +26,7 @@ std::string digest_of(edgecore_bytes blob) {
   return text;
 }
 
-// Returns the path of a folder beside `folder` that no other thread or process has.
+// Returns the path of a new folder beside `folder` that no other thread or process uses.
 fs::path temporary_beside(const fs::path &folder) {
   static std::atomic<uint32_t> count{0};
   std::random_device random;
@@ -67,7 +67,7 @@ std::string cached_folder(const std::string &cache, edgecore_bytes blob, const s
   const Removal removal{temporary};
   for (const File &file : files) write_file(temporary / fs::path(file.path), file.content);
   finish(temporary.string());
-  fs::rename(temporary, folder, error);  // fails if another process was faster, whose folder is as good
+  fs::rename(temporary, folder, error);  // fails if another process has made the same folder first, which is as good
   if (!fs::is_directory(folder)) {
     fail(EDGECORE_ACCESS_FAILED, "%s cannot be renamed: %s", temporary.string().c_str(), error.message().c_str());
   }

@@ -1,4 +1,4 @@
-// Tests of the cache of folders: it has the whole folder of a blob or none.
+// Tests the cache of folders: it has a blob's complete folder or none.
 #include "cache.h"
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// The engine over Apple's Core ML, and the only file that uses Apple's frameworks. It has not run on a Mac yet: on
+// The engine that uses Apple's Core ML, and the only file that uses Apple's frameworks. It has not run on a Mac yet: on
 // Linux a test checks its syntax and types against the declarations in tests/apple.
 #import <CoreML/CoreML.h>
 #import <Foundation/Foundation.h>
@@ -78,7 +78,7 @@ Feature to_feature(MLFeatureDescription *description, const std::string &name) {
   if (shapes.type == MLMultiArrayShapeConstraintTypeRange) {
     NSArray<NSValue *> *ranges = shapes.sizeRangeForDimension;
     for (NSUInteger d = 0; d < ranges.count && d < feature.sizes.size(); ++d) {
-      const NSRange range = ranges[d].rangeValue;  // the length counts sizes: from the lowest to the highest
+      const NSRange range = ranges[d].rangeValue;  // `length` is the number of sizes from the minimum to the maximum
       const auto low = static_cast<int64_t>(range.location), count = static_cast<int64_t>(range.length);
       feature.sizes[d] = {low, count > INT32_MAX - low ? INT32_MAX : low + std::max<int64_t>(count, 1) - 1};
       feature.is_fixed = feature.is_fixed && feature.sizes[d].low == feature.sizes[d].high;
@@ -97,7 +97,7 @@ Feature to_feature(MLFeatureDescription *description, const std::string &name) {
   return feature;
 }
 
-// Returns an array over the caller's memory, which must stay as long as the array.
+// Returns an array over the caller's memory, which must outlive the array.
 MLMultiArray *over_memory(const Array &array) {
   NSError *error = nil;
   MLMultiArray *made = [[MLMultiArray alloc] initWithDataPointer:array.data
@@ -110,7 +110,7 @@ MLMultiArray *over_memory(const Array &array) {
   return made;
 }
 
-// Copies the elements of Core ML's array to `out`, or with `to_array` from there; Core ML pads rows.
+// Copies the elements of Core ML's array to `out`, or back if `to_array`; Core ML pads rows.
 void copy_elements(MLMultiArray *array, const Array &out, bool to_array) {
   const uint64_t bytes = element_bytes(out.element);
   if (to_sizes(array.shape) != out.shape || array.dataType != to_type(out.element)) {
@@ -152,7 +152,7 @@ class CoreMlSession : public Session {
     }
   }
 
-  // Core ML calls the block on a thread of its own. A model with a state predicts before `start` returns.
+  // Core ML calls the block on its own thread. A model with a state predicts before `start` returns.
   void start(const std::vector<Array> &inputs, std::vector<Array> &outputs, const Done &done) override {
     if (@available(macOS 14.0, iOS 17.0, tvOS 17.0, *)) {
       if (state_ == nil) {
@@ -197,8 +197,7 @@ class CoreMlSession : public Session {
     return features;
   }
 
-  // Returns arrays over the outputs. Core ML writes into them where it can; otherwise its results have arrays of their
-  // own.
+  // Returns arrays over the outputs. Core ML writes into them if it can; otherwise its results have other arrays.
   NSDictionary<NSString *, id> *to_backings(const std::vector<Array> &outputs) {
     NSMutableDictionary<NSString *, id> *backings = [NSMutableDictionary dictionary];
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -242,7 +241,7 @@ class CoreMlSession : public Session {
   void copy_state(const std::string &name, const Array &array, bool to_state) {
     if (@available(macOS 15.0, iOS 18.0, tvOS 18.0, *)) {
       if (state_ != nil) {
-        // An exception must not cross the frames of Core ML that call the block.
+        // Exceptions must not propagate through Core ML's frames, which call the block.
         __block std::exception_ptr failure;
         [(MLState *)state_ getMultiArrayForStateNamed:to_string(name)
                                               handler:^(MLMultiArray *values) {
@@ -261,7 +260,7 @@ class CoreMlSession : public Session {
 
   MLModel *model_;
   const std::vector<Feature> &inputs_, &outputs_;
-  id state_ = nil;  // an MLState, which older systems do not have
+  id state_ = nil;  // an MLState, a class that older systems lack
 };
 
 class CoreMlModel : public Model {
@@ -314,7 +313,7 @@ class CoreMlEngine : public Engine {
       NSURL *compiled = [MLModel compileModelAtURL:to_url(folder + kPackage) error:&error];
       if (compiled == nil) fail_with(error, "compile the model");
       if (![files moveItemAtURL:compiled toURL:target error:&error]) fail_with(error, "store the compiled model");
-      [files removeItemAtURL:to_url(folder + kPackage) error:nil];  // the compiled model has the weights, too
+      [files removeItemAtURL:to_url(folder + kPackage) error:nil];  // the compiled model also contains the weights
     }
   }
 

@@ -1,4 +1,4 @@
-// The Core ML backend: unpacks the model of a delegate's blob into a cache, and runs it with the engine of this system.
+// The Core ML backend: unpacks the model in a delegate's blob to a cache, and runs it with this system's engine.
 #include <algorithm>
 #include <exception>
 #include <map>
@@ -29,7 +29,7 @@ using edgecore::backend::Host;
 using edgecore::backend::Options;
 using edgecore::backend::PendingRun;
 
-// The engines of this process: one for each value of the load option.
+// The engines of this process, one for each value of the load option `standin`.
 struct Driver {
   explicit Driver(const Host &) {}
 
@@ -58,13 +58,14 @@ struct Program {
   const std::string standin, cache;
 };
 
-// Returns the initial values of a state. A .ptd file may have some for a buffer of zeros, too.
+// Returns the initial values of a state. A .ptd file may contain values for a buffer that the model initializes with
+// zeros.
 edgecore_bytes initial_values(const Host &host, const StateInfo &state) {
   if (state.has_initial) return host.named_data(state.buffer);
   return host.find_named_data(state.buffer).value_or(edgecore_bytes{});
 }
 
-// A loaded model. All methods that use the delegate share it.
+// A loaded model, shared by all methods that use the delegate.
 class Delegate {
  public:
   Delegate(Program &program, const Host &host, const edgecore_delegate_info &info) {
@@ -93,7 +94,7 @@ class Delegate {
   std::vector<StateInfo> states;
 };
 
-// An argument whose dtype the model does not have: Core ML has no integers of 64 bits.
+// Returns true if the model uses another dtype than the argument: Core ML has no 64-bit integers.
 bool is_converted(const edgecore_tensor &tensor, Element element) {
   return element == Element::kInt32 && tensor.dl.dtype.code == EDGECORE_DL_INT && tensor.dl.dtype.bits == 64;
 }
@@ -173,7 +174,7 @@ class Instance {
     return {};  // Core ML allocates its own memory
   }
 
-  // Runs the model. Returns EDGECORE_PENDING if the host wants to be called at the end.
+  // Runs the model. Returns EDGECORE_PENDING if the host supports that and the call is not profiled.
   int32_t run(const edgecore_execute_info &info, const Arguments &args) {
     if (refusal_) std::rethrow_exception(refusal_);
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -205,8 +206,8 @@ class Instance {
   }
 
  private:
-  // When a method is loaded, each input has its maximum shape. A model with a choice of shapes may not take these
-  // shapes together: it can be prepared for them nevertheless, but not run.
+  // Returns true if the inputs may have their maximum shapes, as when a method is loaded. A model with a list of
+  // allowed shapes may not allow the combination: then the instance can be prepared, but not run.
   bool may_be_maximum() const {
     bool has_choice = false;
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -225,8 +226,8 @@ class Instance {
     }
   }
 
-  // Core ML states the shapes of outputs that depend on input shapes only after a prediction, so this predicts from
-  // zeros, with states of its own.
+  // Core ML states output shapes that depend on input shapes only after a prediction, so this predicts once with zeros,
+  // and with separate states.
   void set_output_shapes() {
     outputs_.clear();
     bool is_fixed = true;
@@ -260,9 +261,9 @@ class Instance {
   bool is_profiled_;
   std::shared_ptr<SharedSession> session_;
   State *state_ = nullptr;
-  std::exception_ptr refusal_;  // of the shapes for which the instance was prepared
+  std::exception_ptr refusal_;  // error for the shapes of the last prepare, thrown by run
   std::vector<Array> inputs_, outputs_;
-  std::vector<std::vector<int32_t>> wide_;  // by argument: the elements of an argument of 64 bits
+  std::vector<std::vector<int32_t>> wide_;  // by argument: the elements of a 64-bit argument, converted
   PendingRun pending_;
 };
 

@@ -1,4 +1,4 @@
-// On systems that have neither Core ML nor the stand-in.
+// The engine of systems that have neither Core ML nor the stand-in: an error.
 #include "model.h"
 
 namespace edgecore::coreml {

@@ -1,4 +1,4 @@
-// A parser of JSON (RFC 8259) for the small texts in a blob, which may be damaged.
+// A parser of JSON (RFC 8259) for small texts in a blob, which may be damaged.
 #ifndef EDGECORE_COREML_JSON_H_
 #define EDGECORE_COREML_JSON_H_
 
@@ -10,7 +10,7 @@
 
 namespace edgecore::coreml {
 
-// A value of JSON. Numbers with a fraction, and integers of more than 64 bits, are kOther, as are true, false and null.
+// A JSON value. Numbers with a fraction, integers of more than 64 bits, true, false and null are kOther.
 struct Json {
   enum class Kind { kOther, kInteger, kText, kArray, kObject };
 
@@ -20,10 +20,9 @@ struct Json {
   std::vector<Json> items;
   std::vector<std::pair<std::string, Json>> members;
 
-  // Return the member `key` of an object; throw edgecore::backend::Failure if there is none, or if it is of another
-  // kind.
+  // Return the member `key` of an object; throw edgecore::backend::Failure if it is missing or has another kind.
   const Json &at(std::string_view key, Kind kind) const;
-  uint64_t size_at(std::string_view key) const;  // an integer that is not negative
+  uint64_t size_at(std::string_view key) const;  // a non-negative integer
   const std::string &text_at(std::string_view key) const { return at(key, Kind::kText).text; }
   std::vector<std::string> texts_at(std::string_view key) const;
   // Returns nullptr if there is no member `key`.

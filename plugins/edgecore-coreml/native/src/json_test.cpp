@@ -1,4 +1,4 @@
-// Tests of the parser of JSON: values, escapes, and texts that are damaged.
+// Tests the JSON parser: values, escapes, and damaged texts.
 #include "json.h"
 
 #include "test_support.h"

@@ -24,9 +24,9 @@ struct Range {
 struct Feature {
   std::string name;
   Element element = Element::kFloat32;
-  std::vector<Range> sizes;                  // by dim
-  std::vector<std::vector<int64_t>> shapes;  // if not empty, the shape is one of these
-  bool is_fixed = false;                     // each dim has one size; an output that is not has no `sizes`
+  std::vector<Range> sizes;                  // for each dim
+  std::vector<std::vector<int64_t>> shapes;  // if not empty: the allowed shapes
+  bool is_fixed = false;                     // each dim has one size; an output that is not fixed has no `sizes`
 };
 
 // Elements in row-major order without gaps.
@@ -38,20 +38,20 @@ struct Array {
 
 using Done = edgecore::backend::PendingRun::Done;
 
-// The values of a model's states, and its predictions. One thread at a time.
+// The values of a model's states, and its predictions. Used by one thread at a time.
 class Session {
  public:
   virtual ~Session() = default;
-  // Computes the outputs. Sets the shapes of `outputs`, and writes those that have `data`, whose shapes must be right.
-  // The arrays have the order of Model::inputs and Model::outputs.
+  // Computes the outputs. Sets the shapes of `outputs`. Writes outputs that have `data`, whose shapes must be right.
+  // The arrays are in the order of Model::inputs and Model::outputs.
   virtual void predict(const std::vector<Array> &inputs, std::vector<Array> &outputs) = 0;
-  // Predicts as above and may return before the end, which is when it calls `done`, once. Until then the caller calls
-  // nothing else, and keeps the arrays. If it throws, nothing was started.
+  // Starts a prediction, and may return before it ends. Calls `done` once at its end. Until then the caller calls no
+  // other member, and keeps the arrays valid. If it throws, nothing was started.
   virtual void start(const std::vector<Array> &inputs, std::vector<Array> &outputs, const Done &done) {
     predict(inputs, outputs);
     done(nullptr);
   }
-  // Copy a state from or to memory that has its elements.
+  // Copy a state to or from memory of the same size.
   virtual void read_state(const std::string &name, Array out) = 0;
   virtual void write_state(const std::string &name, Array in) = 0;
 };
@@ -66,18 +66,18 @@ class Model {
 };
 
 struct Request {
-  std::string folder;                        // that `prepare` got
-  std::string function;                      // of the ML program; empty: the default one
-  std::string compute_units;                 // as in the compile spec, such as "cpu_and_ne"
+  std::string folder;                        // the folder that `prepare` received
+  std::string function;                      // function of the ML program; empty: the default function
+  std::string compute_units;                 // as in the compile spec, for example "cpu_and_ne"
   std::vector<std::string> inputs, outputs;  // names, in the order of the delegate's arguments
 };
 
 class Engine {
  public:
   virtual ~Engine() = default;
-  // Compiles the model package in a folder with the files of a blob; the result goes into the folder, too.
+  // Compiles the model package in a folder with a blob's files, and stores the result in the same folder.
   virtual void compile(const std::string &folder) = 0;
-  // Loads the model of a folder. Throws edgecore::backend::Failure if Core ML does not take it.
+  // Loads a folder's model. Throws edgecore::backend::Failure if Core ML refuses it.
   virtual std::unique_ptr<Model> load(const Request &request) = 0;
 };
 

@@ -1,12 +1,13 @@
-// How often a prediction runs.
+// Retries a prediction that cannot use the caller's memory.
 #ifndef EDGECORE_COREML_PREDICTION_H_
 #define EDGECORE_COREML_PREDICTION_H_
 
 namespace edgecore::coreml {
 
-// Returns what `run` returns, null if the prediction has failed. `run(true)` asks the engine to write into the caller's
-// memory, which it may refuse; then `run(false)` lets it use memory of its own. With `only_own_memory` it does so at
-// once: a prediction that updates states must not run twice, and one without memory of the caller's cannot be refused.
+// Returns the result of `run`, which is null if the prediction has failed. `run(true)` asks the engine to write into
+// the caller's memory, which it may refuse; then `run(false)` lets it use its own memory. With `only_own_memory`, calls
+// only run(false): a prediction that updates states must not run twice, and without memory of the caller there is
+// nothing to refuse.
 template <typename Run>
 auto predict_once(bool only_own_memory, const Run &run) {
   if (only_own_memory) return run(false);

@@ -1,4 +1,4 @@
-// Tests of how often a prediction runs.
+// Tests how often a prediction runs.
 #include "prediction.h"
 
 #include <vector>
@@ -9,7 +9,7 @@
 namespace edgecore::coreml {
 namespace {
 
-// Predictions of an engine that writes into the caller's memory or refuses to.
+// An engine that writes into the caller's memory, or refuses to.
 struct Engine {
   bool takes_memory, works;
   std::vector<bool> runs;
@@ -42,7 +42,7 @@ TEST(Prediction, RunsOnceIfItUpdatesStates) {
   }
 }
 
-// A session that only predicts has ended its run when `start` returns.
+// By default, `start` predicts before it returns.
 TEST(Session, StartPredictsAtOnceByDefault) {
   struct Doubling : Session {
     void predict(const std::vector<Array> &inputs, std::vector<Array> &outputs) override {

@@ -1,5 +1,5 @@
-// The stand-in for Core ML on Linux: a child process, which runs `python -m edgecore_coreml_standin`, computes the ML
-// programs. It is for tests, and there is none without the load option.
+// The stand-in for Core ML on Linux, for tests: a child process that runs `python -m edgecore_coreml_standin` computes
+// the ML programs. It exists only with the load option.
 //
 // Messages in both directions are lists of items: a count of 32 bits, then for each item a size of 64 bits and its
 // bytes. A request begins with a command, a reply with "ok" or, before an error message, "error".
@@ -202,7 +202,7 @@ class StandInSession : public Session {
   }
 
   void start(const std::vector<Array> &inputs, std::vector<Array> &outputs, const Done &done) override {
-    if (thread_.joinable()) thread_.join();  // it has ended, but for its last statements
+    if (thread_.joinable()) thread_.join();  // the thread has ended, except for its last statements
     thread_ = std::thread([this, &inputs, &outputs, done] {
       std::exception_ptr failure;
       try {
@@ -226,14 +226,14 @@ class StandInSession : public Session {
   static void forget(Child &child, const std::string &id) {
     try {
       child.call({"forget", id});
-    } catch (...) {  // the child has ended, or belongs to another process: nothing is left to free
+    } catch (...) {  // the child has ended, or belongs to another process: there is nothing to free
     }
   }
 
  private:
   const std::shared_ptr<Child> child_;
   const std::string id_;
-  std::thread thread_;  // that waits for the child process
+  std::thread thread_;  // waits for the child process
 };
 
 class StandInModel : public Model {
@@ -261,7 +261,7 @@ class StandInEngine : public Engine {
  public:
   explicit StandInEngine(const std::string &python) : child_(std::make_shared<Child>(python)) {}
 
-  void compile(const std::string &) override {}  // the stand-in reads the package itself
+  void compile(const std::string &) override {}  // the stand-in reads the package without compiling it
   std::unique_ptr<Model> load(const Request &request) override {
     return std::make_unique<StandInModel>(child_, request);
   }

@@ -44,12 +44,12 @@ uint16_t to_half(float value) {
   const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
   const float size = std::fabs(value);
   if (std::isnan(size)) return sign | 0x7E00;
-  if (size >= 65520.0F) return sign | 0x7C00;  // from here on it rounds to infinity
+  if (size >= 65520.0F) return sign | 0x7C00;  // from here on, numbers round to infinity
   int exponent = 0;
   std::frexp(size, &exponent);                                          // size = [0.5, 1) * 2^exponent
-  const int shift = size == 0 || exponent < -13 ? -24 : exponent - 11;  // the exponent of the last bit of a half
+  const int shift = size == 0 || exponent < -13 ? -24 : exponent - 11;  // exponent of the last bit of a half
   const auto bits = static_cast<uint16_t>(std::nearbyint(std::ldexp(size, -shift)));
-  // A fraction that is rounded up to 2048 carries into the exponent, as it should.
+  // A fraction that rounds up to 2048 correctly carries into the exponent.
   return static_cast<uint16_t>(sign + (shift + 24) * 1024 + bits);
 }
 
@@ -70,7 +70,7 @@ size_t State::add(const StateInfo &added) {
   return buffers_.size() - 1;
 }
 
-// Gives a buffer its initial values.
+// Sets a buffer to its initial values.
 void State::fill(Buffer &buffer) {
   buffer.holder = nullptr;
   if (buffer.info.initial.size == 0) {
@@ -80,7 +80,7 @@ void State::fill(Buffer &buffer) {
   }
 }
 
-// Copies the values of a buffer out of the state that holds them.
+// Copies a buffer's values from the state that has them.
 void State::take(Buffer &buffer) {
   if (buffer.holder == nullptr) return;
   buffer.holder->session->read_state(buffer.state, {Element::kFloat16, buffer.info.shape, buffer.values.data()});

@@ -1,5 +1,6 @@
-// The mutable buffers of a session that Core ML keeps. Core ML has a state for each loaded function, which no other
-// function can use, so the values move between the models that use a buffer, and stay where they are while one does.
+// The mutable buffers of a session that Core ML keeps. In Core ML each loaded function has its own states, which no
+// other function can use. So the values move to the model that uses a buffer next, and stay while the same model uses
+// it.
 #ifndef EDGECORE_COREML_STATE_H_
 #define EDGECORE_COREML_STATE_H_
 
@@ -13,8 +14,8 @@
 
 namespace edgecore::coreml {
 
-// The Core ML session of a delegate instance, and the buffers that it uses: each entry of `states` pairs a buffer's
-// index in the state set with the name of the session's state for it.
+// The Core ML session of a delegate instance, and its buffers: each entry of `states` is the index of a buffer in the
+// state set, and the name of the session's state for it.
 struct SharedSession {
   explicit SharedSession(std::unique_ptr<Session> made) : session(std::move(made)) {}
 
@@ -28,10 +29,11 @@ class State {
   template <typename Program>
   State(Program &, const edgecore::backend::Host &) {}
 
-  // Adds a buffer unless the set has it, and returns its index. Its initial values are not copied. Throws
-  // edgecore::backend::Failure if it has another dtype or shape, or initial values of another size.
+  // Adds a buffer unless the set has it, and returns its index. Does not copy its initial values. Throws
+  // edgecore::backend::Failure if the existing buffer has another dtype or shape, or for initial values of another
+  // size.
   size_t add(const StateInfo &buffer);
-  // Brings the values of all buffers that a session uses into its states.
+  // Moves the values of all buffers that a session uses to its states.
   void give(const std::shared_ptr<SharedSession> &session);
 
   uint64_t count() const noexcept { return buffers_.size(); }
@@ -43,9 +45,9 @@ class State {
  private:
   struct Buffer {
     StateInfo info;
-    std::vector<uint16_t> values;           // in float16; old if there is a holder
-    std::shared_ptr<SharedSession> holder;  // whose state has the values
-    std::string state;                      // its name there
+    std::vector<uint16_t> values;           // in float16; outdated if there is a holder
+    std::shared_ptr<SharedSession> holder;  // the session whose state has the values
+    std::string state;                      // name of that state
   };
 
   static void take(Buffer &buffer);
@@ -55,7 +57,7 @@ class State {
 };
 
 float to_float(uint16_t half);
-uint16_t to_half(float value);  // rounds to the nearest, ties to even
+uint16_t to_half(float value);  // rounds to nearest, ties to even
 
 }  // namespace edgecore::coreml
 

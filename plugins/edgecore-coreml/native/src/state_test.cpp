@@ -1,4 +1,4 @@
-// Tests of states: the values move between the sessions that use a buffer; numbers of 16 bits.
+// Tests states: values move between the sessions that use a buffer; conversion to float16.
 #include "state.h"
 
 #include <cmath>
@@ -123,8 +123,8 @@ TEST(Half, EveryNumberSurvives) {
 
 TEST(Half, NumbersAreRoundedToTheNearestEven) {
   EXPECT_EQ(to_half(1.0F), 0x3C00);
-  EXPECT_EQ(to_half(1.0F + 1.0F / 2048), 0x3C00);  // a tie, down to even
-  EXPECT_EQ(to_half(1.0F + 3.0F / 2048), 0x3C02);  // a tie, up to even
+  EXPECT_EQ(to_half(1.0F + 1.0F / 2048), 0x3C00);  // a tie, rounds down to even
+  EXPECT_EQ(to_half(1.0F + 3.0F / 2048), 0x3C02);  // a tie, rounds up to even
   EXPECT_EQ(to_half(65519.0F), 0x7BFF);
   EXPECT_EQ(to_half(65520.0F), 0x7C00);
   EXPECT_EQ(to_half(-1e9F), 0xFC00);

@@ -1,4 +1,4 @@
-# The delegate of a device, and the driver that it calls: Arm's own (ethos-u-core-driver) if the project has its target
+# The delegate for a device, and the driver that it calls: Arm's own (ethos-u-core-driver) if the project has its target
 # ethosu_core_driver, or if ETHOSU_DRIVER_PATH is its source folder; otherwise the stub for emulators.
 set(ETHOSU_DRIVER_PATH "" CACHE PATH "Source folder of Arm's ethos-u-core-driver; without it a stub that runs nothing")
 set(ETHOSU_TARGET_NPU_CONFIG "ethos-u55-128" CACHE STRING "The NPU, under the name of this option of Arm's driver")
@@ -30,7 +30,7 @@ else()
   target_compile_features(edgecore_ethosu_stub PUBLIC cxx_std_17)
   target_compile_options(edgecore_ethosu_stub PRIVATE -fno-exceptions -fno-rtti -Wall -Wextra -Wshadow)
   target_link_libraries(edgecore_ethosu_stub PRIVATE edgecore::headers)
-  if(TARGET edgecore::core)  # has edgecore_log
+  if(TARGET edgecore::core)  # defines edgecore_log
     target_link_libraries(edgecore_ethosu_stub PUBLIC edgecore::core)
   endif()
   target_link_libraries(edgecore_ethosu PUBLIC edgecore_ethosu_stub)

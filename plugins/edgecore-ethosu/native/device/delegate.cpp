@@ -1,7 +1,7 @@
-// The Ethos-U backend on a device: hands the command stream of a delegate to Arm's driver, with the addresses of its
+// The Ethos-U backend on a device: passes the command stream of a delegate to Arm's driver, with the addresses of its
 // weights and of its arena. The table is in read-only memory, handles come from static pools: no heap, no exceptions.
 //
-// One context of execution loads and destroys models; the driver itself lets several of them share an NPU.
+// One execution context (thread) loads and destroys models; the driver itself lets several share an NPU.
 #include <ethosu_driver.h>
 
 #include "blob.h"
@@ -37,8 +37,8 @@ struct edgecore_instance {
 
 namespace {
 
-constexpr uint64_t kAlignment = 16;  // of all addresses that the NPU gets
-constexpr uint64_t kCacheLine = 32;  // of Cortex-M55 and M85: the driver writes back and drops whole lines of the arena
+constexpr uint64_t kAlignment = 16;  // of all addresses that are passed to the NPU
+constexpr uint64_t kCacheLine = 32;  // of Cortex-M55 and M85: the driver flushes whole lines of the arena
 
 edgecore_driver driver;
 edgecore_program program;
@@ -71,7 +71,7 @@ int32_t take(Handle (&pool)[EDGECORE_ETHOSU_DELEGATES], Handle **out, edgecore_e
               " delegates: build it with a larger EDGECORE_ETHOSU_DELEGATES");
 }
 
-// Removes the start of a text if it is `start`.
+// Removes the prefix `start` from a text. Returns false if the text has another prefix.
 template <size_t size>
 bool skip(edgecore_str &text, const char (&start)[size]) {
   if (text.size < size - 1 || memcmp(text.data, start, size - 1) != 0) return false;
@@ -79,8 +79,8 @@ bool skip(edgecore_str &text, const char (&start)[size]) {
   return true;
 }
 
-// The compatibility string that preprocess.py writes: "ethosu-vela 1 TARGET", and " fast BYTES" if the command stream
-// uses a fast scratch.
+// Returns true for the compatibility string that preprocess.py writes: "ethosu-vela 1 TARGET", followed by " fast
+// BYTES" if the command stream uses a fast scratch.
 bool has_format(edgecore_str text) { return skip(text, "ethosu-vela 1 "); }
 
 uint64_t fast_bytes_of(edgecore_str text) {
@@ -128,7 +128,7 @@ int32_t EDGECORE_CALL delegate_load(edgecore_program *, const edgecore_delegate_
         error, EDGECORE_INVALID_ARGUMENT, "the blob lies at the address ", address_of(info->blob.data),
         ", which is no multiple of 16, as the NPU needs it: align the file in memory, and its segments, to 16 bytes");
   }
-  // The file of another toolchain does not say what it needs: it gets all that there is.
+  // A file of another toolchain does not state its need: give it all that there is.
   uint64_t fast_bytes = fast_scratch.bytes;
   if (info->compatibility.size != 0) fast_bytes = fast_bytes_of(info->compatibility);
   if (fast_bytes > fast_scratch.bytes) {
@@ -142,7 +142,7 @@ int32_t EDGECORE_CALL delegate_load(edgecore_program *, const edgecore_delegate_
   }
   const int32_t code = take(delegates, out, error);
   if (code != EDGECORE_OK) return code;
-  (*out)->blob = blob;  // command stream and weights are used where they are
+  (*out)->blob = blob;  // command stream and weights are used in place
   (*out)->fast = {fast_scratch.data, fast_bytes};
   return EDGECORE_OK;
 }
@@ -174,7 +174,7 @@ uint8_t *data_of(const edgecore_tensor &tensor) {
   return static_cast<uint8_t *>(tensor.dl.data) + static_cast<size_t>(tensor.dl.byte_offset);
 }
 
-// Checks that a tensor has the elements of an argument of the command stream. Both have them in the same order.
+// Checks that a tensor matches an argument of the command stream. Both have their elements in the same order.
 int32_t check_tensor(const edgecore_tensor *tensor, const ArenaTensor &expected, uint64_t index,
                      edgecore_error *error) {
   if (tensor == nullptr || tensor->buffer != nullptr || tensor->dl.device_type != EDGECORE_DEVICE_CPU) {
@@ -223,7 +223,7 @@ int32_t EDGECORE_CALL prepare(edgecore_instance *instance, const edgecore_value 
   return EDGECORE_OK;
 }
 
-// Runs the command stream. Its regions are 0 the weights, 1 the arena, 2 the fast scratch.
+// Runs the command stream. Its regions are 0: weights, 1: arena, 2: fast scratch.
 int run(const Blob &blob, const uint8_t *arena, const edgecore_memory_block &fast) {
   uint64_t addresses[] = {address_of(blob.weights.data), address_of(arena), address_of(fast.data)};
   const size_t sizes[] = {static_cast<size_t>(blob.weights.size), blob.arena_bytes, static_cast<size_t>(fast.bytes)};
@@ -265,7 +265,7 @@ constexpr edgecore_backend make_table() {
   table.header = {sizeof(edgecore_backend), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
   table.min_host_major = EDGECORE_ABI_MAJOR;
   table.min_host_minor = EDGECORE_ABI_MINOR;
-  // The NPU does what a command stream says, also outside of the memory that it was given.
+  // A malformed command stream can make the NPU access any memory.
   table.flags = EDGECORE_NO_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS;
   table.backend_id = str("EthosUBackend");
   table.distribution = str("edgecore-ethosu");

@@ -1,4 +1,4 @@
-// Tests of the delegate of a device with the stub of Arm's driver: an output has what is at its place in the arena.
+// Tests the delegate for a device with the stub of Arm's driver: an output has the bytes at its place in the arena.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -100,7 +100,7 @@ TEST(Delegate, AnotherFormatIsRefused) {
 TEST(Delegate, EveryTruncationIsRefused) {
   const Bytes blob = test::blob_of({});
   for (size_t size = 0; size < blob.size(); ++size) {
-    // Of exactly this size, so that the address sanitizer sees each byte that is read after the end.
+    // Exact size, so that the address sanitizer detects each read past the end.
     const Bytes part(blob.begin(), blob.begin() + static_cast<std::ptrdiff_t>(size));
     EXPECT_EQ(Session(view(part)).error.code, EDGECORE_DELEGATE_INVALID_COMPATIBILITY) << size;
   }

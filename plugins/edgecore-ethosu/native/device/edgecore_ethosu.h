@@ -1,4 +1,4 @@
-// Settings of the Ethos-U backend for a device, which the application makes. Plain C.
+// Settings that the application makes for the Ethos-U backend on a device. Plain C.
 #ifndef EDGECORE_ETHOSU_H_
 #define EDGECORE_ETHOSU_H_
 
@@ -8,11 +8,11 @@
 extern "C" {
 #endif
 
-// Gives the backend the SRAM that models in the memory mode Dedicated_Sram use as a cache: `size` bytes, which nothing
-// else uses while a model runs. Address and size are multiples of 32, the size of a cache line. Call it before a model
-// is loaded, which keeps what it found; NULL and 0 end it for models that are loaded later. Models that share the
-// memory must not run at the same time. The call is needed for files of ExecuTorch too, which do not say whether they
-// use such memory, and if the application gives a fast memory to Arm's ethosu_init, which the driver then uses.
+// Sets the SRAM that models in the memory mode Dedicated_Sram use as a cache: `size` bytes, which nothing else uses
+// while a model runs. Address and size are multiples of 32, the size of a cache line. Call it before a model is loaded:
+// the model keeps this memory. NULL and 0 remove it for models that are loaded later. Models that share the memory must
+// not run at the same time. The call is also needed for files of ExecuTorch, which do not state whether they use such
+// memory, and if the application passes a fast memory to Arm's ethosu_init, which the driver then uses instead.
 void edgecore_ethosu_set_fast_scratch(void *data, size_t size);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-// libFuzzer target: loads any bytes as a blob by the delegate of a device, and runs what it accepts with the stub of
+// libFuzzer target: loads any bytes as a blob with the delegate for a device, and runs accepted blobs with the stub of
 // Arm's driver, which reads the command stream.
 //
 //   blob_fuzz CORPUS   the folder CORPUS should contain real blobs at first
@@ -12,7 +12,7 @@
 using namespace edgecore::ethosu;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  // At a multiple of 16, and not one byte more.
+  // Aligned to 16, and of exact size.
   void *memory = nullptr;
   if (posix_memalign(&memory, 16, size) != 0) return 0;
   const std::unique_ptr<void, decltype(&std::free)> owner(memory, std::free);
@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
   }
   const int32_t code = session.run(arguments, element_sizes);
-  if (code != EDGECORE_OK && code != EDGECORE_ACCESS_FAILED) std::abort();  // all but the command stream was checked
+  if (code != EDGECORE_OK && code != EDGECORE_ACCESS_FAILED) std::abort();  // read_blob has checked the rest
   test::logged.clear();
   return 0;
 }

@@ -1,5 +1,5 @@
 // Reads the blob of a delegate: the blocks that Arm's driver needs on a device. src/edgecore_ethosu/blob.py describes
-// the format. The delegates for the host and for a device share this reader, so it has no heap and no exceptions.
+// the format. The delegates for host and device share this reader, so it uses no heap and no exceptions.
 #ifndef EDGECORE_ETHOSU_BLOB_H_
 #define EDGECORE_ETHOSU_BLOB_H_
 
@@ -7,7 +7,7 @@
 
 namespace edgecore::ethosu {
 
-// Why a function has returned false.
+// The reason why a function has returned false.
 struct Problem {
   int32_t code = EDGECORE_OK;
   Sentence sentence;
@@ -22,7 +22,7 @@ struct ArenaTensor {
 
 // The arguments of one kind, in their order.
 struct ArenaTensors {
-  const uint8_t *records;  // of a checked blob
+  const uint8_t *records;  // in a checked blob
   uint32_t count;
 
   ArenaTensor operator[](uint32_t index) const;
@@ -37,7 +37,7 @@ struct Blob {
   ArenaTensors outputs;
 };
 
-// Checks all numbers of a blob but those in the command stream. Returns false if the blob is damaged.
+// Checks all numbers of a blob except those in the command stream. Returns false if the blob is damaged.
 bool read_blob(edgecore_bytes bytes, Blob &blob, Problem &problem);
 
 }  // namespace edgecore::ethosu

@@ -1,6 +1,6 @@
-// The Ethos-U backend on the host: checks the blob of a delegate, which an NPU runs, and computes its results with the
-// TOSA graph that the file stores beside it. The results equal the NPU's bit by bit, as far as Vela and the NPU
-// implement TOSA.
+// The Ethos-U backend on the host: checks the blob of a delegate, which is made for an NPU, and computes its results
+// with the TOSA graph that the file stores beside it. The results equal the NPU's bit by bit, as far as Vela and the
+// NPU implement TOSA.
 #include <cstdio>
 #include <map>
 #include <mutex>
@@ -54,8 +54,8 @@ struct Program {
   const std::string simulator_path;
 };
 
-// Returns the key under which the file's named data has the TOSA graph that a blob was compiled from. The key contains
-// a hash of the blob.
+// Returns the key of the named data with the TOSA graph from which a blob was compiled. The key contains a hash of the
+// blob.
 std::string tosa_key(edgecore_bytes blob) {
   uint64_t sum = 0xcbf29ce484222325;
   edgecore::backend::ByteReader reader(blob);

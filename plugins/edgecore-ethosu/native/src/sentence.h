@@ -1,4 +1,4 @@
-// A sentence about something that is wrong, composed without a heap or a library.
+// Composes an error sentence without a heap or a library.
 #ifndef EDGECORE_ETHOSU_SENTENCE_H_
 #define EDGECORE_ETHOSU_SENTENCE_H_
 
@@ -24,7 +24,7 @@ class Sentence {
         magnitude = 0 - magnitude;
       }
     }
-    char digits[20];  // the most that 64 bits have
+    char digits[20];  // the maximum for 64 bits
     size_t at = sizeof(digits);
     do {
       digits[--at] = static_cast<char>('0' + magnitude % 10);

@@ -11,7 +11,7 @@ constexpr uint32_t kVersion = 1;  // EDGECORE_TOSA_SIMULATOR_VERSION of the head
 constexpr char kInstall[] = "pip install edgecore-tosa";
 constexpr size_t kErrorSize = 400;
 
-// Returns what DLPack calls a DType of the TOSA schema; bits are 0 for a dtype that a tensor of edgecore cannot have.
+// Returns the DLPack dtype for a DType of the TOSA schema; bits are 0 for a dtype that edgecore's tensors cannot have.
 edgecore_dl_dtype to_dlpack(uint32_t dtype) {
   switch (dtype) {
     case 1:  // BOOL

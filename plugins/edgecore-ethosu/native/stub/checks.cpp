@@ -7,8 +7,8 @@ constexpr uint64_t kAlignment = 16;
 // The actions of a payload, in the low byte of a word.
 constexpr uint32_t kConfiguration = 1, kStream = 2, kNothing = 5;
 
-// The architecture of an NPU, which runs streams for its own major version, up to its minor version, and the version of
-// its format of commands.
+// The architecture of an NPU: it runs streams for the same major version and at most its minor version. `commands` is
+// the version of its command format.
 struct Architecture {
   uint32_t major, minor, commands;
 };
@@ -17,8 +17,8 @@ Architecture architecture_of(const Npu &npu) {
   return npu.family == 85 ? Architecture{2, 0, 1} : Architecture{1, 0, 0};
 }
 
-// Checks that a stream was compiled for this NPU. `configuration` has the fields of the register CONFIG, `id` the
-// fields of ID.
+// Checks that a stream was compiled for this NPU. `configuration` has the fields of the register CONFIG, `id` of the
+// register ID.
 bool check_configuration(const Npu &npu, uint32_t configuration, uint32_t id, Sentence &sentence) {
   constexpr uint32_t kFamilies[] = {55, 65, 85};
   const uint32_t product = configuration >> 28;

@@ -1,4 +1,4 @@
-// Checks of the stand-in for Arm's driver: the payload of a command stream, its regions, and the addresses in it.
+// The checks of the stand-in for Arm's driver: the payload of a command stream, its regions, and its addresses.
 #ifndef EDGECORE_ETHOSU_CHECKS_H_
 #define EDGECORE_ETHOSU_CHECKS_H_
 
@@ -18,14 +18,15 @@ struct Regions {
   int count;
 };
 
-// Checks if an NPU can run a payload. `sentence` describes it then, or says what is wrong.
+// Checks that an NPU can run a payload. Sets `sentence` to a description of the payload, or to the error.
 bool check_invocation(const Npu &npu, edgecore_bytes payload, const Regions &regions, Sentence &sentence);
 
-// Checks that the operations of a stream lie within its regions, and counts them. `sentence` gets what is wrong.
+// Checks that the operations of a stream access only its regions, and counts them. Sets `sentence` to the error, if
+// any.
 bool check_commands(const Npu &npu, edgecore_bytes stream, const Regions &regions, uint64_t &operations,
                     Sentence &sentence);
 
-// Appends pieces of text, and returns false.
+// Appends pieces of text to the error, and returns false.
 template <typename... Pieces>
 bool refuse(Sentence &sentence, const Pieces &...pieces) {
   (sentence << ... << pieces);
@@ -38,7 +39,7 @@ inline uint32_t word_at(edgecore_bytes bytes, uint64_t index) {
   return word;
 }
 
-// The name of a region, which has a number below kMaxRegions.
+// Returns the name of a region whose number is below kMaxRegions.
 constexpr int kMaxRegions = 8;
 inline const char *region_name(uint64_t region) {
   const char *const names[kMaxRegions] = {"weights",  "arena",    "fast scratch", "region 3",

@@ -1,4 +1,4 @@
-// Tests of what the stub of Arm's driver refuses.
+// Tests the checks of the stub of Arm's driver.
 #include "checks.h"
 
 #include <gtest/gtest.h>
@@ -17,13 +17,13 @@ using test::set_long;
 struct Call {
   Npu npu = {55, 128};
   std::vector<uint32_t> payload = test::payload_of({});
-  size_t bytes = 0;  // of the payload; 0: all
-  size_t moved = 0;  // bytes by which the payload is moved in memory
+  size_t bytes = 0;  // size of the payload; 0: the whole payload
+  size_t moved = 0;  // bytes by which the payload is shifted in memory
   std::vector<uint64_t> addresses = {1024, 2048};
   std::vector<size_t> sizes = {64, 64};
 };
 
-// Returns the sentence of a call: what is wrong, or what the stub accepts.
+// Returns the sentence of a call: the error, or the description of the payload.
 std::string sentence_of(const Call &call) {
   std::vector<std::max_align_t> memory(call.payload.size() + 2);
   uint8_t *data = reinterpret_cast<uint8_t *>(memory.data()) + call.moved;
@@ -151,7 +151,7 @@ TEST(Stub, AcceptsChainedOperationsOfAnEthosU85) {
   Call call = with(content);
   call.npu = {85, 256};
   EXPECT_EQ(refused(call), "accepted");
-  // For the other NPUs these bits of the precision are a way of rounding.
+  // For the other NPUs these bits of the precision are a rounding mode.
   content.configuration = 0x1807;
   content.id = 0x10066001;
   EXPECT_EQ(refused(with(content)), "output to byte 16385 of the weights, which has 64 bytes.");
@@ -159,7 +159,7 @@ TEST(Stub, AcceptsChainedOperationsOfAnEthosU85) {
 
 TEST(Stub, AcceptsCopiesWithinTheNpu) {
   Content content;
-  // To a table in the NPU itself, whose address is none of a region.
+  // Writes to a table inside of the NPU, whose address belongs to no region.
   content.commands = {set(0x130, 0),      set_long(0x030), 0,     set_long(0x032), 64,
                       set(0x131, 1 << 8), set_long(0x031), 45056, set(0x010, 0),   set(0x000, 0xffff)};
   EXPECT_EQ(refused(with(content)), "accepted");

@@ -1,5 +1,5 @@
-// The register commands of an Ethos-U: a command sets a register of the NPU to 16 bits, or to 32 or 40 bits, which
-// another word follows, or it starts an operation on the registers that were set. The numbers come from Vela's module
+// The register commands of an Ethos-U. A command sets a register of the NPU, to 16 bits, or to 32 or 40 bits with
+// another word; or it starts an operation with the current registers. The numbers come from Vela's module
 // ethos_u55_regs.
 #include "checks.h"
 
@@ -8,12 +8,12 @@ namespace {
 
 constexpr uint32_t kStop = 0x000, kConvolution = 0x002, kDepthwise = 0x003, kPooling = 0x005, kElementwise = 0x006,
                    kResize = 0x007, kCopy = 0x010;
-constexpr uint32_t kInternalMemory = 1 << 8;  // in the number of a region: memory of the NPU itself
-constexpr uint32_t kStrided = 3 << 9;         // in the number of a region: the copy has several pieces
-constexpr uint32_t kChained = 2;              // in the bits 14 and 15 of a precision of an Ethos-U85: not in memory
+constexpr uint32_t kInternalMemory = 1 << 8;  // flag in the number of a region: memory inside of the NPU
+constexpr uint32_t kStrided = 3 << 9;         // flag in the number of a region: the copy has several pieces
+constexpr uint32_t kChained = 2;              // in bits 14 and 15 of a precision of an Ethos-U85: not in memory
 
-// A place in memory that operations use: the commands that set its region, its first byte, its length in bytes, and its
-// precision; 0: none. Where the length follows from a shape, only the first byte is checked.
+// A place in memory that operations access: the commands that set its region, its first byte, its length in bytes, and
+// its precision; 0: no such command. If the length depends on a shape, only the first byte is checked.
 struct Place {
   const char *name;
   uint16_t region_command, address_command, length_command, precision_command;
@@ -39,7 +39,7 @@ struct Registers {
   bool has_address;
 };
 
-// The places that an operation uses, as indices into kPlaces; none for other commands.
+// The places that an operation accesses, as indices into kPlaces; empty for other commands.
 struct Used {
   size_t begin, end;
 };

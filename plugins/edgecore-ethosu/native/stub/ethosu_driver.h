@@ -1,5 +1,5 @@
-// The functions of Arm's driver (ethos-u-core-driver) that the delegate calls. This header is for builds without the
-// driver: with ETHOSU_DRIVER_PATH its own header of the same name is used.
+// The functions of Arm's driver (ethos-u-core-driver) that the delegate calls, for builds without the driver: with
+// ETHOSU_DRIVER_PATH the driver's own header of the same name is used.
 #ifndef ETHOSU_DRIVER_H
 #define ETHOSU_DRIVER_H
 
@@ -12,12 +12,13 @@ extern "C" {
 
 struct ethosu_driver;
 
-// Waits until an NPU is free, and returns it for ethosu_invoke_v3; NULL if there is none.
+// Waits until an NPU is free, and reserves it for ethosu_invoke_v3; NULL if there is none.
 struct ethosu_driver *ethosu_reserve_driver(void);
 void ethosu_release_driver(struct ethosu_driver *drv);
 
-// Runs the command stream in `custom_data_ptr` and returns 0, or a negative number. Region i of its addresses starts at
-// base_addr[i], which the driver may replace, and has base_addr_size[i] bytes. The driver's callbacks get `user_arg`.
+// Runs the command stream in `custom_data_ptr`. Returns 0, or a negative number on failure. Region i of its addresses
+// starts at base_addr[i], which the driver may replace, and has base_addr_size[i] bytes. The driver passes `user_arg`
+// to its callbacks.
 int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
                      uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr, void *user_arg);
 

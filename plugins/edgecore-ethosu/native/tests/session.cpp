@@ -36,7 +36,7 @@ uint64_t host_event_begin(edgecore_scope *scope, edgecore_str name, int64_t) {
 
 void host_event_end(edgecore_scope *scope, uint64_t event) { scope->events[event - 1] += " ended"; }
 
-// As on a device, there is no heap.
+// There is no heap, as on a device.
 const edgecore_host kHost = [] {
   edgecore_host host = {};
   host.header = header<edgecore_host>();
@@ -146,7 +146,7 @@ int32_t Session::run(std::vector<Bytes> &arguments, const std::vector<uint8_t> &
   code = table_.prepare(instance, values.data(), values.size(), sizeof(edgecore_value), &prepared, &error);
   if (code == EDGECORE_OK) {
     needs.assign(prepared.needs, prepared.needs + prepared.need_count);
-    // Of exactly this size, so that the address sanitizer sees each byte that is used beside it.
+    // Exact size, so that the address sanitizer detects each access beside it.
     const std::unique_ptr<void, decltype(&std::free)> arena(std::aligned_alloc(needs[0].alignment, needs[0].bytes),
                                                             std::free);
     const edgecore_memory_block block = {arena.get(), needs[0].bytes};

@@ -1,4 +1,4 @@
-// Blobs, and a host that loads and runs them by the delegate of a device, for its tests and its fuzzer.
+// Blobs, and a host that loads and runs them with the delegate for a device, for its tests and its fuzzer.
 #ifndef EDGECORE_ETHOSU_TESTS_SESSION_H_
 #define EDGECORE_ETHOSU_TESTS_SESSION_H_
 
@@ -44,7 +44,8 @@ struct Content {
                                     set(0x000, 0xffff)};
   Bytes weights = Bytes(64, 7);
   int32_t arena = 64;
-  // An output has the place of an input of the other number: with a driver that runs nothing it gets its bytes.
+  // Each output shares its place with the input of the other number: as the stub runs nothing, it has that input's
+  // bytes.
   std::vector<Tensor> inputs = {{{1, 1, 1, 1, 2, 3}, 1, 0}, {{1, 1, 1, 1, 1, 4}, 2, 16}};
   std::vector<Tensor> outputs = {{{1, 1, 1, 1, 1, 4}, 2, 16}, {{1, 1, 1, 1, 1, 6}, 1, 0}};
 };
@@ -56,7 +57,7 @@ Bytes blob_of(const Content &content);
 // Messages of the platform's log, such as the driver's.
 extern std::vector<std::string> logged;
 
-// A delegate that is loaded, if `error.code` is EDGECORE_OK.
+// A delegate, which is loaded if `error.code` is EDGECORE_OK.
 class Session {
  public:
   // `blob` must be at a multiple of 16 and outlive the session.
@@ -65,12 +66,12 @@ class Session {
   Session(const Session &) = delete;
   Session &operator=(const Session &) = delete;
 
-  // Runs on the bytes of the arguments, whose elements have the sizes `element_sizes`. Returns a code.
+  // Runs with the bytes of the arguments; `element_sizes` are the sizes of their elements. Returns a code.
   int32_t run(std::vector<Bytes> &arguments, const std::vector<uint8_t> &element_sizes);
 
   edgecore_error error;
   edgecore_scope scope;
-  uint8_t dtype = EDGECORE_DL_INT;          // of all arguments
+  uint8_t dtype = EDGECORE_DL_INT;          // for all arguments
   uint32_t flags = 0;                       // of the instance
   std::vector<edgecore_memory_need> needs;  // of the last run
 

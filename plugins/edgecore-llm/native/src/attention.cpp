@@ -10,7 +10,7 @@ namespace {
 
 static_assert(kLanes == kKeyBlock);
 
-// The scores of `kCount` queries with 16 keys, which may have scales.
+// Computes the scores of `kCount` queries with 16 keys, which may have scales.
 template <int kCount, class Element>
 inline void score_block(const Element *keys, const float *scales, const float *queries, int64_t size, float *scores) {
   Vector sums[kCount] = {};
@@ -28,8 +28,7 @@ inline float to_float(float value) { return value; }
 inline float to_float(Half value) { return float16_value(value.bits); }
 inline float to_float(int8_t value) { return value; }
 
-// Computes out [kCount, kVectors * 16] = weights [kCount, rows] x values [rows, size], for the columns from `column`
-// on.
+// Computes out = weights [kCount, rows] x values [rows, size], for the kVectors * 16 columns from `column` on.
 template <int kCount, int kVectors, class Element>
 inline void sum_values(const float *weights, const Element *values, int64_t rows, int64_t size, int64_t column,
                        float *out) {
@@ -45,7 +44,7 @@ inline void sum_values(const float *weights, const Element *values, int64_t rows
   }
 }
 
-// The same for one column.
+// The same for a single column.
 template <int kCount, class Element>
 inline void sum_column(const float *weights, const Element *values, int64_t rows, int64_t size, int64_t column,
                        float *out) {

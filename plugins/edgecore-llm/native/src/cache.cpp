@@ -1,4 +1,4 @@
-// Operators of caches: checks of the arguments, and the division of the work among threads.
+// Operators of KV caches: checks the arguments and divides the work among threads.
 #include <string.h>
 
 #include "call.h"
@@ -8,11 +8,11 @@
 namespace edgecore::llm {
 namespace {
 
-constexpr int64_t kMaxPosition = int64_t{1} << 40;  // sums of positions and sizes do not overflow
+constexpr int64_t kMaxPosition = int64_t{1} << 40;  // limit, so that sums of positions and sizes do not overflow
 
 // A cache: keys [slots, heads, rows / 16, key_size, 16], values [slots, heads, rows, value_size], and with 8 bits the
-// scales of both [slots, heads, rows]. Position p lies in row p if p < sinks, and in row sinks + (p - sinks) % (rows -
-// sinks) else.
+// scales of both [slots, heads, rows]. Position p is in row p if p < sinks, otherwise in row sinks + (p - sinks) %
+// (rows - sinks).
 struct Cache {
   CacheType type;
   Tensor keys;
@@ -31,7 +31,7 @@ struct Cache {
   void *head_values(int64_t slot, int64_t head) const {
     return values.data<char>() + (slot * heads + head) * rows * value_size * element_bytes();
   }
-  // NULL without scales.
+  // Returns NULL without scales.
   float *head_scales(const Tensor &scales, int64_t slot, int64_t head) const {
     return scales.t == nullptr ? nullptr : scales.data<float>() + (slot * heads + head) * rows;
   }
@@ -40,7 +40,7 @@ struct Cache {
   }
 };
 
-// Reads the caches at `index` and the next argument, and their scales at `scales_index` and the next.
+// Reads the keys and values at `index` and the next argument, and their scales at `scales_index` and the next.
 Cache read_cache(Call &call, uint64_t index, uint64_t scales_index, int64_t sinks) {
   const bool is_half = call.has_dtype(index, Dtype::kFloat16);
   const bool is_bytes = call.has_dtype(index, Dtype::kInt8);
@@ -65,12 +65,12 @@ Cache read_cache(Call &call, uint64_t index, uint64_t scales_index, int64_t sink
   return cache;
 }
 
-// The tokens of a call: copies of what determines addresses, since in a damaged file the tensors may overlap the
-// outputs.
+// The tokens of a call. These numbers determine addresses, so they are copied before they are checked: in a damaged
+// file the tensors may overlap the outputs.
 struct Tokens {
   int64_t *positions;
-  int64_t *slots;   // 0 without slots
-  int64_t *newest;  // the newest position in this call of the sequence of the token
+  int64_t *slots;   // 0 without an argument `slots`
+  int64_t *newest;  // the newest position in this call of the token's sequence
 };
 
 Tokens read_tokens(Call &call, const Cache &cache, Tensor positions, Tensor slots, int64_t count) {
@@ -98,7 +98,7 @@ Tokens read_tokens(Call &call, const Cache &cache, Tensor positions, Tensor slot
   return tokens;
 }
 
-// Turns a head by the row `table` of cosines and then sines: pairs (x[i], x[half + i]).
+// Applies the rotary embedding to a head: turns the pairs (x[i], x[half + i]) by `table`, cosines and then sines.
 void turn(float *x, const float *table, int64_t half) {
   for (int64_t i = 0; i < half; ++i) {
     const float first = x[i];
@@ -108,14 +108,14 @@ void turn(float *x, const float *table, int64_t half) {
   }
 }
 
-// Spreads a key over its block of the keys of a head.
+// Writes a key into its block of a head's keys.
 template <class Element>
 void spread(const Element *key, int64_t size, int64_t row, void *keys) {
   Element *to = static_cast<Element *>(keys) + row / kKeyBlock * kKeyBlock * size + row % kKeyBlock;
   for (int64_t d = 0; d < size; ++d) to[d * kKeyBlock] = key[d];
 }
 
-// Writes a key of a head. `rounded` is scratch [key_size].
+// Writes a key of a head. `rounded` is scratch memory [key_size].
 void write_key(const Variant &functions, const Cache &cache, int64_t slot, int64_t head, int64_t row, const float *key,
                Half *rounded) {
   const int64_t size = cache.key_size;
@@ -155,9 +155,9 @@ void write_value(const Variant &functions, const Cache &cache, int64_t slot, int
 
 // rope_update_cache(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor qkv, Tensor? table, Tensor positions, Tensor? slots,
 // int heads, int sinks, Tensor? q_norm, Tensor? k_norm, float eps, Tensor(c!)? k_scales, Tensor(d!)? v_scales) ->
-// Tensor: qkv [T, heads * key_size + cache heads *
-// (key_size + value_size)] -> q [T, heads, key_size]. Normalizes the heads of q and k if there are norms, turns them by
-// the table [context, dims] of cosines and then sines if there is one, and writes k and v into the cache.
+// Tensor: qkv [T, heads * key_size + cache heads * (key_size + value_size)] -> q [T, heads, key_size]. Normalizes the
+// heads of q and k (if there are norms), applies the rotary embedding with the table [context, dims] of cosines and
+// then sines (if there is one), and writes k and v into the cache.
 int32_t EDGECORE_CALL rope_update_cache(const edgecore_call *c) {
   Call call(c, "rope_update_cache");
   const Cache cache = read_cache(call, 0, 11, call.integer(7, "sinks"));
@@ -233,14 +233,14 @@ int32_t EDGECORE_CALL rope_update_cache(const edgecore_call *c) {
 
 namespace {
 
-// The rows that a token sees, cut into parts. The cuts depend on the token's position alone, so the bits of its result
-// do not depend on the other tokens of a call.
+// The rows that a token sees, split into parts. The splits depend only on the token's position, so its result has the
+// same bits whatever other tokens are in the call.
 struct Parts {
   const Cache &cache;
   int64_t position;
-  int64_t next;       // the next position
+  int64_t next;       // the next position to take
   int64_t sinks_end;  // positions [next, sinks_end) are sinks
-  int64_t first;      // then come the positions [first, position]
+  int64_t first;      // after the sinks, the positions [first, position] follow
 
   Parts(const Cache &of, int64_t at, int64_t window) : cache(of), position(at) {
     first = window > 0 && at - window + 1 > 0 ? at - window + 1 : 0;
@@ -248,7 +248,7 @@ struct Parts {
     next = sinks_end > 0 ? 0 : first;
   }
 
-  // Returns the rows [*row, *row + result) of the next part, or 0 after the last.
+  // Sets *row to the first row of the next part, and returns its number of rows; 0 after the last part.
   int64_t take(int64_t *row) {
     if (next > position) return 0;
     const bool in_sinks = next < sinks_end;
@@ -256,7 +256,7 @@ struct Parts {
     const int64_t cut = next / kPartRows * kPartRows + kPartRows;
     if (cut < end) end = cut;
     *row = cache.row(next);
-    if (next < cache.sinks && end > cache.sinks) end = cache.sinks;  // the rows after the sinks may begin anywhere
+    if (next < cache.sinks && end > cache.sinks) end = cache.sinks;  // the rows after the sinks may be elsewhere
     if (next >= cache.sinks && end - next > cache.rows - *row) end = next + cache.rows - *row;
     const int64_t rows = end - next;
     next = end == sinks_end ? first : end;
@@ -302,7 +302,7 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
       call.check(of.positions[t] < cache.rows, "a position is beyond the rows of the cache");
       continue;
     }
-    // The newest position has overwritten the one a whole ring before it, unless the ring was not full.
+    // The newest position has overwritten the position one ring before it, unless the ring was not full.
     const int64_t oldest = of.positions[t] - window + 1;
     const int64_t overwritten = of.newest[t] - (cache.rows - cache.sinks);
     call.check(overwritten < cache.sinks || overwritten < oldest,
@@ -343,8 +343,8 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
   const int64_t score_floats = group * kScoreStride;
   float *scores = call.scratch<float>(workers * score_floats);
 
-  // With few tokens the parts are the items of work, otherwise the heads of tokens: there is no memory for all parts of
-  // a long prompt.
+  // With few tokens, the work items are the parts; otherwise the heads of tokens, because there is not enough memory
+  // for all parts of a long prompt.
   const bool is_split = tokens * cache.heads < 4 * workers;
   if (!is_split) {
     float *memory = call.scratch<float>(workers * 2 * part_floats);

@@ -8,7 +8,7 @@
 
 namespace edgecore::llm {
 
-// Numbers of dtypes in the enum ScalarType of a .pte.
+// The dtypes, with their numbers in the enum ScalarType of a .pte.
 enum class Dtype : int32_t { kUint8 = 0, kInt8 = 1, kInt64 = 4, kFloat16 = 5, kFloat32 = 6 };
 
 struct Tensor {
@@ -22,17 +22,17 @@ struct Tensor {
   }
 };
 
-// One call of a kernel. The first failure is recorded; the functions return harmless values then, so a kernel can read
-// all arguments and check failed() once.
+// One call of a kernel. The first failure is recorded; after it the functions return harmless values, so a kernel can
+// read all arguments and then check failed() once.
 class Call {
  public:
   Call(const edgecore_call *call, const char *op, const char *library = "edgecore_llm");
 
-  // A contiguous tensor of the given dtype and number of dims (any if -1).
+  // Returns a contiguous tensor of the given dtype and number of dims (-1: any).
   Tensor tensor(uint64_t index, const char *name, Dtype dtype, int64_t ndim);
-  // A contiguous tensor of any dtype.
+  // Returns a contiguous tensor of any dtype.
   Tensor tensor_of_any_dtype(uint64_t index, const char *name, int64_t ndim);
-  // As tensor(), or `t` NULL if the argument is None.
+  // Like tensor(), but `t` is NULL if the argument is None.
   Tensor optional_tensor(uint64_t index, const char *name, Dtype dtype, int64_t ndim);
   // Returns true if the argument is a tensor of that dtype.
   bool has_dtype(uint64_t index, Dtype dtype);
@@ -46,13 +46,13 @@ class Call {
   int32_t status() const { return status_; }
   // Records the failure "OPERATOR: text".
   int32_t fail(const char *text, const char *name = "");
-  // Records a failure if `ok` is false. Returns true if no failure is recorded, now or before.
+  // Records a failure if `ok` is false. Returns true if no failure is recorded so far.
   bool check(bool ok, const char *text);
-  // Asks the host for a shape of an output, which also refuses a tensor that must not be written.
+  // Asks the host to set the shape of an output. The host also refuses a tensor that must not be written.
   bool resize(Tensor out, const int64_t *shape, int64_t ndim);
   bool make_writable(Tensor tensor) { return resize(tensor, tensor.t->dl.shape, tensor.ndim()); }
 
-  // Memory until the end of the call; NULL after a failure.
+  // Returns memory that lives until the end of the call; NULL after a failure.
   template <class T>
   T *scratch(int64_t count) {
     return static_cast<T *>(scratch_bytes(count * static_cast<int64_t>(sizeof(T))));

@@ -8,7 +8,7 @@
 namespace edgecore::llm {
 namespace {
 
-// Transforms a row of 2^k values: k passes of sums and differences, which are the same on every processor.
+// Transforms a row of 2^k values in k passes of sums and differences, with the same rounding on every processor.
 void transform(const float *x, int64_t size, float *out) {
   memcpy(out, x, static_cast<size_t>(size) * sizeof(float));
   for (int64_t half = 1; half < size; half *= 2) {

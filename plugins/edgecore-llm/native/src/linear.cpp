@@ -1,4 +1,4 @@
-// Operators of packed matrices: checks of the arguments, and the division of the work among threads.
+// Operators with packed matrices: checks the arguments and divides the work among threads.
 #include <string.h>
 
 #include "call.h"
@@ -8,10 +8,10 @@
 namespace edgecore::llm {
 namespace {
 
-// Work that is worth another thread, in bytes of weights.
+// Minimum work of a thread, in bytes of weights.
 constexpr int64_t kBytesOfPiece = 64 * 1024;
 
-// A piece of a single row has a multiple of so many tiles: the most that a variant multiplies at once.
+// A piece of a single row is a multiple of this many tiles: the maximum that a variant multiplies at once.
 constexpr int64_t kTilesOfPiece = 8;
 
 // Reads a packed matrix [tiles, groups, bytes of a block], uint8, with `outputs` real outputs; the rest of the last
@@ -43,9 +43,9 @@ Activation read_activation(Call &call, uint64_t index) {
 }  // namespace
 
 // linear(Tensor x, Tensor packed, int outputs, Tensor? bias, Tensor? norm, float eps, Tensor? residual, str activation)
-// -> Tensor: x [..., inputs] -> [..., outputs]. If `norm` is there, rows of x are normalized first. The order of the
-// other steps: product, bias, activation, residual. With an activation, outputs come in pairs of 16 gates and 16
-// values, and the result [..., outputs / 2] is activation(gates) * values.
+// -> Tensor: x [..., inputs] -> [..., outputs]. If there is a `norm`, rows of x are normalized first. Then come
+// product, bias, activation, residual. With an activation, outputs are pairs of 16 gates and 16 values, and the result
+// [..., outputs / 2] is activation(gates) * values.
 int32_t EDGECORE_CALL linear(const edgecore_call *c) {
   Call call(c, "linear");
   const Tensor x = call.tensor(0, "x", Dtype::kFloat32, -1);
@@ -100,7 +100,7 @@ int32_t EDGECORE_CALL linear(const edgecore_call *c) {
   } else {
     call.parallel_for(rows, kRowsOfPiece, round);
   }
-  const int64_t tiles = is_gated ? 2 : 1;  // of an item of work
+  const int64_t tiles = is_gated ? 2 : 1;  // tiles of a work item
   const int64_t tile_bytes = w.groups * static_cast<int64_t>(w.bits == 4 ? sizeof(Block4) : sizeof(Block8));
   int64_t grain = rows > 4 ? 1 : 1 + kBytesOfPiece / (tiles * tile_bytes);
   if (rows == 1) grain = (grain * tiles + kTilesOfPiece - 1) / kTilesOfPiece * kTilesOfPiece / tiles;

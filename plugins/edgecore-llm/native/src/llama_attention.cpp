@@ -1,5 +1,5 @@
-// Attention of llama::custom_sdpa, compiled once for each instruction set. Keys and values lie as the operator has
-// them, each row as a whole, so a score is a sum over the lanes of a register.
+// Attention of llama::custom_sdpa, compiled once for each instruction set. Keys and values have the operator's layout,
+// with contiguous rows, so a score is a sum over the lanes of a register.
 #include "llama_attention.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ inline float sum_lanes(Vector v) {
   return lanes[0];
 }
 
-// The scores of `kCount` queries with the rows [0, rows), `stride` apart in `scores`.
+// Computes the scores of `kCount` queries with the rows [0, rows); queries are `stride` apart in `scores`.
 template <int kCount>
 inline void score_rows(const LlamaAttention &a, int64_t rows, float *scores, int64_t stride) {
   const int64_t whole = a.size / kLanes * kLanes;
@@ -39,8 +39,8 @@ inline void score_rows(const LlamaAttention &a, int64_t rows, float *scores, int
   }
 }
 
-// Replaces the scores of a query by their softmax. Rows that it does not see get 0, up to `padded` rows; all of them do
-// if the mask hides every row.
+// Replaces the scores of a query by their softmax. Hidden rows, and the padding up to `padded` rows, become 0; if the
+// mask hides every row, all become 0.
 inline void weigh_rows(const float *mask, int64_t rows, int64_t padded, float *scores) {
   if (mask != nullptr) {
     for (int64_t i = 0; i < rows; ++i) scores[i] += mask[i];
@@ -65,7 +65,7 @@ inline void weigh_rows(const float *mask, int64_t rows, int64_t padded, float *s
   for (int64_t i = 0; i < padded; i += kLanes) store(scores + i, load(scores + i) * factor);
 }
 
-// The columns [column, column + kVectors * 16) of the sums of weighted values.
+// Computes the columns [column, column + kVectors * 16) of the sums of weighted values.
 template <int kCount, int kVectors>
 inline void sum_values(const LlamaAttention &a, int64_t rows, const float *weights, int64_t stride, int64_t column) {
   Vector sums[kCount][kVectors] = {};

@@ -1,4 +1,4 @@
-// The arguments that the operators llama::*sdpa* pass to the function of an instruction set.
+// Arguments that the operators llama::*sdpa* pass to the function of an instruction set.
 #ifndef EDGECORE_LLM_LLAMA_ATTENTION_H_
 #define EDGECORE_LLM_LLAMA_ATTENTION_H_
 
@@ -6,21 +6,21 @@
 
 namespace edgecore::llm {
 
-// The most queries that share the reads of keys and values.
+// Maximum number of queries that share reads of keys and values.
 constexpr int64_t kLlamaQueries = 4;
 
-// Some queries that read the same head of keys and values, whose rows lie `stride` floats apart.
+// Queries that read the same head of keys and values, whose rows are `stride` floats apart.
 struct LlamaAttention {
   const float *keys;
   const float *values;
   int64_t stride;
   int64_t size;
   float scale;
-  int64_t count;  // of queries
+  int64_t count;  // number of queries
   const float *queries[kLlamaQueries];
   float *outs[kLlamaQueries];
-  int64_t rows[kLlamaQueries];        // those that the query sees: the first ones
-  const float *masks[kLlamaQueries];  // NULL, or numbers that are added to the scores of the rows
+  int64_t rows[kLlamaQueries];        // number of rows that the query sees, from the first on
+  const float *masks[kLlamaQueries];  // NULL, or numbers to add to the scores of the rows
 };
 
 }  // namespace edgecore::llm

@@ -27,7 +27,7 @@ void llama_write_rows(Call &call, Tensor value, Tensor cache, int64_t start, Ten
   for (int64_t b = 0; b < batch; ++b) {
     char *sequence = to + b * rows * row_bytes;
     if (!has_indices) {
-      // In a damaged file both may overlap.
+      // memmove, because in a damaged file the two may overlap.
       memmove(sequence + start * row_bytes, from + b * tokens * row_bytes, static_cast<size_t>(tokens * row_bytes));
       continue;
     }
@@ -41,7 +41,7 @@ void llama_write_rows(Call &call, Tensor value, Tensor cache, int64_t start, Ten
 
 namespace {
 
-// The result of an update has one element, which is never read.
+// Sets the result of an update, which has one element and is never read.
 int32_t finish(Call &call, uint64_t index) {
   const Tensor out = call.tensor_of_any_dtype(index, "out", 1);
   const int64_t one = 1;
@@ -61,7 +61,7 @@ int32_t EDGECORE_CALL llama_update_cache(const edgecore_call *c) {
 }
 
 // update_cache_with_indices(Tensor value, Tensor(a!) cache, SymInt start_pos, Tensor indices, *, Tensor(b!) out) ->
-// Tensor(b!). The indices alone say where the tokens go.
+// Tensor(b!). Uses only `indices` as the rows of the tokens; ignores start_pos.
 int32_t EDGECORE_CALL llama_update_cache_with_indices(const edgecore_call *c) {
   Call call(c, "update_cache_with_indices", "llama");
   const Tensor value = call.tensor_of_any_dtype(0, "value", 4);

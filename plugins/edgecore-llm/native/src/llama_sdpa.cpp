@@ -1,4 +1,4 @@
-// llama::custom_sdpa and llama::sdpa_with_kv_cache: checks of the arguments, and the division of the work.
+// llama::custom_sdpa and llama::sdpa_with_kv_cache: check the arguments and divide the work.
 #include <math.h>
 
 #include "llama.h"
@@ -8,7 +8,7 @@
 namespace edgecore::llm {
 namespace {
 
-// The arguments (attn_mask, drpout_p, is_causal, scale, out) of both operators; dropout has no meaning here.
+// The arguments (attn_mask, drpout_p, is_causal, scale, out) of both operators; dropout is ignored.
 struct Options {
   Tensor mask;
   bool is_causal;

@@ -1,4 +1,4 @@
-// The operators edgecore_llm::*, which the Python module edgecore_llm.operators defines.
+// The operators edgecore_llm::*; the Python module edgecore_llm.operators declares them.
 #ifndef EDGECORE_LLM_OPERATORS_H_
 #define EDGECORE_LLM_OPERATORS_H_
 

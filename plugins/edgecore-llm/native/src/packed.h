@@ -1,16 +1,15 @@
-// The layout of packed weight matrices in a file. It is the same for all processors, so a file is mapped and used as it
-// is.
+// The layout of packed weight matrices in a file. It is the same for all processors, so a mapped file is used in place.
 //
-// A matrix of `outputs` x `inputs` is cut into blocks of 16 outputs x 32 inputs. The blocks of the same 16 outputs
-// follow each other in the order of their inputs. The values of an output in a block share one scale, a float16:
-//   weight = (value - offset) * scale.
-// Outputs that are missing in the last 16, and inputs that are missing in the last 32, have the scale or the weight 0.
+// A matrix of `outputs` x `inputs` is divided into blocks of 16 outputs x 32 inputs. The blocks of the same 16 outputs
+// are contiguous, in the order of their inputs. The values of an output in a block share one scale, a float16:
+//  weight = (value - offset) * scale.
+// Missing outputs of the last 16 have the scale 0, missing inputs of the last 32 the weight 0.
 //
-// The values of a block lie in lines of 64 bytes, 4 bytes for each output. Line j holds
-//   4 bits: in the low halves the inputs 4j to 4j+3, in the high halves the inputs 16+4j to 16+4j+3; 4 lines, offset 8.
-//   8 bits: the inputs 4j to 4j+3; 8 lines, offset 128.
-// So a register of 512 bits takes a line, one of 256 bits the half of it (8 outputs), one of 128 bits a quarter, and
-// the instructions for products of 4 neighbouring bytes need no shuffle.
+// The values of a block are in lines of 64 bytes, 4 bytes for each output. Line j has
+//  4 bits: inputs 4j to 4j+3 in the low halves, inputs 16+4j to 16+4j+3 in the high halves; 4 lines, offset 8.
+//  8 bits: inputs 4j to 4j+3; 8 lines, offset 128.
+// So a 512-bit register holds a line, a 256-bit register half of it (8 outputs), a 128-bit register a quarter, and
+// instructions that multiply 4 neighbouring bytes need no shuffle.
 #ifndef EDGECORE_LLM_PACKED_H_
 #define EDGECORE_LLM_PACKED_H_
 
@@ -20,7 +19,7 @@
 namespace edgecore::llm {
 
 constexpr int64_t kBlockOutputs = 16;
-constexpr int64_t kGroup = 32;  // inputs of a block
+constexpr int64_t kGroup = 32;  // number of inputs of a block
 constexpr int64_t kLineBytes = 64;
 
 struct Block4 {
@@ -42,14 +41,14 @@ static_assert(sizeof(Block8) == 544);
 struct PackedMatrix {
   const uint8_t *data;
   int64_t outputs;
-  int64_t groups;  // blocks of an output: inputs / 32, rounded up
+  int64_t groups;  // number of blocks of an output: inputs / 32, rounded up
   int bits;        // 4 or 8
 
   int64_t tiles() const { return (outputs + kBlockOutputs - 1) / kBlockOutputs; }
 };
 
-// The value of a float16, exactly: as a float32 with the same bits of exponent and fraction, times 2^112, which is the
-// difference of the exponents' biases. Infinities and NaNs get the largest exponent instead.
+// Returns the exact value of a float16: a float32 with the same exponent and fraction bits, times 2^112, because the
+// exponent biases differ by 112. Infinity and NaN have the maximum exponent instead.
 inline float float16_value(uint16_t bits) {
   const bool is_number = (bits & 0x7c00) != 0x7c00;
   const uint32_t shifted = static_cast<uint32_t>(bits & 0x7fff) << 13 | (is_number ? 0u : 0x7f800000u);

@@ -10,11 +10,11 @@ namespace edgecore::llm {
 inline namespace EDGECORE_LLM_VARIANT {
 namespace {
 
-constexpr int64_t kRoundedBytes = 512 * 1024;  // of rounded inputs that stay in the cache of level 2 while weights pass
+constexpr int64_t kRoundedBytes = 512 * 1024;  // rounded inputs that stay in the L2 cache while weights are read
 
-// A single row takes as long as its weights need from memory, and a core reads several streams faster than one. A
-// stream must be long: on Zen 4, 8 tiles at once take 0.71 of the time of one after the other with 8,192 inputs (72 KiB
-// a tile), 0.91 with 2,048 (18 KiB), and 1.1 with 1,536 (13.5 KiB).
+// Multiplying a single row takes as long as reading its weights, and a core reads several streams faster than one.
+// Streams must be long: on Zen 4, 8 tiles at once take 0.71 of the time of 8 tiles one after the other with 8,192
+// inputs (72 KiB a tile), 0.91 with 2,048 (18 KiB), and 1.1 with 1,536 (13.5 KiB).
 constexpr int64_t kStreamBytes = 16 * 1024;
 
 // Adds the products of one block and `kCount` rows to the totals of these rows.
@@ -105,7 +105,7 @@ int32_t offset(int bits) { return bits == 4 ? Block4::kOffset : kOffsetOfBytes; 
 
 void round_rows(const float *x, int64_t inputs, int32_t offset, int64_t begin, int64_t end, const RoundedRows &out) {
   for (int64_t row = begin; row < end; ++row) {
-    // The groups of the rows of a tile lie beside each other, see RoundedRows.
+    // The rows of a tile are stored group by group, see RoundedRows.
     const int64_t first = row / kRows * kRows;
     const int64_t count = out.rows - first < kRows ? out.rows - first : kRows;
     for (int64_t g = 0; g < out.groups; ++g) {

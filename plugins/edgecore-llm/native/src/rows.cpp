@@ -8,7 +8,7 @@ namespace edgecore::llm {
 inline namespace EDGECORE_LLM_VARIANT {
 namespace {
 
-// 1 / (1 + exp(-x)), by the exponential of -|x|, which does not overflow.
+// Returns 1 / (1 + exp(-x)), computed with exp(-|x|), which does not overflow.
 inline Vector sigmoid(Vector x) {
   const Integers is_negative = x < 0.0f;
   const Vector e = exponential(select(is_negative, x, -x));
@@ -21,7 +21,7 @@ inline Vector activate(Activation activation, Vector x) {
   return x * sigmoid(1.59576912f * (x + 0.044715f * x * x * x));
 }
 
-// The largest lane, and the sum of all lanes.
+// maximum returns the largest lane, sum the sum of all lanes.
 inline int32_t maximum(Integers v) {
   int32_t lanes[kLanes];
   memcpy(lanes, &v, sizeof(lanes));
@@ -48,7 +48,7 @@ void round_group(const float *x, int64_t count, int32_t offset, int8_t *values, 
   }
   const Vector low = load(x);
   const Vector high = load(x + kLanes);
-  // As integers, since absolute values of floats have the order of their bits, and a NaN is above all numbers.
+  // Compare as integers: absolute values of floats are ordered like their bits, with NaN above all numbers.
   const Integers low_bits = reinterpret_cast<Integers>(low) & 0x7fffffff;
   const Integers high_bits = reinterpret_cast<Integers>(high) & 0x7fffffff;
   const Integers is_low = low_bits > high_bits;
@@ -56,11 +56,11 @@ void round_group(const float *x, int64_t count, int32_t offset, int8_t *values, 
   float magnitude;
   memcpy(&magnitude, &largest, sizeof(magnitude));
   constexpr int32_t kInfinity = 0x7f800000;
-  // Below 2^-119 the factor 127 / magnitude overflows. Such a group counts as zeros.
+  // Below 2^-119 the factor 127 / magnitude would overflow, so such a group counts as zeros.
   const bool is_used = largest < kInfinity && magnitude > 0x1p-119f;
   const float factor = is_used ? 127.0f / magnitude : 0.0f;
-  // Adding 1.5 * 2^23 to a number in [-127, 127] rounds it to an integer, which are then the low bits of the sum. The
-  // mask also keeps the compiler from joining product and sum: the product is rounded before, on all processors.
+  // Adding 1.5 * 2^23 to a number in [-127, 127] rounds it to an integer, which is then in the low bits of the sum. The
+  // mask also keeps the compiler from fusing product and sum, so that the product is rounded first on all processors.
   constexpr float kRound = 0x1.8p23f;
   const Integers mask = Integers{} - static_cast<int32_t>(is_used);
   const auto round = [&](Vector v) {
@@ -113,9 +113,9 @@ float round_to_bytes(const float *x, int64_t size, int8_t *out) {
   }
   const bool is_used = is_finite && largest > 0x1p-119f;
   const float factor = is_used ? 127.0f / largest : 0.0f;
-  constexpr float kRound = 0x1.8p23f;  // see round_group, also for the mask
+  constexpr float kRound = 0x1.8p23f;  // see round_group; the mask is explained there, too
   int32_t mask = -static_cast<int32_t>(is_used);
-  __asm__("" : "+r"(mask));  // the compiler would make a loop without the mask for what is used
+  __asm__("" : "+r"(mask));  // otherwise the compiler makes a separate loop without the mask
   for (int64_t i = 0; i < size; ++i) {
     const float scaled = x[i] * factor;
     int32_t bits;

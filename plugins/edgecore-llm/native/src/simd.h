@@ -1,5 +1,5 @@
-// The elementary operations of products of packed matrices, for the instruction set that this file is compiled for. An
-// object of type Sums holds 16 sums of 32 bits, one for each output of a block.
+// The basic operations of products with packed matrices, for the instruction set of this compilation. An object of type
+// Sums has 16 32-bit sums, one for each output of a block.
 #ifndef EDGECORE_LLM_SIMD_H_
 #define EDGECORE_LLM_SIMD_H_
 
@@ -25,9 +25,9 @@ inline int32_t load_int32(const int8_t *source) {
 
 #if defined(__AVX512VNNI__)
 
-constexpr int kRows = 12;                // rows of a tile: 12 sums and a block in 32 registers
-constexpr int kTilesOfRow = 8;           // tiles that a single row is multiplied by at once, see kStreamBytes
-constexpr int32_t kOffsetOfBytes = 128;  // the instruction takes weights without a sign
+constexpr int kRows = 12;       // rows of a tile: 12 sums and a block in 32 registers
+constexpr int kTilesOfRow = 8;  // number of tiles by which a single row is multiplied at once, see kStreamBytes
+constexpr int32_t kOffsetOfBytes = 128;  // the instruction needs unsigned weights
 using Sums = __m512i;
 using Floats = __m512;
 using Line = __m512i;
@@ -37,7 +37,7 @@ inline Line low_halves(Line line) { return _mm512_and_si512(line, _mm512_set1_ep
 inline Line high_halves(Line line) { return _mm512_and_si512(_mm512_srli_epi16(line, 4), _mm512_set1_epi8(15)); }
 inline Line byte_values(Line line) { return line; }
 inline Sums fill(int32_t value) { return _mm512_set1_epi32(value); }
-// Adds the products of 4 weights of each output and 4 inputs. Weights of 4 bits are in [0, 15].
+// Adds the products of 4 weights of each output and 4 inputs. 4-bit weights are in [0, 15].
 template <int kBits>
 inline Sums add_products(Sums sums, Line weights, const int8_t *inputs) {
   return _mm512_dpbusd_epi32(sums, weights, _mm512_set1_epi32(load_int32(inputs)));
@@ -55,7 +55,7 @@ inline void store(float *target, Floats values) { _mm512_storeu_ps(target, value
 #elif defined(__AVX2__)
 
 constexpr int kRows = 4;
-constexpr int kTilesOfRow = 1;         // several were slower
+constexpr int kTilesOfRow = 1;         // more were slower
 constexpr int32_t kOffsetOfBytes = 0;  // byte_values subtracts it
 struct Sums {
   __m256i half[2];
@@ -79,9 +79,9 @@ inline Line byte_values(Line line) {
   return {{_mm256_xor_si256(line.half[0], sign), _mm256_xor_si256(line.half[1], sign)}};
 }
 inline Sums fill(int32_t value) { return {{_mm256_set1_epi32(value), _mm256_set1_epi32(value)}}; }
-// The instruction multiplies bytes without a sign by bytes with a sign and adds pairs in 16 bits with saturation. No
-// pair saturates: 2 * 15 * 127 with 4 bits; with 8 bits, where both sides are moved to absolute values of weights, 2 *
-// 127 * 127.
+// The instruction multiplies unsigned bytes by signed bytes and adds pairs in 16 bits with saturation. No pair
+// saturates: with 4 bits the maximum is 2 * 15 * 127; with 8 bits the weights are made absolute and their signs moved
+// to the inputs, so the maximum is 2 * 127 * 127.
 template <int kBits>
 inline __m256i add_products(__m256i sums, __m256i weights, __m256i inputs) {
   const __m256i pairs = kBits == 4 ? _mm256_maddubs_epi16(weights, inputs)

@@ -1,5 +1,4 @@
-// The choice of the instruction set at run time. This file and the files of the operators are compiled for every
-// processor.
+// Chooses the instruction set at run time. This file and the files of the operators are compiled for the baseline.
 #include "variant.h"
 
 #include <stdlib.h>
@@ -40,7 +39,7 @@ struct Choice {
   bool (*is_supported)();
 };
 
-// The best first.
+// Best first.
 const Choice kChoices[] = {
 #if defined(EDGECORE_LLM_X86)
     {EDGECORE_LLM_FUNCTIONS(avx512vnni),
@@ -50,7 +49,7 @@ const Choice kChoices[] = {
               __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("fma");
      }},
     {EDGECORE_LLM_FUNCTIONS(avx2),
-     [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},  // with them comes F16C
+     [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},  // these have F16C, too
 #elif defined(EDGECORE_LLM_ARM64)
     {EDGECORE_LLM_FUNCTIONS(dotprod),
      [] {
@@ -58,15 +57,15 @@ const Choice kChoices[] = {
        constexpr unsigned long kDotProduct = 1ul << 20;  // HWCAP_ASIMDDP
        return (getauxval(AT_HWCAP) & kDotProduct) != 0;
 #else
-       return true;  // all processors of Apple with 64 bits that run a current system
+       return true;  // true for all 64-bit processors of Apple with a current system
 #endif
      }},
 #endif
     {EDGECORE_LLM_FUNCTIONS(baseline), [] { return true; }},
 };
 
-// Returns the best variant that this processor supports, or the one that EDGECORE_LLM_INSTRUCTIONS names: null if the
-// processor lacks it.
+// Returns the best variant that this processor supports, or the variant that EDGECORE_LLM_INSTRUCTIONS names; null if
+// the processor does not support that one.
 const Variant *choose() {
   const char *wanted = getenv("EDGECORE_LLM_INSTRUCTIONS");
   for (const Choice &choice : kChoices) {

@@ -1,4 +1,4 @@
-// The functions that exist once for each instruction set.
+// The functions that are compiled once for each instruction set.
 #ifndef EDGECORE_LLM_VARIANT_H_
 #define EDGECORE_LLM_VARIANT_H_
 
@@ -8,10 +8,9 @@
 
 namespace edgecore::llm {
 
-// Rows of inputs, rounded to 8 bits in groups of 32: x = values * scale of the group.
-// The kernels compute tiles of a few rows. Their groups lie in the order in which a tile is computed: the first group
-// of each row, then the second. So a kernel reads memory in order, and rows whose length is a power of two do not
-// compete for the same lines of a cache.
+// Rows of inputs, rounded to 8 bits in groups of 32: x = values * scale of the group. The kernels compute tiles of a
+// few rows. Groups are stored in the order of a tile's computation: the first group of each row, then the second. So a
+// kernel reads memory sequentially, and rows whose length is a power of two do not compete for the same cache lines.
 struct RoundedRows {
   int8_t *values;   // 32 for each row and group
   float *scales;    // for each row and group
@@ -20,17 +19,17 @@ struct RoundedRows {
   int64_t rows;
 };
 
-// Keys lie in blocks of 16 rows: a vector register takes the same element of 16 neighbouring keys, so scores need no
-// sum over the lanes of a register.
+// Keys are stored in blocks of 16 rows: a vector register holds the same element of 16 neighbouring keys, so scores
+// need no sum over the lanes of a register.
 constexpr int64_t kKeyBlock = 16;
-constexpr int64_t kPartRows = 256;                           // rows of a part, at most
-constexpr int64_t kScoreStride = kPartRows + 2 * kKeyBlock;  // scores begin in a block, and fill whole vectors
+constexpr int64_t kPartRows = 256;                           // maximum number of rows of a part
+constexpr int64_t kScoreStride = kPartRows + 2 * kKeyBlock;  // scores start within a block, and fill whole vectors
 
 struct Half {
   uint16_t bits;
 };
 
-// The elements of a cache. Those of 8 bits have a scale for each row.
+// The element type of a cache. kBytes has a scale for each row.
 enum class CacheType { kFloat, kHalf, kBytes };
 
 // The query heads of one token that read the same key/value head.
@@ -48,9 +47,9 @@ struct Attention {
   float softcap;  // 0: none; else scores are softcap * tanh(score / softcap)
 };
 
-// The attention to some of the rows.
+// The attention of one part of the rows.
 struct AttentionPart {
-  float *maximum;  // [count]: the largest score
+  float *maximum;  // [count]: maximum score
   float *sum;      // [count]: sum of exp(score - maximum)
   float *out;      // [count, value_size]: sum of exp(score - maximum) * value
 };
@@ -62,44 +61,45 @@ enum class Activation { kNone, kSilu, kGeluTanh };
 struct Variant {
   const char *name;
 
-  // The offset that `starts` must contain: the block type's if the values are used as they are, 0 if the function
-  // `multiply` subtracts it itself.
+  // Returns the offset that `starts` must use: the offset of the block type if `multiply` uses the values unchanged, 0
+  // if `multiply` subtracts the offset itself.
   int32_t (*offset)(int bits);
 
-  // Rounds rows [begin, end) of x [rows, inputs] symmetrically, to the nearest and ties to even. A group of zeros has
-  // the scale 0. A group with a NaN or an infinity has the scale NaN.
+  // Rounds rows [begin, end) of x [rows, inputs] symmetrically, to nearest, ties to even. A group of zeros has the
+  // scale 0. A group with a NaN or an infinity has the scale NaN.
   void (*round)(const float *x, int64_t inputs, int32_t offset, int64_t begin, int64_t end, const RoundedRows &out);
 
-  // y [rows, outputs] = x W^T for the tiles of 16 outputs [begin, end). The bits of a row do not depend on the number
-  // of rows: the products of a group are summed as integers, then the groups one after the other from the first.
+  // Computes y [rows, outputs] = x W^T for the tiles of 16 outputs [begin, end). The bits of a row do not depend on the
+  // number of rows: the products of a group are summed as integers, then the groups in order.
   void (*multiply)(const RoundedRows &x, const PackedMatrix &w, int64_t begin, int64_t end, float *y);
 
-  // Computes the part of the rows [row, row + rows), at least 1 and at most kPartRows. `scores` is [count,
-  // kScoreStride], scratch.
+  // Computes the attention to rows [row, row + rows), at least 1 and at most kPartRows. `scores` is scratch memory
+  // [count, kScoreStride].
   void (*attend)(const Attention &attention, int64_t row, int64_t rows, float *scores, const AttentionPart &out);
 
-  // Adds the later part `next` to `total`.
+  // Merges the later part `next` into `total`.
   void (*merge)(const AttentionPart &total, const AttentionPart &next, int64_t count, int64_t value_size);
 
-  // Attends from some queries of llama::custom_sdpa. `scores` is scratch for all rows of each query, rounded up to 16.
+  // Computes the attention of queries of llama::custom_sdpa. `scores` is scratch memory for all rows of each query,
+  // rounded up to 16.
   void (*attend_rows)(const LlamaAttention &attention, float *scores);
 
   // out = x / sqrt(mean(x^2) + eps) * weight, for one row.
   void (*normalize)(const float *x, const float *weight, int64_t size, float eps, float *out);
 
-  // Rounds a row to float16, to the nearest and ties to even; values beyond its range become the largest.
+  // Rounds a row to float16, to nearest, ties to even; clamps values beyond its range.
   void (*round_to_halves)(const float *x, int64_t size, Half *out);
 
-  // Rounds a row to 8 bits as `round` does a group, and returns the scale.
+  // Rounds a row to 8 bits, like a group in `round`, and returns the scale.
   float (*round_to_bytes)(const float *x, int64_t size, int8_t *out);
 
   // x holds `count` pairs of 16 gates and 16 values; out = activation(gates) * values.
   void (*gate)(Activation activation, const float *x, int64_t count, float *out);
 };
 
-// The functions for the best instruction set of this processor, or for the one that the environment variable
-// EDGECORE_LLM_INSTRUCTIONS names. If this processor has no such instruction set, is_variant_known() is false and each
-// call of a kernel fails.
+// Returns the functions for the best instruction set of this processor, or for the instruction set that the environment
+// variable EDGECORE_LLM_INSTRUCTIONS names. If this processor does not support that one, is_variant_known() is false
+// and each call of a kernel fails.
 const Variant &variant();
 bool is_variant_known();
 

@@ -1,5 +1,5 @@
-// Vectors of 16 floats, by the vector extension of GCC and clang: the compiler divides them among the registers that
-// the instruction set has.
+// Vectors of 16 floats, with the vector extension of GCC and clang: the compiler splits them into registers of the
+// instruction set.
 #ifndef EDGECORE_LLM_VECTOR_H_
 #define EDGECORE_LLM_VECTOR_H_
 
@@ -64,7 +64,7 @@ inline Vector load(const Half *source) {
   return v;
 }
 
-// Stores 16 float16, rounded to the nearest and ties to even; values beyond the range become the largest.
+// Stores 16 float16, rounded to nearest, ties to even; clamps values beyond the range.
 inline void store(Half *target, Vector v) {
   constexpr float kLargest = 65504;
   v = select(v > kLargest, fill(kLargest), select(v < -kLargest, fill(-kLargest), v));
@@ -84,7 +84,7 @@ inline void store(Half *target, Vector v) {
 #else
   const Integers bits = reinterpret_cast<Integers>(v);
   const Integers magnitude = bits & 0x7fffffff;
-  // Below 2^-14 float16 are multiples of 2^-24, which is the last bit of a float in [0.5, 1).
+  // Below 2^-14, float16 are multiples of 2^-24, the spacing of floats in [0.5, 1).
   const Vector moved = reinterpret_cast<Vector>(magnitude) + 0.5f;
   const Integers small = reinterpret_cast<Integers>(moved) - 0x3f000000;
   const Integers normal = (magnitude + 0xfff + ((magnitude >> 13) & 1) - (112 << 23)) >> 13;
@@ -101,7 +101,7 @@ inline void store(Half *target, Vector v) {
 inline Vector exponential(Vector x) {
   const Integers tiny = x < fill(-87.0f);
   x = select(tiny, fill(-87.0f), x);
-  constexpr float kRound = 0x1.8p23f;  // a number plus this, minus this, is the nearest integer
+  constexpr float kRound = 0x1.8p23f;  // adding and then subtracting it rounds to the nearest integer
   const Vector moved = x * 1.44269504f + kRound;
   const Vector n = moved - kRound;
   const Vector r = (x - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f;

@@ -1,5 +1,5 @@
-// The OpenVINO backend: passes the model in a delegate's blob to OpenVINO, and runs it. The tensors that OpenVINO reads
-// and writes are the runtime's own buffers ("host memory"), without copies.
+// The OpenVINO backend: passes the model in a delegate's blob to OpenVINO, and runs it. OpenVINO accesses the runtime's
+// own buffers ("host memory") without copies.
 #ifdef __linux__
 #include <sched.h>
 #endif
@@ -44,8 +44,8 @@ constexpr ElementType kElementTypes[] = {{1, EDGECORE_DL_BOOL, 8},   {2, EDGECOR
                                          {8, EDGECORE_DL_INT, 16},   {9, EDGECORE_DL_INT, 32},
                                          {10, EDGECORE_DL_INT, 64},  {kOpenVinoU8, EDGECORE_DL_UINT, 8}};
 
-// OpenVINO's models that are compiled for the CPU start with these bytes. ExecuTorch's backend writes such a model
-// without a header.
+// The first bytes of models that OpenVINO has compiled for the CPU. ExecuTorch's backend writes such models without a
+// header.
 constexpr std::string_view kCompiledForCpu = "RR_UPCVO";
 
 using SharedCore = std::shared_ptr<ov_core>;
@@ -58,7 +58,7 @@ std::vector<ov_property> to_ov(const Properties &properties) {
   return result;
 }
 
-// Returns the number of cores that this process may use, the upper bound of OpenVINO's threads.
+// Returns the number of cores that this process may use, the maximum number of OpenVINO's threads.
 uint32_t core_count() {
 #ifdef __linux__
   cpu_set_t cores;  // std::thread::hardware_concurrency counts all cores of the machine, with glibc 2.35 and newer
@@ -69,7 +69,7 @@ uint32_t core_count() {
 
 // Makes an OpenVINO tensor that uses the runtime's buffer `data` without a copy; the buffer must outlive the tensor.
 Tensor make_tensor(uint32_t type, const int64_t *sizes, int64_t rank, void *data, uint64_t bytes) {
-  static char nothing;  // OpenVINO needs a pointer also for an empty tensor
+  static char nothing;  // OpenVINO needs a pointer even for an empty tensor
   ov_tensor *created = nullptr;
   const ov_shape shape = {rank, const_cast<int64_t *>(sizes)};
   api().check(api().ov_tensor_create_from_host_ptr(type, shape, data == nullptr ? &nothing : data, &created),
@@ -85,7 +85,7 @@ Tensor make_tensor(uint32_t type, const int64_t *sizes, int64_t rank, void *data
   return tensor;
 }
 
-// Returns the port of an argument: of `inputs` inputs, or of the outputs after them.
+// Returns the port of an argument: inputs first (`inputs` of them), then outputs.
 Port port_of(const ov_compiled *compiled, size_t index, size_t inputs) {
   ov_port *port = nullptr;
   api().check(index < inputs ? api().ov_compiled_model_input_by_index(compiled, index, &port)
@@ -96,7 +96,7 @@ Port port_of(const ov_compiled *compiled, size_t index, size_t inputs) {
 
 bool is_auto(const std::string &device) { return device.compare(0, 4, "AUTO") == 0; }
 
-// Checks that this machine has a device, or each device of a list such as AUTO:GPU,CPU.
+// Checks that this machine has a device, or each device in a list such as AUTO:GPU,CPU.
 void check_device(ov_core *core, const std::string &device) {
   if (device == "CPU") return;
   ov_available_devices found = {};
@@ -106,7 +106,7 @@ void check_device(ov_core *core, const std::string &device) {
   std::string known;
   for (const std::string &name : available) known += (known.empty() ? "" : ", ") + name;
   std::string rest = device;
-  if (is_auto(device)) rest.erase(0, std::min<size_t>(rest.size(), 5));  // the colon, too
+  if (is_auto(device)) rest.erase(0, std::min<size_t>(rest.size(), 5));  // including the colon
   while (!rest.empty()) {
     const size_t end = std::min(rest.find(','), rest.size());
     const std::string name = rest.substr(0, end);
@@ -122,7 +122,7 @@ void check_device(ov_core *core, const std::string &device) {
   }
 }
 
-// Returns the content of a blob: one with a header, or a compiled model without one, whose arguments are read later.
+// Returns the content of a blob: with a header, or a compiled model without one, whose arguments are read later.
 Payload payload_of(const edgecore_delegate_info &info) {
   const edgecore_bytes blob = info.blob;
   const std::string_view bytes(reinterpret_cast<const char *>(blob.data), blob.size);
@@ -132,12 +132,12 @@ Payload payload_of(const edgecore_delegate_info &info) {
   payload.is_static = true;
   payload.device = "CPU";
   payload.model = blob;
-  payload.properties = {{"INFERENCE_PRECISION_HINT", "f32"}};  // OpenVINO would compute in bf16 on CPUs that support it
+  payload.properties = {{"INFERENCE_PRECISION_HINT", "f32"}};  // otherwise CPUs with bf16 would compute in bf16
   return payload;
 }
 
-// The state that all .pte files loaded in this process share: OpenVINO's "core" objects (ov_core), which read, compile
-// and import models.
+// State that is shared by all .pte files of this process: OpenVINO's "core" objects (ov_core), which read, compile and
+// import models.
 struct Driver {
   explicit Driver(const Host &) {}
 
@@ -153,9 +153,9 @@ struct Driver {
          static_cast<int>(build.size()), build.data(), api().version.c_str());
   }
 
-  // Returns the ov_core for a device and properties. Each combination of both needs its own ov_core: for a compiled
-  // model that is imported, OpenVINO's C interface uses the properties of the ov_core. An ov_core lives as long as a
-  // delegate uses it; OpenVINO's threads end with the last ov_core.
+  // Returns the ov_core for a device and properties. Each combination needs its own ov_core: for an imported compiled
+  // model, OpenVINO's C interface uses the properties of the ov_core. An ov_core lives as long as a delegate uses it;
+  // OpenVINO's threads end with the last ov_core.
   SharedCore core(const std::string &device, const Properties &properties) {
     std::string key = device;
     for (const auto &[name, value] : properties) key += '\0' + name + '\0' + value;
@@ -171,8 +171,8 @@ struct Driver {
     check_device(created, device);
     const std::vector<ov_property> list = to_ov(properties);
     if (!list.empty()) {
-      // AUTO has few properties of its own and passes the properties of compile_model on; the CPU needs them for an
-      // import, too.
+      // AUTO has few properties of its own and passes on the properties of compile_model. For an import, the CPU needs
+      // them too.
       const std::string target = is_auto(device) ? "CPU" : device;
       api().check(api().ov_core_set_properties(created, target.c_str(), list.size(), list.data()),
                   EDGECORE_NOT_SUPPORTED,
@@ -197,7 +197,7 @@ struct Program {
   const std::string device;  // replaces the device of the blob; empty: keep it
 };
 
-// The model of one blob, and the compiled models made from it: one for each number of threads.
+// The model of one blob, and its compiled models: one for each number of threads.
 struct Delegate {
   Delegate(Program &owner, const Host &, const edgecore_delegate_info &info)
       : program_(owner), payload(payload_of(info)) {
@@ -227,7 +227,7 @@ struct Delegate {
     Compiled compiled;
   };
 
-  // Returns the compiled model for a number of threads; all instances with that number of threads share it.
+  // Returns the compiled model for a number of threads, which all instances with that number share.
   ov_compiled *compiled(uint32_t threads) {
     const std::lock_guard<std::mutex> lock(mutex_);
     Executable &entry = compiled_[threads];
@@ -235,13 +235,13 @@ struct Delegate {
     return entry.compiled.get();
   }
 
-  // Returns a compiled model of the caller's own whose inference request tells times of nodes.
+  // Returns a new compiled model whose inference request reports the times of nodes.
   Executable profiled(uint32_t threads) const { return compile(threads, true); }
 
-  // Only the device CPU is known to tell the times of nodes in the order in which they run.
+  // Only the device CPU is known to report the times of nodes in execution order.
   bool tells_times() const { return payload.device == "CPU"; }
 
-  // Infers the output shapes from the input shapes, by reshaping model_, which is not compiled.
+  // Computes the output shapes from the input shapes, by reshaping model_, which is not compiled.
   std::vector<std::vector<int64_t>> output_shapes(const std::vector<std::vector<int64_t>> &inputs) {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::vector<std::vector<ov_dimension>> dims(inputs.size());
@@ -279,7 +279,7 @@ struct Delegate {
     return Model(created);
   }
 
-  // Reads the inputs and outputs of a model without a header from the model itself.
+  // Reads the arguments of a model without a header from the model itself.
   void read_arguments() {
     const Executable model = import_or_compile(1, false);
     size_t inputs = 0, outputs = 0;
@@ -327,8 +327,8 @@ struct Delegate {
     // Only the device CPU has the property INFERENCE_NUM_THREADS.
     if (payload.device == "CPU") {
       properties.emplace_back("INFERENCE_NUM_THREADS", std::to_string(threads));
-      // OpenVINO 2026.4 crashes while it fuses some two-layer perceptrons for a stream of one thread. There its fused
-      // code is not faster than its operators: 0.97 to 1.02 of the time in 12 networks.
+      // OpenVINO 2026.4 crashes while fusing some two-layer perceptrons for a stream of one thread. With one thread,
+      // fused code is not faster than separate operators: 0.97 to 1.02 of the time in 12 networks.
       if (std::min(threads, core_count()) <= streams()) properties.emplace_back("SNIPPETS_MODE", "DISABLE");
     }
     if (is_profiled) properties.emplace_back("PERF_COUNT", "YES");
@@ -336,7 +336,7 @@ struct Delegate {
     ov_core *core = shared.get();
     ov_compiled *created = nullptr;
     if (payload.kind == Kind::kPortable) {
-      const Model model = read_model(core);  // not model_, whose shapes output_shapes changes
+      const Model model = read_model(core);  // not model_: output_shapes changes its shapes
       const std::vector<ov_property> list = to_ov(properties);
       api().check(api().ov_core_compile_model_props(core, model.get(), payload.device.c_str(), list.size(), list.data(),
                                                     &created),
@@ -351,7 +351,7 @@ struct Delegate {
     return {std::move(shared), Compiled(created)};
   }
 
-  // Returns the number of requests that share the threads of a method.
+  // Returns the number of requests among which a method's threads are divided.
   uint32_t streams() const {
     for (const auto &[name, value] : payload.properties) {
       if (name == "NUM_STREAMS") return static_cast<uint32_t>(std::strtoul(value.c_str(), nullptr, 10));
@@ -430,7 +430,7 @@ class Instance {
     if (!prepared_) fail(EDGECORE_INVALID_STATE, "execute was called without a successful prepare");
     for (size_t i = 0; i < shapes_.size(); ++i) {
       void *data = args.data<void>(i);
-      // A request keeps pointing to the memory that it was bound to, and accesses it in infer only.
+      // A request keeps pointers to its bound memory, and accesses it only in infer.
       if (data != bound_[i] || data == nullptr) bind(i, data);
     }
     if (!is_profiled) {
@@ -481,12 +481,12 @@ class Instance {
   Delegate &delegate_;
   const Payload &payload_;
   Host host_;
-  Delegate::Executable profiled_;  // empty unless the method is traced, and OpenVINO tells times of nodes
+  Delegate::Executable profiled_;  // empty unless the method is traced and OpenVINO reports times of nodes
   Request request_;
   NodeTimes times_;
   std::vector<uint32_t> types_;               // by argument: the element type, as OpenVINO numbers it
-  std::vector<std::vector<int64_t>> shapes_;  // by argument: the shape in the last prepare
-  std::vector<void *> bound_;                 // by argument: the memory that the request is bound to, or null
+  std::vector<std::vector<int64_t>> shapes_;  // by argument: the shape of the last prepare
+  std::vector<void *> bound_;                 // by argument: the memory bound to the request, or null
   bool prepared_ = false;
 };
 

@@ -1,11 +1,10 @@
 // OpenVINO's C interface. OpenVINO's library is not linked, but opened by absolute path when the first .pte file that
-// needs OpenVINO is loaded. So this plugin stays small, a machine without OpenVINO gets an error that says what to
-// install, and no C++ type or exception of OpenVINO reaches this plugin. The signatures follow openvino/c/*.h of
-// OpenVINO 2026.4.
+// needs OpenVINO is loaded. So this plugin stays small, an error says what to install on a machine without OpenVINO,
+// and this plugin uses no C++ type or exception of OpenVINO. The signatures follow openvino/c/*.h of OpenVINO 2026.4.
 //
-// The values of OpenVINO's enum of element types have changed between releases. So delegate.cpp asks the model for the
+// The values of OpenVINO's enum of element types have changed between releases, so delegate.cpp asks the model for the
 // element type of each input and output. Only the types of the weights' buffer and of models without a header are
-// constants there; if they change to types of another size, make_tensor fails because the number of bytes differs.
+// constants there; if these change to types of another size, make_tensor fails because the number of bytes differs.
 #ifndef EDGECORE_OPENVINO_API_H_
 #define EDGECORE_OPENVINO_API_H_
 
@@ -100,7 +99,7 @@ struct ov_version {
   X(ov_profiling_info_list_free, ov_profiling_list *)  \
   X(ov_free, const char *)
 
-// Pointers to the C functions that the two macros above list; open_library gets them from OpenVINO's library.
+// Pointers to the C functions that the two macros above list; open_library reads them from OpenVINO's library.
 struct Api {
 #define EDGECORE_OPENVINO_MEMBER(name, ...) int (*name)(__VA_ARGS__);
   EDGECORE_OPENVINO_FUNCTIONS(EDGECORE_OPENVINO_MEMBER)
@@ -111,14 +110,14 @@ struct Api {
   const char *(*ov_get_last_err_msg)();
   std::string version;  // the build number of OpenVINO, such as 2026.4.1-22055-f47d2e1ff3a
 
-  // Throws edgecore::backend::Failure with `code` if the status of a call is not 0. The message is `what`, which says
-  // what failed, and OpenVINO's own message.
+  // If the status of a call is not 0, throws edgecore::backend::Failure with `code`. The message consists of `what`
+  // (the failed action) and OpenVINO's own message.
   void check(int status, int32_t code, const char *what) const;
 };
 
 // Opens OpenVINO's C library at an absolute path, once per process. Throws edgecore::backend::Failure with the command
-// that installs OpenVINO if the path is empty, or the library is not OpenVINO 2026.4 or a later release of 2026; also
-// if another path was opened before. Thread-safe.
+// that installs OpenVINO if the path is empty, or if the library is not OpenVINO 2026.4 or a later release of 2026; and
+// also if another path was opened before. Thread-safe.
 void open_library(std::string_view path);
 
 // Returns the functions of the library that open_library has opened.

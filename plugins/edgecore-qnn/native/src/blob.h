@@ -1,7 +1,7 @@
-// Reads the blob of a delegate: a context binary in the layout of ExecuTorch's Qualcomm delegate, and behind it the
-// header of edgecore-qnn. src/edgecore_qnn/blob.py writes blobs and describes the format. QNN's own parser is not made
+// Reads the blob of a delegate: a context binary in the layout of ExecuTorch's Qualcomm delegate, followed by
+// edgecore-qnn's header. src/edgecore_qnn/blob.py writes blobs and describes the format. QNN's own parser is not made
 // for damaged input, so the backend declares EDGECORE_NEEDS_TRUSTED_BLOBS, and read_blob compares the context's SHA-256
-// before QNN sees it.
+// before passing it to QNN.
 #ifndef EDGECORE_QNN_BLOB_H_
 #define EDGECORE_QNN_BLOB_H_
 
@@ -17,8 +17,8 @@ namespace edgecore::qnn {
 // An element type that both edgecore and ONNX have.
 struct ElementType {
   std::string_view name;
-  int32_t onnx;        // ONNX's number of the type, which ONNX Runtime's C interface uses too
-  uint8_t code, bits;  // the same type in DLPack's terms: EDGECORE_DL_*, bits of an element
+  int32_t onnx;        // ONNX's number of the type, also used by ONNX Runtime's C interface
+  uint8_t code, bits;  // the type in DLPack: EDGECORE_DL_*, bits of an element
 };
 
 // An input or output of the delegate: a tensor of the ONNX model.
@@ -27,7 +27,7 @@ struct Argument {
   ElementType type;
   std::vector<int64_t> shape;
   uint64_t bytes;
-  float largest;  // of an input: the magnitude to which its finite numbers are reduced; 0: none
+  float largest;  // for an input: finite numbers are clamped to this magnitude; 0: no limit
 
   int32_t rank() const { return static_cast<int32_t>(shape.size()); }
 };
@@ -44,9 +44,9 @@ struct Payload {
 // Reads a blob. Throws edgecore::backend::Failure if the bytes are not a blob of this version, or are damaged.
 Payload read_blob(edgecore_bytes blob);
 
-// Throws edgecore::backend::Failure if a context of the SDK `built` cannot be loaded by the SDK `installed`: QNN loads
-// contexts of its own and of older versions. Both are numbers with points between them, such as v2.51.0 or
-// 2.51.0.260929181845; numbers that one of them does not have are not compared.
+// Throws edgecore::backend::Failure if the SDK `installed` cannot load a context of the SDK `built`: QNN loads contexts
+// of its own and of older versions. Both are dotted numbers, such as v2.51.0 or 2.51.0.260929181845; only numbers that
+// both have are compared.
 void check_sdk(std::string_view built, std::string_view installed);
 
 }  // namespace edgecore::qnn

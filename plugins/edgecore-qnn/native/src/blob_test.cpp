@@ -1,4 +1,4 @@
-// Tests of the reader of blobs: a damaged blob is refused, or read as a payload whose numbers are all in bounds.
+// Tests the reader of blobs: it refuses a damaged blob, or returns a payload whose numbers are all in bounds.
 #include "blob.h"
 
 #include <cmath>
@@ -18,7 +18,7 @@ using test::view;
 
 constexpr int32_t kInvalid = EDGECORE_DELEGATE_INVALID_COMPATIBILITY;
 
-// Checks what the rest of the delegate relies on.
+// Checks the properties that the rest of the delegate relies on.
 void expect_in_bounds(const Payload &payload) {
   ASSERT_FALSE(payload.inputs.empty() || payload.outputs.empty());
   for (const auto *list : {&payload.inputs, &payload.outputs}) {
@@ -35,7 +35,7 @@ void expect_in_bounds(const Payload &payload) {
       ASSERT_LE(argument.bytes, uint64_t{1} << 31);
     }
   }
-  uint8_t sum = 0;  // a sanitizer finds bytes that are not there
+  uint8_t sum = 0;  // a sanitizer detects missing bytes
   for (uint64_t i = 0; i < payload.context.size; ++i) sum ^= payload.context.data[i];
   ASSERT_EQ(sum, 1);
 }
@@ -108,7 +108,7 @@ TEST(Blob, ADamageOfTheHeaderIsNamed) {
   refused("the largest number of a tensor is -1", [](wire::HeaderT &h) { h.inputs[0]->largest = -1; });
   refused("the largest number of a tensor is nan", [](wire::HeaderT &h) { h.inputs[0]->largest = NAN; });
   refused("the largest number of a tensor is inf", [](wire::HeaderT &h) { h.inputs[0]->largest = INFINITY; });
-  refused("the largest number of a tensor is 2", [](wire::HeaderT &h) { h.outputs[0]->largest = 2; });  // of uint8
+  refused("the largest number of a tensor is 2", [](wire::HeaderT &h) { h.outputs[0]->largest = 2; });  // a uint8
   refused("no inputs or no outputs", [](wire::HeaderT &h) { h.outputs.clear(); });
 }
 
@@ -117,7 +117,7 @@ TEST(Blob, DamagedBytesAreRefusedOrReadInBounds) {
   size_t refused = 0, tries = 0;
   const auto attempt = [&](const Bytes &damaged) {
     ++tries;
-    const Bytes exact(damaged);  // of exactly this size on the heap, so that a sanitizer finds reads behind it
+    const Bytes exact(damaged);  // exact size, so that a sanitizer detects reads past the end
     try {
       expect_in_bounds(read_blob(view(exact)));
     } catch (const edgecore::backend::Failure &failure) {
@@ -139,7 +139,7 @@ TEST(Blob, DamagedBytesAreRefusedOrReadInBounds) {
   std::mt19937 random(1);
   for (int i = 0; i < 20000; ++i) {
     Bytes damaged = whole;
-    for (size_t changes = 1 + random() % 4; changes > 0; --changes) {  // in the header, which has most of the checks
+    for (size_t changes = 1 + random() % 4; changes > 0; --changes) {  // in the header, to which most checks apply
       damaged[288 + random() % (damaged.size() - 288)] = static_cast<uint8_t>(random());
     }
     attempt(damaged);

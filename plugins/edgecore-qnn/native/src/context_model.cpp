@@ -3,12 +3,12 @@
 namespace edgecore::qnn {
 namespace {
 
-// The versions of the model: ONNX 1.16 and later read IR version 10 and opset 21.
+// The versions of the model, for ONNX 1.16 and later: IR version 10 and opset 21.
 constexpr uint64_t kIrVersion = 10, kOpset = 21, kMicrosoftOpset = 1;
 constexpr uint64_t kIntAttribute = 2, kStringAttribute = 3;  // ONNX's numbers of attribute types
 
-// A protobuf message with its fields in the order in which they are added. The context binary is in at most one field;
-// it is copied only once, by `bytes`.
+// A protobuf message whose fields are in the order of their addition. At most one field contains the context binary,
+// which `bytes` copies only once.
 class Message {
  public:
   Message &add(uint32_t field, uint64_t number) {
@@ -54,11 +54,11 @@ class Message {
     end().push_back(static_cast<char>(number));
   }
 
-  std::string head_, tail_;  // the bytes before and behind the context
+  std::string head_, tail_;  // the bytes before and after the context
   std::string_view context_;
 };
 
-// The numbers of fields below come from onnx.proto.
+// The field numbers below come from onnx.proto.
 
 Message integer_attribute(std::string_view name, uint64_t value) {
   return Message().add(1, name).add(3, value).add(20, kIntAttribute);

@@ -1,5 +1,6 @@
-// Writes the ONNX model by which ONNX Runtime's QNN provider takes a context binary: one node EPContext of the domain
-// com.microsoft, as ONNX Runtime documents it ("EPContext design") and writes it for session.ep.context_enable.
+// Writes the ONNX model with which ONNX Runtime's QNN provider loads a context binary: one EPContext node of the domain
+// com.microsoft, as in ONNX Runtime's documentation ("EPContext design") and in its output for
+// session.ep.context_enable.
 #ifndef EDGECORE_QNN_CONTEXT_MODEL_H_
 #define EDGECORE_QNN_CONTEXT_MODEL_H_
 
@@ -9,7 +10,7 @@
 
 namespace edgecore::qnn {
 
-// The name under which the provider must be registered: it takes only nodes with this name in the attribute `source`.
+// The name under which the provider must be registered: it accepts only nodes with this name in the attribute `source`.
 constexpr const char *kProvider = "QNNExecutionProvider";
 
 // Returns the model as an ONNX protobuf, with a copy of the context binary.

@@ -1,4 +1,4 @@
-// Tests of the ONNX model around a context binary, read by a reader of protobufs of their own.
+// Tests the ONNX model around a context binary, with a separate reader of protobufs.
 #include "context_model.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The QNN backend: gives the context binary in a delegate's blob to ONNX Runtime's QNN provider, and runs it. The
-// tensors that QNN reads and writes are the runtime's own buffers, without copies but of masks.
+// The QNN backend: passes the context binary in a delegate's blob to ONNX Runtime's QNN provider, and runs it. QNN
+// accesses the runtime's own buffers without copies, except inputs with large numbers (see `reduced`).
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -53,7 +53,7 @@ void check_library(const char *option, const std::string &path) {
        option);
 }
 
-// A loaded context binary. All methods that use the delegate share it.
+// A loaded context binary, shared by all methods that use the delegate.
 class Delegate {
  public:
   Delegate(Program &program, const Host &, const edgecore_delegate_info &info)
@@ -76,7 +76,7 @@ class Delegate {
     return payload;
   }
 
-  // Returns the settings of the program. The file's performance mode applies unless a load option replaces it.
+  // Returns the settings of the program. The file's performance mode is used unless a load option replaces it.
   static Settings settings(const Program &program, const edgecore_delegate_info &info) {
     Settings result = program.settings;
     if (result.performance_mode.empty())
@@ -127,7 +127,7 @@ class Instance {
   }
 
  private:
-  // Returns the memory of an input for QNN: a copy with smaller numbers if float16 would make infinities of its own.
+  // Returns the memory of an input for QNN: a clamped copy if float16 would turn some of its numbers into infinities.
   void *reduced(size_t input, void *data) {
     const Argument &argument = delegate_.payload.inputs[input];
     const float largest = argument.largest;
@@ -144,8 +144,8 @@ class Instance {
   const Delegate &delegate_;
   Host host_;
   std::vector<Value> inputs_, outputs_;
-  std::vector<std::vector<float>> reduced_;  // by input: its copy, if it has a largest number
-  std::vector<void *> bound_;                // by argument: the memory that its value uses; null: it has no value
+  std::vector<std::vector<float>> reduced_;  // by input: its clamped copy, if it has a largest number
+  std::vector<void *> bound_;                // by argument: the memory of its value; null: no value yet
 };
 
 }  // namespace
@@ -169,7 +169,7 @@ extern "C" EDGECORE_BACKEND(qnn) {
       edgecore::backend::option("profile", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
                                 "Start of the path of ONNX Runtime's profile, which is written when the file is "
                                 "closed; default: no profile.")};
-  // VENDOR_THREADS: Qualcomm's emulator starts threads; on a device the work runs on the NPU.
+  // VENDOR_THREADS: Qualcomm's emulator starts threads; on a device the NPU does the work.
   static const edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
       {"QnnBackend", "edgecore-qnn", EDGECORE_QNN_VERSION,
        EDGECORE_VENDOR_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP},

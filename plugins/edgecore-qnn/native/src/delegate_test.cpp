@@ -1,4 +1,4 @@
-// Tests of the whole delegate by its table of functions.
+// Tests the whole delegate through its table of functions.
 #include <array>
 #include <thread>
 
@@ -137,8 +137,8 @@ void expect_relu(const Numbers &in, const Numbers &out) {
   for (size_t i = 0; i < kElements; ++i) EXPECT_NEAR(out[i], in[i] < 0 ? 0 : in[i], 1e-2) << i;
 }
 
-// A static object of the application: it is destroyed at the end of the process, after the static objects of libraries
-// that were opened later. The process then must end without a crash.
+// A static object of the application. It is destroyed at the end of the process, after the static objects of libraries
+// that were opened later. The process must still end without a crash.
 std::unique_ptr<Loaded> until_the_end;
 
 TEST(Delegate, MissingLibrariesAreNamed) {

@@ -11,23 +11,23 @@ namespace {
 using edgecore::backend::fail;
 
 constexpr const char *kCommand = "pip install onnxruntime onnxruntime-qnn";
-constexpr long kMinor = 22;  // the release 1.22 is the first with API version 22
+constexpr long kMinor = 22;  // release 1.22 is the first with API version 22
 
 struct OrtApiBase {
   const void *const *(*api)(uint32_t version);
   const char *(*version)();
 };
 
-// The library that open_ort opened. It is never destroyed, because sessions may outlive static objects.
+// The library that open_ort has opened. Never destroyed, because sessions may outlive static objects.
 struct Opened {
   std::string path;
   OrtApi api;
 };
 Opened *opened = nullptr;
 
-// Switches off ONNX Runtime's telemetry, which from 1.29 on sends events to Microsoft and stores an identifier of the
-// device, unless the application has decided about it. There is no other way: OrtApi::DisableTelemetryEvents needs an
-// environment, and making one sends an event.
+// Disables ONNX Runtime's telemetry, unless the application has set the variable. From 1.29 on, it sends events to
+// Microsoft and stores an identifier of the device. The variable is the only way: OrtApi::DisableTelemetryEvents needs
+// an environment, whose creation already sends an event.
 void disable_telemetry() { setenv("ORT_DISABLE_TELEMETRY", "1", /*overwrite=*/0); }
 
 OrtApi load(const std::string &path) {

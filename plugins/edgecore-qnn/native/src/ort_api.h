@@ -1,10 +1,10 @@
-// ONNX Runtime's C interface, as far as edgecore-qnn uses it. ONNX Runtime's library is not linked, but opened by
-// absolute path when the first .pte file that needs QNN is loaded. So this plugin stays small, a machine without ONNX
-// Runtime gets an error that says what to install, and no C++ type of ONNX Runtime reaches this plugin.
+// The part of ONNX Runtime's C interface that edgecore-qnn uses. ONNX Runtime's library is not linked, but opened by
+// absolute path when the first .pte file that needs QNN is loaded. So this plugin stays small, an error says what to
+// install on a machine without ONNX Runtime, and this plugin uses no C++ type of ONNX Runtime.
 //
-// The library exports OrtGetApiBase, which gives a table of pointers to functions. Releases of ONNX Runtime only append
-// functions to the table, so the indexes and signatures here hold for API version 22 (ONNX Runtime 1.22) and all later
-// ones. ort_api_test.cpp checks each function by what it does.
+// The library exports OrtGetApiBase, which returns a table of function pointers. Releases of ONNX Runtime only append
+// functions to the table, so the indexes and signatures here are valid for API version 22 (ONNX Runtime 1.22) and all
+// later ones. ort_api_test.cpp calls each function and checks its effect.
 #ifndef EDGECORE_QNN_ORT_API_H_
 #define EDGECORE_QNN_ORT_API_H_
 
@@ -64,7 +64,7 @@ using OrtLog = void (*)(void *user, int32_t level, const char *category, const c
   X(96, ReleaseValue, OrtValue)           \
   X(100, ReleaseSessionOptions, OrtSessionOptions)
 
-// Pointers to the functions that the two macros above list, and to the two others; open_ort gets them.
+// Pointers to the functions that the two macros above list, and to two more; open_ort sets them.
 struct OrtApi {
 #define EDGECORE_QNN_MEMBER(index, name, ...) OrtStatus *(*name)(__VA_ARGS__);
   EDGECORE_QNN_ORT_FUNCTIONS(EDGECORE_QNN_MEMBER)
@@ -74,16 +74,16 @@ struct OrtApi {
 #undef EDGECORE_QNN_MEMBER
   const char *(*GetErrorMessage)(const OrtStatus *);
   const char *(*EpDevice_EpName)(const OrtEpDevice *);
-  std::string version;  // such as 1.31.1
+  std::string version;  // for example 1.31.1
 
-  // Throws edgecore::backend::Failure with `code` if a call returned a status; also releases the status. The message is
-  // `what`, which says what failed, ONNX Runtime's own message, and `remedy`, which says what to do.
+  // If a call returned a status, releases it and throws edgecore::backend::Failure with `code`. The message consists of
+  // `what` (the failed action), ONNX Runtime's own message, and `remedy` (the user's action).
   void check(OrtStatus *status, int32_t code, const std::string &what, const char *remedy) const;
 };
 
 // Opens ONNX Runtime's library at an absolute path, once per process. Throws edgecore::backend::Failure with the
-// command that installs ONNX Runtime if the path is empty, or the library is older than 1.22; also if another path was
-// opened before. Thread-safe.
+// command that installs ONNX Runtime if the path is empty or the library is older than 1.22, and also if another path
+// was opened before. Thread-safe.
 const OrtApi &open_ort(std::string_view path);
 
 // Returns the functions of the library that open_ort has opened.

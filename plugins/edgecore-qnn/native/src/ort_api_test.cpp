@@ -1,5 +1,5 @@
-// Tests of the declarations in ort_api.h, and of opening a library. Each function is checked by what it does, so that a
-// wrong index in the table is found.
+// Tests the declarations in ort_api.h, and opening a library. Each function is called and its effect is checked, so
+// that a wrong index in the table is detected.
 #include "ort_api.h"
 
 #include <cstdlib>
@@ -73,7 +73,7 @@ TEST(DeviceOrtApi, EachFunctionDoesWhatItsNameSays) {
   const Value value_owner(tensor);
 }
 
-// Loads and runs a context; the profile is what ONNX Runtime itself says about the session.
+// Loads and runs a context. The profile that ONNX Runtime writes must list one node of QNN.
 TEST(DeviceSession, TheProfileHasOneNodeOfQnn) {
   Files files;
   if (!find_files(&files)) return;

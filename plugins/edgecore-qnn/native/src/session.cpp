@@ -14,16 +14,16 @@ using edgecore::backend::fail;
 constexpr const char *kReinstall = "To reinstall it: pip install --force-reinstall onnxruntime-qnn";
 constexpr const char *kCompileAgain = "Compile the model again with the installed onnxruntime-qnn";
 
-// The names that the provider documents for its option htp_performance_mode. It ignores other names.
+// The values that the provider documents for its option htp_performance_mode. It ignores other values.
 constexpr std::string_view kPerformanceModes[] = {
     "default",     "burst",           "sustained_high_performance", "high_performance",   "balanced", "low_balanced",
     "power_saver", "low_power_saver", "high_power_saver",           "extreme_power_saver"};
 
-// True once the process ends and the libraries' static objects may be gone.
+// True once the process is ending and the libraries' static objects may be destroyed.
 std::atomic<bool> is_exiting{false};
 
-// The environment of the process and the devices of the QNN provider in it. Neither is released: the provider's
-// libraries stay loaded until the process ends, as ONNX Runtime recommends.
+// The process's ONNX Runtime environment, and the devices of the QNN provider in it. Neither is released: the
+// provider's libraries stay loaded until the process ends, as ONNX Runtime recommends.
 struct Environment {
   OrtEnv *env = nullptr;
   std::vector<const OrtEpDevice *> devices;
@@ -41,8 +41,8 @@ std::vector<const OrtEpDevice *> qnn_devices(const OrtApi &api, const OrtEnv *en
   return result;
 }
 
-// ONNX Runtime and the provider write warnings about features that a session does not use. A failed call states the
-// reason in its status.
+// ONNX Runtime and the provider log warnings about features that a session does not use. A failed call states the
+// reason in its status, so no log is needed.
 void ignore_log(void *, int32_t, const char *, const char *, const char *, const char *) {}
 
 Environment make_environment(const Settings &settings) {
@@ -50,7 +50,7 @@ Environment make_environment(const Settings &settings) {
   Environment result;
   api.check(api.CreateEnvWithCustomLogger(ignore_log, nullptr, kOrtLogError, "edgecore", &result.env),
             EDGECORE_INTERNAL, "ONNX Runtime cannot create its environment", kReinstall);
-  // ONNX Runtime has one environment per process. The application may have registered the provider there already.
+  // ONNX Runtime has one environment per process, in which the application may have registered the provider already.
   result.devices = qnn_devices(api, result.env);
   if (result.devices.empty()) {
     api.check(api.RegisterExecutionProviderLibrary(result.env, kProvider, settings.provider.c_str()),
@@ -68,7 +68,7 @@ Environment make_environment(const Settings &settings) {
   return result;
 }
 
-// Returns the environment; the first call makes it.
+// Returns the environment; the first call creates it.
 const Environment &environment(const Settings &settings) {
   static std::mutex mutex;
   static const Environment *made = nullptr;
@@ -90,12 +90,12 @@ SessionOptions make_options(const Settings &settings, const Payload &payload) {
   SessionOptions options(created);
   check(api.SetIntraOpNumThreads(created, 1));
   check(api.SetSessionGraphOptimizationLevel(created, kOrtNoOptimization));
-  // Without this entry ONNX Runtime would look for another provider that runs what QNN refuses.
+  // Without this entry ONNX Runtime would try to run the nodes that QNN refuses on another provider.
   check(api.AddSessionConfigEntry(created, "session.disable_cpu_ep_fallback", "1"));
   if (!settings.profile.empty()) check(api.EnableProfiling(created, settings.profile.c_str()));
 
-  // A process may load contexts for different SoCs: what a context computes was fixed when it was compiled. (When QNN
-  // compiles a float32 model, options of earlier sessions in the process decide whether it computes with float16.)
+  // A process may load contexts for different SoCs, because a context's behaviour is fixed when it is compiled. (When
+  // QNN compiles a float32 model, options of earlier sessions in the process decide whether it computes with float16.)
   const std::string soc = std::to_string(payload.soc_id);
   std::vector<const char *> keys = {"backend_type", "soc_model"}, values = {"htp", soc.c_str()};
   if (const std::string &mode = settings.performance_mode; !mode.empty()) {
@@ -126,7 +126,7 @@ Session::Session(const Settings &settings, const Payload &payload) {
   const OrtEnv *env = environment(settings).env;
   const std::string model = context_model(payload);
   OrtSession *created = nullptr;
-  // QNN's libraries keep global state while they load a context; so one context is loaded at a time.
+  // QNN's libraries use global state while they load a context, so only one context is loaded at a time.
   static std::mutex mutex;
   const std::lock_guard<std::mutex> lock(mutex);
   ort().check(ort().CreateSessionFromArray(env, model.data(), model.size(), options.get(), &created),

@@ -1,4 +1,4 @@
-// ONNX Runtime's objects: the environment with the QNN provider, one for the process, and a session for each delegate.
+// ONNX Runtime's objects: one environment with the QNN provider for the process, and one session for each delegate.
 #ifndef EDGECORE_QNN_SESSION_H_
 #define EDGECORE_QNN_SESSION_H_
 
@@ -11,7 +11,7 @@
 
 namespace edgecore::qnn {
 
-// How sessions are made: the load options of one .pte file.
+// Settings of sessions: the load options of one .pte file.
 struct Settings {
   std::string ort;               // absolute path of libonnxruntime
   std::string provider;          // absolute path of libonnxruntime_providers_qnn
@@ -22,8 +22,8 @@ struct Settings {
 // A context binary that QNN has loaded. Several threads may call `run` at the same time.
 class Session {
  public:
-  // Opens the libraries if this is the first session, and gives the context to QNN. `payload` must outlive the session
-  // but for its context binary, which is not used later.
+  // Opens the libraries if this is the first session, and passes the context to QNN. `payload` must outlive the
+  // session, except for its context binary, which is not used later.
   Session(const Settings &settings, const Payload &payload);
 
   // Runs the model on memory of the caller, without copies. The values are in the order of the payload's arguments.
@@ -37,7 +37,7 @@ class Session {
   std::vector<const char *> input_names_, output_names_;
 };
 
-// Makes a tensor of ONNX Runtime that uses memory of the caller.
+// Makes an ONNX Runtime tensor that uses the caller's memory.
 Value make_value(const Argument &argument, void *data);
 
 }  // namespace edgecore::qnn

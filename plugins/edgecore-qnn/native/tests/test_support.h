@@ -20,7 +20,7 @@ inline edgecore_bytes view(const Bytes &bytes) { return {bytes.data(), bytes.siz
 // Returns the header of a context with the input "x", float32 [1, 3], and the output "y", uint8 [1, 2].
 wire::HeaderT small_header();
 
-// Returns a blob. Its header gets the SHA-256 of the context unless it has one.
+// Returns a blob. Sets the header's SHA-256 of the context if it has none.
 Bytes make_blob(wire::HeaderT header, const Bytes &context);
 Bytes small_blob();
 
@@ -30,7 +30,7 @@ struct Files {
   Bytes blob;                 // y = relu(x), float32 [1, 4, 4, 8], for SM8650
 };
 
-// Reads the files; returns false, and skips the test, if there are none.
+// Reads the files. If there are none, skips the test and returns false.
 bool find_files(Files *out);
 
 std::string read_file(const std::string &path);

@@ -14,9 +14,9 @@ using flatbuffers::Offset;
 using flatbuffers::String;
 using flatbuffers::Vector;
 using Strings = Vector<Offset<String>>;
-using Tensors = std::unordered_map<std::string, const ::tosa::TosaTensor *>;  // of a block; null for a TosaShape
+using Tensors = std::unordered_map<std::string, const ::tosa::TosaTensor *>;  // by name; null for a TosaShape
 
-constexpr size_t kMaxElements = (size_t{1} << 31) - 1;  // the level 8K of the specification
+constexpr size_t kMaxElements = (size_t{1} << 31) - 1;  // the limit of the specification's level 8K
 
 [[noreturn]] void invalid(const std::string &text) { throw Failure(EDGECORE_TOSA_INVALID_GRAPH, text); }
 
@@ -24,7 +24,7 @@ constexpr size_t kMaxElements = (size_t{1} << 31) - 1;  // the level 8K of the s
 
 std::string quoted(const std::string &name) { return "'" + name + "'"; }
 
-// The bytes of `count` elements of a constant in the file; 0 for a dtype that is not supported.
+// Returns the size of `count` elements of a constant in the file; 0 for an unsupported dtype.
 size_t constant_size(::tosa::DType dtype, size_t count) {
   switch (dtype) {
     case ::tosa::DType_INT4:
@@ -75,12 +75,12 @@ void check_tensor(const ::tosa::TosaTensor &tensor) {
   if (tensor.shape() != nullptr) shape.assign(tensor.shape()->begin(), tensor.shape()->end());
   const size_t expected = constant_size(tensor.type(), element_count(name, shape));
   if (tensor.data() == nullptr || tensor.data()->size() == 0) return;
-  // Writers may fill the data up to a multiple of 8 bytes.
+  // Writers may pad the data to a multiple of 8 bytes.
   if (tensor.data()->size() < expected || tensor.data()->size() >= expected + 8) {
     invalid("Tensor " + quoted(name) + " has " + std::to_string(tensor.data()->size()) +
             " bytes of data, but its shape " + "and dtype need " + std::to_string(expected) + ".");
   }
-  // The reference model would read zeros instead of the whole tensor.
+  // Refuse these values, because the reference model would read the whole tensor as zeros.
   const auto is_too_low = [](uint8_t byte) { return (byte & 15) == 8 || (byte >> 4) == 8; };
   if (tensor.type() == ::tosa::DType_INT4 && std::any_of(tensor.data()->begin(), tensor.data()->end(), is_too_low)) {
     invalid("Tensor " + quoted(name) + " has the value -8, but int4 values of TOSA go from -7 to 7.");
@@ -99,7 +99,7 @@ bool has_size(const Vector<T> *vector, size_t size) {
   return vector != nullptr && vector->size() == size;
 }
 
-// True if the lists of the operator's attribute have the sizes that the specification says.
+// Returns true if the lists of the operator's attribute have the sizes that the specification requires.
 bool lists_are_complete(const ::tosa::TosaOperator &op) {
   const auto convolution = [](const auto &attribute, size_t spatial_dims) {
     return has_size(attribute.pad(), 2 * spatial_dims) && has_size(attribute.stride(), spatial_dims) &&
@@ -134,7 +134,7 @@ bool lists_are_complete(const ::tosa::TosaOperator &op) {
   }
 }
 
-// The inputs of an operator, as a list of their kinds that is separated by commas: "TENSOR, SHAPE".
+// Returns the kinds of an operator's inputs, separated by commas: "TENSOR, SHAPE".
 std::string_view kinds_of_inputs(::tosa::Op op) {
   switch (op) {
 #define DEF_OP(NAME, ATTRIBUTE, ...) \
@@ -168,7 +168,7 @@ const ::tosa::TosaTensor *find(const String &name, const Tensors &tensors, const
   return tensor == nullptr ? ::tosa::DType_SHAPE : tensor->type();
 }
 
-// True if the shapes are equal; a dim `except` may differ.
+// Returns true if the shapes are equal, except for the dim `except`.
 bool same_shapes(const ::tosa::TosaTensor *a, const ::tosa::TosaTensor *b, int32_t except = -1) {
   const auto rank = [](const ::tosa::TosaTensor *tensor) {
     return tensor->shape() == nullptr ? 0 : tensor->shape()->size();
@@ -180,8 +180,7 @@ bool same_shapes(const ::tosa::TosaTensor *a, const ::tosa::TosaTensor *b, int32
   return true;
 }
 
-// The operators here are those that the reference model does not check itself: it crashes, or reads and writes nothing
-// where it should.
+// Checks operators that the reference model does not check: it would crash, or compute wrong results.
 bool operands_fit(const ::tosa::TosaOperator &op, const std::vector<const ::tosa::TosaTensor *> &in,
                   const ::tosa::TosaTensor *out) {
   const auto same_dtypes = [](const auto *a, const auto *b) { return dtype_of(a) == dtype_of(b); };

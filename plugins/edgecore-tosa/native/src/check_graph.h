@@ -1,4 +1,4 @@
-// Checks of a graph before Arm's libraries read it: they take for granted what is checked here.
+// Checks a graph before Arm's libraries read it: these rely on the checked properties.
 #ifndef EDGECORE_TOSA_CHECK_GRAPH_H_
 #define EDGECORE_TOSA_CHECK_GRAPH_H_
 
@@ -11,11 +11,11 @@
 
 namespace edgecore::tosa {
 
-// The number of elements of a tensor. Throws Failure if a dim is not positive, or if the tensor is too large.
+// Returns the number of elements of a tensor. Throws Failure if a dim is not positive, or if the tensor is too large.
 size_t element_count(const std::string &name, const std::vector<int32_t> &shape);
 
-// Throws Failure if the flatbuffer is damaged, if it lacks something that Arm's libraries expect to be there, or if the
-// version of the graph or a feature that it uses is not supported.
+// Throws Failure if the flatbuffer is damaged, if it lacks a part that Arm's libraries expect, or if the version of the
+// graph or one of its features is not supported.
 void check_graph(const uint8_t *bytes, size_t size);
 
 }  // namespace edgecore::tosa

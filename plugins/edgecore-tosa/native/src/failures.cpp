@@ -33,7 +33,7 @@ struct Hooks {
   [[noreturn]] static void jump() { std::longjmp(supervisor->end_, 1); }
 };
 
-// An operator that fails may leave another rounding mode behind.
+// Saves the rounding mode, because a failing operator may leave another one.
 Supervisor::Supervisor() : rounding_(std::fegetround()) { supervisor = this; }
 
 Supervisor::~Supervisor() {
@@ -62,7 +62,7 @@ std::string Supervisor::problem() const {
     return "a check of the reference model fails: " +
            line.substr(condition == line.npos ? 0 : condition + kFunction.size());
   }
-  // "SubgraphTraverser::validateGraph(): the problem"
+  // The text is "SubgraphTraverser::validateGraph(): the problem".
   const size_t function = last.find(kFunction);
   return function < last.find(' ') ? last.substr(function + kFunction.size()) : last;
 }
@@ -71,11 +71,11 @@ std::string Supervisor::problem() const {
 
 using edgecore::tosa::Hooks;
 
-// The linker's option --wrap sends calls of `name` to `__wrap_name`; C++ names are mangled.
+// The linker's option --wrap redirects calls of `name` to `__wrap_name`; C++ names are mangled.
 extern "C" {
 
-// func_print_backtrace: the reference model calls it after it has printed a problem, and then returns an error, or ends
-// the process. Its own starts gdb.
+// func_print_backtrace: the reference model calls it after it has printed a problem, and then returns an error or ends
+// the process. The original function starts gdb.
 [[noreturn]] void __wrap__Z20func_print_backtraceP8_IO_FILEi(FILE *, int) { Hooks::unwind(); }
 
 // func_debug_warning
@@ -87,7 +87,8 @@ void __wrap__Z18func_debug_warningP12func_debug_tPKcS2_iS2_z(void *, const char 
   va_end(arguments);
 }
 
-// GraphNode::printNodeValidationError(const std::string &): an operator whose inputs, output or attribute do not fit.
+// GraphNode::printNodeValidationError(const std::string &): reports an operator with wrong inputs, outputs or
+// attributes.
 [[noreturn]] void
 __wrap__ZN13TosaReference9GraphNode24printNodeValidationErrorERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE(
     void *, const std::string &problem) {
@@ -101,7 +102,7 @@ int __wrap___fprintf_chk(FILE *, int, const char *format, ...) {
   va_start(arguments, format);
   Hooks::print(format, arguments);
   va_end(arguments);
-  // The last line before exit(): a violated requirement, after which the result would be undefined.
+  // This is the last line before exit(): a requirement is violated, so the result would be undefined.
   if (std::string_view(format).rfind("Terminated early", 0) == 0) Hooks::unwind();
   return 0;
 }
@@ -124,10 +125,10 @@ int __wrap_printf(const char *format, ...) {
 
 int __wrap_fputs(const char *, FILE *) { return 0; }
 
-// The C library declares abort as a function that throws nothing, so its callers cannot be unwound.
+// The C library declares abort as a function that does not throw, so its callers cannot be unwound.
 [[noreturn]] void __wrap_abort() { Hooks::jump(); }
 
-// std::__glibcxx_assert_fail: a check of an index in the C++ library, with which Arm's libraries are compiled.
+// std::__glibcxx_assert_fail: a failed index check in the C++ library, which is enabled in Arm's libraries.
 [[noreturn]] void __wrap__ZSt21__glibcxx_assert_failPKciS0_S0_(const char *, int, const char *, const char *condition) {
   Hooks::print(edgecore::tosa::kError);
   Hooks::print("a check of the reference model fails: ");

@@ -1,8 +1,8 @@
-// Failures of the reference model as exceptions.
+// Converts failures of the reference model to exceptions.
 //
-// Arm's libraries report a problem as text on stderr or stdout. After some problems they go on with undefined values;
-// after others they start gdb, or end the process. Here their text goes into a string, and each problem ends the call:
-// CMakeLists.txt lists functions that they call, and in whose place failures.cpp has others.
+// Arm's libraries report a problem as text on stderr or stdout. After some problems they continue with undefined
+// values; after others they start gdb, or end the process. Here their text is collected in a string, and each problem
+// ends the call: failures.cpp replaces functions that they call, which CMakeLists.txt lists.
 #ifndef EDGECORE_TOSA_FAILURES_H_
 #define EDGECORE_TOSA_FAILURES_H_
 
@@ -12,14 +12,14 @@
 
 namespace edgecore::tosa {
 
-// An error for the user: a code of simulator.h, and one sentence.
+// An error for the user: a code from simulator.h, and one sentence.
 class Failure : public std::runtime_error {
  public:
   Failure(int number, const std::string &text) : std::runtime_error(text), code(number) {}
   const int code;
 };
 
-// Collects what Arm's libraries report on this thread while it lives. They are called through `call`.
+// Collects the reports of Arm's libraries on this thread during its lifetime. Call the libraries only through `call`.
 class Supervisor {
  public:
   Supervisor();
@@ -27,28 +27,28 @@ class Supervisor {
   Supervisor(const Supervisor &) = delete;
   Supervisor &operator=(const Supervisor &) = delete;
 
-  // Calls `body`; throws Failure(code, the problem) if a library reports one.
+  // Calls `body`. Throws Failure(code, the problem) if a library reports a problem.
   template <typename Body>
   void call(int code, const Body &body) {
     bool completed = false;
     try {
       completed = returns(body);
     } catch (const Stop &) {
-      // The text has the problem.
+      // The problem is in text_.
     }
     if (!completed) throw Failure(code, problem());
   }
 
-  // The problem that a library has reported, as a sentence.
+  // Returns the problem that a library has reported, as a sentence.
   std::string problem() const;
 
  private:
   friend struct Hooks;
-  struct Stop {};  // thrown where a library can be unwound
+  struct Stop {};  // thrown if the library's frames can be unwound
 
-  // Returns false if a library tried to end the process, where it cannot be unwound: the objects that it and `body`
-  // have made are lost. A function of its own, since setjmp leaves changed variables of the function that calls it
-  // undefined.
+  // Returns false if a library tried to end the process in a place where it cannot be unwound: then the objects of the
+  // library and of `body` are leaked. This is a separate function because setjmp leaves changed local variables of its
+  // caller undefined.
   template <typename Body>
   bool returns(const Body &body) {
     if (setjmp(end_) != 0) return false;

@@ -22,8 +22,8 @@ struct Value {
   size_t bytes;
 };
 
-// Calls visit(S(), T()): S is the type of the elements in a buffer of the caller, T the type in which the reference
-// model takes and gives them. Returns false for a dtype that inputs and outputs do not have.
+// Calls visit(S(), T()): S is the element type in a buffer of the caller, T the reference model's element type for it.
+// Returns false for a dtype that inputs and outputs do not have.
 template <typename Visit>
 bool with_types(::tosa::DType dtype, const Visit &visit) {
   switch (dtype) {
@@ -65,14 +65,14 @@ std::vector<Value> describe(::tosa::TosaSerializationBasicBlock &block, const st
   return values;
 }
 
-// Makes a violated requirement end the run: its result would be undefined. Here, since the reference model initializes
-// the variable itself when the library is loaded.
+// Makes a violated requirement end the run, because its result would be undefined. Not done at load time, when the
+// reference model initializes this variable itself.
 void configure() {
   static const bool done = g_func_config.terminate_early = true;
   static_cast<void>(done);
 }
 
-// Both return false if the reference model refuses.
+// Both return false if the reference model refuses the call.
 bool set_input(TosaReference::IModelRunner &runner, const Value &value, const void *from) {
   int status = 1;
   with_types(value.dtype, [&](auto stored, auto taken) {
@@ -95,7 +95,7 @@ bool get_output(TosaReference::IModelRunner &runner, const Value &value, void *t
   return complete;
 }
 
-// The reference model can run a graph once: it frees the inputs.
+// Returns a new runner: a runner can run the graph only once, because it frees the inputs.
 std::unique_ptr<TosaReference::IModelRunner> prepare(Supervisor &supervisor,
                                                      ::tosa::TosaSerializationHandler &handler) {
   std::unique_ptr<TosaReference::IModelRunner> runner;
@@ -108,7 +108,7 @@ std::unique_ptr<TosaReference::IModelRunner> prepare(Supervisor &supervisor,
   return runner;
 }
 
-// Runs `body`, and turns its exceptions into a code and a message.
+// Runs `body`, and converts its exceptions to a code and a message.
 template <typename Body>
 int reported(char *error, size_t error_size, const Body &body) {
   int code = EDGECORE_TOSA_OK;
@@ -160,7 +160,7 @@ uint32_t edgecore_tosa_simulator_version(void) { return EDGECORE_TOSA_SIMULATOR_
 int edgecore_tosa_load(const void *graph, size_t size, edgecore_tosa_model **model, char *error, size_t error_size) {
   return edgecore::tosa::reported(error, error_size, [&] {
     edgecore::tosa::configure();
-    // A copy: flatbuffers must be aligned.
+    // Copy the graph, because flatbuffers must be aligned.
     const std::vector<uint8_t> bytes(static_cast<const uint8_t *>(graph), static_cast<const uint8_t *>(graph) + size);
     edgecore::tosa::check_graph(bytes.data(), size);
     auto loaded = std::make_unique<edgecore_tosa_model>();
@@ -173,7 +173,7 @@ int edgecore_tosa_load(const void *graph, size_t size, edgecore_tosa_model **mod
     ::tosa::TosaSerializationBasicBlock &block = *loaded->handler.GetMainRegion()->GetBlocks()[0];
     loaded->inputs = edgecore::tosa::describe(block, block.GetInputs());
     loaded->outputs = edgecore::tosa::describe(block, block.GetOutputs());
-    edgecore::tosa::prepare(supervisor, loaded->handler);  // for its checks of operators
+    edgecore::tosa::prepare(supervisor, loaded->handler);  // runs the reference model's checks of operators
     *model = loaded.release();
   });
 }

@@ -1,5 +1,5 @@
-// Declarations of the Vulkan extensions VK_ARM_tensors and VK_ARM_data_graph for Vulkan headers before 1.4.317, which
-// lack them: what this delegate uses, as the Vulkan specification gives it.
+// Declarations of the Vulkan extensions VK_ARM_tensors and VK_ARM_data_graph that this delegate uses, from the Vulkan
+// specification. Vulkan headers before 1.4.317 lack them.
 #ifndef EDGECORE_VGF_ARM_ML_H_
 #define EDGECORE_VGF_ARM_ML_H_
 

@@ -1,5 +1,5 @@
-// The VGF backend as edgecore/backend.hpp's four classes: a delegate is a VGF file, whose graph a Vulkan device with
-// the extensions for machine learning runs.
+// The VGF backend as the four classes of edgecore/backend.hpp: a delegate is a VGF file, whose graph runs on a Vulkan
+// device with the machine learning extensions.
 #include <algorithm>
 #include <memory>
 #include <mutex>
@@ -25,7 +25,7 @@ using edgecore::backend::Host;
 using edgecore::backend::Memory;
 using edgecore::backend::Options;
 
-// The devices that are open. A device is closed with the last program that uses it.
+// The open devices. A device is closed with the last program that uses it.
 class Driver {
  public:
   explicit Driver(const Host &) : state_(std::make_unique<State>()) {}
@@ -41,7 +41,7 @@ class Driver {
       if (std::shared_ptr<MlDevice> device = key == settings ? weak.lock() : nullptr) return device;
     }
     std::shared_ptr<MlDevice> device = open_device(settings);
-    // A weak pointer keeps the memory of a closed device.
+    // A weak pointer to a closed device keeps its memory, so remove it.
     devices.erase(
         std::remove_if(devices.begin(), devices.end(), [](const auto &entry) { return entry.second.expired(); }),
         devices.end());
@@ -92,7 +92,7 @@ class Instance {
       tensor(args, inputs + i, expected);
       args.resize(inputs + i, expected.shape.data(), static_cast<int32_t>(expected.shape.size()));
     }
-    return {};  // the tensors are in memory of the device
+    return {};  // the tensors are in device memory
   }
 
   void execute(const Arguments &args, const Memory &) {
@@ -127,7 +127,7 @@ extern "C" EDGECORE_BACKEND(vgf) {
              "Python the default is the one in the package ai-ml-emulation-layer-for-vulkan."),
       option("device", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
              "Index or part of the name of the Vulkan device; without it the first that has the extensions.")};
-  // VENDOR_THREADS: the driver lavapipe computes on its own threads.
+  // VENDOR_THREADS: the driver lavapipe has its own threads.
   static const edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
       {"VgfBackend", "edgecore-vgf", EDGECORE_VGF_VERSION,
        EDGECORE_VENDOR_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP},

@@ -1,4 +1,4 @@
-// A graph of a VGF file as a data-graph pipeline of a device, and its runs.
+// A graph of a VGF file as a data-graph pipeline of a device, and its execution.
 #ifndef EDGECORE_VGF_GRAPH_H_
 #define EDGECORE_VGF_GRAPH_H_
 
@@ -38,7 +38,7 @@ class Graph {
   VkPipeline pipeline_ = VK_NULL_HANDLE;
 };
 
-// A tensor on the device that the host can read and write.
+// A tensor in device memory that the host can read and write.
 class DeviceTensor {
  public:
   DeviceTensor(MlDevice &device, const Tensor &tensor);

@@ -21,10 +21,10 @@ constexpr uint32_t kApiVersion = VK_API_VERSION_1_3;
 constexpr uint32_t kLoaderVersion = VK_MAKE_API_VERSION(0, 1, 4, 309);
 constexpr char kLayersVariable[] = "VK_INSTANCE_LAYERS";
 constexpr char kMoreLayerPaths[] = "VK_ADD_LAYER_PATH",
-               kLayerPath[] = "VK_LAYER_PATH";  // the second replaces the first
+               kLayerPath[] = "VK_LAYER_PATH";  // VK_LAYER_PATH replaces VK_ADD_LAYER_PATH
 constexpr char kReplicatedComposites[] = VK_EXT_SHADER_REPLICATED_COMPOSITES_EXTENSION_NAME;
 constexpr char kGetLayer[] = "pip install ai-ml-emulation-layer-for-vulkan";
-// The graph layer calls the tensor layer, so it is first.
+// The graph layer calls the tensor layer, so it must be first.
 constexpr const char *kLayers[] = {"VK_LAYER_ML_Graph_Emulation", "VK_LAYER_ML_Tensor_Emulation"};
 constexpr const char *kLayerLibraries[] = {"libVkLayer_Graph.so", "libVkLayer_Tensor.so"};
 
@@ -33,7 +33,7 @@ bool has_extensions(VkPhysicalDevice device) {
   return extensions.has(VK_ARM_TENSORS_EXTENSION_NAME) && extensions.has(VK_ARM_DATA_GRAPH_EXTENSION_NAME);
 }
 
-// Returns the chosen device if it has the extensions; without a choice, the first device that has them.
+// Returns the chosen device if it has the extensions; without a choice, the first device with them.
 VkPhysicalDevice find_ml_device(const Vulkan &vulkan, const std::string &choice) {
   if (!choice.empty()) {
     const VkPhysicalDevice device = find_device(vulkan, choice);
@@ -45,9 +45,9 @@ VkPhysicalDevice find_ml_device(const Vulkan &vulkan, const std::string &choice)
   return VK_NULL_HANDLE;
 }
 
-// Lets the loader find the manifests of layers in a folder, which it takes from the environment. The package in Python
-// has done so before it loaded this library. Otherwise other threads must not read the environment meanwhile, so it is
-// changed once, and not back.
+// Adds the manifests of layers in a folder to the loader's search path, an environment variable. The Python package has
+// set it before it loaded this library. Otherwise no other thread may read the environment at the same time, so the
+// variable is changed only once, and never restored.
 void add_layer_path(const std::string &folder) {
   const char *name = std::getenv(kLayerPath) == nullptr ? kMoreLayerPaths : kLayerPath;
   const char *value = std::getenv(name);
@@ -56,8 +56,8 @@ void add_layer_path(const std::string &folder) {
   setenv(name, paths.empty() ? folder.c_str() : (folder + ":" + paths).c_str(), 1);
 }
 
-// Opens Vulkan with the emulation layer. The loader finds its libraries, which the manifests name without a folder,
-// because they are loaded already.
+// Opens Vulkan with the emulation layer. The manifests name the libraries without a folder; the loader finds them
+// because they are already loaded.
 std::shared_ptr<Vulkan> open_emulation(InstanceSettings settings, const std::string &folder) {
   for (const char *library : kLayerLibraries) {
     const std::string path = folder + "/lib/" + library;
@@ -71,7 +71,7 @@ std::shared_ptr<Vulkan> open_emulation(InstanceSettings settings, const std::str
   return std::make_shared<Vulkan>(settings);
 }
 
-// The features and extensions that graphs use, of those that a device has.
+// The features and extensions of a device that graphs use.
 struct Features {
   explicit Features(VkPhysicalDevice physical) {
     VkPhysicalDeviceVulkan12Features supported12 = {};

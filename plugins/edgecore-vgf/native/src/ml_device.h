@@ -1,4 +1,4 @@
-// A Vulkan device with the extensions for machine learning, VK_ARM_tensors and VK_ARM_data_graph: of its driver, or of
+// A Vulkan device with the machine learning extensions VK_ARM_tensors and VK_ARM_data_graph, from its driver or from
 // Arm's emulation layer. Thread-safe.
 #ifndef EDGECORE_VGF_ML_DEVICE_H_
 #define EDGECORE_VGF_ML_DEVICE_H_
@@ -34,7 +34,7 @@ class MlDevice : public edgecore::vulkan::Device {
   MlDevice(std::shared_ptr<edgecore::vulkan::Vulkan> vulkan, VkPhysicalDevice physical);
 
   const MlFunctions &ml() const { return ml_; }
-  // Held while objects of the extensions are created or destroyed: the emulation layer does not allow two threads.
+  // Lock it to create or destroy objects of the extensions: the emulation layer is not thread-safe for that.
   std::mutex &mutex() { return mutex_; }
 
  private:
@@ -42,14 +42,14 @@ class MlDevice : public edgecore::vulkan::Device {
   std::mutex mutex_;
 };
 
-// How to open a device, from the load options.
+// The load options that choose a device.
 struct DeviceSettings {
   std::string emulation;  // absolute path of the emulation layer's folder with lib/ and share/; empty for none
   std::string device;     // index or part of the name of the device
   bool operator==(const DeviceSettings &other) const { return emulation == other.emulation && device == other.device; }
 };
 
-// Opens a device whose driver has the extensions, or else one with the emulation layer. Throws a Failure with one
+// Opens a device whose driver has the extensions, or else a device with the emulation layer. Throws a Failure with one
 // sentence if there is neither.
 std::shared_ptr<MlDevice> open_device(const DeviceSettings &settings);
 

@@ -61,7 +61,7 @@ const Root *read_root(edgecore_bytes section, const char *name) {
   return flatbuffers::GetRoot<Root>(section.data);
 }
 
-// Returns an item of a vector that may be missing.
+// Returns an entry of an optional vector.
 template <typename Item>
 const Item *at(const flatbuffers::Vector<flatbuffers::Offset<Item>> *items, uint32_t index, const char *name) {
   if (items == nullptr || index >= items->size()) damaged("it has no %s with the number %u", name, index);
@@ -110,7 +110,7 @@ Tensor tensor_of(const wire::Resource &resource, uint32_t number) {
   return tensor;
 }
 
-// The descriptors of a segment, by resource.
+// The descriptor of a resource in a segment.
 struct Place {
   uint32_t resource, set, binding;
   bool operator==(const Place &other) const {
@@ -129,7 +129,7 @@ std::vector<Place> places_of(const wire::Segment &segment) {
       if (place.set >= kMaxSets || place.binding >= kMaxBindings) {
         damaged("a descriptor has the set %u and the binding %u", place.set, place.binding);
       }
-      bool is_known = false;  // two outputs that are one value: the converter writes their descriptor twice
+      bool is_known = false;  // two outputs with one value: the converter writes their descriptor twice
       for (const Place &other : places) {
         is_known = is_known || other == place;
         if (!is_known &&
@@ -162,8 +162,8 @@ std::vector<Argument> arguments_of(const flatbuffers::Vector<flatbuffers::Offset
   return arguments;
 }
 
-// Returns the constants of the file. Each has 24 bytes: u32 resource, i32 sparse dim, u64 size, and u64 offset from the
-// end of all of these.
+// Returns the constants of the file. Each entry has 24 bytes: u32 resource, i32 sparse dim, u64 size, and u64 offset
+// from the end of all entries.
 std::vector<Constant> constants_of(edgecore_bytes section, const wire::Resources &resources) {
   std::vector<Constant> constants;
   if (section.size == 0) return constants;

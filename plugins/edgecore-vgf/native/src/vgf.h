@@ -19,14 +19,14 @@ struct Tensor {
   uint64_t bytes = 0;
 };
 
-// An input or output, with the place of its descriptor.
+// An input or output, with its descriptor.
 struct Argument {
   Tensor tensor;
   uint32_t set = 0;
   uint32_t binding = 0;
 };
 
-// A constant; its data lie in the blob.
+// A constant; its data are in the blob.
 struct Constant {
   Tensor tensor;
   edgecore_bytes data = {};
@@ -36,13 +36,13 @@ struct Vgf {
   std::vector<uint32_t> spirv;
   std::string entry_point;
   std::vector<Argument> inputs, outputs;
-  std::vector<size_t> results;  // for each result of the model, its index in `outputs`: equal ones share a tensor
+  std::vector<size_t> results;  // index in `outputs` of each result of the model: equal results share a tensor
   std::vector<Constant> constants;
   uint32_t descriptor_sets = 0;
 };
 
-// Reads a blob and checks all of its offsets and numbers; the SPIR-V is for the driver. Throws a Failure if the blob is
-// damaged, or has parts that this delegate does not run.
+// Reads a blob and checks all of its offsets and numbers, except the SPIR-V, which the driver checks. Throws a Failure
+// if the blob is damaged, or has features that this delegate does not support.
 Vgf read_vgf(edgecore_bytes blob);
 
 }  // namespace edgecore::vgf

@@ -1,4 +1,4 @@
-// Tests of the reader of VGF files: a damaged file is refused, or read with numbers and data that are all in bounds.
+// Tests the reader of VGF files: it refuses a damaged file, or returns numbers and data that are all in bounds.
 #include "vgf.h"
 
 #include <gtest/gtest.h>
@@ -139,14 +139,14 @@ Bytes file_of(const Content &content) {
 
 Vgf read(const Bytes &file) { return read_vgf({file.data(), file.size()}); }
 
-// Reads a file, which may be refused, and everything that the rest of the delegate reads of it.
+// Returns true if a file is accepted; reads all of its data that the rest of the delegate uses.
 bool is_read(const Bytes &file) {
   try {
     const Vgf vgf = read(file);
     for (const auto *arguments : {&vgf.inputs, &vgf.outputs}) {
       for (const Argument &argument : *arguments) EXPECT_LT(argument.set, vgf.descriptor_sets);
     }
-    uint8_t sum = 0;  // a sanitizer finds bytes that are not there
+    uint8_t sum = 0;  // a sanitizer detects missing bytes
     for (const Constant &constant : vgf.constants) {
       EXPECT_EQ(constant.data.size, constant.tensor.bytes);
       for (uint64_t i = 0; i < constant.data.size; ++i) sum ^= constant.data.data[i];
@@ -261,7 +261,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Vgf, EveryTruncationIsReadInBounds) {
   const Bytes file = file_of({});
   for (size_t size = 0; size < file.size(); ++size) {
-    const Bytes shorter(file.begin(), file.begin() + static_cast<ptrdiff_t>(size));  // a sanitizer sees its end
+    const Bytes shorter(file.begin(), file.begin() + static_cast<ptrdiff_t>(size));  // exact size for the sanitizer
     if (is_read(shorter)) EXPECT_GE(size + 8, file.size()) << "only the padding at the end may be missing";
   }
 }

@@ -1,10 +1,10 @@
-// How shaders of floats reach their tensors, by READ:
-//   texel    texel buffers, whose format the runtime chooses, and writes in words of 64 bits: for processors, where a
-//            load from a texel buffer costs a fraction of one from a storage buffer, and a store costs by the word
-//   shuffle  as texel, in subgroups of 8 threads that read for each other
-//   buffer   storage buffers
-//   mixed    storage buffers, weights in fp32
-// READ4 counts in vectors of four elements, and READ1 in elements: a dispatch reads x in one of the two ways.
+// How shaders of floats read their tensors, by the value of READ:
+//  texel    texel buffers, whose format the runtime chooses; writes words of 64 bits. For devices that run on a CPU,
+//           where loading a texel is much cheaper than loading from a storage buffer, and a store costs by the word
+//  shuffle  like texel, in subgroups of 8 threads that read for each other
+//  buffer   storage buffers
+//  mixed    storage buffers, weights in fp32
+// READ4 has indices of vectors of four elements, READ1 of elements: a dispatch reads x in one of the two ways.
 #if defined(READ_shuffle)
 #extension GL_KHR_shader_subgroup_shuffle : require
 #define READ_texel
@@ -41,10 +41,10 @@ uint64_t words(vec4 v) { return packUint2x32(uvec2(packHalf2x16(v.xy), packHalf2
 #define READ4(name, index) vec4(name##_vectors[index])
 #define READ1(name, index) float(name##_elements[index])
 #define WORDS T4
-#define words(v) T4(v)  // no function: arithmetic types of 16 bits are another feature than storage
+#define words(v) T4(v)  // a macro: 16-bit arithmetic types in a function would need another device feature than storage
 #endif
 
-// The result, binding 0. WRITE4 counts in vectors, and WRITE1 in elements.
+// The result, binding 0. WRITE4 has indices of vectors, WRITE1 of elements.
 layout(set = 0, binding = 0) writeonly buffer Target1 { T target_elements[]; };
 layout(set = 0, binding = 0) writeonly buffer Target4 { WORDS target_vectors[]; };
 #define WRITE4(index, v) target_vectors[index] = words(v)
@@ -52,10 +52,10 @@ layout(set = 0, binding = 0) writeonly buffer Target4 { WORDS target_vectors[]; 
 
 #include "panels.glsl"
 
-// Returns x between two limits; NaN stays NaN, as in PyTorch.
+// Returns x clamped to [low, high]; NaN stays NaN, as in PyTorch.
 vec4 limited(vec4 x, float low, float high) { return mix(min(max(x, vec4(low)), vec4(high)), x, isnan(x)); }
 
-// Writes a vector of the result, with the limits `low` and `high`. If ADDS, another tensor of its form is added to it.
+// Writes a vector of the result, clamped to [low, high]. If ADDS, another tensor of the same shape is added to it.
 #define ADDEND(number, name) INPUT(number, name)
 #define FINISH4(at, sum) \
   WRITE4(at, ADDS ? limited(sum, low, high) + READ4(addend, at) : limited(sum, low, high))

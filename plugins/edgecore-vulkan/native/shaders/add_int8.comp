@@ -6,7 +6,7 @@
 layout(push_constant) uniform Params {
   uint vectors;
   int a_zero, b_zero, out_zero;
-  float a_scale, b_scale;  // b_scale: times alpha
+  float a_scale, b_scale;  // b_scale includes alpha
   float inverse;           // 1 / scale of the result
 };
 RESULTS;

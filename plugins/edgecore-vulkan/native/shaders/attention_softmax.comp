@@ -1,5 +1,5 @@
-// Softmax of each row of the scores of attention, in place. One workgroup computes one row: each thread goes over every
-// gl_WorkGroupSize.x-th vector of four. A row that sees nothing (all scores are -inf) becomes zeros, as in PyTorch.
+// Softmax of each row of attention scores, in place. One workgroup computes one row: each thread handles every
+// gl_WorkGroupSize.x-th vector of four. A row that sees no key (all scores are -inf) becomes zeros, as in PyTorch.
 #version 450
 layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 layout(constant_id = 3) const bool VECTORS = false;  // rows are whole vectors
@@ -15,12 +15,12 @@ const float kInfinity = 1.0 / 0.0;
 shared float largest_of[gl_WorkGroupSize.x];
 shared float sum_of[gl_WorkGroupSize.x];
 
-// The larger of two numbers; NaN if one is.
+// Returns the larger of two numbers; NaN if one is NaN.
 float larger(float a, float b) {
   return b > a || b != b ? b : a;
 }
 
-// What is subtracted from scores whose largest is `largest`, so that exp() of -inf stays 0.
+// Returns the number to subtract from scores with this maximum: 0 for -inf, so that exp() of -inf stays 0.
 float shift_of(float largest) {
   return largest == -kInfinity ? 0 : largest;
 }
@@ -37,9 +37,9 @@ vec4 load(uint base, uint i) {
 void main() {
   const uint row = gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x;
   const uint lane = gl_LocalInvocationID.x;
-  if (row >= rows) return;  // the whole workgroup
+  if (row >= rows) return;  // true for all threads of the workgroup
   const uint base = row * columns, vectors = (columns + 3) / 4;
-  // The sum of exp(score - largest) over the scores so far, whose largest may grow.
+  // The sum of exp(score - largest) over the scores so far; `largest` may grow.
   float largest = -kInfinity, sum = 0;
   for (uint i = lane; i < vectors; i += gl_WorkGroupSize.x) {
     const vec4 x = load(base, i);

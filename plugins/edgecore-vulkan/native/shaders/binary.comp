@@ -26,7 +26,7 @@ A apply(A a, A b) {
 #elif defined(OP_remainder)
   return floor_remainder(a, b);
 #elif defined(OP_min)
-  return b < a || b != b ? b : a;  // NaN of either operand is the result, as in PyTorch
+  return b < a || b != b ? b : a;  // NaN if an operand is NaN, as in PyTorch
 #elif defined(OP_max)
   return b > a || b != b ? b : a;
 #elif defined(OP_pow)

@@ -1,4 +1,4 @@
-// Elements of the second operand where the first is not 0, else those of the third, with broadcasting.
+// Selects, with broadcasting: elements of the second operand where the first is not 0, otherwise of the third.
 #version 450
 #include "types.glsl"
 #define OPERANDS 3

@@ -1,4 +1,4 @@
-// Chooses a scale and a zero point for the range of each row, which is widened to include 0. One workgroup per row.
+// Chooses a scale and a zero point for the range of each row, extended to include 0. One workgroup per row.
 #version 450
 #include "types.glsl"
 
@@ -6,7 +6,7 @@ layout(push_constant) uniform Params {
   uint rows;
   uint width;
   float low, high;  // the range of the integers
-  float eps;        // the smallest scale
+  float eps;        // minimum scale
 };
 layout(set = 0, binding = 0) writeonly buffer Scales { float scales[]; };
 layout(set = 0, binding = 1) writeonly buffer Zeros { int zeros[]; };

@@ -1,4 +1,5 @@
-// Comparisons of two tensors, or of a tensor and a number, with broadcasting: 1 where one holds, and 0 elsewhere.
+// Comparisons of two tensors, or of a tensor and a number, with broadcasting: 1 where the comparison is true, otherwise
+// 0.
 #version 450
 #include "types.glsl"
 #define OPERANDS 2

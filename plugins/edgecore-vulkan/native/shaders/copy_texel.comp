@@ -1,9 +1,9 @@
-// Copies floats as copy_strided.comp does, for processors.
+// Copies floats like copy_strided.comp, for devices that run on a CPU.
 #version 450
 #include "types.glsl"
 #include "access.glsl"
 
-layout(constant_id = 3) const bool VECTORS = false;       // the strides of the innermost dim are those of vectors
+layout(constant_id = 3) const bool VECTORS = false;       // the strides of the innermost dim are strides of vectors
 layout(constant_id = 4) const bool FROM_VECTORS = false;  // the four elements are neighbours in the source, too
 
 // As in copy_strided.comp.

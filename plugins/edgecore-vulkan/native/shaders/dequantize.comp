@@ -1,15 +1,16 @@
-// Dequantizes a tensor: (q - zero point) * scale. Scales are one number, with one thread per vector of four elements, or
-// one for each `inner` elements, with one thread per element; after `channels` of them they start again.
+// Dequantizes a tensor: (q - zero point) * scale. Either there is one scale, with one thread per vector of four
+// elements; or one scale for each `inner` elements, with one thread per element: then the scales repeat after
+// `channels` of them.
 #version 450
 #include "types.glsl"
 #include "integers.glsl"
 
 layout(push_constant) uniform Params {
-  uint count;  // of threads
+  uint count;  // number of threads
   uint inner;
   uint channels;
-  int zero_point;  // of one scale
-  float scale;     // of one scale
+  int zero_point;  // if there is one scale
+  float scale;     // if there is one scale
 };
 INTEGERS_OF(1, x);
 #if defined(SCALES_many)

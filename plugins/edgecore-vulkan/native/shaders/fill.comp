@@ -1,4 +1,4 @@
-// A sequence of numbers; all equal if the step is 0. One thread per four elements.
+// Writes a sequence of numbers, which are equal if the step is 0. One thread per four elements.
 #version 450
 #include "types.glsl"
 

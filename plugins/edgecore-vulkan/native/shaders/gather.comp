@@ -1,5 +1,5 @@
-// Elements of a tensor at indices along one of its dims: gather, index_select, embedding. The strides of operand 0, the
-// tensor, are without that dim. Negative indices count from the end; others that are out of range become the nearest.
+// Elements of a tensor at indices along one of its dims: gather, index_select, embedding. Operand 0 is the tensor; its
+// strides do not include that dim. Negative indices count from the end; indices out of range are clamped.
 #version 450
 #include "types.glsl"
 #define OPERANDS 2
@@ -14,7 +14,7 @@ void main() {
   const uint id = flat_id();
   if (id >= threads) return;
   LOCATE(id);
-  // In vectors, all four elements have the same index: the innermost dim is not one of the indices.
+  // In vectors, all four elements have the same index, because the innermost dim is not a dim of the indices.
   int index = indices[at[1]];
   index = clamp(index < 0 ? index + size : index, 0, size - 1);
   at[0] += uint(index) * stride;

@@ -1,18 +1,18 @@
 // out = clamp(x w + bias): x is [m, k], w is [k, n] in panels (access.glsl), out is [m, n]. Eight neighbouring threads
-// compute ROWS rows of a panel; each thread computes four columns. No shared memory: it costs more than it saves on
-// processors and for few rows.
+// compute ROWS rows of a panel; each thread computes four columns. Uses no shared memory, which costs more than it
+// saves on CPUs and for few rows.
 //
-// With READ_shuffle each thread reads one of eight rows, and the others get it from there. Two vectors at a time save
-// loads and stores of the sums, which are more than a processor has registers for.
+// With READ_shuffle each thread reads one of eight rows for the other threads. Reading two vectors at a time saves
+// loads and stores of the sums, because a CPU has too few registers for them.
 #version 450
 #extension GL_EXT_control_flow_attributes : require
 #include "types.glsl"
 #include "layer.glsl"
 
 layout(constant_id = 3) const uint ROWS = 8;
-layout(constant_id = 4) const uint X_VECTORS = 1;       // how many vectors of a row are read at a time; 0 for elements
+layout(constant_id = 4) const uint X_VECTORS = 1;       // vectors of a row that are read at a time; 0: single elements
 layout(constant_id = 5) const bool OUT_VECTORS = true;  // n is a multiple of 4
-layout(constant_id = 6) const bool ADDS = false;        // addend is added to the result if `adds`; with OUT_VECTORS
+layout(constant_id = 6) const bool ADDS = false;        // adds addend to the result if `adds`; only with OUT_VECTORS
 LONG_CONSTANT(7)
 layout(push_constant) uniform Params {
   int m;
@@ -20,7 +20,7 @@ layout(push_constant) uniform Params {
   int n;
   float low;
   float high;
-  int rows_first;  // whether neighbouring threads compute other rows of the same panel, and not other panels
+  int rows_first;  // 1: neighbouring threads compute other rows of the same panel; 0: other panels
   int adds;
   PARAMS_OF_INTEGERS
 };

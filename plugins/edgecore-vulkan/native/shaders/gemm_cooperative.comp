@@ -1,5 +1,5 @@
-// out = clamp(x w + bias), as gemm_tiled.comp, in fp16 with sums in fp32 by cooperative matrices. A workgroup of 2 x 2
-// subgroups computes a tile of 2 x 2 parts from pieces of x and w in shared memory; a subgroup computes one part of
+// out = clamp(x w + bias), like gemm_tiled.comp, in fp16 with sums in fp32, by cooperative matrices. A workgroup of 2 x
+// 2 subgroups computes a tile of 2 x 2 parts from pieces of x and w in shared memory; a subgroup computes one part of
 // kBlocks x kBlocks matrices.
 #version 450
 #extension GL_KHR_cooperative_matrix : require
@@ -10,7 +10,7 @@
 #include "access.glsl"
 
 layout(constant_id = 3) const bool X_VECTORS = true;  // k is a multiple of 4
-layout(constant_id = 4) const bool ADDS = false;      // addend is added to the result
+layout(constant_id = 4) const bool ADDS = false;      // adds addend to the result
 // The device's matrices: a is [ROWS, STEPS], b is [STEPS, COLUMNS], and their product is [ROWS, COLUMNS].
 layout(constant_id = 5) const int ROWS = 16;
 layout(constant_id = 6) const int COLUMNS = 16;
@@ -27,10 +27,10 @@ WEIGHTS(2, w);
 BIAS(3, bias);
 ADDEND(4, addend);
 
-const int kBlocks = 4;  // matrices of a part in each direction
+const int kBlocks = 4;  // number of matrices of a part in each direction
 const int kTileRows = 2 * kBlocks * ROWS, kTileColumns = 2 * kBlocks * COLUMNS;
 const int kTileSteps = 2 * STEPS;
-// Rows of shared memory are 8 elements longer, so that the rows of a matrix lie in different banks.
+// Rows in shared memory are 8 elements longer, so that the rows of a matrix are in different banks.
 const int kXStride = kTileSteps + 8, kWStride = kTileColumns + 8;
 shared f16vec4 x_part[kTileRows * kXStride / 4];
 shared f16vec4 w_part[kTileSteps * kWStride / 4];
@@ -50,7 +50,8 @@ void main() {
   const int thread = int(gl_LocalInvocationIndex), threads = int(gl_WorkGroupSize.x);
   const int first_row = int(gl_WorkGroupID.y) * kTileRows, first_column = int(gl_WorkGroupID.x) * kTileColumns;
   const int columns = (n + 3) / 4;  // in vectors
-  const int part_row = int(gl_SubgroupID) / 2 * kBlocks * ROWS, part_column = int(gl_SubgroupID) % 2 * kBlocks * COLUMNS;
+  const int part_row = int(gl_SubgroupID) / 2 * kBlocks * ROWS,
+            part_column = int(gl_SubgroupID) % 2 * kBlocks * COLUMNS;
   coopmat<float, gl_ScopeSubgroup, ROWS, COLUMNS, gl_MatrixUseAccumulator> sums[kBlocks][kBlocks];
   for (int i = 0; i < kBlocks; ++i) {
     for (int j = 0; j < kBlocks; ++j) {

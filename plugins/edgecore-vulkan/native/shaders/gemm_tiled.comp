@@ -1,12 +1,12 @@
-// out = clamp(x w + bias), as gemm.comp, for GPUs: a workgroup of 8 x 16 threads computes a tile of 8 * ROWS rows
-// and 64 columns from parts of x and w in shared memory; a thread computes ROWS rows and 4 columns.
+// out = clamp(x w + bias), like gemm.comp, for GPUs: a workgroup of 8 x 16 threads computes a tile of 8 * ROWS rows and
+// 64 columns from parts of x and w in shared memory; a thread computes ROWS rows and 4 columns.
 #version 450
 #include "types.glsl"
 #include "access.glsl"
 
 layout(constant_id = 3) const bool X_VECTORS = true;    // k is a multiple of 4
 layout(constant_id = 4) const bool OUT_VECTORS = true;  // n is a multiple of 4
-layout(constant_id = 5) const bool ADDS = false;        // addend is added to the result; with OUT_VECTORS
+layout(constant_id = 5) const bool ADDS = false;        // adds addend to the result; only with OUT_VECTORS
 layout(constant_id = 6) const int ROWS = 8;
 layout(push_constant) uniform Params {
   int m;
@@ -20,8 +20,8 @@ WEIGHTS(2, w);
 BIAS(3, bias);
 ADDEND(4, addend);
 
-const int kRows = 8 * ROWS, kSteps = 16, kColumns = 16;  // of a tile: rows, steps of k, vectors of columns
-const int kStride = kRows + 1;            // one more, so that threads write to different banks
+const int kRows = 8 * ROWS, kSteps = 16, kColumns = 16;  // a tile's rows, steps of k, and vectors of columns
+const int kStride = kRows + 1;                           // one more, so that threads write to different banks
 shared float x_part[kSteps * kStride];
 shared vec4 w_part[kSteps][kColumns];
 

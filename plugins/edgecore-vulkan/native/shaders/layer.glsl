@@ -1,11 +1,11 @@
-// What a convolution or linear layer reads, sums and writes, by DTYPE: floats (access.glsl), or 8-bit integers, i8 or i32
-// of integers.glsl, with READ texel, shuffle or buffer. These are multiplied and added as floats, which are exact up to
-// 2^24: if LONG, PARTS splits loops of more products, and KEEP_PART adds each part to the totals, which are integers. KEEP
-// does so at the end. A total is quantized when it is written.
+// Input, sums and result of a convolution or linear layer, by DTYPE: floats (access.glsl), or the 8-bit integers i8 or
+// i32 (integers.glsl) with READ texel, shuffle or buffer. Integers are multiplied and added as floats, which are exact
+// up to 2^24. If LONG, PARTS splits loops with more products than that, and KEEP_PART adds the sums of each part to the
+// totals, which are integers. KEEP adds them at the end. A total is quantized when it is written.
 //
-// X4 and X1 read the input, W4 reads weights. A shader has an array SUMS(count), each set to FIRST(column); STORE4
-// writes sum i to a vector of the result, with the addend if ADDS; STORE4_IF so if `adds`, too. STORE1 writes an element
-// of RESULT(column, i).
+// X4 and X1 read the input, W4 reads weights. A shader has an array SUMS(count), whose entries start as FIRST(column).
+// STORE4 writes sum i to a vector of the result, with the addend if ADDS; STORE4_IF adds it only if `adds`, too. STORE1
+// writes an element of RESULT(column, i).
 #if defined(DTYPE_i8) || defined(DTYPE_i32)
 #include "integers.glsl"
 #include "panels.glsl"
@@ -36,7 +36,7 @@
 #endif
 RESULTS;
 
-const int kExact = 512;  // products of 255 and 128
+const int kExact = 512;  // products of 255 and 128, whose sum is exact
 #define LONG_CONSTANT(id) layout(constant_id = id) const bool LONG = true;
 #define PARAMS_OF_INTEGERS \
   int in_zero, out_zero;   \

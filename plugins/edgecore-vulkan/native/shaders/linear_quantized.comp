@@ -1,9 +1,9 @@
-// out = x w^T + bias with weights of 4 or 8 bits, a scale for each group of a row of w. One thread computes ROWS rows and
-// four columns of the result. x has floats, or integers less their zero point, with a scale for each row; sums of
-// these are exact within a group.
+// out = x w^T + bias with weights of 4 or 8 bits, and a scale for each group of a row of w. One thread computes ROWS
+// rows and four columns of the result. x has floats, or integers from which the zero point was subtracted, with a scale
+// for each row; sums of integers are exact within a group.
 //
 // Weights are words of 8 or 4 elements of one column, the first element in the lowest bits, in vectors of four columns:
-// [groups, words of a group, columns / 4]. The last word of a group is filled up with zeros.
+// [groups, words of a group, columns / 4]. The last word of a group is padded with zeros.
 #version 450
 #include "types.glsl"
 

@@ -1,5 +1,4 @@
-// The loop over a result and its operands that ops/loop.h describes. To be included after types.glsl, with OPERANDS
-// defined:
+// The loop over a result and its operands, see ops/loop.h. Include it after types.glsl, with OPERANDS defined:
 //
 //   layout(push_constant) uniform Params { LOOP_PARAMS float alpha; };
 //   ...
@@ -7,13 +6,13 @@
 //   if (id >= threads) return;
 //   LOCATE(id);  // sets at[operand], in elements
 //
-// A thread computes REPEAT neighbouring vectors of four elements, whose operands NEXT() steps through, or, without
-// VECTORS, one element.
+// A thread computes REPEAT neighbouring vectors of four elements; NEXT() moves their operands on. Without VECTORS a
+// thread computes one element.
 layout(constant_id = 3) const bool VECTORS = false;
 layout(constant_id = 4) const uint CONTIGUOUS = 0;  // a bit for each operand that is not repeated in the innermost dim
 layout(constant_id = 5) const uint REPEAT = 1;
 
-// Sizes and strides are those of the innermost dim last.
+// In sizes and strides, the innermost dim is the last.
 #define LOOP_PARAMS           \
   uint sizes[6];              \
   uint strides[OPERANDS * 6]; \
@@ -35,7 +34,7 @@ layout(constant_id = 5) const uint REPEAT = 1;
     for (uint o = 0; o < OPERANDS; ++o) at[o] += rest * strides[o * 6 + outermost];      \
   }
 
-// Whether operand `number` is read in whole vectors.
+// True if operand `number` is read in whole vectors.
 #define IS_VECTOR(number) (VECTORS && (CONTIGUOUS >> number & 1) != 0)
 
 // Moves all operands to the next vector.
@@ -44,7 +43,8 @@ layout(constant_id = 5) const uint REPEAT = 1;
     if (IS_VECTOR(o)) at[o] += 4;                                                        \
   }
 
-// Declare a binding as scalars `name` and as vectors `name4`: fp16 vectors in memory have no components.
+// Declare a binding both as scalars `name` and as vectors `name4`: components of fp16 vectors in memory cannot be
+// accessed.
 #define RESULT(S, V, name)                                                             \
   layout(set = 0, binding = 0) writeonly buffer name##Scalars { S name[]; };           \
   layout(set = 0, binding = 0) writeonly buffer name##Vectors { V name##4[]; };

@@ -1,7 +1,8 @@
-// out = alpha * (a b) + addend for batches of matrices that are computed: a is [m, k], b is [k, n] or, transposed,
-// [n, k], all in row-major order; the addend has any strides. One thread computes ROWS rows and four columns.
+// out = alpha * (a b) + addend for batches of computed (not constant) matrices: a is [m, k], b is [k, n] or,
+// transposed, [n, k], all in row-major order; the addend has any strides. One thread computes ROWS rows and four
+// columns.
 //
-// The rows follow from the number of the workgroup alone, so that the device may load each number of `a` once for all
+// The rows depend only on the number of the workgroup, so that the device can load each number of `a` once for all
 // threads of a workgroup.
 #version 450
 #extension GL_EXT_shader_16bit_storage : require
@@ -48,8 +49,8 @@ layout(push_constant) uniform Params {
   uint n;
   uint batches;
   uint b_batches;       // 1: all batches share b
-  uint addend_batches;  // stride of the addend in elements, likewise for rows and columns
-  uint addend_inner;    // the second dim of a batch of two dims
+  uint addend_batches;  // stride of the addend's batches in elements; rows and columns likewise
+  uint addend_inner;    // stride of the second batch dim, if there are two
   uint inner;           // its size
   uint addend_rows;
   uint addend_columns;
@@ -63,7 +64,7 @@ layout(set = 0, binding = 2) readonly buffer InputB { TB b_data[]; };
 layout(set = 0, binding = 2) readonly buffer InputB4 { TB4 b_data4[]; };
 layout(set = 0, binding = 3) readonly buffer Addend { TB addend[]; };
 
-// Four numbers from `at` on, of which the first `valid` count.
+// Returns four numbers from `at` on; only the first `valid` are used.
 vec4 load_a(uint at, uint valid) {
   if (A_VECTORS) return vec4(a_data4[at / 4]);
   vec4 values = vec4(float(a_data[at]), 0, 0, 0);
@@ -95,7 +96,7 @@ void multiply(uint batch, uint row, uint column) {
   }
   for (uint i = 0; i < k; i += 4) {
     const uint valid = min(k - i, 4);
-    mat4 b;  // b[j] are the numbers of step i + j for the four columns
+    mat4 b;  // b[j] has the numbers of step i + j for the four columns
     if (TRANSPOSED) {
       b = transpose(mat4(load_b(b_rows.x + i, valid), load_b(b_rows.y + i, valid), load_b(b_rows.z + i, valid),
                          load_b(b_rows.w + i, valid)));

@@ -1,5 +1,5 @@
-// out = alpha * (a b) + addend, as matmul.comp, for processors with subgroups of eight threads: these compute ROWS rows
-// of 32 columns, and read rows of `a` for each other. A thread computes four columns. Rows of b are whole vectors.
+// out = alpha * (a b) + addend, like matmul.comp, for CPUs with subgroups of eight threads: these compute ROWS rows of
+// 32 columns, and read rows of `a` for each other. A thread computes four columns. Rows of b are whole vectors.
 #version 450
 #include "types.glsl"
 #include "access.glsl"
@@ -15,8 +15,8 @@ layout(push_constant) uniform Params {
   int n;
   int batches;
   int b_batches;       // 1: all batches share b
-  int addend_batches;  // stride of the addend in elements, likewise for rows and columns
-  int addend_inner;    // the second dim of a batch of two dims
+  int addend_batches;  // stride of the addend's batches in elements; rows and columns likewise
+  int addend_inner;    // stride of the second batch dim, if there are two
   int inner;           // its size
   int addend_rows;
   int addend_columns;
@@ -41,7 +41,7 @@ void main() {
   int from[LOADS];
   for (int l = 0; l < LOADS; ++l) from[l] = (batch * m + min(row + l * 8 + lane, m - 1)) * depth;
   const int b_start = b_batches == 1 ? 0 : batch * n * depth;
-  ivec4 b_rows = b_start + min(ivec4(0, 1, 2, 3) + column * 4, ivec4(n - 1)) * depth;  // of a transposed b
+  ivec4 b_rows = b_start + min(ivec4(0, 1, 2, 3) + column * 4, ivec4(n - 1)) * depth;  // for a transposed b
   int at = b_start / 4 + min(column, columns - 1);
   vec4 sums[ROWS];
   for (int r = 0; r < ROWS; ++r) sums[r] = vec4(0);
@@ -50,7 +50,7 @@ void main() {
     for (int l = 0; l < LOADS; ++l) from[l] /= 4;
     const int steps = depth / 4;
     for (int i = 0; i < steps; ++i) {
-      mat4 parts;  // parts[j] are the numbers of step 4 i + j for the four columns
+      mat4 parts;  // parts[j] has the numbers of step 4 i + j for the four columns
       if (TRANSPOSED) {
         parts = transpose(mat4(READ4(b, b_rows.x + i), READ4(b, b_rows.y + i), READ4(b, b_rows.z + i),
                                READ4(b, b_rows.w + i)));

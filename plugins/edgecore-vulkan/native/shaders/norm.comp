@@ -1,10 +1,10 @@
-// Layer, group and RMS norm: each row minus its mean (but for the RMS norm), times the inverse of its standard
-// deviation, times weights, plus biases. The result lies in memory as the input does.
+// Layer, group and RMS norm: subtracts the mean of each row (except for the RMS norm), multiplies by the inverse
+// standard deviation and by weights, and adds biases. The result has the same memory layout as the input.
 #version 450
 #include "types.glsl"
 #include "access.glsl"
-// Rows of a group norm are batches of groups, and the innermost dim of a row are the channels of its group, of which
-// the last two count vectors where there are vectors of terms.
+// A row of a group norm is one group of one image; its innermost dim are the channels of the group. With vectors of
+// terms, group_channels counts vectors.
 #define MORE_PARAMS     \
   float epsilon;        \
   float inverse_count;  \

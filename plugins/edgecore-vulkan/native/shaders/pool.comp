@@ -1,10 +1,10 @@
-// Two-dimensional pooling. One thread computes four channels of one pixel; strides say where they lie.
+// Two-dimensional pooling. One thread computes four channels of one pixel; strides define the layout.
 #version 450
 #include "types.glsl"
 #include "access.glsl"
 
-layout(constant_id = 3) const bool VECTORS = false;  // the channels of a pixel are neighbours, in whole vectors
-layout(constant_id = 4) const int DILATION_Y = 1;   // known when the shader is compiled, so that divisions are fast
+layout(constant_id = 3) const bool VECTORS = false;  // the channels of a pixel are contiguous, in whole vectors
+layout(constant_id = 4) const int DILATION_Y = 1;    // a constant of the shader, so that divisions are fast
 layout(constant_id = 5) const int DILATION_X = 1;
 
 layout(push_constant) uniform Params {
@@ -13,10 +13,10 @@ layout(push_constant) uniform Params {
   uint out_height, out_width;
   int kernel_height, kernel_width;
   int stride_y, stride_x, padding_y, padding_x;
-  uint in_strides[4];  // of batch, channel, y and x
+  uint in_strides[4];  // strides of batch, channel, y and x
   uint out_strides[4];
-  int divisor;  // of an average: the number of elements of each window if 0,
-  bool include_padding;  // with those of the padding or without
+  int divisor;           // divisor of an average; 0: the number of elements of each window,
+  bool include_padding;  // with or without the elements in the padding
 };
 INPUT(1, source);
 
@@ -66,7 +66,7 @@ void main() {
     elements = (min(top + kernel_height, in_height + padding_y) - top) *
                (min(left + kernel_width, in_width + padding_x) - left);
   }
-  // A window of nothing but padding has the average 0.
+  // A window that is only padding has the average 0.
   if (elements > 0) result /= float(divisor != 0 ? divisor : elements);
 #endif
   const uint base = n * out_strides[0] + uint(oy) * out_strides[2] + uint(ox) * out_strides[3];

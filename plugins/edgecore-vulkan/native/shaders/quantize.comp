@@ -1,16 +1,16 @@
-// Quantizes a tensor: round(x / scale) + zero point, clamped. Scales are one number, with one thread per vector of
-// four elements, or one for each `inner` elements, with one thread per element.
+// Quantizes a tensor: round(x / scale) + zero point, clamped. Either there is one scale, with one thread per vector of
+// four elements; or one scale for each `inner` elements, with one thread per element.
 #version 450
 #include "types.glsl"
 #include "integers.glsl"
 
 layout(push_constant) uniform Params {
-  uint count;  // of threads
+  uint count;  // number of threads
   uint inner;
   float low, high;
-  int zero_point;      // of one scale
-  uint is_difference;  // of many scales: 1 to store the result less the zero point
-  float inverse;       // of one scale: 1 / scale
+  int zero_point;      // if there is one scale
+  uint is_difference;  // if there are many scales: 1 to store the result minus the zero point
+  float inverse;       // if there is one scale: 1 / scale
 };
 RESULTS;
 #if defined(SCALES_many)

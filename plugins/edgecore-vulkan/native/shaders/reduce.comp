@@ -10,7 +10,7 @@ INPUT(1, x);
 #if defined(OP_argmax) || defined(OP_argmin)
 layout(set = 0, binding = 0) writeonly buffer Indices { int indices[]; };
 
-// Whether a number replaces the one that was found so far: NaN is the maximum and the minimum, as in PyTorch.
+// True if `a` replaces `b` as the best number so far: NaN is both the maximum and the minimum, as in PyTorch.
 #if defined(OP_argmax)
 #define BETTER(a, b) (a > b || a != a)
 #else
@@ -20,7 +20,7 @@ layout(set = 0, binding = 0) writeonly buffer Indices { int indices[]; };
 shared float partial_value[THREADS];
 shared uint partial_index[THREADS];
 
-// Returns the index that belongs to the best number of all lanes, of equal numbers the lowest.
+// Returns the index of the best number of all lanes; of equal numbers, the lowest index.
 uint best_of_lanes(float value, uint index) {
   if (LANES == 1) return index;
   const uint own = gl_LocalInvocationID.x;
@@ -49,7 +49,7 @@ void main() {
   const uint start = row_start(row);
   const Terms all = all_terms();
 #if defined(OP_argmax) || defined(OP_argmin)
-  // A lane starts with its first element; one without elements with the first of the row.
+  // A lane starts with its first element; a lane without elements starts with the first element of the row.
   uint index = lane() < all.count ? lane() : 0;
   float best = READ1(x, int(lane() < all.count ? start + offset_of(all, first_term(all)) : start));
   for (EACH_TERM(all, term)) {
@@ -70,7 +70,7 @@ void main() {
 #if defined(OP_amax)
   const float sign = 1;
 #else
-  const float sign = -1;  // the minimum is the maximum of the negative numbers
+  const float sign = -1;  // minimum(x) = -maximum(-x)
 #endif
   vec4 best = vec4(uintBitsToFloat(0xff800000u));  // -infinity
   for (EACH_TERM(all, term)) best = larger(best, sign * LOAD(x, start + offset_of(all, term)));

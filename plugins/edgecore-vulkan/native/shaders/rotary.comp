@@ -1,13 +1,13 @@
-// Rotary position embedding: each pair (a, b) of a row becomes (a cos - b sin, b cos + a sin). Pairs are the elements of
-// the two halves of a row, with tables as long as a row, or neighbours, with tables as long as half a row. One thread
-// per pair.
+// Rotary position embedding: each pair (a, b) of a row becomes (a cos - b sin, b cos + a sin). The two elements of a
+// pair are either in the two halves of a row (then tables are as long as a row) or neighbours (then tables are half as
+// long). One thread per pair.
 #version 450
 #include "types.glsl"
 
 layout(push_constant) uniform Params {
   uint sizes[3];  // the outer dims of x; unused leading sizes are 1
-  uint pairs;     // of a row
-  uint count;     // of all rows
+  uint pairs;     // number of pairs in a row
+  uint count;     // number of pairs in all rows
   uint cos_strides[4];
   uint sin_strides[4];
 };

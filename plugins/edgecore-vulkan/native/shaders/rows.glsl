@@ -1,9 +1,9 @@
-// Rows of a tensor: the elements along the dims that an operator reduces, of which there is one row for each position
-// in the other dims. LANES threads of a workgroup share a row. To be included after types.glsl and access.glsl;
-// MORE_PARAMS are the push constants after those of the rows.
+// Rows of a tensor: a row has the elements along the dims that an operator reduces; there is one row for each position
+// in the other dims. LANES threads of a workgroup share a row. Include it after types.glsl and access.glsl. MORE_PARAMS
+// are the push constants after those for the rows.
 //
 // A thread computes with vectors of four numbers: neighbouring terms of a row, or the same term of neighbouring rows.
-// Then all that counts terms or rows counts such vectors. Without either the four numbers are equal.
+// Then all counts of terms or rows count such vectors. Otherwise the four numbers are equal.
 
 layout(constant_id = 3) const uint LANES = 1;         // a power of two
 layout(constant_id = 4) const bool ADJACENT = false;  // neighbouring threads read the same row, not neighbouring rows
@@ -20,7 +20,7 @@ const bool VECTORS = TERM_VECTORS || ROW_VECTORS;
 // Strides are in elements of the input; the innermost dim of a list is the last.
 layout(push_constant) uniform Params {
   uint rows;
-  uint terms;  // of a row
+  uint terms;  // number of terms of a row
   uint kept_dims;
   uint kept[6];
   uint kept_strides[6];
@@ -29,7 +29,7 @@ layout(push_constant) uniform Params {
   MORE_PARAMS
 };
 
-// Reads the input at an offset in elements, and stores a result there.
+// Reads the input at an offset in elements, and stores a result at such an offset.
 #define LOAD(name, at) (VECTORS ? READ4(name, int(at) / 4) : vec4(READ1(name, int(at))))
 #define STORE(at, value)          \
   {                               \
@@ -44,15 +44,15 @@ shared vec4 partial[THREADS];
 
 uint lane() { return ADJACENT ? gl_LocalInvocationID.x % LANES : gl_LocalInvocationID.x / (THREADS / LANES); }
 
-// The number of the row of this thread, which may be past the end.
+// Returns the number of this thread's row, which may be past the end.
 uint row_index() {
   const uint group = gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x;
   const uint per_group = THREADS / LANES;
   return group * per_group + (ADJACENT ? gl_LocalInvocationID.x / LANES : gl_LocalInvocationID.x % per_group);
 }
 
-// The offset of the first element of a row. Rows past the end repeat the last one, since all threads of a workgroup
-// take part in its barriers.
+// Returns the offset of the first element of a row. Rows past the end repeat the last one, because all threads of a
+// workgroup must take part in its barriers.
 uint row_start(uint row) {
   uint rest = min(row, rows - 1);
   uint at = 0;
@@ -63,8 +63,8 @@ uint row_start(uint row) {
   return at + rest * kept_strides[0];
 }
 
-// A term of a row, as its index in the row and as its indices in the last dim and in the dims before. A thread steps
-// through its terms without divisions, which are slow, and without loads of parameters.
+// A term of a row: its index in the row, in the last dim, and in the dims before. A thread steps through its terms
+// without divisions, which are slow, and without loading parameters.
 struct Term {
   uint index;
   uint outer, inner;
@@ -97,7 +97,7 @@ Term next_term(Terms all, Term term) {
   return next;
 }
 
-// The offset of a term from the first of its row.
+// Returns the distance of a term from the first one of its row.
 uint offset_of(Terms all, Term term) {
   if (REDUCED_DIMS == 1) return term.index * all.inner_stride;
   const uint inner = term.inner * all.inner_stride;
@@ -108,7 +108,7 @@ uint offset_of(Terms all, Term term) {
 #define EACH_TERM(all, term) Term term = first_term(all); term.index < all.count; term = next_term(all, term)
 
 float sum(float a, float b) { return a + b; }
-// NaN is the larger of two numbers, as in PyTorch.
+// Returns the larger of two numbers; NaN if one is NaN, as in PyTorch.
 float larger(float a, float b) { return b > a || b != b ? b : a; }
 
 vec4 sum(vec4 a, vec4 b) { return a + b; }
@@ -116,7 +116,7 @@ vec4 larger(vec4 a, vec4 b) {
   return vec4(larger(a.x, b.x), larger(a.y, b.y), larger(a.z, b.z), larger(a.w, b.w));
 }
 
-// Functions that return to all lanes of a row what they compute together of the numbers of each.
+// Define functions that combine the numbers of all lanes of a row, and return the result to each lane.
 #define OF_ROW(name, combine)                                                     \
   vec4 name(vec4 value) {                                                         \
     if (TERM_VECTORS) value = vec4(combine(combine(value.x, value.y), combine(value.z, value.w))); \

@@ -1,13 +1,13 @@
-// Writes rows into a tensor at positions that another tensor holds: target[:, positions[i], :] = rows[:, i, :]. One
-// thread per element of the rows. Positions from the end are negative; those out of range are not written.
+// Writes rows to positions that another tensor contains: target[:, positions[i], :] = rows[:, i, :]. One thread per
+// element of the rows. Negative positions count from the end; positions out of range are not written.
 #version 450
 #include "types.glsl"
 
 layout(push_constant) uniform Params {
-  uint size;       // positions in the target
-  uint positions;  // that are written
-  uint inner;      // elements of a row
-  uint count;      // elements of all rows
+  uint size;       // number of positions in the target
+  uint positions;  // number of positions to write
+  uint inner;      // number of elements of a row
+  uint count;      // number of elements of all rows
 };
 layout(set = 0, binding = 0) writeonly buffer Target { T target[]; };
 layout(set = 0, binding = 1) readonly buffer Rows { T rows[]; };

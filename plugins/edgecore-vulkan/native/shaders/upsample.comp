@@ -1,17 +1,17 @@
-// Two-dimensional resizing. One thread computes four channels of one pixel; strides say where they lie.
+// Two-dimensional resizing. One thread computes four channels of one pixel; strides define the layout.
 #version 450
 #include "types.glsl"
 #include "access.glsl"
 
-layout(constant_id = 3) const bool VECTORS = false;  // the channels of a pixel are neighbours, in whole vectors
+layout(constant_id = 3) const bool VECTORS = false;  // the channels of a pixel are contiguous, in whole vectors
 layout(push_constant) uniform Params {
   uint batch, channels;
   int in_height, in_width;
   uint out_height, out_width;
-  float scale_y, scale_x;  // pixels of the input for one of the output
-  uint in_strides[4];      // of batch, channel, y and x
+  float scale_y, scale_x;  // input pixels per output pixel
+  uint in_strides[4];      // strides of batch, channel, y and x
   uint out_strides[4];
-  bool align_corners;  // the centres of the pixels at the corners are the same, else the corners of the images
+  bool align_corners;  // true: align the centres of corner pixels; false: align the corners of the images
 };
 INPUT(1, source);
 

@@ -1,4 +1,4 @@
-// Arguments of a delegate: their dtypes and layouts, and copies between memory of the host and of the device.
+// Arguments of a delegate: their dtypes and layouts, and copies between host and device memory.
 #ifndef EDGECORE_VULKAN_ARGUMENTS_H_
 #define EDGECORE_VULKAN_ARGUMENTS_H_
 
@@ -6,12 +6,11 @@
 
 namespace edgecore::vulkan {
 
-// Returns whether an argument of this dtype may be passed for a blob's type. A blob has 32-bit types for 64-bit
+// Returns true if an argument of this dtype may be passed for a blob's type. A blob uses 32-bit types for 64-bit
 // numbers, so either width is accepted.
 bool fits(const edgecore_dl_dtype &given, DataType type);
 
-// Copies elements in memory of the host from the argument's dtype to `held`, the one that it has on the device, and
-// back.
+// Copies elements in host memory between the argument's dtype and `held`, its dtype on the device.
 void to_device(const edgecore_dl_dtype &dtype, Dtype held, const void *from, void *to, int64_t elements);
 void to_host(const edgecore_dl_dtype &dtype, Dtype held, const void *from, void *to, int64_t elements);
 

@@ -1,4 +1,4 @@
-// Tests of the conversions between a caller's tensors and those on the device.
+// Tests the conversions between a caller's tensors and tensors on the device.
 #include "arguments.h"
 
 #include <gtest/gtest.h>

@@ -51,7 +51,7 @@ DataType data_type(wire::VkDataType type, size_t index) {
   return static_cast<DataType>(type);
 }
 
-// Returns whether a layout has elements of several channels side by side.
+// Returns true if a layout packs elements of several channels together.
 bool packs_channels(wire::VkMemoryLayout layout) {
   switch (layout) {
     case wire::VkMemoryLayout::TENSOR_CHANNELS_PACKED:
@@ -160,7 +160,7 @@ Constant read_constant(const wire::VkBytes &table, edgecore_bytes constants, con
   return constant;
 }
 
-// Checks the numbers of values and constants in a graph.
+// Checks the indices of values and constants in a graph.
 void check(const Graph &graph) {
   const auto check_value = [&](int64_t number) {
     if (number < 0 || number >= static_cast<int64_t>(graph.values.size())) {
@@ -212,7 +212,7 @@ uint64_t size_of(DataType type) {
 
 Graph read_blob(edgecore_bytes blob, const backend::Host &host) {
   const Sections sections = split(blob);
-  // Copy the flatbuffer: the copy is aligned, and no other code can change it after the verifier has checked it.
+  // Copy the flatbuffer: the copy is aligned, and other code cannot change it after the verifier has checked it.
   const edgecore_bytes flatbuffer = sections.flatbuffer;
   if (flatbuffer.size < 8 || flatbuffer.size > FLATBUFFERS_MAX_BUFFER_SIZE) {
     damaged("its flatbuffer of %llu bytes is too small or too large", static_cast<unsigned long long>(flatbuffer.size));

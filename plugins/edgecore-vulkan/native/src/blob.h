@@ -11,7 +11,7 @@
 
 namespace edgecore::vulkan {
 
-// Element types as the blob numbers them.
+// Element types, with their numbers in the blob.
 enum class DataType : uint8_t {
   kBool = 0,
   kUint8 = 1,
@@ -23,13 +23,13 @@ enum class DataType : uint8_t {
   kInt64 = 7,
 };
 
-// Returns the dtype that tensors of a blob's type have on the device, if they are no activations of 8 bits.
+// Returns the device dtype of tensors with a blob's type, except for 8-bit activations.
 constexpr Dtype device_dtype(DataType type) {
   return type == DataType::kFloat16                                 ? Dtype::kFloat16
          : type == DataType::kFloat32 || type == DataType::kFloat64 ? Dtype::kFloat32
                                                                     : Dtype::kInt32;
 }
-// Returns the dtype of an argument in memory of the host that the device reads, or that is copied to the device.
+// Returns the dtype of an argument in host memory that the device reads, or that is copied to the device.
 constexpr Dtype staging_dtype(DataType type, bool has_8_bit_storage) {
   return type == DataType::kInt8 && has_8_bit_storage ? Dtype::kInt8 : device_dtype(type);
 }
@@ -49,7 +49,7 @@ enum class Kind : uint8_t {
   kSymInt,
 };
 
-// A value of the graph. Which members have a meaning depends on the kind.
+// A value of the graph. Its kind determines which members are used.
 struct Value {
   Kind kind = Kind::kNull;
   int64_t integer = 0;            // kInt, kBool
@@ -58,7 +58,7 @@ struct Value {
   std::vector<int64_t> integers;  // kIntList, kBoolList, kValueList (numbers of values)
   std::vector<double> numbers;    // kDoubleList
   // kTensor: `shape` is the maximum shape; `staging` is the type of an input or output in host memory, as far as the
-  // blob's types can say: int64 is int32 there.
+  // blob's types can express it: int64 is int32 there.
   DataType type = DataType::kFloat32;
   DataType staging = DataType::kFloat32;
   Shape shape;
@@ -74,7 +74,7 @@ struct OperatorCall {
 
 struct Constant {
   edgecore_bytes bytes = {nullptr, 0};
-  std::string key;  // of named data; empty if the bytes are in the blob
+  std::string key;  // key of named data; empty if the bytes are in the blob
 };
 
 struct Graph {
@@ -84,8 +84,8 @@ struct Graph {
   std::vector<Constant> constants;
 };
 
-// Returns the graph of a blob. All numbers of values and constants are in bounds, shapes have at most kMaxRank dims and
-// fewer than 2^31 elements, and constants have as many bytes as their tensors. Throws a Failure if the blob is damaged.
+// Returns the graph of a blob. All indices of values and constants are in bounds, shapes have at most kMaxRank dims and
+// fewer than 2^31 elements, and constants are as large as their tensors. Throws a Failure if the blob is damaged.
 Graph read_blob(edgecore_bytes blob, const backend::Host &host);
 
 }  // namespace edgecore::vulkan

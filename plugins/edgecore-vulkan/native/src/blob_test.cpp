@@ -1,4 +1,4 @@
-// Tests of the reader of blobs: a damaged blob is refused, or read as a graph whose numbers are all in bounds.
+// Tests the reader of blobs: it refuses a damaged blob, or returns a graph whose indices are all in bounds.
 #include "blob.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ Bytes small_blob() {
 
 edgecore_scope file_with_weights() { return {{{"weights", bytes_of({7, 8, 9})}}}; }
 
-// Checks what the rest of the delegate relies on.
+// Checks the properties that the rest of the delegate relies on.
 void expect_in_bounds(const Graph &graph) {
   const auto is_value = [&](int64_t number) {
     return number >= 0 && number < static_cast<int64_t>(graph.values.size());
@@ -54,7 +54,7 @@ void expect_in_bounds(const Graph &graph) {
     if (value.constant < 0) continue;
     ASSERT_LT(static_cast<size_t>(value.constant), graph.constants.size());
     const edgecore_bytes bytes = graph.constants[static_cast<size_t>(value.constant)].bytes;
-    uint8_t sum = 0;  // a sanitizer finds bytes that are not there
+    uint8_t sum = 0;  // a sanitizer detects missing bytes
     for (uint64_t i = 0; i < static_cast<uint64_t>(count(value.shape)) * size_of(value.type); ++i) sum ^= bytes.data[i];
     ASSERT_EQ(sum, sum);
   }
@@ -158,7 +158,7 @@ TEST(Blob, DamagedBytesAreRefusedOrReadInBounds) {
   size_t refused = 0, tries = 0;
   const auto attempt = [&](const Bytes &damaged) {
     ++tries;
-    const Bytes exact(damaged);  // of exactly this size on the heap, so that a sanitizer finds reads behind it
+    const Bytes exact(damaged);  // exact size, so that a sanitizer detects reads past the end
     try {
       expect_in_bounds(read(exact, &scope));
     } catch (const backend::Failure &failure) {

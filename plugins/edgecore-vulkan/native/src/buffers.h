@@ -1,5 +1,4 @@
-// Buffers of the device that the host makes for arguments, so that values stay on the device between delegates and
-// runs.
+// Device buffers that the host creates for arguments, so that values stay on the device between delegates and runs.
 #ifndef EDGECORE_VULKAN_BUFFERS_H_
 #define EDGECORE_VULKAN_BUFFERS_H_
 
@@ -8,7 +7,7 @@
 
 #include "vulkan/device.h"
 
-// `memory` is what shaders use. On a device with memory of its own, the host maps `staging` instead.
+// Shaders use `memory`. On a device with separate memory, the host maps `staging` instead.
 struct edgecore_buffer {
   edgecore_buffer(const edgecore::backend::Host &services, std::shared_ptr<edgecore::vulkan::Device> owner,
                   uint64_t bytes)

@@ -1,4 +1,4 @@
-// Tests of the buffers that the host makes for arguments, in memory that the device shares with it and in its own.
+// Tests the buffers that the host creates for arguments, in shared memory and in separate memory of the device.
 #include "buffers.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST_P(DeviceBuffers, WhatTheHostWritesReachesTheDeviceAndReturns) {
   write(buffer, 0, Bytes(1024, 1));
   write(buffer, 100, {2, 3, 4});
   write(other, 0, Bytes(1024, 9));
-  device().copy(buffer.memory, other.memory, 64, 64);  // what is on the device, not what the host has mapped
+  device().copy(buffer.memory, other.memory, 64, 64);  // reads the device memory, not the host's mapping
   Bytes expected(1024, 9);
   std::fill(expected.begin() + 64, expected.begin() + 128, uint8_t{1});
   expected[100] = 2, expected[101] = 3, expected[102] = 4;

@@ -1,4 +1,4 @@
-// One operator call, as the functions in ops/ see it: its arguments, its results, and the dispatches that it adds.
+// One operator call, for the functions in ops/: its arguments, its results, and the dispatches that it adds.
 #ifndef EDGECORE_VULKAN_CALL_H_
 #define EDGECORE_VULKAN_CALL_H_
 
@@ -17,8 +17,8 @@ namespace edgecore::vulkan {
 
 class Recorder;
 
-// One operator call with its arguments. Every member throws a Failure that names the call if an argument has another
-// kind than the member reads.
+// One operator call with its arguments. A member that reads an argument of the wrong kind throws a Failure that names
+// the call.
 class Call {
  public:
   Call(Recorder &recorder, const OperatorCall &call) : recorder_(recorder), call_(call) {}
@@ -31,8 +31,8 @@ class Call {
   bool is_tensor(size_t index) const;
   bool is_constant(size_t index) const;
   Tensor tensor(size_t index) const;
-  // Returns a tensor as tensor() does, but an input of the graph as it was given: in any layout, and in fp32 where the
-  // graph says fp16. Saves a copy where an operator can read it.
+  // Like tensor(), but returns an input of the graph without a conversion: in any layout, and in fp32 where the graph
+  // says fp16. Saves a copy if an operator can read it.
   Tensor tensor_as_given(size_t index) const;
   std::vector<Tensor> tensors(size_t index) const;
   int64_t integer(size_t index) const;
@@ -41,58 +41,58 @@ class Call {
   // Returns `otherwise` if the argument is absent.
   double number_or(size_t index, double otherwise) const;
   std::vector<int64_t> integers(size_t index) const;
-  // Returns the numbers for height and width of an argument that has one or two, each at least `min`.
+  // Returns the numbers for height and width from an argument with one or two numbers, each at least `min`.
   std::array<int64_t, 2> pair(size_t index, int64_t min) const;
   std::vector<double> numbers(size_t index) const;
-  // Returns a dim of a tensor of this rank, counted from the start.
+  // Returns a dim argument; negative dims count from the end of a tensor of this rank.
   size_t dim(size_t index, size_t rank) const;
 
-  // Returns the type of a tensor in the blob, which says more than its dtype on the device.
+  // Returns the type of a tensor in the blob, which is more specific than its dtype on the device.
   DataType data_type(size_t index) const;
   // Returns the shape of a constant.
   const Shape &constant_shape(size_t index) const;
-  // Returns a constant on the device in a form of its own: `pack` computes `elements` floats of it. `form` identifies
-  // the form and its parameters; without `dtype` the result has the constant's.
+  // Returns a constant on the device in another form: `pack` computes `elements` floats from it. `form` identifies the
+  // form and its parameters. Without `dtype` the result has the constant's dtype.
   Tensor packed(size_t index, const std::string &form, int64_t elements,
                 const std::function<void(const float *source, float *packed)> &pack,
                 std::optional<Dtype> dtype = std::nullopt) const;
-  // Returns a constant of 8-bit integers on the device as `words` words, which `pack` computes of its bytes: 8-bit
-  // storage is optional in Vulkan.
+  // Returns a constant of 8-bit integers on the device as `words` 32-bit words, which `pack` computes from its bytes,
+  // because 8-bit storage is optional in Vulkan.
   Tensor packed_words(size_t index, const std::string &form, int64_t words,
                       const std::function<void(const uint8_t *source, uint32_t *packed)> &pack) const;
 
   // Declares the shape of a result and returns the tensor to write to. `item` is the position in a list of results.
   Tensor output(size_t index, const Shape &shape) const;
   Tensor output_of_list(size_t index, size_t item, const Shape &shape) const;
-  // Returns the tensor that the next call adds to result `index`, if nothing else reads the result, and if the tensor
-  // has the shape, the dtype and the order of both the result and the sum. A call that can add it, too, writes the sum.
+  // Returns the tensor that the next call adds to result `index`, if this call can compute the sum at once: nothing
+  // else reads the result, and the tensor has the shape, the dtype and the order of both the result and the sum.
   std::optional<Tensor> addend_of(size_t index, const Shape &shape) const;
   // Declares the sum of the next call and returns the tensor to write to; the next call then does nothing.
   Tensor output_of_sum(const Shape &shape) const;
   size_t list_size(size_t index) const;
-  // Makes a result the same memory as `source`, which has as many elements, in another shape; copies where that is not
-  // possible.
+  // Makes a result share the memory of `source`, which has as many elements, in another shape; copies if that is
+  // impossible.
   void alias(size_t index, const Tensor &source, const Shape &shape) const;
-  // Makes a result the same memory as `source`, which the call has written.
+  // Makes a result share the memory of `source`, which the call has written.
   void share(size_t index, const Tensor &source) const;
-  // Sets a symbolic integer, for the calls that follow.
+  // Sets a symbolic integer for later calls.
   void set_integer(size_t index, int64_t value) const;
-  // Makes the result of the call the buffer of the session that its first argument names.
+  // Makes the session's buffer that the first argument names the result of the call.
   void bind_state() const;
   bool is_state(size_t index) const;
   Tensor temporary(Dtype dtype, const Shape &shape) const;
-  // True if shaders with a variant for texel buffers should read this tensor of floats as one.
+  // Returns true if shaders with a variant for texel buffers should use it for this tensor of floats.
   bool prefers_texels(const Tensor &tensor) const;
-  // The threads of a subgroup if they can read each other's values, or 1.
+  // Returns the number of threads of a subgroup if they can read each other's values, otherwise 1.
   uint32_t subgroup_size() const;
-  // Returns a tensor for dispatch() that is read as a texel buffer with 1 or 4 elements in a texel.
+  // Returns a tensor for dispatch() that is read as a texel buffer with 1 or 4 elements per texel.
   static Tensor texels(Tensor tensor, uint32_t elements);
 
-  // Throws a Failure if a device cannot run so many iterations of the loops of a thread, inner ones included.
+  // Throws a Failure if a device cannot run this many loop iterations in a thread, inner loops included.
   void check_iterations(int64_t iterations) const;
 
-  // Adds a dispatch. The tensors are bound in the given order, first those that are written. `constants` are the
-  // specialization constants from id 3 on; `threads` the number of threads in x, y and z.
+  // Adds a dispatch. The tensors are bound in the given order, written ones first. `constants` are the specialization
+  // constants from id 3 on; `threads` the numbers of threads in x, y and z.
   void dispatch(const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
                 std::vector<uint32_t> push, std::vector<uint32_t> threads,
                 std::vector<uint32_t> local_size = {64, 1, 1}, std::vector<uint32_t> constants = {}) const;
@@ -103,7 +103,7 @@ class Call {
                      uint32_t local_size = 64) const;
   // Copies elements; the tensors have equal shapes.
   void copy(const Tensor &from, const Tensor &to) const;
-  // Copies `shape` elements between two tensors, given strides and offsets in elements.
+  // Copies `shape` elements between two tensors; strides and offsets are in elements.
   void copy_strided(const Tensor &from, const Shape &from_strides, int64_t from_offset, const Tensor &to,
                     const Shape &to_strides, int64_t to_offset, const Shape &shape) const;
 
@@ -120,7 +120,7 @@ class Call {
 using Operator = void (*)(Call &);
 // Returns the function that records an operator, or nullptr if there is none.
 Operator find_operator(std::string_view name);
-// Returns whether a function can read and write tensors of kInt8.
+// Returns true if a function can read and write tensors of kInt8.
 bool reads_int8(Operator function);
 
 }  // namespace edgecore::vulkan

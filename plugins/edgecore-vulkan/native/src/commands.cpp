@@ -40,7 +40,7 @@ class Writer {
     if (commands_.queries != VK_NULL_HANDLE) {
       vk_.vkCmdResetQueryPool(commands_.handle, commands_.queries, 0, queries());
     }
-    barrier();  // of what earlier submissions have written
+    barrier();  // for writes of earlier submissions
     bool copies = false;
     for (size_t i = 0; i < inputs; ++i) copies = copy(i, bytes[i], true) || copies;
     if (copies) barrier();
@@ -86,7 +86,7 @@ class Writer {
     check(vk_.vkCreateQueryPool(device_.handle(), &times, nullptr, &commands_.queries), "creating a query pool");
   }
 
-  // Copies an argument between the host's and the device's memory. Returns false if it needs no copy.
+  // Copies an argument between host and device memory. Returns false if it needs no copy.
   bool copy(size_t argument, uint64_t bytes, bool to_device) {
     const Binding &binding = commands_.bindings[argument];
     if (binding.host == VK_NULL_HANDLE || bytes == 0) return false;
@@ -122,8 +122,8 @@ class Writer {
     return {arena_, storage.offset, storage.bytes};
   }
 
-  // Adds a dispatch, after a barrier if it uses what another dispatch since the last barrier has written, or writes
-  // what one has read.
+  // Adds a dispatch. Adds a barrier before it if, since the last barrier, another dispatch has written memory that it
+  // uses, or read memory that it writes.
   void dispatch(size_t number) {
     const Dispatch &one = recording_.dispatches[number];
     const VkDevice device = device_.handle();
@@ -138,7 +138,7 @@ class Writer {
     std::vector<VkDescriptorBufferInfo> infos(count);
     std::vector<VkWriteDescriptorSet> writes(count);
     std::vector<Range> ranges(count);
-    bool needs_barrier = is_profiled_;  // so that the time of a dispatch is its own
+    bool needs_barrier = is_profiled_;  // so that the time of a dispatch does not include others
     for (uint32_t i = 0; i < count; ++i) {
       infos[i] = place_of(recording_.storages[one.storages[i]]);
       writes[i] = {};

@@ -1,4 +1,4 @@
-// The commands of a recording, written once for each set of argument buffers and replayed.
+// The commands of a recording, written once for each set of argument buffers, and then replayed.
 #ifndef EDGECORE_VULKAN_COMMANDS_H_
 #define EDGECORE_VULKAN_COMMANDS_H_
 
@@ -23,14 +23,14 @@ struct Commands {
   std::vector<Binding> bindings;
   VkCommandBuffer handle = VK_NULL_HANDLE;
   VkDescriptorPool descriptors = VK_NULL_HANDLE;
-  std::vector<VkBufferView> views;       // of texel buffers
+  std::vector<VkBufferView> views;       // for texel buffers
   VkQueryPool queries = VK_NULL_HANDLE;  // two times per dispatch, if profiled
   uint64_t last_use = 0;
   bool is_written = false;
 };
 
-// Keeps the commands for the last few sets of argument buffers: state that stays on the device has two buffers that
-// exchange their roles from run to run.
+// Keeps the commands for the last few sets of argument buffers: state that stays on the device has two buffers, which
+// swap roles from run to run.
 class CommandCache {
  public:
   CommandCache(Device &device, CommandPool &pool, bool is_profiled)
@@ -39,10 +39,10 @@ class CommandCache {
   CommandCache(const CommandCache &) = delete;
   CommandCache &operator=(const CommandCache &) = delete;
 
-  // Forgets all commands. None may be running.
+  // Deletes all commands. None may be running.
   void clear();
-  // Returns the commands of a recording for these arguments. `inputs` is the number of inputs among them, and `bytes`
-  // are the sizes of all. `arena` is the memory of intermediate tensors. None of the commands may be running.
+  // Returns the commands of a recording for these arguments: `inputs` is the number of inputs, `bytes` are the sizes of
+  // all arguments. `arena` is the memory of intermediate tensors. None of the commands may be running.
   const Commands &get(const Recording &recording, VkBuffer arena, size_t inputs, const std::vector<uint64_t> &bytes,
                       const std::vector<Binding> &bindings);
 

@@ -1,5 +1,5 @@
-// Tests of the commands of a recording, which the tests read as the device gets them: barriers and the reuse of
-// commands. On a software device, which runs one dispatch after the other, a missing barrier would show in no result.
+// Tests the commands of a recording by their calls of Vulkan: barriers, and reuse of commands. A software device runs
+// one dispatch after the other, so results would not reveal a missing barrier.
 #include "commands.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using test::Replaced;
 
 constexpr uint64_t kBytes = 64 << 10;
 
-// A command as the device gets it; a barrier with its masks.
+// A command as it is passed to Vulkan; a barrier with its masks.
 struct Command {
   enum class Kind : uint8_t { kBarrier, kDispatch, kCopy };
   Kind kind;
@@ -50,7 +50,7 @@ void VKAPI_PTR log_copy(VkCommandBuffer commands, VkBuffer from, VkBuffer to, ui
   original_copy(commands, from, to, count, regions);
 }
 
-// Returns whether the commands between two positions of the log have a barrier from and to these uses of memory.
+// Returns true if the commands between two positions of the log have a barrier from and to these uses of memory.
 bool has_barrier(size_t first, size_t end, VkPipelineStageFlags from_stage, VkAccessFlags from,
                  VkPipelineStageFlags to_stage, VkAccessFlags to) {
   return std::any_of(log.begin() + static_cast<std::ptrdiff_t>(first), log.begin() + static_cast<std::ptrdiff_t>(end),
@@ -129,7 +129,7 @@ Storage part_of_arena(uint64_t offset, uint64_t bytes) {
   return storage;
 }
 
-// Random dispatches on memory that overlaps often. Two dispatches have a barrier between them if they use the same
+// Random dispatches on memory that often overlaps. Two dispatches have a barrier between them if they use the same
 // memory and one writes it; and each barrier separates two such dispatches.
 TEST_P(DeviceCommands, DispatchesThatWouldRaceHaveABarrierBetweenThemAndOthersNone) {
   constexpr VkPipelineStageFlags kCompute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
@@ -172,7 +172,7 @@ TEST_P(DeviceCommands, DispatchesThatWouldRaceHaveABarrierBetweenThemAndOthersNo
       const std::vector<uint32_t> &a = recording.dispatches[one].storages, &b = recording.dispatches[other].storages;
       return overlap(a[0], b[0]) || overlap(a[0], b[1]) || overlap(a[1], b[0]);
     };
-    std::vector<size_t> places;  // of the dispatches in the log
+    std::vector<size_t> places;  // positions of the dispatches in the log
     for (size_t i = 0; i < log.size(); ++i) {
       if (log[i].kind == Command::Kind::kDispatch) places.push_back(i);
     }
@@ -213,7 +213,7 @@ TEST_P(DeviceCommands, CopiesOfArgumentsAreSeparatedFromTheDispatches) {
   ASSERT_EQ(copies.size(), 3u);
   EXPECT_LT(copies[1], dispatch);
   EXPECT_GT(copies[2], dispatch);
-  // The writes and reads of earlier runs, before the first use of memory.
+  // The barrier after writes and reads of earlier runs, before the first use of memory.
   EXPECT_TRUE(has_barrier(0, copies[0], kCompute | kTransfer, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
                           kCompute | kTransfer, VK_ACCESS_TRANSFER_WRITE_BIT));
   EXPECT_TRUE(has_barrier(copies[1], dispatch, kTransfer, VK_ACCESS_TRANSFER_WRITE_BIT, kCompute,
@@ -256,10 +256,10 @@ TEST_P(DeviceCommands, CommandsOfManyBuffersReplaceThoseUnusedForLongest) {
     memory[2].offset = 256 * number;
     log.clear();
     commands(cache, recording, memory);
-    return !log.empty();  // whether the commands were written
+    return !log.empty();  // true if the commands were written
   };
   for (uint64_t i = 0; i < 20; ++i) EXPECT_TRUE(use(i));
-  EXPECT_FALSE(use(16));  // now 17 was not used for the longest time
+  EXPECT_FALSE(use(16));  // now 17 is the least recently used
   EXPECT_TRUE(use(0));
   EXPECT_FALSE(use(16));
   EXPECT_TRUE(use(17));

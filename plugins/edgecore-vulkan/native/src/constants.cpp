@@ -36,7 +36,7 @@ uint16_t to_half(float value) {
   if (bits < 0x38800000u) {                                               // below the smallest normal number, 2^-14
     float magnitude = 0;
     std::memcpy(&magnitude, &bits, 4);
-    const float shifted = magnitude + 0.5f;  // 0.5 has a unit in the last place of 2^-24, fp16's smallest denormal
+    const float shifted = magnitude + 0.5f;  // the last bit of 0.5 is 2^-24, the smallest denormal of fp16
     uint32_t rounded = 0;
     std::memcpy(&rounded, &shifted, 4);
     return static_cast<uint16_t>(sign | (rounded - 0x3f000000u));
@@ -46,9 +46,9 @@ uint16_t to_half(float value) {
 
 }  // namespace
 
-// Whole vectors of four elements, so that shaders may read and write the last vector.
-// llvmpipe (22.3) takes the second byte of a texel buffer's size for the number of a texture's levels, and compiles the
-// shader again if it is 0: sizes avoid that.
+// Returns whole vectors of four elements, so that shaders may read and write the last vector. llvmpipe (22.3)
+// interprets the second byte of a texel buffer's size as the number of mip levels of a texture, and compiles the shader
+// again if it is 0; such sizes are avoided.
 uint64_t storage_bytes(Dtype dtype, int64_t elements) {
   const uint64_t bytes = (static_cast<uint64_t>(elements) * size_of(dtype) + 15) / 16 * 16;
   return (bytes >> 8 & 0xff) == 0 ? (bytes | 0xff) + 1 : bytes;

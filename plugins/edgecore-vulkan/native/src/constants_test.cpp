@@ -1,4 +1,4 @@
-// Tests of the conversions of constants to the dtypes of the device.
+// Tests the conversions of constants to the dtypes of the device.
 #include "constants.h"
 
 #include <gtest/gtest.h>
@@ -77,12 +77,12 @@ TEST(Constants, FloatsAreRoundedToTheNearestHalf) {
   std::vector<float> numbers = {65519.996f, 65520.0f, 1e30f, 2e-8f, 2.9802322e-8f, 2.9802326e-8f, 6.1e-5f, 0.0f};
   for (int i = 0; i < 20000; ++i) {
     numbers.push_back(std::ldexp(static_cast<float>(random() % (1 << 24)), static_cast<int>(random() % 45) - 50));
-    // Exactly between two halves, where the even one is the result.
+    // A tie between two halves; the even one is the result.
     numbers.push_back(
         std::ldexp(static_cast<float>(2049 + 2 * (random() % 1024)), static_cast<int>(random() % 30) - 25));
   }
   const std::vector<uint16_t> halves = to_half(numbers);
-  constexpr double kOverflow = 65536;  // what rounding takes for the next number after the largest half, 65504
+  constexpr double kOverflow = 65536;  // the next number after the largest half, 65504, without an exponent limit
   const auto value = [&](int half) {
     return half >= 0x7c00 ? kOverflow : double{from_half({static_cast<uint16_t>(half)})[0]};
   };

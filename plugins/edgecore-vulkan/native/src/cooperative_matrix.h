@@ -1,4 +1,4 @@
-// Matrices that a subgroup multiplies together (VK_KHR_cooperative_matrix).
+// Matrices that a subgroup multiplies cooperatively (VK_KHR_cooperative_matrix).
 #ifndef EDGECORE_VULKAN_COOPERATIVE_MATRIX_H_
 #define EDGECORE_VULKAN_COOPERATIVE_MATRIX_H_
 
@@ -16,21 +16,21 @@ struct CooperativeMatrix {
   uint32_t subgroup;  // threads of a subgroup
 };
 
-// Returns the largest such product that a device computes, by its number of multiplications. None if it has none, lacks
-// another feature that the shaders with such matrices need, or has subgroups of several sizes.
+// Returns the largest such product that a device supports, by its number of multiplications. Returns none if the device
+// has none, lacks another feature of the shaders with such matrices, or has subgroups of several sizes.
 std::optional<CooperativeMatrix> largest_matrix(VkPhysicalDevice physical);
 
-// Returns true if a shader in SPIR-V declares the capability CooperativeMatrixKHR. Capabilities come first in a module.
+// Returns true if a SPIR-V shader declares the capability CooperativeMatrixKHR. Capabilities come first in a module.
 bool uses_matrices(const uint32_t *words, size_t count);
 
-// The features and extensions to enable for shaders with such matrices.
+// The features and extensions that shaders with such matrices need.
 class MatrixFeatures {
  public:
   MatrixFeatures();
   MatrixFeatures(const MatrixFeatures &) = delete;
   MatrixFeatures &operator=(const MatrixFeatures &) = delete;
 
-  // Appends the features, whose memory is this object's, to a chain, and the extensions to a list.
+  // Appends the features (members of this object) to a chain, and the extensions to a list.
   void add_to(VkPhysicalDeviceFeatures2 *head, std::vector<const char *> *extensions);
 
  private:

@@ -1,4 +1,4 @@
-// The calls that give tensors another order, dtype or place: by the same memory where that is possible.
+// Calls that give a tensor another order, dtype or place, without a copy if possible.
 #include <algorithm>
 #include <utility>
 
@@ -43,8 +43,8 @@ void Call::copy_strided(const Tensor &from, const Shape &from_strides, int64_t f
   };
   std::vector<Dim> all, dims;
   for (size_t i = 0; i < shape.size(); ++i) all.push_back({shape[i], from_strides[i], to_strides[i]});
-  // The innermost dim of the target's memory first, so that neighbouring threads write neighbouring elements. Dims that
-  // follow each other in both memories become one.
+  // Sort the dims by the target's strides, innermost first, so that neighbouring threads write neighbouring elements.
+  // Merge dims that are contiguous in both memories.
   std::stable_sort(all.begin(), all.end(), [](const Dim &a, const Dim &b) { return a.to < b.to; });
   for (const Dim &dim : all) {
     if (dim.size == 1) continue;
@@ -78,7 +78,8 @@ void Call::copy_strided(const Tensor &from, const Shape &from_strides, int64_t f
   }
   from_vectors = from_vectors && vectors;
   const std::vector<uint32_t> constants = {vectors ? 1u : 0u, from_vectors ? 1u : 0u};
-  // A driver may round by truncation where a shader does nothing between a texel and the half of a word.
+  // A driver may truncate instead of rounding if a shader does nothing between reading a texel and packing it into a
+  // half.
   const bool rounds = from.dtype == Dtype::kFloat32 && to.dtype == Dtype::kFloat16;
   if (is_float(from.dtype) && is_float(to.dtype) && !rounds && prefers_texels(from)) {
     return dispatch_flat(std::string("copy_texel_") + name_of(to.dtype) + "_texel", {to},

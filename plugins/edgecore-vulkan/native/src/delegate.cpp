@@ -1,4 +1,4 @@
-// The backend as edgecore/backend.hpp's five classes, with functions for device buffers and pending runs.
+// The backend as the five classes of edgecore/backend.hpp, with functions for device buffers and pending runs.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -46,14 +46,14 @@ std::string folder_of(const Options &options) {
   return std::string(options.text("pipeline_cache_folder", variable == nullptr ? "" : variable));
 }
 
-// Vulkan is started by the first file that needs it, which is refused if the machine has no driver. There is no
-// probe(), which would start it twice. A device is closed with the last program and buffer that uses it, so that no
-// memory or thread of its driver is left.
+// The first file that needs Vulkan starts it, and is refused if the machine has no driver. There is no probe(), which
+// would start Vulkan twice. A device is closed with the last program or buffer that uses it, so that no memory or
+// thread of its driver remains.
 class Driver {
  public:
   explicit Driver(const Host &host) : host_(host), state_(std::make_unique<State>()) {}
 
-  // A device with the number that its buffers have as their memory_kind.
+  // A device, and the memory_kind of its buffers.
   struct Numbered {
     std::shared_ptr<ShaderDevice> device;
     uint32_t memory_kind;
@@ -66,7 +66,7 @@ class Driver {
     auto &devices = state_->devices;
     auto at = std::find_if(devices.begin(), devices.end(), [&](const auto &one) { return one.first == key; });
     if (at == devices.end()) {
-      // A closed device leaves its number: nothing has its memory_kind any more.
+      // The number of a closed device is reused: nothing has its memory_kind any more.
       at = std::find_if(devices.begin(), devices.end(), [](const auto &one) { return one.second.expired(); });
       if (at == devices.end()) at = devices.emplace(at);
       *at = {key, {}};
@@ -103,7 +103,7 @@ class Driver {
   }
   struct State {
     std::mutex mutex;
-    // Kept: loaders lose memory with each instance.
+    // Kept, because loaders leak memory with each instance.
     std::shared_ptr<Vulkan> plain = started(false), validated;
     std::vector<std::pair<Key, std::weak_ptr<ShaderDevice>>> devices;
   };
@@ -134,8 +134,8 @@ struct Delegate {
       : program(owner), graph(read_blob(info.blob, host)) {}
   uint64_t argument_count() const noexcept { return graph.inputs.size() + graph.outputs.size(); }
 
-  // Tensors of floats are in buffers of the device. Others have another dtype there than on the host, which the host
-  // side of Execution converts; they are indices and masks, and small.
+  // Float tensors are in device buffers. Other tensors have different dtypes on host and device; Execution converts
+  // them on the host side. They are indices and masks, and small.
   void buffer_requirement(uint64_t index, edgecore_buffer_requirement &out) const noexcept {
     const size_t inputs = graph.inputs.size();
     const Value &value = graph.values[index < inputs ? graph.inputs[index] : graph.outputs[index - inputs]];
@@ -156,8 +156,8 @@ struct SessionState : State {
   SessionState(Program &program, const Host &) : State(*program.numbered.device) {}
 };
 
-// Returns the memory of the session's buffers that a graph uses. Named data under a buffer's name, from a .ptd file for
-// example, replace the initial values of the blob.
+// Returns the memory of the session's buffers that a graph uses. If the file has named data under a buffer's name, for
+// example in a .ptd file, they replace the initial values in the blob.
 StateBuffers states_of(const Graph &graph, const Host &host, const edgecore_instance_info &info) {
   StateBuffers buffers;
   for (const OperatorCall &call : graph.calls) {
@@ -194,7 +194,7 @@ class Instance {
     return {};
   }
 
-  // Runs the delegate. Returns EDGECORE_PENDING if the host wants to be called at the end.
+  // Runs the delegate. Returns EDGECORE_PENDING if the host allows it and the call is not profiled.
   int32_t run(const edgecore_execute_info &info, const backend::Arguments &arguments) {
     execution_->start(arguments);
     if (info.completion == nullptr || is_profiled_) {  // events may be added only before execute returns
@@ -222,7 +222,7 @@ class Instance {
   backend::PendingRun pending_;
 };
 
-// Calls `body`, which may throw, for a function of the table.
+// Runs `body`, which may throw, for a function of the table.
 template <typename Body>
 int32_t guard(const Host &host, edgecore_error *error, const Body &body) {
   return backend::detail::guard(host.table(), error, body);
@@ -255,8 +255,8 @@ void add_buffers(edgecore_backend &table) {
   };
 }
 
-// The object that this library exports: the runtime reads only `table`, the backend's functions. devices.py knows that
-// the function list_devices follows, and calls it.
+// The object that this library exports. The runtime reads only `table`, the backend's functions. devices.py relies on
+// the function list_devices being the next member, and calls it.
 struct Exported {
   edgecore_backend table;
   uint64_t (*list_devices)(char *text, uint64_t size);

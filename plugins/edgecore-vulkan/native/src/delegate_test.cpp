@@ -1,5 +1,5 @@
-// Tests of the whole delegate by its table of functions: what a program leaves behind on the device, and runs that end
-// after execute has returned.
+// Tests the whole delegate through its table of functions: resources that a program leaves on the device, and runs that
+// end after execute has returned.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -83,7 +83,7 @@ class Session {
   const std::string &message() const { return error_.text; }
 
  private:
-  const Bytes blob_;  // the delegate reads its constants
+  const Bytes blob_;  // outlives the delegate, which reads its constants
   edgecore_program *program_ = nullptr;
   edgecore_delegate *delegate_ = nullptr;
   edgecore_state_set *state_ = nullptr;
@@ -144,8 +144,8 @@ class DeviceDelegate : public test::DeviceTest {
     ASSERT_EQ(Session::table().driver_create(test::host_table(), &driver_scope_, &driver_, nullptr), EDGECORE_OK);
     std::unique_ptr<AsDiscrete> discrete;
     if (GetParam() == Memory::kOwn) {
-      open(sums());  // loads the functions of Vulkan; AsDiscrete replaces one of them
-      options_.push_back(option("gpu_shaders", EDGECORE_OPTION_BOOL, 1));  // a device that this program does not use
+      open(sums());  // loads the functions of Vulkan; AsDiscrete then replaces one
+      options_.push_back(option("gpu_shaders", EDGECORE_OPTION_BOOL, 1));  // selects a device that no other test uses
       discrete = std::make_unique<AsDiscrete>();
     }
     first_ = open(sums());  // keeps the device open
@@ -166,10 +166,10 @@ class DeviceDelegate : public test::DeviceTest {
     return session;
   }
 
-  // The device of the sessions, a separate object from DeviceTest's.
+  // The device of the sessions, which is not the device of DeviceTest.
   Device &sessions_device() { return *buffer_->device; }
 
-  // Loads, runs and closes a program 200 times. Expects that the device then has the memory that it had before.
+  // Loads, runs and closes a program 200 times. Expects that the device then uses as much memory as before.
   template <typename Round>
   void expect_no_leak(const Round &round) {
     const auto statistics = [&] {
@@ -177,7 +177,7 @@ class DeviceDelegate : public test::DeviceTest {
       vmaCalculateStatistics(sessions_device().allocator(), &all);
       return all.total.statistics;
     };
-    round();  // the allocator keeps a block
+    round();  // the allocator keeps a block, so run once before measuring
     const VmaStatistics before = statistics();
     for (int i = 0; i < 200; ++i) round();
     const VmaStatistics after = statistics();
@@ -226,7 +226,7 @@ TEST_P(DeviceDelegate, ProgramsWithStateLeaveNoMemory) {
   });
 }
 
-// The driver keeps a record for each number of a device.
+// The driver keeps one record for each number of a device.
 TEST_P(DeviceDelegate, DevicesThatAreClosedLeaveTheirNumbers) {
   const uint32_t first = open(sums(), {option("timeout_ms", EDGECORE_OPTION_INT, 1000)})->memory_kind();
   for (const char *folder : {"first", "second", "third"}) {

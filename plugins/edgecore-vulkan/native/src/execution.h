@@ -1,4 +1,4 @@
-// One execution state of a delegate: its recording for the current shapes, memory and commands.
+// The execution state of a delegate: its recording for the current shapes, its memory and its commands.
 #ifndef EDGECORE_VULKAN_EXECUTION_H_
 #define EDGECORE_VULKAN_EXECUTION_H_
 
@@ -13,10 +13,10 @@
 
 namespace edgecore::vulkan {
 
-// The alignment of an argument in its buffer: the largest that Vulkan lets a device ask for.
+// The alignment of an argument in its buffer: the maximum that Vulkan allows a device to require.
 constexpr uint64_t kArgumentAlignment = 256;
 
-// The times of one dispatch, in nanoseconds since the first dispatch of the run began.
+// The times of one dispatch, in nanoseconds since the start of the run's first dispatch.
 struct DispatchTime {
   std::string name;
   uint32_t call;  // as in Dispatch
@@ -34,20 +34,19 @@ class Execution {
 
   // Records the graph for the shapes of the arguments, and sets the shapes of the outputs.
   void prepare(const backend::Arguments &arguments);
-  // Copies the inputs that are in memory of the host to the device, and submits the commands.
+  // Copies the inputs from host memory to the device, and submits the commands.
   void start(const backend::Arguments &arguments);
-  // Waits for the end of a run that start has submitted, and copies the outputs that are in memory of the host.
+  // Waits for the end of the run that start has submitted, and copies the outputs to host memory.
   void finish();
-  // Returns the times of the last run, which has ended. Empty unless the execution is profiled.
+  // Returns the times of the last run, which must have ended. Empty unless the execution is profiled.
   std::vector<DispatchTime> times() const;
 
  private:
-  // Memory for an argument that is in memory of the host. On a device with memory of its own, `local` is the copy
-  // there.
+  // Memory for an argument in host memory. On a device with separate memory, `local` is the copy there.
   struct Place {
     Buffer host, local;
   };
-  // An output of the run that goes to memory of the host.
+  // An output of the run that is copied to host memory.
   struct HostOutput {
     const Place *place;
     edgecore_dl_dtype dtype;
@@ -65,7 +64,7 @@ class Execution {
   const StateBuffers states_;
   const uint64_t timeout_ns_;
   Recording recording_;
-  std::vector<uint64_t> argument_bytes_;  // of the current shapes; 0 for arguments that are no tensors or not used
+  std::vector<uint64_t> argument_bytes_;  // for the current shapes; 0 for unused arguments and numbers
   Buffer arena_;
   std::vector<Place> places_;  // one per argument: inputs, then outputs
   bool has_max_shapes_ = false;

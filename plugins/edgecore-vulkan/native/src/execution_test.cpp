@@ -1,4 +1,4 @@
-// Tests of runs on a device: their results, time-outs and failures.
+// Tests runs on a device: their results, time-outs and failures.
 #include "execution.h"
 
 #include <gtest/gtest.h>
@@ -65,22 +65,22 @@ std::unique_ptr<Loaded> prepared_doubling(ShaderDevice &device) {
   return loaded;
 }
 
-// A graph of sums and views whose results the test computes, too. All numbers are whole and small enough for floats.
+// A graph of sums and views, whose results the test computes as well. All numbers are integers that floats represent.
 struct RandomGraph {
   explicit RandomGraph(uint32_t seed) : random(seed) {
     width = 2 * (1 + random() % 300);
     for (uint32_t i = 0; i < 2; ++i) add(blob.tensor({width}), {width}, {});
     add(blob.constant({width}, constant()), {width}, constant_);
     for (size_t i = 4 + random() % 20; i > 0; --i) random() % 3 == 0 ? add_view() : add_sum();
-    // Any value may be an output, also an input, a constant, or one value twice.
+    // Any value may be an output, even an input, a constant, or a value that is an output already.
     for (int i = 0; i < 4; ++i) outputs.push_back(random() % nodes.size());
   }
 
   struct Node {
     uint32_t value;
     std::vector<uint32_t> dims;
-    std::vector<float> numbers;  // of a constant
-    size_t a = 0, b = 0;         // of a sum a + factor * b; of a view, a
+    std::vector<float> numbers;  // if it is a constant
+    size_t a = 0, b = 0;         // sum: a + factor * b; view: of a
     float factor = 0;
   };
 
@@ -145,8 +145,8 @@ struct RandomGraph {
 
 Shape shape_of(const std::vector<uint32_t> &dims) { return {dims.begin(), dims.end()}; }
 
-// Intermediate tensors share memory, and views are the memory of their source: each result is right all the same, also
-// when the commands are replayed.
+// Intermediate tensors share memory, and views use the memory of their source. Each result must be right all the same,
+// even when the commands are replayed.
 TEST_P(DeviceExecution, RandomGraphsComputeWhatTheirSumsAre) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     RandomGraph graph(seed);
@@ -202,7 +202,7 @@ TEST_P(DeviceExecution, ALateRunFailsWritesNothingAndDoesNotSpoilTheNext) {
   const std::unique_ptr<Loaded> loaded = prepared_doubling(device());
   static PFN_vkWaitForFences wait = nullptr;
   {
-    // No wait takes longer than a microsecond, but those that end only with the run.
+    // No wait lasts longer than a microsecond, except a wait for the end of the run.
     const Replaced<PFN_vkWaitForFences> impatient(
         device(), &VolkDeviceTable::vkWaitForFences,
         [](VkDevice owner, uint32_t count, const VkFence *fences, VkBool32 all, uint64_t ns) {
@@ -213,7 +213,7 @@ TEST_P(DeviceExecution, ALateRunFailsWritesNothingAndDoesNotSpoilTheNext) {
     loaded->start();
     const char *sentence = "waiting for the device: the device did not finish in time";
     expect_failure(EDGECORE_ACCESS_FAILED, sentence, [&] { loaded->execution->finish(); });
-    expect_failure(EDGECORE_ACCESS_FAILED, sentence, [&] { loaded->start(); });  // its memory is still in use
+    expect_failure(EDGECORE_ACCESS_FAILED, sentence, [&] { loaded->start(); });  // the memory is still in use
     expect_failure(EDGECORE_ACCESS_FAILED, sentence, [&] { loaded->prepare(); });
   }
   loaded->arguments.set_floats(0, std::vector<float>(4000, 3));
@@ -233,7 +233,7 @@ TEST_P(DeviceExecution, TheEndOfAnExecutionWaitsForItsRun) {
     loaded->execution.reset();
     has_waited = is_open;
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time for a destructor that does not wait
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a destructor that does not wait would return
   is_open = true;
   gate.open();
   destroyer.join();

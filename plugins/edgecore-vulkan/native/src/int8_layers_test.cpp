@@ -1,5 +1,5 @@
-// Tests of convolutions and linear layers of 8-bit integers against sums in 64 bits. All scales are powers of two, so
-// that a result is the same wherever a product and a sum are rounded together.
+// Tests convolutions and linear layers of 8-bit integers against sums in 64 bits. All scales are powers of two, so that
+// fusing a product and a sum does not change the rounding.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ struct Sizes {
 
 class Layer {
  public:
-  // `number` returns inputs, less the zero point, and weights.
+  // `input` returns input values without the zero point; `weight` returns weights.
   Layer(const Sizes &sizes, const std::function<int()> &input, const std::function<int()> &weight) : sizes_(sizes) {
     x_.resize(size_t{sizes.in} * sizes.height * sizes.width);
     w_.resize(size_t{sizes.out} * sizes.kernel_height * sizes.kernel_width * sizes.in_group());
@@ -50,7 +50,7 @@ class Layer {
     for (int &one : w_) one = weight();
   }
 
-  // Makes the inputs of a channel equal, so that without padding the sums of all pixels are.
+  // Makes the inputs of each channel equal, so that without padding all pixels have the same sums.
   void repeat_pixels() {
     for (size_t i = 0; i < x_.size(); ++i)
       x_[i] = x_[i / (sizes_.height * sizes_.width) * sizes_.height * sizes_.width];
@@ -81,7 +81,7 @@ class Layer {
     return result;
   }
 
-  // Returns the integers that the results are, less the zero point, for a scale of the result and biases.
+  // Returns the expected integers of the result, without the zero point, for a scale of the result and biases.
   std::vector<float> expected(float scale, const std::vector<float> &bias) const {
     const std::vector<int64_t> totals = sums();
     std::vector<float> result;
@@ -182,7 +182,7 @@ TEST_P(DeviceInt8Layers, SumsAreExactForAnyNumberOfChannels) {
   }
 }
 
-// Sums beyond 2^24, where fp32 would lose the last bits: the biases leave only these bits.
+// Sums beyond 2^24, where fp32 would lose the last bits. The biases cancel all other bits.
 TEST_P(DeviceInt8Layers, LongSumsAreExact) {
   const std::shared_ptr<ShaderDevice> gpu = gpu_device();
   Sizes pointwise, odd, general, depthwise;

@@ -1,5 +1,5 @@
-// Tests of activations of 8-bit integers: they lie in 8 bits where the device can store these, and the results are the
-// same where it cannot.
+// Tests 8-bit activations: they are stored in 8 bits if the device supports that, and the results are the same if it
+// does not.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class DeviceInt8 : public test::DeviceTest {
 EDGECORE_VULKAN_DEVICE_SUITE(DeviceInt8);
 
 // Images [1, channels, 6, 5] that are quantized, convolved twice, added to themselves, permuted and dequantized. Sizes
-// that are no multiples of four end in the middle of a word.
+// that are not multiples of four end within a word.
 class Images {
  public:
   Images(uint32_t channels, bool is_depthwise) : channels_(channels), shape_({1, channels, 6, 5}) {
@@ -72,7 +72,7 @@ class Images {
  private:
   uint32_t image() { return blob_.tensor(shape_, DataType::kInt8); }
 
-  // A convolution of 3 x 3 pixels in the given number of groups.
+  // Adds a 3 x 3 convolution, depthwise if `is_depthwise`.
   uint32_t convolve(uint32_t x, bool is_depthwise) {
     std::vector<int8_t> weights(9 * channels_ * (is_depthwise ? 1 : channels_));
     for (int8_t &one : weights) one = static_cast<int8_t>(static_cast<int>(random_() % 255) - 127);
@@ -109,7 +109,7 @@ TEST_P(DeviceInt8, ActivationsLieIn8BitsAndTheResultsStayTheSame) {
       const Images::Result in_8_bits = images.run(device()), in_32_bits = images.run(*lesser);
       EXPECT_EQ(in_8_bits.numbers, in_32_bits.numbers) << channels;
       const auto [low, high] = std::minmax_element(in_8_bits.numbers.begin(), in_8_bits.numbers.end());
-      EXPECT_GT(*high - *low, 5) << channels;  // the network computes something
+      EXPECT_GT(*high - *low, 5) << channels;  // the results are not constant
       if (channels == 16) {
         EXPECT_LE(3 * in_8_bits.arena_bytes, in_32_bits.arena_bytes);
       }

@@ -6,7 +6,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-constexpr uint64_t kAlignment = 256;  // the largest minStorageBufferOffsetAlignment that Vulkan allows
+constexpr uint64_t kAlignment = 256;  // the maximum of minStorageBufferOffsetAlignment in Vulkan
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// The places of intermediate tensors in the arena.
+// Places intermediate tensors in the arena.
 #ifndef EDGECORE_VULKAN_MEMORY_PLAN_H_
 #define EDGECORE_VULKAN_MEMORY_PLAN_H_
 
@@ -6,8 +6,8 @@
 
 namespace edgecore::vulkan {
 
-// Gives each storage of the arena a place that no storage in use at the same time shares: the largest first, each at
-// the lowest free offset. Sets the size of the arena.
+// Gives each storage in the arena an offset, so that storages that are in use at the same time do not overlap: the
+// largest first, each at the lowest free offset. Sets the size of the arena.
 void plan_memory(Recording *recording);
 
 }  // namespace edgecore::vulkan

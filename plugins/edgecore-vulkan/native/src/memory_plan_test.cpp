@@ -1,4 +1,4 @@
-// Tests of the places of intermediate tensors: tensors that are in use at the same time never share memory.
+// Tests the places of intermediate tensors: tensors that are in use at the same time never share memory.
 #include "memory_plan.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ Storage arena(uint64_t bytes, size_t first, size_t last) {
   return storage;
 }
 
-// Returns the most bytes that are in use by one dispatch, which no plan can go below.
+// Returns the maximum number of bytes in use during one dispatch: a lower bound for every plan.
 uint64_t most_bytes_at_once(const Recording &recording, size_t dispatches) {
   uint64_t most = 0;
   for (size_t time = 0; time < dispatches; ++time) {

@@ -21,7 +21,7 @@ struct Header {
   uint64_t checksum = 0;
 };
 
-// FNV-1a, 64 bits: it finds damage, and is no protection against an attacker, who could not write the file anyway.
+// FNV-1a, 64 bits: detects damage. It is no protection against an attacker, who cannot write the file anyway.
 uint64_t checksum_of(const std::vector<uint8_t> &bytes) {
   uint64_t hash = 14695981039346656037u;
   for (const uint8_t byte : bytes) hash = (hash ^ byte) * 1099511628211u;
@@ -70,7 +70,7 @@ bool write_all(int file, const void *data, uint64_t bytes) {
   return true;
 }
 
-// Creates a folder and those above it.
+// Creates a folder and its parents.
 void make_folders(const std::string &path) {
   for (size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
     mkdir(path.substr(0, end).c_str(), S_IRWXU);

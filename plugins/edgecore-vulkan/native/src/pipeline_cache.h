@@ -1,4 +1,4 @@
-// The files that are kept for one device and driver: its compiled shaders, and what was measured on it.
+// Files that are kept for one device and driver: compiled shaders, and measured sizes of shaders.
 #ifndef EDGECORE_VULKAN_PIPELINE_CACHE_H_
 #define EDGECORE_VULKAN_PIPELINE_CACHE_H_
 
@@ -9,9 +9,9 @@
 
 namespace edgecore::vulkan {
 
-// A driver reads what it has written before. Since a driver may crash on other bytes, the file has a header with the
-// identity of the device and the driver and a checksum, and only files of this user are read. Errors of the file system
-// never fail: the shaders are then compiled again.
+// Stores bytes for a driver, such as its compiled shaders. A driver may crash on bytes that it has not written, so the
+// file has a header with the identity of the device and the driver and a checksum, and only files of this user are
+// read. Errors of the file system are ignored: the shaders are then compiled again.
 class PipelineCacheFile {
  public:
   // `folder` is created if it does not exist; empty means that there is no file. `suffix` ends the name of the file.
@@ -19,7 +19,7 @@ class PipelineCacheFile {
                     const std::string &suffix = ".pipelines");
 
   bool is_open() const { return !path_.empty(); }
-  // Returns the stored bytes; none if there is no file, or if it is damaged or of another driver.
+  // Returns the stored bytes; empty if there is no file, or if it is damaged or of another driver.
   std::vector<uint8_t> read() const;
   // Replaces the file; processes that read at the same time see the old or the new one.
   void write(const std::vector<uint8_t> &compiled) const;

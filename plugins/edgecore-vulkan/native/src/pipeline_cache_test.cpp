@@ -1,4 +1,5 @@
-// Tests of the file with compiled shaders: what is read is what was written for the same device and driver, or nothing.
+// Tests the file with compiled shaders: it returns the bytes that were written for the same device and driver, or
+// nothing.
 #include "pipeline_cache.h"
 
 #include <gtest/gtest.h>
@@ -78,7 +79,7 @@ TEST_F(PipelineCache, FilesOfOtherDevicesAndDriversAreNotRead) {
   const auto change = [&](auto &&member) {
     VkPhysicalDeviceProperties other = properties_;
     member(other);
-    // Also under the name of the other device's own file.
+    // Try also the name of the other device's file.
     for (const auto &entry : fs::directory_iterator(folder_)) fs::remove(entry);
     const PipelineCacheFile another(folder_, other);
     another.write({9});
@@ -128,7 +129,7 @@ TEST_F(PipelineCache, FilesThatOthersMayWriteAndLinksAreNotRead) {
   fs::rename(place, elsewhere);
   fs::create_symlink(elsewhere, place);
   EXPECT_TRUE(cache.read().empty());
-  cache.write({4});  // replaces the link, not the file that it names
+  cache.write({4});  // replaces the link, not its target
   EXPECT_EQ(cache.read(), Bytes{4});
   EXPECT_FALSE(fs::is_symlink(place));
 }
@@ -147,7 +148,7 @@ TEST_F(PipelineCache, ErrorsOfTheFileSystemAreNoFailures) {
   fs::create_directories(place / "folder");
   cache.write({2});
   EXPECT_TRUE(cache.read().empty());
-  EXPECT_EQ(path(), place);  // no temporary file is left
+  EXPECT_EQ(path(), place);  // checks that no temporary file remains
 }
 
 TEST_F(PipelineCache, ReadersSeeTheWholeFileOfOneWriter) {
@@ -174,7 +175,7 @@ TEST_F(PipelineCache, ReadersSeeTheWholeFileOfOneWriter) {
   for (std::thread &thread : threads) thread.join();
   is_done = true;
   reader.join();
-  path();  // no temporary file is left
+  path();  // checks that no temporary file remains
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ void PipelineMaker::start_thread() {
   try {
     threads_.emplace_back([this] { work(); });
   } catch (const std::system_error &) {
-    // The threads that there are do the work.
+    // Continue with the existing threads.
   }
 }
 

@@ -14,17 +14,17 @@
 
 namespace edgecore::vulkan {
 
-// Drivers compile each shader on the thread that asks for it, and a network has ten to fifty of them. Threads start
-// with the first shaders and end with this object, after the last shader. Thread-safe.
+// Drivers compile each shader on the calling thread, and a network has ten to fifty shaders. Threads start with the
+// first shaders, and end with this object after the last shader. Thread-safe.
 class PipelineMaker {
  public:
-  // There are at most `threads` threads. Without any, or if the system has none left, make() compiles itself.
+  // Uses at most `threads` threads. With 0, or if the system cannot start any, make() compiles on the calling thread.
   explicit PipelineMaker(size_t threads) : max_threads_(threads) {}
   ~PipelineMaker();
   PipelineMaker(const PipelineMaker &) = delete;
   PipelineMaker &operator=(const PipelineMaker &) = delete;
 
-  // Returns the result of `compile`, or its exception, once a thread has called it.
+  // Returns a future for the result of `compile`, or its exception.
   std::shared_future<VkPipeline> make(std::function<VkPipeline()> compile);
 
  private:

@@ -1,5 +1,5 @@
-// Tests of the threads that compile shaders: what is asked for is made once, at the same time as others, and errors
-// reach those who wait.
+// Tests the threads that compile shaders: they run concurrently, compile each shader once, and pass errors to the
+// waiting threads.
 #include "pipeline_maker.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace edgecore::vulkan {
 namespace {
 
-// Returns a handle that no driver has made.
+// Returns a handle that no driver has created.
 VkPipeline handle(uintptr_t number) { return reinterpret_cast<VkPipeline>(number); }
 
 TEST(PipelineMaker, EachResultIsThatOfItsOwnFunction) {

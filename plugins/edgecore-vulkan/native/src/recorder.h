@@ -1,4 +1,4 @@
-// Turns the operator calls of a graph into dispatches of shaders, for the sizes of one prepare.
+// Converts the operator calls of a graph to dispatches of shaders, for the sizes of one prepare.
 #ifndef EDGECORE_VULKAN_RECORDER_H_
 #define EDGECORE_VULKAN_RECORDER_H_
 
@@ -22,7 +22,7 @@ namespace edgecore::vulkan {
 class Weights {
  public:
   explicit Weights(Device &device) : device_(device) {}
-  // Returns the buffer with this key. When it is first asked for, `write` writes its bytes into memory of zeros.
+  // Returns the buffer with this key. If it is new, `write` fills its bytes, which are zeros before.
   const Buffer &get(const std::string &key, uint64_t bytes, const std::function<void(uint8_t *memory)> &write);
 
  private:
@@ -31,11 +31,11 @@ class Weights {
   std::map<std::string, std::unique_ptr<Buffer>> buffers_;
 };
 
-// The memory of the session's buffers, by the numbers of the values that are these buffers.
+// The memory of the session's buffers, by the index of the value.
 using StateBuffers = std::map<uint32_t, const Buffer *>;
 
-// Records one graph. Tensors of values are made when they are first written or, for constants, read. Most of its
-// members do the work of the members of Call with these names, for values by their numbers.
+// Records one graph. The tensor of a value is made when the value is first written, or, for a constant, first read.
+// Most members implement the members of Call with the same names, for values by their index.
 class Recorder {
  public:
   Recorder(const Graph &graph, ShaderDevice &device, Weights &weights, const StateBuffers &states);
@@ -73,18 +73,18 @@ class Recorder {
     uint32_t result;
   };
 
-  // Finds the tensors of 8-bit integers that all calls which name them can read in 8 bits.
+  // Finds the tensors of 8-bit integers that all their calls can read in 8 bits.
   void find_int8();
 
-  // Returns the values of the next call if it adds two tensors.
+  // Returns the values of the next call if it is an addition of two tensors.
   std::optional<Sum> next_sum() const;
 
-  // Counts the places that name each value, those that write it included.
+  // Counts the places that name each value, including calls that write it.
   void count_uses();
   std::string key_of(const Value &value, const std::string &form) const;
   uint32_t add(Storage storage);
 
-  // Returns the bytes of a tensor's memory. Throws a Failure if the device has no tensors of this size.
+  // Returns the size of a tensor's memory. Throws a Failure if the device does not support tensors of this size.
   uint64_t checked_bytes(Dtype dtype, int64_t elements) const;
   uint32_t add_storage(const Tensor &tensor);
   uint32_t add_constant(const std::string &key, const Tensor &tensor,
@@ -92,11 +92,11 @@ class Recorder {
   Tensor add_argument(uint32_t argument, Dtype dtype, Layout layout, const Shape &shape);
   void add_input(size_t index, const ArgumentFormat &format, int64_t symbolic_size);
 
-  // Copies an input to the dtype and layout that the graph says, for the first operator that needs them.
+  // Converts an input to the dtype and layout in the graph, for the first operator that needs them.
   void convert_input(uint32_t number);
   void add_output(size_t index, Layout layout);
 
-  static const OperatorCall kBorder;  // stands for copies at the border of the delegate
+  static const OperatorCall kBorder;  // the call of copies at the border of the delegate
 
   const Graph &graph_;
   ShaderDevice &device_;
@@ -105,17 +105,17 @@ class Recorder {
   Recording recording_;
   std::vector<Tensor> tensors_;
   std::vector<bool> is_made_;
-  std::vector<bool> is_given_;  // inputs that are still as they were given
+  std::vector<bool> is_given_;  // inputs that have not been converted yet
   std::vector<bool> is_output_;
-  std::vector<bool> is_int8_;  // tensors that lie in 8 bits
+  std::vector<bool> is_int8_;  // tensors that are stored in 8 bits
   std::vector<int64_t> integers_;
   std::vector<uint32_t> uses_;
   uint32_t current_ = 0;
-  bool is_done_ = false;  // whether an earlier call has done what the next one says
+  bool is_done_ = false;  // an earlier call has done the work of the next one
 };
 
-// Records a graph for the shapes of its inputs. `formats` are the inputs' formats, `output_layouts` the orders in which
-// the caller wants the outputs.
+// Records a graph for the shapes of its inputs. `formats` are the formats of the inputs, `output_layouts` the layouts
+// that the caller expects of the outputs.
 Recording record(const Graph &graph, ShaderDevice &device, Weights &weights, const StateBuffers &states,
                  const std::vector<ArgumentFormat> &formats, const std::vector<Layout> &output_layouts,
                  const std::vector<int64_t> &symbolic_sizes);

@@ -1,6 +1,6 @@
 // The work of a graph for the sizes of one prepare: dispatches of shaders, and the memory that they use.
 //
-// A *storage* is memory that tensors of one recording use: an argument's, a constant's, or a part of the arena.
+// A *storage* is memory of tensors of one recording: an argument's or a constant's memory, or a part of the arena.
 #ifndef EDGECORE_VULKAN_RECORDING_H_
 #define EDGECORE_VULKAN_RECORDING_H_
 
@@ -13,7 +13,7 @@
 
 namespace edgecore::vulkan {
 
-// The most bytes that the memory of a tensor has after the tensor's end.
+// The maximum number of bytes between the end of a tensor and the end of its memory.
 constexpr uint64_t kMaxPadding = 256 + 15;
 
 struct Storage {
@@ -22,18 +22,18 @@ struct Storage {
   uint64_t bytes = 0;
   const Buffer *buffer = nullptr;  // kConstant, kState
   uint32_t argument = 0;           // kArgument
-  // kArena: the dispatches that use it, and its place, which plan_memory sets.
+  // kArena: the first and last dispatch that use it, and its offset, which plan_memory sets.
   size_t first = SIZE_MAX, last = 0;
   uint64_t offset = 0;
 };
 
-// The number of the call of a dispatch that copies an argument at the border of the delegate.
+// Stands for the call number of a dispatch that copies an argument at the border of the delegate.
 constexpr uint32_t kNoCall = UINT32_MAX;
 
 struct Dispatch {
   const Pipeline *pipeline = nullptr;
-  std::vector<uint32_t> storages;  // of the bindings; the first `written` are written
-  std::vector<VkFormat> formats;   // of the bindings: of a texel buffer's view, or VK_FORMAT_UNDEFINED
+  std::vector<uint32_t> storages;  // of the bindings; the dispatch writes the first `written`
+  std::vector<VkFormat> formats;   // of the bindings: format of a texel buffer's view, or VK_FORMAT_UNDEFINED
   uint32_t written = 0;
   std::vector<uint32_t> push;
   uint32_t groups[3] = {1, 1, 1};
@@ -41,7 +41,7 @@ struct Dispatch {
   std::string shader;
 };
 
-// How an argument lies in memory of the host: its staging type has the dtype that it has there on the device.
+// The format of an argument in host memory, with the device's dtype for its type there.
 struct ArgumentFormat {
   Dtype dtype = Dtype::kFloat32;
   Layout layout = Layout::kRowMajor;

@@ -1,4 +1,4 @@
-// Tests of the pipelines of a device: each is compiled once, and again only if that failed.
+// Tests the pipelines of a device: each is compiled once, and again only if that failed.
 #include "shader_device.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ using test::Replaced;
 
 class DevicePipelines : public test::DeviceTest {
  protected:
-  // Returns a pipeline that no network uses, by the size of its workgroups.
+  // Returns a pipeline that no network uses, identified by the size of its workgroups.
   const Pipeline &pipeline(uint32_t size) {
     const uint32_t local[3] = {size, 1, 1};
     return device().pipeline("unary_f32_buffer_abs", {}, local, 2, 0, 16);
@@ -43,7 +43,7 @@ TEST_P(DevicePipelines, OneThatFailsIsCompiledAgainWhenItIsAskedForAgain) {
   }
   EXPECT_NE(pipeline(7).handle(), static_cast<VkPipeline>(VK_NULL_HANDLE));
   expect_failure(EDGECORE_MEMORY_ALLOCATION_FAILED, "compiling a shader",
-                 [&] { failed->handle(); });  // of older recordings
+                 [&] { failed->handle(); });  // for older recordings
 }
 
 TEST_P(DevicePipelines, AShaderThatDoesNotExistIsAnError) {

@@ -11,14 +11,14 @@
 
 namespace edgecore::vulkan {
 
-// A state set, as edgecore/backend.hpp's fifth class. Used by one thread at a time.
+// A state set: the fifth class of edgecore/backend.hpp. Used by one thread at a time.
 class State {
  public:
   explicit State(Device &device) : device_(device) {}
 
   // Returns the memory of a buffer, which lives as long as the set. The first call with a name adds the buffer.
-  // `tensor` has its type and shape; `initial` its initial values, or no bytes, which means zeros. They must stay valid
-  // as long as the set has instances. Throws a Failure if the set has a buffer of this name with another type or shape.
+  // `tensor` has its type and shape; `initial` its initial values, or no bytes for zeros. Both must stay valid as long
+  // as the set has instances. Throws a Failure if the set has a buffer of this name with another type or shape.
   const Buffer &add(const std::string &name, const Value &tensor, edgecore_bytes initial);
 
   uint64_t count() const noexcept { return entries_.size(); }

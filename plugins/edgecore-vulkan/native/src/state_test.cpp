@@ -1,4 +1,4 @@
-// Tests of the mutable buffers of a session, in memory that the device shares with the host and in its own.
+// Tests the mutable buffers of a session, in shared memory and in separate memory of the device.
 #include "state.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ Bytes content(const State &state, uint64_t index) {
 
 TEST_P(DeviceState, BuffersStartWithTheirInitialValuesAndReturnToThem) {
   State state(device());
-  // Sizes that fill no whole vector, and one that fills many.
+  // Sizes that do not fill a vector, and one that fills many.
   std::vector<float> many(5000);
   std::iota(many.begin(), many.end(), 1.0f);
   const Bytes few = bytes_of({1, 2, 3}), large = bytes_of(many), zeros(10);

@@ -14,7 +14,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// A chain of equal layers, so that a run takes longer than its start also on fast devices.
+// A chain of equal layers, so that even on a fast device a run takes longer than its start.
 class Layers {
  public:
   // Linear layers of `rows` rows, with `channels` inputs and outputs.
@@ -23,7 +23,7 @@ class Layers {
     return layers.chain("aten.linear.default", {layers.weight_, layers.none_});
   }
 
-  // Convolutions of each channel by itself, of square images, with kernels of 3 x 3.
+  // Depthwise convolutions of square images with kernels of 3 x 3.
   static Graph depthwise(uint32_t channels, uint32_t size) {
     Layers layers({1, channels, size, size}, Layout::kChannelsLast, {channels, 1, 3, 3});
     const uint32_t one = layers.integers(Kind::kIntList, {1, 1}), zero = layers.integers(Kind::kIntList, {0, 0});
@@ -88,7 +88,7 @@ class Layers {
   uint32_t none_ = 0, weight_ = 0;
 };
 
-// Returns the seconds of the fastest of a few runs of a graph with one input and one output of its shape.
+// Returns the minimum time, in seconds, of a few runs of a graph with one input and one output of the same shape.
 double seconds_of(ShaderDevice &device, const Graph &graph) {
   constexpr int kMinRuns = 2, kMaxRuns = 10;
   constexpr double kEnough = 0.02;  // seconds
@@ -123,8 +123,8 @@ double measure(ShaderDevice &device, const Tuning &tuning) {
   return seconds_of(device, linear) + seconds_of(device, depthwise);
 }
 
-// Returns the fastest tuning: one value after the other is chosen. A value replaces the usual one only if it is clearly
-// faster, since equal ones differ by chance.
+// Returns the fastest tuning, chosen one member after the other. A value replaces the default only if it is clearly
+// faster, because equally fast ones differ by chance.
 Tuning fastest_of(ShaderDevice &device) {
   constexpr double kClearly = 0.95;
   Tuning best;

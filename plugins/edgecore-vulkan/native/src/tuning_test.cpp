@@ -1,4 +1,4 @@
-// Tests of measured sizes of shaders: they are kept for a device, read again, and measured again if a file is damaged.
+// Tests measured sizes of shaders: they are stored for a device, read again, and measured again if a file is damaged.
 #include "tuning.h"
 
 #include <gtest/gtest.h>
@@ -16,11 +16,11 @@ namespace fs = std::filesystem;
 using test::Bytes;
 using test::Replaced;
 
-int submitted = 0;  // pieces of work, while Counted lives
+int submitted = 0;  // number of submissions while a Counted exists
 
 bool are_equal(const Tuning &a, const Tuning &b) { return to_bytes(a) == to_bytes(b); }
 
-// A tuning that is not the usual one, as if it had been measured.
+// Returns a tuning that is not the default, as if it had been measured.
 Tuning unusual() {
   Tuning tuning;
   for (const Choice &choice : choices()) tuning.*choice.member = choice.values.back();
@@ -36,7 +36,7 @@ class DeviceTuning : public test::DeviceTest {
   }
   ~DeviceTuning() override { fs::remove_all(folder_); }
 
-  // Tunes the device, and returns whether it was measured.
+  // Tunes the device. Returns true if that measured layers.
   bool measures(const std::string &folder) {
     static PFN_vkQueueSubmit submit = nullptr;
     submit = device().vk().vkQueueSubmit;

@@ -10,8 +10,8 @@
 
 namespace edgecore::vulkan {
 
-// The thread starts with the first task and ends with this object, after the last task. The queue of a device runs
-// submissions one after the other, so one thread waits for them in this order.
+// The thread starts with the first task, and ends with this object after the last task. A device's queue completes
+// submissions in order, so one thread can wait for them in this order.
 class Waiter {
  public:
   Waiter() = default;
@@ -19,7 +19,7 @@ class Waiter {
   Waiter(const Waiter &) = delete;
   Waiter &operator=(const Waiter &) = delete;
 
-  // Runs `task`, which must not throw, after those that were added before.
+  // Runs `task`, which must not throw, after all earlier tasks.
   void add(std::function<void()> task);
 
  private:

@@ -1,4 +1,4 @@
-// Tests of the thread that waits for runs.
+// Tests the thread that waits for runs.
 #include "waiter.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(Waiter, TasksOfManyThreadsRunOneAtATimeInTheirOrder) {
     }
     for (std::thread &thread : threads) thread.join();
     begin.set_value();
-  }  // the end waits for the last task
+  }  // the destructor waits for the last task
   EXPECT_FALSE(overlapped);
   ASSERT_EQ(order.size(), size_t{kThreads * kTasks});
   int next[kThreads] = {};

@@ -258,7 +258,7 @@ struct Devices {
   std::shared_ptr<ShaderDevice> devices[2];
 };
 
-Devices open_devices;  // of the current suite
+Devices open_devices;  // the devices of the current suite
 
 }  // namespace
 
@@ -283,7 +283,8 @@ std::string why_no_device() {
     try {
       auto vulkan = std::make_unique<Vulkan>(InstanceSettings{});
       find_device(*vulkan, "");
-      // Never closed, so that the driver stays loaded: a sanitizer then knows its memory, and the names of functions.
+      // Never closed, so that the driver stays loaded: a sanitizer can then attribute its memory, and name its
+      // functions.
       static const Vulkan *const kept = vulkan.release();
       static_cast<void>(kept);
       return std::string();

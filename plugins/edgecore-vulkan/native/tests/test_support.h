@@ -31,7 +31,7 @@ using Bytes = std::vector<uint8_t>;
 Bytes bytes_of(const std::vector<float> &numbers);
 inline edgecore_bytes view(const Bytes &bytes) { return {bytes.data(), bytes.size()}; }
 
-// A minimal replacement of edgecore's runtime: errors, named data, and outputs that are resized.
+// A minimal replacement of edgecore's runtime: errors, named data, and resizing of outputs.
 const edgecore_host *host_table();
 
 // Expects that `body` throws a Failure with this code and a message that contains `part`.
@@ -46,7 +46,7 @@ void expect_failure(int32_t code, const std::string &part, const Body &body) {
   }
 }
 
-// Writes a blob. The members that add a value return its number.
+// Writes a blob. Members that add a value return its index.
 class BlobWriter {
  public:
   BlobWriter();
@@ -59,12 +59,12 @@ class BlobWriter {
   uint32_t integers(const std::vector<int64_t> &items);
   uint32_t text(const std::string &value);
   uint32_t tensor(const std::vector<uint32_t> &dims, DataType type = DataType::kFloat32, int32_t constant = -1);
-  // A constant in the blob, and one in the named data of the file.
+  // constant and int8_constant add a constant in the blob, named_constant adds one in the named data of the file.
   uint32_t constant(const std::vector<uint32_t> &dims, const std::vector<float> &numbers);
   uint32_t int8_constant(const std::vector<uint32_t> &dims, const std::vector<int8_t> &numbers);
   uint32_t named_constant(const std::vector<uint32_t> &dims, const std::string &key);
   void call(const std::string &name, const std::vector<uint32_t> &args);
-  // Adds a call of `aten.add.Tensor`, or one that copies a tensor in another shape. Returns the result.
+  // add adds a call of `aten.add.Tensor`, view a call that copies a tensor in another shape. Return the result.
   uint32_t add(uint32_t a, uint32_t b, const std::vector<uint32_t> &dims);
   uint32_t view(uint32_t source, const std::vector<uint32_t> &dims);
   Bytes finish(const std::vector<uint32_t> &inputs, const std::vector<uint32_t> &outputs);
@@ -101,8 +101,8 @@ class TestArguments {
   std::vector<edgecore_value> values_;
 };
 
-// While it lives, devices that are opened have memory of their own: they claim to be discrete GPUs, so that the
-// delegate copies between host and device memory. For one thread; make it after the Vulkan instance.
+// While it exists, newly opened devices have separate memory: they claim to be discrete GPUs, so the delegate copies
+// between host and device memory. For one thread; create it after the Vulkan instance.
 class AsDiscrete {
  public:
   AsDiscrete();
@@ -111,7 +111,7 @@ class AsDiscrete {
   AsDiscrete &operator=(const AsDiscrete &) = delete;
 };
 
-// While it lives, devices that are opened have no 8-bit storage. For one thread; make it after the Vulkan instance.
+// While it exists, newly opened devices have no 8-bit storage. For one thread; create it after the Vulkan instance.
 class Without8BitStorage {
  public:
   Without8BitStorage();
@@ -120,7 +120,7 @@ class Without8BitStorage {
   Without8BitStorage &operator=(const Without8BitStorage &) = delete;
 };
 
-// Holds up the queue of a device: work that is submitted later waits until open() or the destructor.
+// Blocks the queue of a device: work submitted later waits until open() or the destructor.
 class Gate {
  public:
   explicit Gate(Device &device);
@@ -135,7 +135,7 @@ class Gate {
   VkEvent event_ = VK_NULL_HANDLE;
 };
 
-// Replaces a function of the device by another one as long as it lives.
+// Replaces a function of the device by another one during its lifetime.
 template <typename Function>
 class Replaced {
  public:
@@ -153,12 +153,12 @@ class Replaced {
   Function original_;
 };
 
-// How a device's memory and the host's are related; lavapipe's is shared.
+// The relation between a device's memory and the host's; lavapipe's memory is shared.
 enum class Memory : uint8_t { kShared, kOwn };
 
-// A test on the first device of this machine, once with memory that it shares with the host and once with its own. It
-// is skipped where there is no Vulkan driver. The names of all test suites with a device begin with `Device`, by which
-// CMakeLists.txt knows them.
+// A test on the first device of this machine, run once with shared and once with separate memory. It is skipped without
+// a Vulkan driver. The names of all test suites with a device begin with `Device`: CMakeLists.txt recognizes them by
+// that.
 class DeviceTest : public ::testing::TestWithParam<Memory> {
  protected:
   static void TearDownTestSuite();
@@ -170,7 +170,7 @@ class DeviceTest : public ::testing::TestWithParam<Memory> {
   std::shared_ptr<ShaderDevice> device_;
 };
 
-// Returns why this machine runs no test with a device, or an empty text.
+// Returns the reason why this machine runs no test with a device, or an empty text.
 std::string why_no_device();
 
 }  // namespace edgecore::vulkan::test

@@ -8,7 +8,8 @@
 # XNNPACK::pthreadpool is the original library, for benchmarks. In a cross build, third_party/get_xnnpack.py builds with
 # the same toolchain file.
 
-# Sets <out> to a sentence if <prefix> cannot be used. Else sets <out> to "", and sets the XNNPACK_* variables above.
+# Sets <out> to a sentence with the reason if <prefix> cannot be used. Otherwise sets <out> to "", and sets the
+# XNNPACK_* variables above.
 function(_xnnpack_look prefix out)
   set(here NO_DEFAULT_PATH NO_CACHE PATHS "${prefix}")
   set(lib_folders PATH_SUFFIXES lib lib64 "lib/${CMAKE_LIBRARY_ARCHITECTURE}")
@@ -66,10 +67,10 @@ if(_xnnpack_problem)
       message(FATAL_ERROR "A cross build of XNNPACK needs a toolchain file: set CMAKE_TOOLCHAIN_FILE.")
     endif()
     set(_xnnpack_target --toolchain "${CMAKE_TOOLCHAIN_FILE}")
-    # These are what the toolchain file was told, such as -DEDGECORE_ZIG or -DANDROID_ABI.
+    # The variables of the toolchain file, such as -DEDGECORE_ZIG or -DANDROID_ABI.
     foreach(name IN LISTS CMAKE_TRY_COMPILE_PLATFORM_VARIABLES)
       if(NOT "${${name}}" STREQUAL "")
-        string(REPLACE ";" "\\;" _xnnpack_value "${${name}}")  # a list stays one argument
+        string(REPLACE ";" "\\;" _xnnpack_value "${${name}}")  # keeps a list one argument
         list(APPEND _xnnpack_target --define "${name}=${_xnnpack_value}")
       endif()
     endforeach()

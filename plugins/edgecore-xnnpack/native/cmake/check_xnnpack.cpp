@@ -1,4 +1,5 @@
-// Compiles and links only with an XNNPACK as new as the one that the plugin is written for, and with our cpuinfo.h.
+// Compiles and links only with our cpuinfo.h, and with an XNNPACK at least as new as the one for which the plugin is
+// written.
 #include <cpuinfo.h>
 #include <xnnpack.h>
 

@@ -1,7 +1,6 @@
-// libFuzzer target: loads any bytes as a delegate blob, and prepares and executes it on two shapes, with state if the
-// backend keeps any. Constants that a .pte file stores outside of the blob, under a key (named data), exist here for
-// every long key, so that hardly any blob fails for a missing key. The mutations know the schema
-// (runtime_cpp/fuzz/mutate_file.h).
+// libFuzzer target: loads any bytes as a delegate blob, prepares and executes it with two sets of shapes, and moves its
+// state, if any. Named data (constants that a .pte file stores outside of the blob, under a key) exist here for every
+// long key, so that few blobs fail for a missing key. The mutations know the schema (runtime_cpp/fuzz/mutate_file.h).
 //
 //   blob_fuzz CORPUS   the folder CORPUS should contain real blobs at first (tests/fuzz/seeds.py)
 #include <algorithm>
@@ -25,8 +24,8 @@ namespace {
 using namespace edgecore::xnnpack;
 
 constexpr uint64_t kConstantBytes = 1 << 18;
-constexpr uint64_t kMinKey = 16;  // keys of constants are longer, names of states in the seeds are shorter
-// A graph beyond these numbers is loaded and not run, so that an input takes milliseconds.
+constexpr uint64_t kMinKey = 16;  // minimum length of keys of constants; names of states in the seeds are shorter
+// A graph beyond these limits is loaded but not run, so that an input takes only milliseconds.
 constexpr size_t kMaxArguments = 16;
 constexpr uint64_t kMaxElements = 1 << 14;  // of a value
 constexpr uint64_t kMaxWindow = 1 << 10;    // elements of a kernel or pooling window
@@ -42,7 +41,7 @@ const std::vector<float> &any_constants() {
 }
 
 int32_t EDGECORE_CALL any_data(edgecore_scope *, edgecore_str key, edgecore_bytes *out, edgecore_error *) {
-  if (key.size < kMinKey) return EDGECORE_NOT_FOUND;  // no initial content for states, which begin with zeros
+  if (key.size < kMinKey) return EDGECORE_NOT_FOUND;  // no initial content of states: they begin with zeros
   *out = {reinterpret_cast<const uint8_t *>(any_constants().data()), kConstantBytes};
   return EDGECORE_OK;
 }
@@ -75,7 +74,7 @@ bool is_small(const Graph &graph) {
          });
 }
 
-// The host of one blob: what edgecore's runtime does for a delegate, without checks of its own.
+// The host of one blob: does what edgecore's runtime does for a delegate, without its checks.
 class Session {
  public:
   Session(const edgecore_host *host, edgecore_scope *scope) : backend_(*edgecore_backend_v0()), scope_(scope) {
@@ -114,8 +113,8 @@ class Session {
     return backend_.instance_create(delegate_, &info, &instance_, nullptr) == EDGECORE_OK;
   }
 
-  // Runs on the shapes of the graph, or on smaller ones: every dim of an input is halved that is larger than 1.
-  // Returns true if both of two runs succeed.
+  // Runs with the shapes of the graph, or, if `halve`, with each input dim larger than 1 halved. Returns true if two
+  // runs succeed.
   bool run(const Graph &graph, bool halve) {
     const size_t count = static_cast<size_t>(backend_.argument_count(delegate_));
     std::vector<edgecore_tensor> tensors(count);
@@ -210,8 +209,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }();
   static edgecore_scope *scope = edgecore_test_scope_new(1);
 
-  // -1: libFuzzer does not add the input to the corpus. A blob that the delegate refuses is a bad seed for other
-  // inputs.
+  // -1 keeps the input out of the corpus: a refused blob is a poor seed.
   Session session(&host, scope);
   if (!session.load(data, size)) return -1;
   Graph graph = edgecore::xnnpack::read_blob({data, size}, edgecore::backend::Host(&host, scope));

@@ -23,13 +23,13 @@ struct AttentionHead {
   float *output = nullptr;                 // [rows, value_width]
 };
 
-// Bytes of scratch memory for a kernel, a multiple of 64; the memory must be aligned to 64 bytes.
+// Returns the size of a kernel's scratch memory, a multiple of 64; the memory must be aligned to 64 bytes.
 uint64_t attention_scratch_bytes(uint64_t keys, uint64_t width);
 
-// Computes output = softmax(scale * query * key^T + mask) * value, as ATen does: if the mask of a row is -inf
-// everywhere, the output row is 0. Keys after the last one that any row sees are not read, neither are their values: a
-// weight of 0 times a finite value is 0. So the time depends on the part of a cache that is in use, not on its
-// capacity. (ATen's result for a value of NaN or infinity at such a key is NaN.)
+// Computes output = softmax(scale * query * key^T + mask) * value, like ATen: if the mask of a row is -inf everywhere,
+// the output row is 0. Keys after the last one that any row sees are not read, and neither are their values, whose
+// weight is 0. So the time depends on the used part of a cache, not on its capacity. (Unlike here, ATen's result is NaN
+// if such a value is NaN or infinity.)
 using AttentionKernel = void (*)(const AttentionHead &head, float *scratch);
 
 // Returns the kernel for the widest vectors of this processor that XNNPACK may use.

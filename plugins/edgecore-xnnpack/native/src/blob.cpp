@@ -62,8 +62,8 @@ void read_node(const wire::Node *table, Node *node) {
   node->kind->read(table->node(), node);
 }
 
-// Throws if a graph has what only a blob with the identifier XE01 may have: other toolchains may give the numbers of
-// these kinds and types another meaning.
+// Throws if a graph has features that only a blob with the identifier XE01 may have: for other toolchains, the numbers
+// of these kinds and types may mean something else.
 void check_no_state(const Graph &graph) {
   const bool has_own = std::any_of(graph.nodes.begin(), graph.nodes.end(), is_own);
   const bool has_positions = std::any_of(graph.values.begin(), graph.values.end(),
@@ -90,7 +90,7 @@ void read_state(const wire::State *table, const backend::Host &host, Graph *grap
   for (const State &other : graph->states) {
     if (other.name == state.name) fail(EDGECORE_INVALID_PROGRAM, "two states have the name '%s'", name->c_str());
   }
-  try {  // a .ptd file may have content for a buffer of zeros, too
+  try {  // a .ptd file may have content for a buffer that is initialized with zeros
     state.initial = host.named_data(state.name);
   } catch (const backend::Failure &failure) {
     if (table->has_initial() || failure.code != EDGECORE_NOT_FOUND) throw;
@@ -104,7 +104,7 @@ Graph read_blob(edgecore_bytes blob, const backend::Host &host) {
   const auto [flatbuffer, constants] = split(blob);
   const Sources sources = {host, constants};
 
-  // Copy the flatbuffer: the copy is aligned, and no other code can change it after the verifier has checked it.
+  // Copy the flatbuffer: the copy is aligned, and other code cannot change it after the verifier has checked it.
   if (flatbuffer.size < 8 || flatbuffer.size > FLATBUFFERS_MAX_BUFFER_SIZE) {
     fail(EDGECORE_INVALID_PROGRAM, "the blob's flatbuffer of %llu bytes is too small or too large",
          static_cast<unsigned long long>(flatbuffer.size));

@@ -14,9 +14,9 @@ struct Sources {
   edgecore_bytes section;     // constant section of the blob
 };
 
-// Reads a blob into a graph. Checks each value (tensor) of the graph by itself; check_graph checks later that nodes and
-// values fit together. Until then, nodes refer to values by their ids in the blob. Constants are not copied: the blob
-// and the named data must outlive the graph. Throws backend::Failure.
+// Reads a blob into a graph. Checks each value (tensor) of the graph separately; check_graph checks later that nodes
+// and values fit together. Until then, nodes refer to values by their ids in the blob. Constants are not copied: the
+// blob and the named data must outlive the graph. Throws backend::Failure.
 Graph read_blob(edgecore_bytes blob, const backend::Host &host);
 
 }  // namespace edgecore::xnnpack

@@ -68,10 +68,10 @@ void convert_fp16_to_fp32(const void *numbers, uint64_t count, uint8_t *out) {
   }
 }
 
-// Sets `data` to the address that XNNPACK gets for each constant, and to null for other values. Most constants are read
-// in place, from the blob or the file. A constant is copied if it is not aligned, or if it ends so near the end of its
-// last page that kernels that read past its end could fault. The copy goes to `temporary` if only the packing of
-// weights reads it, else to `permanent`.
+// Sets `data` to the address of each constant for XNNPACK, and to null for other values. Most constants are used in
+// place, in the blob or the file. A constant is copied if it is misaligned, or if it ends so near the end of its last
+// page that kernels that read past its end could fault. The copy goes to `temporary` if only the packing of weights
+// reads it, otherwise to `permanent`.
 void provide_constants(const Graph &graph, Copies *temporary, Copies *permanent, std::vector<const void *> *data) {
   std::vector<bool> is_read_by_kernels(graph.values.size());
   for (const Node &node : graph.nodes) {
@@ -112,7 +112,7 @@ std::vector<Step> define(const Graph &graph, const Exposed &exposed, const Runti
   }
   const Sums &sums = runtime.sums;
   const Tables &tables = runtime.tables;
-  // Internal values that no node of XNNPACK reads or writes are not defined.
+  // Do not define internal values that no node of XNNPACK reads or writes.
   std::vector<bool> is_used(graph.values.size()), is_written(graph.values.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node &node = graph.nodes[i];
@@ -125,7 +125,7 @@ std::vector<Step> define(const Graph &graph, const Exposed &exposed, const Runti
     }
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (sums.has(i)) is_used[graph.nodes[i].out[0]] = false;  // the products stay in the kernel
+    if (sums.has(i)) is_used[graph.nodes[i].out[0]] = false;  // the products stay inside of the kernel
   }
   std::vector<uint32_t> ids(graph.values.size(), XNN_INVALID_VALUE_ID);
   for (size_t i = 0; i < graph.values.size(); ++i) {
@@ -227,8 +227,8 @@ void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t thr
     fail(error_code(status), "XNNPACK could not create a graph: %s", status_name(status));
   }
   const Subgraph subgraph(created, xnn_delete_subgraph);
-  // As with XNNPACK's own fusions below, a value that is not in XNNPACK's workspace must be written and read when its
-  // nodes say.
+  // As for XNNPACK's own fusions below: a value outside of XNNPACK's workspace must be written and read at the times of
+  // its own nodes.
   if (exposed.empty()) {
     runtime->sums = find_sums(graph);
     runtime->tables = find_tables(graph);
@@ -240,8 +240,8 @@ void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t thr
     if (is_winograd(node))
       data[node.in[1]] = pack_winograd(graph, node, data, runtime->weight_cache, &runtime->weights);
   }
-  // XNNPACK's fusions make a node read or write the values of its neighbours, so that a value would be used at other
-  // times than ExposedMemory assumes.
+  // XNNPACK's fusions make a node access the values of its neighbours, so values would be used at other times than
+  // ExposedMemory assumes.
   if (runtime->steps.size() > 1) flags |= kNoFusion;
   const std::unique_lock<std::mutex> lock = lock_workspace(runtime->workspace);
   const xnn_weights_cache_t weights = runtime->weight_cache ? runtime->weights.provider() : nullptr;

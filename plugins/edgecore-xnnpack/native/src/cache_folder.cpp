@@ -27,7 +27,7 @@ namespace {
 
 constexpr char kMagic[8] = {'E', 'D', 'G', 'E', 'P', 'A', 'K', '1'};
 constexpr std::string_view kSuffix = ".packed", kTemporary = "tmp-";
-constexpr time_t kAbandonedSeconds = 3600;  // a temporary file unchanged for this time is of a dead process
+constexpr time_t kAbandonedSeconds = 3600;  // a temporary file unchanged for this time belongs to a dead process
 constexpr uint64_t kTail = 64;              // zero bytes after a packing, because kernels may read past its end
 
 // A file begins with this header. The size of the header is XNNPACK's largest alignment, so that the packed weights
@@ -61,8 +61,8 @@ Name file_name(const Identity &identity, FileKind kind) {
   return name;
 }
 
-// Opens a regular file for reading, and sets `bytes` to its size. Returns -1 if there is no such file, if it is larger
-// than this process could map, or if another user (except root) could have written it.
+// Opens a regular file for reading, and sets `bytes` to its size. Returns -1 if there is no such file, if it is too
+// large for this process to map, or if another user (except root) could have written it.
 int open_own(int folder, const char *name, size_t *bytes) {
   const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   struct stat info;
@@ -142,9 +142,9 @@ bool CacheFolder::read_secret() {
   return file.number >= 0 && bytes == sizeof(secret_) && read(file.number, &secret_, bytes) == sizeof(secret_);
 }
 
-// Creates the file "key" with a random secret. Holds the folder's lock: of several processes that miss the file at the
-// same time, the first creates it and the others read it, so that all name their files by one secret. On a file system
-// without locks, the processes may disagree; each then packs what it does not find.
+// Creates the file "key" with a random secret while holding the folder's lock: if several processes miss the file at
+// the same time, the first creates it and the others read it, so that all use the same secret for file names. On a file
+// system without locks they may use different secrets; then each packs what it does not find.
 bool CacheFolder::make_secret() {
   const bool is_locked = flock(folder_, LOCK_EX) == 0;
   Secret secret = random_secret();

@@ -1,9 +1,9 @@
 // Files of packed weights in a folder that the user names, so that other processes need not pack the weights again.
 //
-// FOLDER/key holds the secret of the keyed hash that names the files; without this secret it is not possible to craft
-// weights with the hash of other weights. FOLDER/IDENTITY.packed is a header followed by the packed weights; a file
-// gets this name only once it is complete. A file that fails its checks is treated as missing, and replaced.
-// FOLDER/IDENTITY.measured has a number that was measured on this processor, in the same format.
+// FOLDER/key holds the secret of the keyed hash that names the files: without it no other user can craft weights
+// with the same hash. FOLDER/IDENTITY.packed is a header followed by the packed weights; a file gets this name only
+// once it is complete. A file that fails its checks is treated as missing, and replaced. FOLDER/IDENTITY.measured has a
+// number that was measured on this processor, in the same format.
 #ifndef EDGECORE_XNNPACK_CACHE_FOLDER_H_
 #define EDGECORE_XNNPACK_CACHE_FOLDER_H_
 
@@ -45,8 +45,8 @@ class CacheFolder {
   // Writes a packing to its file. On failure, returns false and sets `problem` to an error message. Thread-safe.
   bool save(const Packing &packing, const HashKey &key, FileKind kind, std::string *problem) const;
 
-  // Removes the least recently used packings until the rest is at most `limit` bytes, and unfinished files of processes
-  // that died. Other processes may prune or use the files at the same time. Thread-safe.
+  // Removes the least recently used packings until at most `limit` bytes remain, and unfinished files of dead
+  // processes. Other processes may prune or use the files at the same time. Thread-safe.
   void prune(uint64_t limit) const;
 
   CacheFolder(const CacheFolder &) = delete;

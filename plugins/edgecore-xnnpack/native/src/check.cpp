@@ -15,12 +15,12 @@ using backend::fail;
 
 namespace {
 
-// The max number of multiply-adds in a node. A node with more would run for minutes, and is only expected in a damaged
-// or hostile file.
+// Maximum number of multiply-adds of a node. A node with more would run for minutes, and occurs only in a damaged or
+// hostile file.
 constexpr uint64_t kMaxWork = 1ull << 44;
 
-// Returns half of the machine's memory in bytes. With a larger workspace, Linux may kill the process when the memory is
-// used, instead of failing the allocation. On 32-bit processors, it is a quarter of the addresses at most, so that
+// Returns half of the machine's memory in bytes: beyond that, Linux may kill the process when it uses the memory,
+// instead of refusing the allocation. On 32-bit processors, returns at most a quarter of the address space, so that
 // XNNPACK's sums of sizes, with gaps, fit in size_t.
 uint64_t memory_limit() {
   static const uint64_t limit = [] {
@@ -150,8 +150,8 @@ void drop_unused(Graph *graph) {
   }
 }
 
-// Connects the output of each CacheUpdate with the state. Throws if a node reads or updates a state that another node
-// updates: then the result would depend on the order of the nodes.
+// Connects the output of each CacheUpdate with the state. Throws if a node accesses a state that another node updates:
+// the result would depend on the order of the nodes.
 void link_states(Graph *graph) {
   std::vector<uint32_t> readers(graph->states.size());
   for (const Node &node : graph->nodes) {
@@ -170,8 +170,7 @@ void link_states(Graph *graph) {
 }
 
 // Marks fp16 filters and biases of convolutions for conversion to fp32, because XNNPACK's fp16 convolutions support
-// only fp32 filters (version of 2024-11). XNNPACK rounds them to fp16 again when it packs, so the numbers do not
-// change.
+// only fp32 filters (version of 2024-11). XNNPACK rounds them back to fp16 when it packs, so the numbers do not change.
 void widen_filters(Graph *graph) {
   std::unordered_map<uint32_t, uint32_t> wide;
   for (Node &node : graph->nodes) {
@@ -196,19 +195,19 @@ uint64_t value_bytes(const Graph &graph, uint32_t value, const Shape &shape) {
   return (element_count(shape) * type_bits(graph.values[value].type) + 7) / 8;
 }
 
-// Multiplies sizes in bytes; a product that does not fit becomes a number above every limit, to which others can be
-// added.
+// Multiplies sizes in bytes. A product that does not fit becomes a number above every limit, and small enough that
+// further sizes can be added without an overflow.
 uint64_t times(uint64_t a, uint64_t b) {
   uint64_t product;
   return __builtin_mul_overflow(a, b, &product) || product > UINT64_MAX / 4 ? UINT64_MAX / 4 : product;
 }
 
-// XNNPACK rounds sizes up to whole tiles of its kernels, which have fewer rows and columns than these, and whole groups
-// of input channels, which have fewer bytes.
+// XNNPACK rounds sizes up to whole tiles of its kernels, which have fewer rows and columns than these, and to whole
+// groups of input channels, which have fewer bytes.
 constexpr uint64_t kTileRows = 16, kTileColumns = 64, kInputBytes = 64;
 
-// Returns an upper bound of the bytes of XNNPACK's indirection buffer, its table of input addresses, for a node with a
-// window. A transposed convolution has a table of its own, in whole tiles, for each column of the stride.
+// Returns an upper bound for the size of XNNPACK's indirection buffer (its table of input addresses) for a node with a
+// window. A transposed convolution has a separate table, in whole tiles, for each column of the stride.
 uint64_t table_bytes(const Node &node, const Shape &output) {
   const Window &w = node.window;
   const uint64_t window = static_cast<uint64_t>(w.height) * w.width;
@@ -219,8 +218,8 @@ uint64_t table_bytes(const Node &node, const Shape &output) {
   return times(times(positions, window), sizeof(void *));
 }
 
-// Returns an upper bound of the bytes of the operand that XNNPACK packs, at load or in each run; 0: it packs none. A
-// transposed convolution packs a part with biases of its own for each position of the stride.
+// Returns an upper bound for the size of the operand that XNNPACK packs, at load or in each run; 0: it packs none. A
+// transposed convolution packs a part with its own biases for each position of the stride.
 uint64_t packed_bytes(const Graph &graph, const Node &node, const Shape *shapes) {
   if (is_own(node) || node.input_count < 2 || node.in[1] == kNone) return 0;
   const Shape &filter = shapes[node.in[1]];

@@ -10,16 +10,17 @@ namespace edgecore::xnnpack {
 namespace {
 
 constexpr uint64_t kMinChannels = 16;
-// A transformed filter is 1.8 or 4 times as large, and is read from memory at each run: it must serve so many tiles
-// that the products take longer than reading it. 16 tiles are too few on a processor with two AVX512 units: 256
-// channels at 14x14 took 1.5 ms with F(4x4), 0.8 ms with F(2x2); 512 channels at 7x7 gained nothing from F(2x2).
+// A transformed filter is 1.8 or 4 times as large as the filter, and is read from memory in each run: it must be used
+// for so many tiles that the products take longer than reading it. 16 tiles are too few on a processor with two AVX512
+// units: 256 channels at 14x14 took 1.5 ms with F(4x4), 0.8 ms with F(2x2); 512 channels at 7x7 gained nothing from
+// F(2x2).
 constexpr uint64_t kMinTiles = 20;
 
 std::string text(uint64_t number) { return std::to_string(number); }
 std::string size_text(uint64_t height, uint64_t width) { return text(height) + "x" + text(width); }
 std::string kib(uint64_t bytes) { return text(bytes >> 10) + " KiB"; }
 
-// Returns the reason for which no layer may get a Winograd form; empty if they may.
+// Returns the reason why no layer may have a Winograd form; empty if they may.
 std::string general_reason(Winograd winograd) {
   if (winograd == Winograd::kOff) return "winograd is off";
   if (winograd_target() == nullptr) return "there are no Winograd kernels for this processor";
@@ -27,7 +28,7 @@ std::string general_reason(Winograd winograd) {
   return "";
 }
 
-// Returns the reason for which this layer cannot have a Winograd form; empty if it can.
+// Returns the reason why this layer cannot have a Winograd form; empty if it can.
 std::string layer_reason(const ConvolutionSize &layer) {
   if (layer.is_fp32 == 0) return "not fp32";
   if (layer.kernel_height != 3 || layer.kernel_width != 3) {
@@ -47,7 +48,8 @@ std::string layer_reason(const ConvolutionSize &layer) {
   return "";
 }
 
-// Returns the reason against F(m x m) for a layer that can have it, else empty; then sets `growth`.
+// Returns the reason against F(m x m) for a layer that can have it. If there is none, returns an empty text and sets
+// `growth`.
 std::string form_reason(uint32_t m, const ConvolutionSize &size, Winograd winograd, uint64_t rest, uint64_t *growth) {
   if (m == 4 && winograd != Winograd::kOn) return "winograd is accurate";
   WinogradLayer layer;
@@ -56,7 +58,7 @@ std::string form_reason(uint32_t m, const ConvolutionSize &size, Winograd winogr
   layer.channels = size.channels, layer.outputs = size.outputs;
   const uint64_t tiles = winograd_tiles(layer);
   if (tiles < kMinTiles) return text(tiles) + " tiles of " + size_text(m, m) + ", fewer than " + text(kMinTiles);
-  // An image of one row or column fills a part of each tile only: not worth it.
+  // An image of one row or column fills only a part of each tile, which does not pay.
   if (std::min(size.rows, size.columns) < m - 1) return "an image of " + size_text(size.rows, size.columns);
   const uint64_t bytes = winograd_packed_floats(layer) * sizeof(float);
   *growth = bytes - std::min(bytes, size.bytes);
@@ -91,7 +93,7 @@ std::vector<ConvolutionForm> choose_forms(const std::vector<ConvolutionSize> &la
   }
   for (size_t i = 0; i < layers.size(); ++i) {
     const ConvolutionSize &layer = layers[i];
-    // XNNPACK computes convolutions of single channels by other kernels, if it has them for the window.
+    // XNNPACK computes single-channel convolutions by other kernels, if it has any for the window.
     if (forms[i].form != 0 || layer.is_fp32 == 0 || (layer.channels == 1 && layer.outputs == 1)) continue;
     forms[i].tile = chosen_tile(layer.outputs, layer.stride_width * layer.groups * layer.channels * sizeof(float));
   }

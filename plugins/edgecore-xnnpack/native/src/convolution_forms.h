@@ -1,6 +1,6 @@
-// The choice of the form in which convolutions are computed: direct (XNNPACK's), or one of Winograd's (winograd.h). It
-// depends on the sizes that the blob declares, the largest ones, on the options and on the instruction set: neither on
-// the number of threads nor on times. So results are the same in each run.
+// Chooses the form in which convolutions are computed: direct (XNNPACK's), or a Winograd form (winograd.h). The choice
+// depends on the maximum sizes in the blob, on the options and on the instruction set, but not on the number of threads
+// or on times. So results are the same in each run.
 #ifndef EDGECORE_XNNPACK_CONVOLUTION_FORMS_H_
 #define EDGECORE_XNNPACK_CONVOLUTION_FORMS_H_
 
@@ -13,7 +13,7 @@
 
 namespace edgecore::xnnpack {
 
-// A convolution of a graph, as far as the choice depends on it. describe.py gives the same numbers in the same order to
+// The properties of a convolution that determine the choice. describe.py passes the same numbers in the same order to
 // the library's function describe_forms.
 struct ConvolutionSize {
   uint64_t is_fp32;  // 1 if images and filter are fp32
@@ -25,13 +25,14 @@ struct ConvolutionSize {
 
 struct ConvolutionForm {
   uint32_t form = 0;    // 0: direct; m of Winograd's F(m x m)
-  uint64_t growth = 0;  // bytes by which the packed weights are larger than the filter
-  Tile tile = {};       // of a direct fp32 convolution
-  std::string reason;   // the reason for the choice of no larger m; empty for F(4x4)
+  uint64_t growth = 0;  // additional bytes of the packed weights, compared with the filter
+  Tile tile = {};       // for a direct fp32 convolution
+  std::string reason;   // why m is not larger; empty for F(4x4)
 };
 
-// Chooses the forms of all convolutions of a delegate, whose packed weights grow by at most `limit` bytes. Past it
-// layers get F(2x2), then the direct form. Layers with large images come first: they gain the most time for each byte.
+// Chooses the forms of all convolutions of a delegate. Their packed weights may grow by at most `limit` bytes; when it
+// is reached, layers get F(2x2), then the direct form. Layers with large images come first: they gain the most time per
+// byte.
 std::vector<ConvolutionForm> choose_forms(const std::vector<ConvolutionSize> &layers, Winograd winograd,
                                           uint64_t limit);
 

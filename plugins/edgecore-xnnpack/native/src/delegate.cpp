@@ -43,11 +43,11 @@ using backend::Host;
 using backend::Memory;
 
 constexpr uint64_t kAlignment = 16;
-// The first placeholder for the addresses of arguments. In 64 bits, it is no address of a process: x86 processors
-// refuse it as not canonical, and on Arm it is the kernel's, whatever the tag in the first byte.
+// The first placeholder for the addresses of arguments. With 64 bits it is an address that no process can have: x86
+// processors refuse it as non-canonical, and on Arm it belongs to the kernel, whatever the tag in the first byte.
 constexpr uintptr_t kPlaceholders = sizeof(uintptr_t) == 8 ? static_cast<uintptr_t>(0x0180'0000'0000'0000) : kAlignment;
 
-// Initializes XNNPACK once in the process. If the first call failed, it and every later call throw the same Failure.
+// Initializes XNNPACK once in the process. If the first call fails, it and every later call throw the same Failure.
 void initialize() {
   static const std::optional<Failure> failure = []() -> std::optional<Failure> {
     try {
@@ -82,7 +82,7 @@ bool type_fits(const Value &value, int32_t scalar) {
 }
 
 // Returns the argument of the call for an input or output of the graph. Throws if its dtype or rank differs from the
-// graph's, or if its dim order (the dims from the outermost to the innermost in memory) is no permutation of the dims.
+// graph's, or if its dim order (outermost to innermost in memory) is not a permutation of the dims.
 edgecore_tensor &checked_tensor(const Arguments &args, const Value &value) {
   edgecore_tensor &tensor = args.tensor(value.argument);
   if (!type_fits(value, tensor.scalar_type)) {
@@ -106,7 +106,7 @@ edgecore_tensor &checked_tensor(const Arguments &args, const Value &value) {
   return tensor;
 }
 
-// Widens the 32-bit indices that XNNPACK wrote to 64 bits, in place. Goes from back to front, so that no index is
+// Widens the 32-bit indices that XNNPACK wrote to 64 bits, in place. Works from back to front, so that no index is
 // overwritten before it is read.
 void widen_indices(void *data, uint64_t count) {
   auto *bytes = static_cast<char *>(data);
@@ -133,7 +133,7 @@ struct Program {
 
   const LoadOptions options;
   Store *const weights;
-  std::shared_ptr<Workspace> workspace;  // shared by all delegates; null: each runtime has its own
+  std::shared_ptr<Workspace> workspace;  // shared by all delegates; null: each runtime has a separate one
 };
 
 struct Delegate {
@@ -164,7 +164,7 @@ struct Delegate {
 
   const Program &program;
   Graph graph;
-  Tile tile;  // of fp32 layers; {}: XNNPACK chooses
+  Tile tile;  // for fp32 layers; {}: XNNPACK chooses
 };
 
 class Instance {
@@ -264,7 +264,7 @@ class Instance {
     return true;
   }
 
-  // Returns the shapes of all values: of inputs from the arguments of this call, of other values from the blob.
+  // Returns shapes for all values: of inputs from the arguments of this call, of other values from the blob.
   std::vector<Shape> input_shapes(const Arguments &args) const {
     std::vector<Shape> shapes(graph_.values.size());
     for (size_t i = 0; i < graph_.values.size(); ++i) {
@@ -302,15 +302,15 @@ class Instance {
       const uint32_t index = value_of(external);
       const Shape &shape = shapes_[index];
       xnn_reshape_external_value(runtime_.handle, external.id, shape.rank, xnn_dims(shape).data());
-      // XNNPACK needs addresses now. Like real arguments, placeholders have room for their values: the source of a copy
-      // must not seem to lie where a part of another argument is.
+      // XNNPACK needs addresses now. Like real arguments, placeholders do not overlap: XNNPACK drops a copy whose
+      // source and target seem to have the same address.
       external.data = reinterpret_cast<void *>(placeholder);
       const uint64_t bytes = (element_count(shape) * type_bits(graph_.values[index].type) + 7) / 8;
       placeholder += static_cast<uintptr_t>((bytes / kAlignment + 2) * kAlignment);
     }
-    // xnn_setup_runtime plans the workspace in each call. xnn_reshape_runtime plans only if a tensor exceeds its own
-    // previous max size, and then uses the current sizes of the other tensors, which may become larger again later
-    // without a new plan.
+    // xnn_setup_runtime plans the workspace in each call. xnn_reshape_runtime would plan only if a tensor exceeds its
+    // own previous maximum, and then with the current sizes of the other tensors, which may grow again later without a
+    // new plan.
     clear_allocation_failure();
     const xnn_status status = xnn_setup_runtime(runtime_.handle, externals_.size(), externals_.data());
     const bool no_memory = status == xnn_status_out_of_memory || allocation_failed();
@@ -321,7 +321,7 @@ class Instance {
     if (failed) fail(EDGECORE_NOT_SUPPORTED, "XNNPACK refused the shapes: %s", status_name(status));
   }
 
-  // Returns the index of the graph's value that an external value of XNNPACK stands for.
+  // Returns the index of the graph's value for an external value of XNNPACK.
   uint32_t value_of(const xnn_external_value &external) const {
     const size_t arguments = graph_.externals.size();
     return external.id < arguments ? graph_.externals[external.id] : exposed_[external.id - arguments];
@@ -339,7 +339,7 @@ class Instance {
     scratch_ = bytes == 0 ? nullptr : allocate_copy(bytes, &scratch_memory_);
   }
 
-  // Runs the nodes of XNNPACK and of the delegate in the order of the graph.
+  // Runs the nodes of XNNPACK and of the delegate in graph order.
   xnn_status run_steps() {
     for (const Step &step : runtime_.steps) {
       const xnn_status status = run_nodes(runtime_, step.first, step.last);
@@ -412,9 +412,9 @@ uint64_t try_kernels(char *text, uint64_t size) noexcept {
   return lines.size();
 }
 
-// Says which forms convolutions get on this processor with the default options: a line of text about all, and one for
-// each. `sizes` has `count` times the numbers of a ConvolutionSize. Stores at most `size` bytes in `text`, and returns
-// the size of all lines.
+// Describes the forms of convolutions on this processor with the default options: a line about all of them, and one
+// line for each. `sizes` has the numbers of `count` ConvolutionSizes. Stores at most `size` bytes in `text`, and
+// returns the size of all lines.
 uint64_t describe_forms(const uint64_t *sizes, uint64_t count, char *text, uint64_t size) noexcept {
   std::string lines;
   try {
@@ -432,8 +432,8 @@ uint64_t describe_forms(const uint64_t *sizes, uint64_t count, char *text, uint6
   return lines.size();
 }
 
-// The object that this library exports: the runtime reads only `table`, the backend's functions. library.py knows which
-// functions follow, and calls them.
+// The object that this library exports. The runtime reads only `table`, the backend's functions. library.py relies on
+// the functions that follow, and calls them.
 struct Exported {
   edgecore_backend table;
   uint64_t (*try_kernels)(char *text, uint64_t size);

@@ -37,7 +37,7 @@ void describe_processor(std::vector<uint64_t> *words) {
 }
 #endif
 
-// State of a search through the loaded binaries for the one that contains `address`, and for its build id.
+// State of the search for the loaded binary that contains `address`, and for its build id.
 struct Search {
   uintptr_t address;
   std::vector<uint64_t> *words;  // receives the build id

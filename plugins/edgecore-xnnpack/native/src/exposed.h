@@ -10,7 +10,7 @@
 
 namespace edgecore::xnnpack {
 
-// Returns states, the values between nodes of XNNPACK and of the delegate, and `watched` values; each once.
+// Returns the states, the values between nodes of XNNPACK and of the delegate, and `watched` values, each once.
 Exposed exposed_values(const Graph &graph, const std::vector<uint32_t> &watched);
 
 // Adds the states of a graph to the state set of an instance, and returns their memory in the order of Graph::states.
@@ -19,7 +19,7 @@ std::vector<void *> add_states(const Graph &graph, const edgecore_instance_info 
 
 class ExposedMemory {
  public:
-  // `states` is the memory of each state. If `is_kept`, no two values share memory, so that all have their content
+  // `states` is the memory of each state. If `is_kept`, values do not share memory, so that all have their content
   // after a run.
   ExposedMemory(const Graph &graph, const Exposed &exposed, std::vector<void *> states, bool is_kept);
 

@@ -16,7 +16,7 @@ constexpr char kFeature[] = "avx2";
 constexpr char kFeature[] = "neon_fp16_arith";
 #endif
 
-// Returns true for a value that XNNPACK gets in fp32.
+// Returns true for a value that is fp32 in XNNPACK.
 bool is_wide(const Value &value) { return value.type == Type::kFp32 || value.widens; }
 
 Node conversion(uint32_t from, uint32_t to, uint32_t index) {
@@ -29,7 +29,7 @@ Node conversion(uint32_t from, uint32_t to, uint32_t index) {
   return node;
 }
 
-// Adds a value in fp32 that the nodes use in place of an argument in fp16, and returns its index.
+// Adds an fp32 value that nodes use instead of an fp16 argument, and returns its index.
 uint32_t add_stand_in(Graph *graph, uint32_t argument) {
   Value value = graph->values[argument];
   value.type = Type::kFp32;
@@ -47,7 +47,7 @@ bool has_fp16_kernels() { return may_use(kFeature, true); }
 void compute_in_fp32_if_needed(Graph *graph) {
   const auto is_fp16 = [](const Value &value) { return value.type == Type::kFp16; };
   if (std::none_of(graph->values.begin(), graph->values.end(), is_fp16) || has_fp16_kernels()) return;
-  // The host shares states with other methods, in the type that the file says.
+  // The host shares states with other methods, in the type that the file declares.
   const auto is_fp16_state = [&](const State &state) { return is_fp16(graph->values[state.value]); };
   if (std::any_of(graph->states.begin(), graph->states.end(), is_fp16_state)) return;
   uint32_t next_index = graph->nodes.empty() ? 0 : graph->nodes.back().index + 1;

@@ -1,4 +1,4 @@
-// Graphs in fp16 on processors whose kernels for fp16 XNNPACK lacks.
+// Computes fp16 graphs in fp32 on processors for which XNNPACK has no fp16 kernels.
 #ifndef EDGECORE_XNNPACK_FP16_H_
 #define EDGECORE_XNNPACK_FP16_H_
 
@@ -9,8 +9,8 @@ namespace edgecore::xnnpack {
 // Returns true if XNNPACK has kernels in fp16 for this processor: Arm with arithmetic in fp16, x86 with AVX2.
 bool has_fp16_kernels();
 
-// Makes a checked graph compute in fp32 what the blob has in fp16, if there are no kernels in fp16. Inputs and outputs
-// stay fp16, and are converted.
+// If there are no fp16 kernels, makes a checked graph compute its fp16 parts in fp32. Inputs and outputs stay fp16, and
+// are converted.
 void compute_in_fp32_if_needed(Graph *graph);
 
 }  // namespace edgecore::xnnpack

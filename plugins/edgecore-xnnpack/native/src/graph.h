@@ -74,8 +74,9 @@ struct Value {
   const void *data = nullptr;  // constants: `bytes` bytes, at any alignment
   bool widens = false;         // an fp16 constant that is converted to fp32 for XNNPACK
   uint64_t bytes = 0;
-  uint32_t last_use = 0;   // index of the last node that reads it; inputs and outputs live throughout
-  uint32_t state = kNone;  // states, and outputs of CacheUpdate, which are in a state's memory: index in Graph::states
+  uint32_t last_use = 0;  // index of the last node that reads it; inputs and outputs always live
+  // Index in Graph::states, for states and for outputs of CacheUpdate, which share the memory of a state.
+  uint32_t state = kNone;
 };
 
 // A mutable buffer of the model that the delegate keeps.
@@ -114,7 +115,7 @@ struct Node {
   Shape second;  // sizes of a slice; paddings after
 };
 
-// Returns true for values that XNNPACK can have.
+// Returns true for values that XNNPACK supports.
 inline bool is_in_xnnpack(const Value &value) { return value.type != Type::kInt64; }
 
 struct Graph {

@@ -48,7 +48,7 @@ enum : uint64_t {
 };
 
 // The flags of processor features. `implies` has the other flags that every processor with `flag` has: instruction sets
-// for which XNNPACK's kernels for `flag` are compiled too, and flags that hardware-config.c derives from `flag`. Each
+// for which XNNPACK's kernels for `flag` are also compiled, and flags that hardware-config.c derives from `flag`. Each
 // row must follow the rows that it implies (with_implied depends on this).
 constexpr struct {
   const char *name;
@@ -122,7 +122,7 @@ constexpr struct {
 
 #endif
 
-// Of these microarchitectures, only zen and zen4 make XNNPACK select other kernels. On Arm none can be given.
+// Of these microarchitectures, only zen and zen4 make XNNPACK select other kernels. On Arm, none can be chosen.
 constexpr struct {
   const char *name;
   uint32_t uarch;

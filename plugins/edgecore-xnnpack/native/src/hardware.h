@@ -16,15 +16,15 @@ struct Hardware {
 // third_party/patches/12-restrict-hardware.patch, which adds the function that returns the flags.
 Hardware hardware_in_force();
 
-// Returns the comma-separated names of `flags`; omits flags that another one of the flags implies.
+// Returns the comma-separated names of `flags`, without flags that others imply.
 std::string hardware_names(uint64_t flags);
 
-// Parses a list of names as hardware_names writes it, in any order, with or without "uarch=NAME". An empty list means
-// SSE2 only. Adds the flags that each flag implies. Throws backend::Failure for an unknown name.
+// Parses a list of names as hardware_names writes it, in any order, optionally with "uarch=NAME". An empty list means
+// only SSE2. Adds the flags that each flag implies. Throws backend::Failure for an unknown name.
 Hardware parse_hardware(const std::string &list);
 
-// Returns true if XNNPACK may use the features, and this processor has them (`is_present`): with emulated kernels
-// (native/tests) it may lack them.
+// Returns true if XNNPACK may use the features and this processor has them (`is_present`); with emulated kernels
+// (native/tests) XNNPACK may use features that the processor lacks.
 bool may_use(const char *features, bool is_present);
 
 // Restricts XNNPACK to the features in `list`; must be called before xnn_initialize. Throws backend::Failure, without a

@@ -7,7 +7,7 @@ namespace edgecore::xnnpack {
 
 namespace {
 
-// An unsigned number of 128 bits.
+// An unsigned 128-bit number.
 struct Wide {
   uint64_t low = 0, high = 0;
 };
@@ -29,7 +29,7 @@ void add_product(Wide *sum, uint64_t a, uint64_t b) {
   using Number = unsigned __int128;
   const Number total = (static_cast<Number>(sum->high) << 64 | sum->low) + static_cast<Number>(a) * b;
   *sum = {static_cast<uint64_t>(total), static_cast<uint64_t>(total >> 64)};
-#else  // 32-bit processors: by halves, whose products with what is carried are below 2^64
+#else  // 32-bit processors: multiply halves; a product plus its carry is below 2^64
   const uint64_t a_low = static_cast<uint32_t>(a), a_high = a >> 32, b_low = static_cast<uint32_t>(b), b_high = b >> 32;
   const uint64_t lowest = a_low * b_low;
   const uint64_t middle = a_high * b_low + (lowest >> 32);
@@ -41,8 +41,8 @@ void add_product(Wide *sum, uint64_t a, uint64_t b) {
 }
 
 // A step of Horner's rule: returns value * point + word modulo kPrime = 2^61 - 1, for value, point < kPrime and word <
-// 2^61. Because 2^61 is 1 modulo kPrime, the upper bits of the 128-bit number are added to its lower 61 bits instead of
-// a division.
+// 2^61. 2^61 is 1 modulo kPrime, so instead of a division, the upper bits of the 128-bit number are added to its lower
+// 61 bits.
 uint64_t horner(uint64_t value, uint64_t point, uint64_t word) {
   Wide product = {word, 0};
   add_product(&product, value, point);

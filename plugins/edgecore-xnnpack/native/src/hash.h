@@ -1,5 +1,5 @@
 // A keyed hash of byte arrays. Two arrays with the same hash are equal with overwhelming probability, even if an
-// attacker chose them who does not know the key. The hash is NH over blocks and a polynomial over the block sums,
+// attacker who does not know the key chose them. The hash is NH over blocks and a polynomial over the block sums,
 // computed twice (Black et al., "UMAC", 1999; Krovetz, "Message authentication on 64-bit architectures", 2006). It runs
 // at about 10 GB/s; SHA-256 without special instructions is slower than packing the weights.
 #ifndef EDGECORE_XNNPACK_HASH_H_

@@ -14,8 +14,7 @@ bool allocation_failed();
 void clear_allocation_failure();
 
 // While an object of this class exists, memory that XNNPACK allocates on this thread is filled with 0xFF, which is NaN
-// in fp32 and fp16. Kernels that use memory that nothing has written then give wrong results, in tests; otherwise new
-// memory is often zero.
+// in fp32 and fp16. New memory is often zero, so this makes kernels that read uninitialized memory fail in tests.
 class FillsNewMemory {
  public:
   FillsNewMemory();

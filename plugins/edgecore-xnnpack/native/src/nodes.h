@@ -1,5 +1,5 @@
 // The kinds of nodes in a blob, by their number in the flatbuffer's union. Each kind has functions that read, check and
-// define a node, and that infer the shapes of its outputs.
+// define a node, and that infer its output shapes.
 #ifndef EDGECORE_XNNPACK_NODES_H_
 #define EDGECORE_XNNPACK_NODES_H_
 
@@ -18,7 +18,7 @@ namespace edgecore::xnnpack {
 struct NodeKind {
   uint8_t id;  // in the wire format's node union
   const char *name;
-  uint32_t flags;      // XNNPACK's node flags that it supports
+  uint32_t flags;      // the node flags of XNNPACK that this kind supports
   int32_t operation;   // xnn_unary_operator, xnn_binary_operator, or number of concatenated inputs
   uint32_t constants;  // a bit for each input that must be a constant, because XNNPACK packs it
   uint32_t optional;   // a bit for each input that may be absent
@@ -30,14 +30,14 @@ struct NodeKind {
   void (*check)(const Graph &graph, const Node &node);
   // Infers the output shapes from the input shapes, and checks XNNPACK's conditions on shapes.
   void (*infer)(const Graph &graph, const Node &node, Shape *shapes);
-  // Defines the node in XNNPACK. `ids` maps indices of values to XNNPACK's ids. Null for a node that XNNPACK does not
-  // have: the delegate computes it.
+  // Defines the node in XNNPACK. `ids` maps indices of values to XNNPACK's ids. Null for a node that XNNPACK lacks: the
+  // delegate computes it.
   xnn_status (*define)(xnn_subgraph_t subgraph, const Graph &graph, const Node &node, const uint32_t *ids);
-  // Computes a node that XNNPACK does not have. `shapes` and `data` have an entry for each value; `scratch` has
-  // scratch_bytes() bytes.
+  // Computes a node that XNNPACK lacks. `shapes` and `data` have an entry for each value; `scratch` has scratch_bytes()
+  // bytes.
   void (*run)(const Graph &graph, const Node &node, const Shape *shapes, void *const *data, const backend::Host &host,
               uint8_t *scratch) = nullptr;
-  // Returns the number of bytes that `run` needs on a host with this many workers. Null: none.
+  // Returns the scratch memory of `run` in bytes, on a host with this many workers. Null: none.
   uint64_t (*scratch_bytes)(const Node &node, const Shape *shapes, uint32_t workers) = nullptr;
 };
 
@@ -72,18 +72,18 @@ bool is_elementwise(const Node &node);
 // Returns the kind Conv2d.
 const NodeKind *find_conv2d();
 
-// Makes the delegate compute convolutions by Winograd's algorithm, as choose_forms says (convolution_forms.h). Returns
-// a report: a sentence about all convolutions, and a line for each; empty if there are none.
+// Makes the delegate compute convolutions in the Winograd forms of choose_forms (convolution_forms.h). Returns a
+// report: a sentence about all convolutions and a line for each, or nothing if there are no convolutions.
 std::vector<std::string> choose_winograd(Winograd winograd, uint64_t limit, Graph *graph);
 
-// Returns true for a node that choose_winograd changed.
+// Returns true for a node that choose_winograd has changed.
 bool is_winograd(const Node &node);
 
 // Returns the packed weights of such a node, which live as long as `weights`. `data` has the address of each constant.
 const void *pack_winograd(const Graph &graph, const Node &node, const std::vector<const void *> &data, bool is_shared,
                           Weights *weights);
 
-// Throws a Failure of EDGECORE_INVALID_PROGRAM, whose text begins with the node's index and kind: "node 12 (Conv2d): ".
+// Throws a Failure (EDGECORE_INVALID_PROGRAM) whose text begins with the node's index and kind: "node 12 (Conv2d): ".
 [[noreturn, gnu::format(printf, 2, 3)]] void refuse(const Node &node, const char *format, ...);
 
 inline const Value &input_value(const Graph &graph, const Node &node, uint32_t i) { return graph.values[node.in[i]]; }

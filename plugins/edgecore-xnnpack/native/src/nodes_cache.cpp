@@ -1,8 +1,7 @@
-// The node kinds that XNNPACK does not have: the update of a KV cache in place, and attention that reads the cache in
-// place. XNNPACK could compute both only with copies of the whole cache in each call: it has no writes into an input,
-// and its matmul first packs the second operand.
-// Each node kind has functions that read a node from the blob, check it, infer its output shapes and compute it
-// (nodes.h).
+// The node kinds that XNNPACK lacks: the update of a KV cache in place, and attention that reads the cache in place.
+// XNNPACK could compute them only with copies of the whole cache in each call, because it cannot write into an input,
+// and because its matmul first packs the second operand. Each node kind has functions that read a node from the blob,
+// check it, infer its output shapes and compute it (nodes.h).
 #include <algorithm>
 #include <cmath>
 
@@ -109,7 +108,8 @@ void check_attention(const Graph &graph, const Node &node) {
   }
 }
 
-// The batch dims of query, key and value are equal, but that groups of query heads may share a head of key and value.
+// The batch dims of query, key and value are equal, except that groups of query heads may share a head of key and
+// value.
 void infer_attention(const Graph &, const Node &node, Shape *shapes) {
   const Shape &query = shapes[node.in[0]], &key = shapes[node.in[1]], &value = shapes[node.in[2]];
   const uint32_t rank = query.rank;

@@ -8,7 +8,7 @@ namespace edgecore::xnnpack {
 
 namespace {
 
-// Limits of window and image sizes, well below 2^31 because XNNPACK computes positions of windows in 32 bits.
+// Limits for sizes of windows and images, well below 2^31 because XNNPACK computes positions of windows in 32 bits.
 constexpr uint64_t kMaxWindow = 1u << 16;
 constexpr uint64_t kMaxSpatial = 1u << 24;
 
@@ -139,8 +139,8 @@ void infer_transposed(const Graph &, const Node &node, Shape *shapes) {
   const uint64_t columns = static_cast<uint64_t>(w.left) + w.right;
   if (height <= rows || width <= columns) refuse(node, "padding leaves nothing of the output");
   if (height > kMaxSpatial || width > kMaxSpatial) refuse(node, "the output is too large");
-  // XNNPACK computes every stride-th column by itself, from column 0, 1, ..., stride - 1 on. It counts them as
-  // ceil((width - first) / stride) without a sign, which is a huge number if `first` lies beyond the width.
+  // XNNPACK computes every stride-th column separately, starting from column 0, 1, ..., stride - 1. It counts them as
+  // ceil((width - first) / stride) with unsigned numbers, which is huge if `first` is beyond the width.
   if (height - rows + 1 < w.stride_height || width - columns + 1 < w.stride_width) {
     refuse(node, "the output is smaller than the stride - 1");
   }

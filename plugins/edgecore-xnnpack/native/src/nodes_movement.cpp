@@ -1,4 +1,4 @@
-// The node kinds that move data (transpose, reshape, slice, pad, concatenate), and for resizing by interpolation.
+// The node kinds that move data (transpose, reshape, slice, pad, concatenate), and resizing by interpolation.
 // Each node kind has functions that read a node from the blob, check it, infer its output shapes and define it in
 // XNNPACK (nodes.h).
 #include <cmath>
@@ -99,8 +99,8 @@ void infer_transpose(const Graph &, const Node &node, Shape *shapes) {
   for (uint32_t i = 0; i < input.rank; ++i) output[i] = input[static_cast<uint32_t>(node.first[i])];
 }
 
-// Infers the output shape of a reshape. A size of 0 in the new shape is inferred from the number of elements; only one
-// size may be 0.
+// Infers the output shape of a reshape. At most one size of the new shape may be 0: it is inferred from the number of
+// elements.
 void infer_reshape(const Graph &, const Node &node, Shape *shapes) {
   const Shape &input = shapes[node.in[0]];
   Shape output = node.first;
@@ -120,7 +120,7 @@ void infer_reshape(const Graph &, const Node &node, Shape *shapes) {
   shapes[node.out[0]] = output;
 }
 
-// Infers the output shape of a slice. A size of 0 in the node stands for the whole dim.
+// Infers the output shape of a slice. A size of 0 in the node means the whole dim.
 void infer_slice(const Graph &, const Node &node, Shape *shapes) {
   const Shape &input = shapes[node.in[0]];
   Shape output = input;
@@ -148,8 +148,8 @@ void infer_pad(const Graph &, const Node &node, Shape *shapes) {
 
 void infer_resize(const Graph &graph, const Node &node, Shape *shapes) {
   const Shape &input = shapes[node.in[0]];
-  // The blob's number of channels is required: if only this number changes, XNNPACK does not update its indirection
-  // buffer (a table of input addresses, which depend on this number).
+  // The number of channels must be the blob's: if only this number changes, XNNPACK does not update its indirection
+  // buffer (a table of input addresses, which depend on it).
   if (input.rank != 4 || input_value(graph, node, 0).shape.rank != 4 ||
       input[3] != input_value(graph, node, 0).shape[3]) {
     refuse(node, "the input is %s; expected [N, H, W, C] with the C of the file", shape_text(input));

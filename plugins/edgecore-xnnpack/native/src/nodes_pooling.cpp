@@ -25,7 +25,7 @@ void read_pooling(const void *table, Node *node) {
   node->flags = t->flags();
 }
 
-// Reads an average pooling, which has no dilation in XNNPACK: blobs store 0, which becomes 1.
+// Reads an average pooling. It has no dilation in XNNPACK: blobs store 0, which becomes 1.
 void read_average(const void *table, Node *node) {
   read_pooling(table, node);
   node->window.dilation_height = node->window.dilation_width = 1;
@@ -109,8 +109,8 @@ void check_global(const Graph &graph, const Node &node) {
   }
 }
 
-// Checks the input shape. The blob's number of channels is required: if only this number changes, XNNPACK does not
-// update its indirection buffer (a table of input addresses, which depend on this number).
+// Checks the input shape. The number of channels must be the blob's: if only this number changes, XNNPACK does not
+// update its indirection buffer (a table of input addresses, which depend on it).
 void check_input(const Graph &graph, const Node &node, const Shape &input) {
   if (input.rank != 4 || input_value(graph, node, 0).shape.rank != 4 ||
       input[3] != input_value(graph, node, 0).shape[3]) {
@@ -151,7 +151,7 @@ void infer_global(const Graph &graph, const Node &node, Shape *shapes) {
 }
 
 // Defines a max pooling without the flags of the blob: ExecuTorch's compiler sets KEEP_DIMS on max and average
-// poolings, where this flag has no meaning.
+// poolings, where the flag has no meaning.
 xnn_status define_max(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
   const Window &w = node.window;
   return xnn_define_max_pooling_2d(subgraph, w.top, w.right, w.bottom, w.left, w.height, w.width, w.stride_height,

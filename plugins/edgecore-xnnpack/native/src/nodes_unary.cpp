@@ -92,8 +92,8 @@ void check_convert(const Graph &graph, const Node &node) {
     return;
   } else if (is_quantized8(from) && from == to) {
     const float ratio = input.quantization.scale / output.quantization.scale;
-    // The kernels represent the ratio as a 16-bit integer with 8 fractional bits, in which 2^7 is the number 2^15. The
-    // SSE2 kernel for quint8 reads this number as -2^15, so the ratio 2^7 is not accepted for quint8.
+    // The kernels represent the ratio as a 16-bit integer with 8 fractional bits, where 2^7 is the integer 2^15. The
+    // SSE2 kernel for quint8 reads this integer as -2^15, so the ratio 2^7 is refused for quint8.
     if (ratio >= 0x1.0p-8f && ratio <= (from == Type::kQuint8 ? 0x1.FFFCp+6f : 0x1.0p+7f)) return;
     refuse(node, "input scale / output scale is %g, outside 2^-8 .. 2^7", static_cast<double>(ratio));
   }

@@ -1,5 +1,5 @@
 // Convolutions that the delegate computes itself, by Winograd's algorithm (winograd.h): variants of the kind Conv2d,
-// which choose_winograd gives to nodes.
+// which choose_winograd assigns to nodes.
 #include <vector>
 
 #include "convolution_forms.h"
@@ -40,7 +40,7 @@ void run(const Graph &, const Node &node, const Shape *shapes, void *const *data
                [&](uint64_t count, const auto &body) { host.parallel_for(count, 1, body); });
 }
 
-// Returns a kind that differs from Conv2d in its name and in who computes it.
+// Returns a copy of the kind Conv2d with another name, which the delegate computes.
 template <uint32_t kForm>
 const NodeKind *winograd_kind(const NodeKind &direct, const char *name) {
   static const NodeKind kind = [&] {
@@ -84,7 +84,7 @@ std::vector<std::string> choose_winograd(Winograd winograd, uint64_t limit, Grap
     if (forms[i].form == 0) continue;
     node->kind = forms[i].form == 4 ? winograd_kind<4>(*node->kind, "Conv2d (Winograd F(4x4))")
                                     : winograd_kind<2>(*node->kind, "Conv2d (Winograd F(2x2))");
-    const Value filter = graph->values[node->in[1]];  // a copy, since other nodes may read the value as it is
+    const Value filter = graph->values[node->in[1]];  // a copy, because other nodes may read the original value
     node->in[1] = static_cast<uint32_t>(graph->values.size());
     graph->values.push_back(filter);
   }

@@ -11,7 +11,7 @@ namespace edgecore::xnnpack {
 
 enum class Sharing : uint8_t { kDisabled, kPerModel, kGlobal };
 
-// Which convolutions are computed by Winograd's algorithm: none, those with F(2x2), or with F(2x2) and F(4x4).
+// The forms of Winograd's algorithm for convolutions. kOff: none; kAccurate: F(2x2); kOn: F(2x2) and F(4x4).
 enum class Winograd : uint8_t { kOff, kAccurate, kOn };
 
 struct LoadOptions {

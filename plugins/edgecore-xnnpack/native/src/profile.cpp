@@ -15,7 +15,7 @@ namespace {
 constexpr const char *kUnary = "Unary Elementwise";
 constexpr const char *kBinary = "Binary Elementwise";
 
-// An operator that XNNPACK may have created for a node: the one that computes the node, or the clamp that XNNPACK
+// An operator that XNNPACK may have created for a node: the operator that computes the node, or the clamp that XNNPACK
 // appends to an elementwise node of two inputs with an output range. nodes_of matches these to the operators that
 // XNNPACK reports.
 struct Operation {
@@ -110,7 +110,7 @@ std::vector<uint32_t> nodes_of(const Graph &graph, const std::vector<bool> &is_s
     for (size_t i = 0; i < operations.size(); ++i) nodes[i] = operations[i].node;
     return nodes;
   }
-  // Match the operators in order, each to the earliest possible operation, and then each to the latest possible one. If
+  // Match the operators in order, each to the earliest possible operation, then each to the latest possible one. If
   // both belong to the same node, the match is unique.
   size_t next = 0;
   for (size_t i = 0; i < names.size(); ++i, ++next) {
@@ -162,10 +162,11 @@ void Profile::report(xnn_runtime_t runtime, const backend::Host &host) {
       xnn_status_success) {
     return;
   }
-  // Our patches make XNNPACK count nanoseconds. Another XNNPACK, which cannot run parts either, counts microseconds.
+  // Our patches make XNNPACK count nanoseconds. An unpatched XNNPACK, which cannot run parts either, counts
+  // microseconds.
   const uint64_t unit = runs_parts() ? 1 : 1000;
-  // XNNPACK counts the time from the end of the previous operator on. So the time of the first operator after a node of
-  // the delegate includes the time of this node.
+  // XNNPACK measures from the end of the previous operator. So the time of the first operator after a node of the
+  // delegate includes the time of that node.
   uint64_t begin = before_;
   size_t next = 0;
   for (size_t i = 0; i < operators_.size(); ++i) {

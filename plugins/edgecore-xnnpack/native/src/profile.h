@@ -14,9 +14,8 @@
 
 namespace edgecore::xnnpack {
 
-// Returns for each of XNNPACK's operators, whose names are `names`, the index of the node that the operator computes,
-// or kNone if the node is ambiguous. XNNPACK keeps the order of nodes, but drops nodes that it fuses into a neighbour
-// or that have no reader.
+// Returns, for each of XNNPACK's operators (`names`), the index of the node that it computes, or kNone if the node is
+// ambiguous. XNNPACK keeps the order of nodes, but drops nodes that it fuses into a neighbour or that have no reader.
 // `is_skipped` has an entry for each node: true if XNNPACK has no operator for it (Runtime::skips).
 std::vector<uint32_t> nodes_of(const Graph &graph, const std::vector<bool> &is_skipped,
                                const std::vector<std::string> &names);
@@ -49,7 +48,7 @@ class Profile {
 
   std::vector<Operator> operators_;
   std::vector<Own> own_;
-  std::vector<uint64_t> times_;  // as XNNPACK counts them
+  std::vector<uint64_t> times_;  // in XNNPACK's unit
   std::chrono::steady_clock::time_point start_ = {};
   uint64_t before_ = 0;  // nanoseconds from start to start_operators
 };

@@ -1,5 +1,5 @@
-// Shapes with overflow-checked arithmetic. Every dim of a checked shape lies in [1, 2^31), every tensor has fewer than
-// 2^40 elements, or 2^28 on 32-bit processors, so that its size in bytes is a size_t there.
+// Shapes with overflow-checked arithmetic. Every dim of a checked shape is in [1, 2^31), and every tensor has fewer
+// than 2^40 elements, or, on 32-bit processors, 2^28, so that its size in bytes fits in size_t.
 #ifndef EDGECORE_XNNPACK_SHAPE_H_
 #define EDGECORE_XNNPACK_SHAPE_H_
 
@@ -33,13 +33,13 @@ uint64_t element_count(const Shape &shape);
 // Broadcasts by NumPy's rule. Returns false if the shapes do not broadcast.
 bool broadcast(const Shape &a, const Shape &b, Shape *out);
 
-// Returns the dims as XNNPACK's functions have them.
+// Returns the dims for XNNPACK's functions.
 std::array<size_t, kMaxRank> xnn_dims(const Shape &shape);
 
-// Returns the dims as the host's functions have them.
+// Returns the dims for the host's functions.
 std::vector<int64_t> sizes_of(const Shape &shape);
 
-// Formats a shape such as "[1, 3, 224, 224]" for messages. The text is valid until the fourth later call in the same
+// Formats a shape such as "[1, 3, 224, 224]" for messages. The text is valid until the fourth next call in the same
 // thread.
 const char *shape_text(const Shape &shape);
 

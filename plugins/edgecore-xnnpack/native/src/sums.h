@@ -1,4 +1,5 @@
-// Sums of two values that the kernel of a convolution computes, so that the products are not written and read again.
+// Sums of two values that a convolution's kernel computes, so that the convolution's result is not written and read
+// again.
 #ifndef EDGECORE_XNNPACK_SUMS_H_
 #define EDGECORE_XNNPACK_SUMS_H_
 
@@ -19,9 +20,9 @@ struct Sums {
   bool skips(size_t node) const { return !add.empty() && is_in_kernel[node]; }
 };
 
-// Finds Add nodes whose sum has the same bits in the kernel of a convolution: the convolution is int8, its kernel on
-// this processor can add, its output has no other use, and the other operand is computed before it, with the same
-// shape.
+// Finds Add nodes that a convolution's kernel can compute with the same bits: the convolution is int8, its kernel on
+// this processor can add, its output has no other use, and the other operand has the same shape and is computed before
+// the convolution.
 Sums find_sums(const Graph &graph);
 
 // Returns the operand that the convolution adds to its products.
@@ -31,11 +32,11 @@ uint32_t added_value(const Graph &graph, const Sums &sums, size_t convolution);
 xnn_status define_with_sum(xnn_subgraph_t subgraph, const Graph &graph, const Sums &sums, size_t convolution,
                            const uint32_t *ids);
 
-// Returns true if the kernel of such an int8 convolution can add: of a group, with weights of a scale for each channel.
+// Returns true if the kernel of such an int8 convolution (one group, per-channel weight scales) can add.
 bool kernel_adds(size_t taps, size_t inputs, size_t outputs);
 
-// Makes the convolution that was defined last add the value `other`. Its output has the type and range of the sum; the
-// products are rounded with the quantization `product` and the range [min, max] before the sum.
+// Makes the convolution that was defined last add the value `other`. Its output has the type and range of the sum.
+// Before the sum, the products are rounded with the quantization `product` and clamped to [min, max].
 xnn_status add_to_convolution(xnn_subgraph_t subgraph, uint32_t other, const Quantization &product, float min,
                               float max);
 

@@ -23,8 +23,8 @@ using backend::fail;
 
 bool is_scalar(const Value &value) { return value.role == Role::kConstant && element_count(value.shape) == 1; }
 
-// Returns the 8-bit value that alone determines the output of `node`, else kNone. `sources` has this value for each
-// value that was computed before.
+// Returns the 8-bit value that alone determines the output of `node`, or kNone. `sources` has this value for all values
+// that are computed before.
 uint32_t source_of(const Graph &graph, const Node &node, const std::vector<uint32_t> &sources) {
   uint32_t source = kNone;
   for (uint32_t i = 0; i < node.input_count; ++i) {
@@ -38,7 +38,7 @@ uint32_t source_of(const Graph &graph, const Node &node, const std::vector<uint3
   return source != kNone && output_value(graph, node).shape == graph.values[source].shape ? source : kNone;
 }
 
-// The nodes on the way from the source of a table to `end`, in their order.
+// Returns true for each node between the source of a table and `end`.
 std::vector<bool> nodes_of_table(const Graph &graph, size_t end, uint32_t source) {
   std::vector<bool> is_needed(graph.values.size()), is_in_table(end + 1);
   is_needed[graph.nodes[end].out[0]] = true;
@@ -102,7 +102,7 @@ Tables find_tables(const Graph &graph) {
   if (xnn_define_table == nullptr) return {};
   const size_t count = graph.nodes.size();
   Tables tables = {std::vector<uint32_t>(count, kNone), std::vector<bool>(count), {}};
-  std::vector<uint32_t> sources(graph.values.size(), kNone);  // of floats
+  std::vector<uint32_t> sources(graph.values.size(), kNone);  // for float values
   for (size_t i = 0; i < count; ++i) {
     const Node &node = graph.nodes[i];
     if (!is_elementwise(node)) continue;
@@ -113,7 +113,7 @@ Tables find_tables(const Graph &graph) {
       tables.source[i] = source;
     }
   }
-  // From the last node on: a node is not computed if its result has uses, but only in tables.
+  // Work backwards: a node is not computed if its result is used, but only by tables.
   std::vector<bool> has_use(graph.values.size()), has_other_use(graph.values.size());
   for (size_t i = count; i-- > 0;) {
     const Node &node = graph.nodes[i];

@@ -1,5 +1,5 @@
-// Elementwise functions of one 8-bit value, computed as a table of 256 bytes: SiLU of int8, for example, is a
-// conversion to float, a sigmoid, a product and a conversion back, which read and write four times as many bytes.
+// Elementwise functions of one 8-bit value, computed as a table of 256 bytes. For example, SiLU of int8 is a conversion
+// to float, a sigmoid, a product and a conversion back, whose floats need four times as many bytes.
 #ifndef EDGECORE_XNNPACK_TABLES_H_
 #define EDGECORE_XNNPACK_TABLES_H_
 
@@ -13,7 +13,7 @@
 
 namespace edgecore::xnnpack {
 
-// The nodes of a graph that are computed as tables, and those that are then not computed at all.
+// The nodes of a graph that are computed as tables, and the nodes that need not be computed because of that.
 struct Tables {
   using Bytes = std::array<uint8_t, 256>;  // the result for each byte of the source
 
@@ -26,7 +26,7 @@ struct Tables {
 };
 
 // Finds conversions from float to 8 bits whose result is a function of a single 8-bit value: all nodes from that value
-// to the conversion are elementwise, and other operands are constants of one element.
+// to the conversion are elementwise, and their other operands are constants of one element.
 Tables find_tables(const Graph &graph);
 
 // Computes the bytes of the tables by running the nodes that they replace on all 256 bytes. `data` has the address of

@@ -60,8 +60,7 @@ class Denormals {
 };
 
 // Nested loops over Rank dims; the innermost Tiled loops advance by tiles. Tiles are numbered in row-major order.
-// piece() runs the tiles from number `begin` to `end`: it computes the position of the first tile, then steps from tile
-// to tile.
+// piece() runs the tiles [begin, end): it computes the position of the first tile, then steps from tile to tile.
 template <size_t Rank, size_t Tiled, typename Call>
 struct Nest {
   std::array<size_t, Rank> range;
@@ -96,7 +95,7 @@ struct Nest {
   size_t width(size_t d) const { return d < Rank - Tiled ? 1 : tile[d + Tiled - Rank]; }
 };
 
-constexpr uint64_t kPieces = 4;  // of a loop, for each worker
+constexpr uint64_t kPieces = 4;  // pieces of a loop for each worker
 
 // Runs all tiles of nested loops on the pool. `call` receives the first indices of a tile, the sizes of its tiled dims,
 // and the worker.
@@ -115,7 +114,7 @@ void run(pthreadpool_t pool, std::array<size_t, Rank> range, std::array<size_t, 
     nest.piece(0, total, pool == nullptr ? 0 : pool->host.worker_index());
     return;
   }
-  // Each worker gets as many pieces as the others, whose sizes differ by one tile at most.
+  // Each worker gets the same number of pieces, whose sizes differ by at most one tile.
   const uint64_t workers = pool->host.worker_count();
   const uint64_t pieces = workers * std::clamp<uint64_t>(total / workers, 1, kPieces);
   pool->host.parallel_for(pieces, 1, [&](uint64_t begin, uint64_t end, uint32_t worker) {
@@ -123,7 +122,8 @@ void run(pthreadpool_t pool, std::array<size_t, Rank> range, std::array<size_t, 
   });
 }
 
-// The index of the microarchitecture that tasks get on every core; XNNPACK has kernels for index 0 on every processor.
+// The index of the microarchitecture that tasks receive on every core; XNNPACK has kernels for index 0 on every
+// processor.
 constexpr uint32_t kUarch = 0;
 
 using Size = size_t;

@@ -19,25 +19,25 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Microarchitectures on which the rows that XNNPACK chooses were measured (third_party/patches/16-f32-tiles.patch).
+// Microarchitectures on which XNNPACK's choice of rows was measured (third_party/patches/16-f32-tiles.patch).
 constexpr uint32_t kMeasured[] = {cpuinfo_uarch_skylake_x, cpuinfo_uarch_zen4};
 
-// Convolutions of 10 to 14 million multiply-adds: 0.2 ms each on a core with one AVX512 unit. The rows of the first lie
-// a multiple of 4 KiB apart, which is the distance of the lines of a set in most L1 caches; the last gets 16 columns.
+// Convolutions of 10 to 14 million multiply-adds: 0.2 ms each on a core with one AVX512 unit. The rows of the first are
+// a multiple of 4 KiB apart, so they map to the same set in most L1 caches; the last one has 16 columns.
 constexpr struct {
   size_t size, kernel, channels, outputs;
 } kLayers[] = {{14, 1, 1024, 64}, {28, 1, 128, 128}, {14, 3, 128, 64}, {28, 1, 256, 48}};
 
-// Each layer runs so often, the first time to bring its data into the caches. After kMaxTime no round begins, so that a
-// slow or busy processor ends soon.
+// Number of runs of each layer; the first brings its data into the caches. No round begins after kMaxTime, so that the
+// trial ends soon on a slow or busy processor.
 constexpr int kRounds = 3;
 constexpr std::chrono::milliseconds kMaxTime{30};
 
-// XNNPACK's choice stays unless others take less than this part of its time. The sums of two trials differ by 1 % or so
-// on a quiet processor.
+// XNNPACK's choice stays unless another takes less than this part of its time. The times of two trials differ by about
+// 1 % on a quiet processor.
 constexpr double kGain = 0.98;
 
-// A layer with zero weights, which XNNPACK has made for the tile that is forced now.
+// A layer with zero weights, which XNNPACK has created for the currently forced tile.
 class Layer {
  public:
   explicit Layer(size_t index) {
@@ -66,7 +66,7 @@ class Layer {
 
   bool is_ready() const { return is_ready_; }
 
-  // Runs the layer, and keeps the smallest time of all runs.
+  // Runs the layer, and keeps the minimum time of all runs.
   void run() {
     const auto begin = Clock::now();
     xnn_run_operator(operator_.get(), nullptr);
@@ -86,7 +86,7 @@ class Layer {
   double time_ = std::numeric_limits<double>::infinity();
 };
 
-// A number of rows to try, 0 for XNNPACK's choice, and the layers that have it.
+// A number of rows to try (0: XNNPACK's choice), and its layers.
 struct Candidate {
   uint32_t rows;
   std::vector<Layer> layers;
@@ -98,7 +98,7 @@ struct Candidate {
   }
 };
 
-// Returns the numbers of rows between which this processor can choose; none if it has one tile of each width.
+// Returns the numbers of rows that this processor can use; none if it has only one tile for each width.
 std::vector<uint32_t> row_choices() {
   std::vector<uint32_t> choices;
   const std::vector<Tile> all = tiles();
@@ -119,8 +119,8 @@ bool has_fp32_layer(const Graph &graph) {
   });
 }
 
-// Times the layers with each number of rows. Returns the fastest one and sets `report`. Throws backend::Failure if a
-// layer cannot be made.
+// Times the layers with each number of rows. Returns the fastest number and sets `report`. Throws backend::Failure if a
+// layer cannot be created.
 uint32_t try_rows(const std::vector<uint32_t> &choices, std::string *report) {
   const auto begin = Clock::now();
   std::vector<Candidate> candidates;

@@ -25,7 +25,7 @@ constexpr TypeInfo kTypes[] = {
 
 unsigned long long printable(uint64_t number) { return number; }
 
-// Returns the first `size` bytes of the constant with the number `index`. Throws if the constant has fewer bytes.
+// Returns the first `size` bytes of constant number `index`. Throws if the constant has fewer bytes.
 edgecore_bytes find_constant(const ConstantTable *constants, uint32_t index, uint64_t size, const Sources &sources,
                              uint32_t value_id) {
   if (constants == nullptr || index == 0 || index >= constants->size()) {
@@ -239,7 +239,7 @@ uint8_t *allocate_copy(uint64_t bytes, Copies *copies) {
   constexpr uint64_t kCopyAlignment = 64;
   if (bytes > SIZE_MAX - kOverread - kCopyAlignment) throw std::bad_alloc();
   std::unique_ptr<uint8_t[]> memory(
-      new uint8_t[static_cast<size_t>(bytes + kOverread + kCopyAlignment)]);  // not cleared, unlike make_unique
+      new uint8_t[static_cast<size_t>(bytes + kOverread + kCopyAlignment)]);  // not cleared, unlike with make_unique
   const auto address = reinterpret_cast<uintptr_t>(memory.get());
   copies->push_back(std::move(memory));
   return reinterpret_cast<uint8_t *>((address + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment);

@@ -10,12 +10,12 @@
 
 namespace edgecore::xnnpack {
 
-// Returns the internal values that nodes compute. Without those that XNNPACK cannot write to memory of the caller:
+// Returns the internal values that nodes compute, except values that XNNPACK cannot write to memory of the caller:
 // inputs of layers that it quantizes per token or packs itself.
 std::vector<uint32_t> watched_values(const Graph &graph);
 
-// Passes the output of node `node` to the host: `data` in memory, dims of `shape` in memory order. Integers that
-// represent real numbers are dequantized to float32.
+// Passes the output of node `node` to the host: `data` in memory order, `shape` with the dims in memory order. Integers
+// that represent real numbers are dequantized to float32.
 void report_value(const backend::Host &host, const Node &node, const Value &value, const Shape &shape,
                   const void *data);
 

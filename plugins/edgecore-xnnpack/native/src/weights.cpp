@@ -18,22 +18,22 @@ namespace {
 
 constexpr uint64_t kAlignment = 128;  // XNNPACK's largest alignment on any processor
 
-// Packed weights of at least this size lie in huge pages, where the system has them: a run reads most weights once,
-// from beyond the L2 cache, where translating the addresses of small pages takes as long as reading.
+// Packed weights of at least this size use huge pages, if the system has them: a run reads most weights once, from
+// beyond the L2 cache, where translating the addresses of small pages takes as long as reading.
 constexpr uint64_t kHugePage = 2 << 20;
 
-// Packed weights of fewer bytes get no file, because packing them is faster than mapping a file.
+// Packed weights of fewer bytes are not written to files, because packing them is faster than mapping a file.
 constexpr uint64_t kMinFileBytes = 1 << 14;
 
-// An identity is a hash already, so its first word serves as the hash in a map.
+// An identity is already a hash, so its first word serves as the hash in a map.
 struct FirstWord {
   size_t operator()(const Identity &identity) const { return static_cast<size_t>(identity.first); }
 };
 
 }  // namespace
 
-// Packed weights by identity (a hash of what they were packed from). All loaded .pte files of the process that have the
-// same cache folder share a store, and so do all those without a cache folder.
+// Packed weights by identity (a hash of their inputs). All loaded .pte files of the process with the same cache folder
+// share a store; so do all files without a cache folder.
 class Store {
  public:
   explicit Store(const std::string &path) {
@@ -65,7 +65,7 @@ class Store {
     return packing == nullptr ? nullptr : insert(std::move(packing));
   }
 
-  // Adds `packing` and returns it. If another thread has added an equal packing meanwhile, returns that packing.
+  // Adds `packing` and returns it. If another thread has added an equal packing in the meantime, returns that one.
   std::shared_ptr<const Packing> insert(std::unique_ptr<Packing> packing) {
     const Identity identity = packing->identity;
     std::shared_ptr<const Packing> shared(packing.release(), [this](Packing *last) { remove(last); });
@@ -91,7 +91,7 @@ class Store {
 
   bool has_folder() const { return folder_ != nullptr; }
 
-  // Other threads that want a number wait, so that measurements do not disturb each other.
+  // Holds the lock while measuring, so that measurements do not disturb each other.
   uint64_t find_measurement(std::string_view name, const std::function<uint64_t()> &measure) {
     const Identity hash = key_->hash(name.data(), name.size());
     const uint64_t words[] = {hash.first, hash.second, environment_.first, environment_.second};
@@ -155,7 +155,7 @@ class Store {
 
 namespace {
 
-// Collects everything that packed weights depend on, as 64-bit words. The hash of these words is the identity of the
+// Collects everything on which packed weights depend, as 64-bit words. The hash of these words is the identity of the
 // packed weights.
 class Words {
  public:
@@ -325,7 +325,7 @@ void *Weights::reserve(size_t bytes) {
   const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
   if (bytes > SIZE_MAX - kOverread || posix_memalign(&data, alignment, bytes + kOverread) != 0) return nullptr;
 #if defined(MADV_HUGEPAGE)
-  // Only whole huge pages, so that no more memory is used. A system that refuses gives small pages.
+  // Advise only whole huge pages, so that no additional memory is used. If the system refuses, the pages are small.
   if (bytes >= kHugePage) madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
 #endif
   reserved_.reset(new (std::nothrow) Packing);
@@ -339,7 +339,7 @@ void *Weights::reserve(size_t bytes) {
 }
 
 size_t Weights::insert(const xnn_weights_cache_look_up_key *key, void *packed, size_t bytes) {
-  // XNNPACK's convolutions call this function also after a successful look-up, with a null `packed`.
+  // XNNPACK's convolutions also call this function after a successful look-up, with a null `packed`.
   if (packed == nullptr && !used_.empty() && used_.back()->bytes == bytes) return used_.size() - 1;
   if (reserved_ == nullptr || packed != reserved_->data || bytes != reserved_->bytes) {
     failed_ = true;
@@ -347,8 +347,8 @@ size_t Weights::insert(const xnn_weights_cache_look_up_key *key, void *packed, s
   }
   if (!identify(key, &reserved_->identity)) return use(std::shared_ptr<const Packing>(std::move(reserved_)));
   const size_t index = use(store_->insert(std::move(reserved_)));
-  // A file is written only after a failed look-up. Depthwise and transposed convolutions insert packings without
-  // looking them up first, and would otherwise write the same file at each load.
+  // Write a file only after a failed look-up. Depthwise and transposed convolutions insert packings without looking
+  // them up first, and would otherwise write the same file at each load.
   const Packing &packing = *used_[index];
   if (packing.identity == missed_ && packing.bytes >= kMinFileBytes && store_->save(packing)) saved_ = true;
   return index;

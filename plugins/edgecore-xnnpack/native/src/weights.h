@@ -21,22 +21,22 @@ namespace edgecore::xnnpack {
 
 class Store;
 
-// Returns the store that also keeps its packings in the folder with this path; if the path is empty, the store that
-// writes no files. Every call with the same path returns the same object.
+// Returns the store that keeps its packings in the folder with this path, or, if the path is empty, the store that
+// writes no files. Calls with the same path return the same object.
 Store *find_store(const std::string &folder);
 
-// Returns the message of the store's last error with its folder and clears it; "" if there is none. So the caller logs
-// an error only once.
+// Returns the message of the store's last error with its folder, and clears it, so that the caller logs an error only
+// once; "" if there is none.
 std::string take_problem(Store *store);
 
 // Returns true if the store keeps its packings in a folder.
 bool has_folder(const Store *store);
 
-// Returns the number that `measure` found on this processor, in this process or an earlier one: the store keeps it,
-// also in a file if it has a folder.
+// Returns the number that `measure` has returned on this processor, now or earlier: the store keeps it, and writes it
+// to a file if it has a folder.
 uint64_t find_measurement(Store *store, std::string_view name, const std::function<uint64_t()> &measure);
 
-// Removes the least recently used files of the store's folder until the rest is at most `limit` bytes.
+// Removes the least recently used files of the store's folder until at most `limit` bytes remain.
 void prune(Store *store, uint64_t limit);
 
 // The packed weights of a runtime, which must not outlive this object. Only one thread at a time may use an object; the
@@ -46,18 +46,18 @@ class Weights {
   explicit Weights(Store *store);
 
   // Computes the identities of the weights. XNNPACK looks weights up by address; `data` has the address of each
-  // constant. An identity is a hash of everything that the packing may depend on: the contents of filter, bias and
+  // constant. An identity is a hash of everything on which the packing may depend: the contents of filter, bias and
   // scales, and fields of the node and of its operands.
   void name_packings(const Graph &graph, const std::vector<const void *> &data);
 
   xnn_weights_cache_t provider() { return &provider_; }
 
-  // Returns packed weights that the delegate reads itself: shared with an equal node in the same form, or `bytes` bytes
-  // that `fill` packs. `is_shared`: others may use them.
+  // Returns packed weights for the delegate itself, `bytes` bytes that `fill` has packed; shares them with an equal
+  // node in the same form if `is_shared`.
   const void *pack(const Graph &graph, const Node &node, uint32_t form, uint64_t bytes, bool is_shared,
                    const std::function<void(void *)> &fill);
 
-  // Returns true if XNNPACK did not get a packing that it needs; then the runtime must not be used.
+  // Returns true if XNNPACK did not get a packing that it needs; the runtime must not be used then.
   bool failed() const { return failed_; }
 
   // Returns true if a packing was written to a file.

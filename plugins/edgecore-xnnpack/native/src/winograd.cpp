@@ -9,8 +9,8 @@ namespace edgecore::xnnpack {
 
 namespace {
 
-// Numbers of floats that stay in an L2 cache of 1 MB or more: of a block of tiles, and of weights or of all transformed
-// inputs, which are read again and again.
+// Numbers of floats that stay in an L2 cache of 1 MB or more: for a block of tiles, and for data that are read
+// repeatedly (weights, or all transformed inputs).
 constexpr uint64_t kBlockFloats = (640 << 10) / sizeof(float), kCachedFloats = (1 << 20) / sizeof(float);
 
 uint64_t round_up(uint64_t count) { return (count + kWinogradChannels - 1) / kWinogradChannels * kWinogradChannels; }
@@ -27,7 +27,7 @@ uint64_t product_floats(const WinogradTarget &target, const WinogradLayer &layer
 // Sets the matrix G, which transforms a column of a filter.
 void set_transform(uint32_t form, double (*g)[3]) {
   const double a = form == 2 ? 1 : std::sqrt(0.5), b = std::sqrt(2.0);
-  // The rows of the points +-p, divided by `scale`; F(2x2) has only one pair.
+  // Sets the rows for the points +-p, divided by `scale`; F(2x2) has only one pair of points.
   const auto set = [&](double *plus, double *minus, double p, double scale) {
     const double row[3] = {1 / scale, p / scale, p * p / scale};
     for (int i = 0; i < 3; ++i) plus[i] = row[i], minus[i] = i == 1 ? -row[i] : row[i];
@@ -64,15 +64,15 @@ uint64_t winograd_tiles(const WinogradLayer &layer) {
 
 WinogradSharing winograd_sharing(const WinogradTarget &target, const WinogradLayer &layer, uint64_t workers) {
   const uint64_t tiles = winograd_tiles(layer), slices = divide_up(layer.outputs, target.slice);
-  // The transformed inputs and products of a block fit into the L2 cache. There are at least two blocks for each
-  // worker, where there are so many tiles: the last block may be small.
+  // The transformed inputs and products of a block fit into the L2 cache. If there are enough tiles, each worker has at
+  // least two blocks, because the last block may be small.
   const uint64_t tile = positions(layer) * (round_up(layer.channels) + target.slice);
   uint64_t size = std::max<uint64_t>(kBlockFloats / tile, 14);
   if (workers > 1) size = std::min(size, divide_up(tiles, 2 * workers));
   const uint64_t blocks = divide_up(tiles, size);
   const uint64_t weights = winograd_packed_floats(layer), transformed = transformed_floats(layer, tiles);
   const uint64_t by_blocks = weights <= kCachedFloats ? weights : blocks * weights;
-  // The inputs count half: they were just written, so they come from a nearer cache than the weights.
+  // Inputs count half: they were just written, so they come from a nearer cache than the weights.
   const uint64_t by_slices = weights + (transformed <= kCachedFloats / 2 ? 0 : slices * transformed / 2);
   if (slices >= workers && by_slices < by_blocks) return {true, 1};
   return {false, blocks};

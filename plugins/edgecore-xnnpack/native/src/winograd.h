@@ -1,8 +1,9 @@
 // Winograd's convolution F(m x m, 3x3): fp32, window 3x3, stride 1, dilation 1, one group, images in NHWC.
 //
-// A tile of m x m outputs is computed from (m + 2) x (m + 2) inputs. Inputs, filter and products are transformed; in
-// between there is a matrix product over the channels for each of the P = (m + 2)^2 positions of a tile. F(4x4) uses
-// the points 0, +-sqrt(1/2), +-sqrt(2) (and infinity), whose error is a fifth of the error of the points 0, +-1, +-2.
+// A tile of m x m outputs is computed from (m + 2) x (m + 2) inputs. Inputs, filter and products are transformed;
+// between these steps there is a matrix product over the channels for each of the P = (m + 2)^2 positions of a tile.
+// F(4x4) uses the points 0, +-sqrt(1/2), +-sqrt(2) (and infinity), whose error is a fifth of the error of the points 0,
+// +-1, +-2.
 #ifndef EDGECORE_XNNPACK_WINOGRAD_H_
 #define EDGECORE_XNNPACK_WINOGRAD_H_
 
@@ -15,43 +16,41 @@ struct WinogradLayer {
   uint32_t form = 2;                                        // m: 2 or 4
   uint64_t batch = 0, height = 0, width = 0, channels = 0;  // of the input
   uint64_t rows = 0, columns = 0, outputs = 0;              // of the output
-  int64_t top = 0, left = 0;                                // padding before the image; it has any padding behind
-  float min = 0, max = 0;                                   // output range
-  const float *packed = nullptr;                            // pack_winograd
+  int64_t top = 0, left = 0;      // padding before the image; `rows` and `columns` determine the padding after it
+  float min = 0, max = 0;         // output range
+  const float *packed = nullptr;  // pack_winograd
 };
 
-// Tiles that are computed together: from `first` to `last`, without the latter. Tiles are counted over all images, row
-// by row.
+// Tiles [first, last) that are computed together. Tiles are numbered row by row, over all images.
 struct WinogradBlock {
   uint64_t first, last;
 };
 
-// Transforms the inputs of the tiles from `begin` to `end`, without the latter, of a block.
+// Transforms the inputs of the tiles [begin, end) of a block.
 using WinogradTransform = void (*)(const WinogradLayer &layer, const float *input, WinogradBlock block, uint64_t begin,
                                    uint64_t end, float *transformed);
-// Computes the outputs of a block from its transformed inputs, for the slice that begins with this output channel.
+// Computes the outputs of a block from its transformed inputs, for the slice that begins with output channel `channel`.
 using WinogradMultiply = void (*)(const WinogradLayer &layer, const float *transformed, WinogradBlock block,
                                   uint64_t channel, float *products, float *output);
 
-// The kernels of an instruction set. A new one is a file as winograd_avx2.cpp, and a row in winograd_target.
+// The kernels of an instruction set. A new one needs a file like winograd_avx2.cpp, and a row in winograd_target.
 struct WinogradTarget {
   WinogradTransform transform;
   WinogradMultiply multiply;
   uint64_t slice;  // output channels that are computed together: a multiple of 16
 };
 
-constexpr uint64_t kWinogradChannels = 16;  // channels are padded to a multiple, with zeros
+constexpr uint64_t kWinogradChannels = 16;  // channels are padded with zeros to a multiple of this
 
-// Returns the kernels for the widest vectors of this processor that XNNPACK may use; null: it has none.
+// Returns the kernels for the widest vectors of this processor that XNNPACK may use; null if there are none.
 const WinogradTarget *winograd_target();
 
 // Returns the number of tiles of a layer.
 uint64_t winograd_tiles(const WinogradLayer &layer);
 
-// The way in which workers share a layer; the results are the same bits in each. By blocks of tiles: a worker
-// transforms the inputs of a block and computes all its outputs, so the weights are read again for each block. By
-// slices of outputs: the workers transform all inputs, then a worker computes a slice for all tiles, so the weights are
-// read once.
+// How workers share a layer; the bits of the result do not depend on it. By blocks of tiles: a worker transforms the
+// inputs of a block and computes all its outputs, so the weights are read again for each block. By slices of outputs:
+// the workers first transform all inputs, then each computes a slice for all tiles, so the weights are read once.
 struct WinogradSharing {
   bool by_slices;
   uint64_t blocks;  // 1 if by slices
@@ -62,7 +61,7 @@ WinogradSharing winograd_sharing(const WinogradTarget &target, const WinogradLay
 uint64_t winograd_scratch_floats(const WinogradTarget &target, const WinogradLayer &layer, WinogradSharing sharing,
                                  uint64_t workers);
 
-// Calls body(begin, end, worker) for ranges that make up 0 to `count`, each once, perhaps in parallel.
+// Calls body(begin, end, worker) for ranges that partition [0, count), perhaps in parallel.
 using WinogradLoop =
     std::function<void(uint64_t count, const std::function<void(uint64_t begin, uint64_t end, uint32_t worker)> &body)>;
 
@@ -79,9 +78,9 @@ uint64_t winograd_packed_floats(const WinogradLayer &layer);
 void pack_winograd(const WinogradTarget &target, const WinogradLayer &layer, const float *filter, const float *bias,
                    float *packed);
 
-// The distance in floats between two positions of a block of tiles with `width` numbers each: an odd number of cache
-// lines, so that the positions of a tile do not fall into the same set of the cache. Static, as each instruction set
-// needs its own.
+// Returns the distance in floats between two positions of a block of tiles with `width` numbers each: an odd number of
+// cache lines, so that the positions of a tile are not in the same set of the cache. Static, because each instruction
+// set needs its own copy.
 static constexpr uint64_t winograd_stride(uint64_t tiles, uint64_t width) {
   return tiles * width + (tiles * width / 16 % 2 == 0 ? 16 : 0);
 }

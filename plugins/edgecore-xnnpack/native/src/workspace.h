@@ -1,4 +1,4 @@
-// Memory for intermediate values that several runtimes share. A mutex makes these runtimes run one after the other.
+// Memory for intermediate values, shared by several runtimes. A mutex lets only one of these runtimes run at a time.
 #ifndef EDGECORE_XNNPACK_WORKSPACE_H_
 #define EDGECORE_XNNPACK_WORKSPACE_H_
 
@@ -26,7 +26,7 @@ class Workspace {
   std::mutex mutex;
 
   // The number of failed plans, guarded by the mutex. After a failed plan the pointers in other runtimes may be wrong,
-  // so each of these runtimes plans again before it runs.
+  // so each of them plans again before it runs.
   uint64_t failures = 0;
 
   Workspace(const Workspace &) = delete;
@@ -38,7 +38,8 @@ class Workspace {
   xnn_workspace_t handle_;
 };
 
-// Locks a shared workspace; returns an empty lock if `workspace` is null: then the runtime has a workspace of its own.
+// Locks a shared workspace. Returns an empty lock if `workspace` is null, that is, if the runtime has a separate
+// workspace.
 inline std::unique_lock<std::mutex> lock_workspace(const std::shared_ptr<Workspace> &workspace) {
   return workspace == nullptr ? std::unique_lock<std::mutex>() : std::unique_lock<std::mutex>(workspace->mutex);
 }

@@ -1,4 +1,4 @@
-// Tests of the attention kernels, each instruction set that this processor has, against sums in double precision.
+// Tests the attention kernels of each instruction set of this processor against sums in double precision.
 #include "attention.h"
 
 #include <gtest/gtest.h>

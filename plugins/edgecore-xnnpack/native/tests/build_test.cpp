@@ -1,4 +1,4 @@
-// Tests what stays of a graph that XNNPACK refuses only when it prepares the nodes.
+// Tests that nothing leaks for a graph that XNNPACK refuses only while preparing the nodes.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint32_t kNoId = UINT32_MAX;
 
-// A linear layer over [1, 8] in fp16 whose outputs are limited to the range from 0 to 0, which XNNPACK refuses in fp16.
+// A linear layer over [1, 8] in fp16 whose outputs are limited to [0, 0], which XNNPACK refuses in fp16.
 std::vector<uint8_t> refused_graph() {
   flatbuffers::FlatBufferBuilder b;
   const auto value = [&](std::vector<uint32_t> dims, uint32_t data, uint32_t argument, uint32_t flags, uint32_t id) {
@@ -54,11 +54,11 @@ TEST(BuildRuntime, LeavesNoMemoryBehindWhereXnnpackRefusesANode) {
     EXPECT_EQ(open(), nullptr);
     ASSERT_NE(std::strstr(text, "could not prepare"), nullptr) << text;
   };
-  load();  // what the process keeps is allocated now
+  load();  // allocates memory that the process keeps
   const size_t before = mallinfo2().uordblks;
   constexpr size_t kLoads = 1000;
   for (size_t i = 0; i < kLoads; ++i) load();
-  EXPECT_LT(mallinfo2().uordblks, before + kLoads * 16);  // LeakSanitizer finds every byte
+  EXPECT_LT(mallinfo2().uordblks, before + kLoads * 16);  // LeakSanitizer detects every byte
 }
 
 }  // namespace

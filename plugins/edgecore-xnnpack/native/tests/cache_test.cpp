@@ -1,4 +1,4 @@
-// Tests of a delegate with a KV cache: it writes new rows only, and reads the cache where it is.
+// Tests a delegate with a KV cache: it writes only new rows, and reads the cache in place.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -101,14 +101,14 @@ struct Layer {
 
 std::atomic<uint32_t> written_pages;
 
-// Counts a write to a protected page, and allows further writes to the page.
+// Counts a write to a protected page, and then allows writes to that page.
 void on_write(int, siginfo_t *info, void *) {
   ++written_pages;
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr) / kPage * kPage;
   mprotect(reinterpret_cast<void *>(address), kPage, PROT_READ | PROT_WRITE);
 }
 
-// Makes the whole pages of the states read-only until it is destroyed.
+// Makes the whole pages of the states read-only during its lifetime.
 class WriteProtection {
  public:
   explicit WriteProtection(const Layer &layer) {
@@ -144,7 +144,7 @@ TEST(Cache, AStepWritesOnlyThePagesOfItsRowsWhateverTheCapacity) {
       const WriteProtection protection(layer);
       written_pages = 0;
       ASSERT_EQ(layer.step(position), "");
-      // Each of the two states has a row for each of two heads. A row has 256 bytes, which may lie on two pages.
+      // Each of the two states has one row for each of two heads. A row has 256 bytes, which may be on two pages.
       EXPECT_GE(written_pages, 4u) << "capacity " << capacity;
       EXPECT_LE(written_pages, 8u) << "capacity " << capacity;
     }

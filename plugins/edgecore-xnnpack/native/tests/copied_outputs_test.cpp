@@ -1,6 +1,6 @@
-// Tests outputs that are copied into a part of another output, as recurrent layers return their last state. XNNPACK
-// drops a copy whose source and target have the same address when it plans, so the addresses that stand for arguments
-// then must be apart by the sizes of the arguments.
+// Tests outputs that are copied into a part of another output, like the last state of recurrent layers. While planning,
+// XNNPACK drops a copy whose source and target have the same address, so the placeholder addresses of arguments must be
+// at least their sizes apart.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ std::vector<uint8_t> make_blob(uint32_t rows, uint32_t width, uint32_t between) 
   return {b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize()};
 }
 
-// Runs the blob twice, with outputs that are full of 7 before, and checks all of them.
+// Runs the blob twice, with outputs that are filled with 7 before, and checks all of them.
 void check(uint32_t rows, uint32_t width, uint32_t between) {
   SCOPED_TRACE(testing::Message() << rows << " rows, width " << width << ", " << between << " elements between");
   const std::vector<uint8_t> blob = make_blob(rows, width, between);
@@ -66,7 +66,7 @@ void check(uint32_t rows, uint32_t width, uint32_t between) {
   for (int run = 0; run < 2; ++run) {
     const Dims sizes = {rows * width, between, width, (rows + 1) * width, between, width};
     std::vector<std::vector<float>> memory;
-    for (uint32_t size : sizes) memory.emplace_back(size + 4, 7.0F);  // XNNPACK reads a little beyond an input
+    for (uint32_t size : sizes) memory.emplace_back(size + 4, 7.0F);  // XNNPACK reads slightly past the end of an input
     for (size_t i = 0; i < 3; ++i) {
       for (uint32_t j = 0; j < sizes[i]; ++j) memory[i][j] = std::sin(static_cast<float>(j + 100 * i + 1));
     }

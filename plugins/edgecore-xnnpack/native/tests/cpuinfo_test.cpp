@@ -1,5 +1,5 @@
-// Tests of our cpuinfo: microarchitectures by their numbers, and what Linux says in files. test_cpuinfo.py compares the
-// answers about this machine with the library's.
+// Tests our cpuinfo: the microarchitectures for their numbers, and files of Linux. test_cpuinfo.py compares the results
+// on this machine with those from the original library.
 #include <gtest/gtest.h>
 
 #include <filesystem>

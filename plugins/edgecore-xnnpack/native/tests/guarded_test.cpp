@@ -1,4 +1,4 @@
-// Memory between guard pages, in which the kernel tests run.
+// Tests the memory between guard pages in which the kernel tests run.
 #include "trial/guarded.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tests of the environment variable EDGECORE_XNNPACK_HARDWARE: names of processor features, and the features that each
+// Tests the environment variable EDGECORE_XNNPACK_HARDWARE: names of processor features, and the features that each
 // feature implies.
 #include "hardware.h"
 

@@ -1,4 +1,4 @@
-// Tests of the hash: contents that differ in any bit or in length have different hashes, and so do different keys.
+// Tests the hash: contents that differ in any bit or in length have different hashes, and so do different keys.
 #include "hash.h"
 
 #include <gtest/gtest.h>
@@ -35,13 +35,13 @@ TEST(Hash, TellsLengthsApart) {
   for (size_t bytes = 0; bytes <= zeros.size(); ++bytes) ASSERT_TRUE(add(&seen, key.hash(zeros.data(), bytes)));
 }
 
-// Processors with and without numbers of 128 bits compute the same: these were computed with them.
+// Processors with and without 128-bit numbers must compute the same hashes; these were computed with 128-bit numbers.
 TEST(Hash, IsTheSameOnAllProcessors) {
   const HashKey key({1, 2});
   std::vector<uint8_t> bytes(10001);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i % 251 * 7);
   EXPECT_EQ(key.hash(bytes.data(), bytes.size()), (Identity{0xbef518dd9defa, 0x48b2c47318dec7}));
-  std::fill(bytes.begin(), bytes.end(), uint8_t{0xFF});  // all carries
+  std::fill(bytes.begin(), bytes.end(), uint8_t{0xFF});  // produces all carries
   EXPECT_EQ(key.hash(bytes.data(), bytes.size()), (Identity{0x1e9824143ac8601f, 0x7a675ca72aeeb5f}));
 }
 

@@ -1,6 +1,6 @@
-// Runs the kernel tests in src/trial on the kernels that XNNPACK selects if it may use only the processor features in
-// the environment variable EDGECORE_XNNPACK_HARDWARE. XNNPACK's own memory (packed weights, workspaces, parameters of
-// dynamic quantization) is between guard pages as well as the tensors, so accesses out of bounds fault.
+// Runs the kernel tests in src/trial on the kernels that XNNPACK selects with only the processor features in the
+// environment variable EDGECORE_XNNPACK_HARDWARE. XNNPACK's own memory (packed weights, workspaces, parameters of
+// dynamic quantization) is between guard pages, like the tensors, so accesses out of bounds fault.
 //
 //   edgecore_xnnpack_kernels [--full|--short] [FAMILY...]   runs the test families (operation and types, such as "tanh
 //                                                           f32") whose name contains a FAMILY, or all; exit status

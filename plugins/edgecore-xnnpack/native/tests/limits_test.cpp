@@ -1,5 +1,5 @@
-// Tests graphs whose sizes in bytes do not fit in 32 bits: a 32-bit processor must refuse them, as XNNPACK would
-// compute smaller sizes and write past the memory that it allocates. The large constants are pages that are never read.
+// Tests graphs whose sizes in bytes do not fit in 32 bits. A 32-bit processor must refuse them: XNNPACK would compute
+// smaller sizes and write past the memory that it allocates. The large constants are pages that are never read.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -32,7 +32,7 @@ class Limits : public testing::Test {
     if (zeros_ != nullptr) munmap(zeros_, kZeros);
   }
 
-  // Adds a value, whose id is the number of those before it.
+  // Adds a value; its id is the number of earlier values.
   void add(const std::vector<uint32_t> &dims, Kind kind) {
     const auto id = static_cast<uint32_t>(values_.size());
     const bool is_argument = kind == Kind::kInput || kind == Kind::kOutput;

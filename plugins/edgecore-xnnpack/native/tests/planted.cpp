@@ -1,6 +1,6 @@
 // Builds the backend with wrong kernels, so that a test can check that try_kernels reports them. When this library is
-// loaded, it replaces XNNPACK's fp32 GEMM kernels of the tile that layers of 32 outputs get by kernels that add 1 to
-// the first element of the last row of a tile. A kernel that reads past its parameters causes errors like this.
+// loaded, it replaces XNNPACK's fp32 GEMM kernels of the tile for layers of 32 outputs by kernels that add 1 to the
+// first element of the last row of a tile. A kernel that reads past its parameters causes such errors.
 #include <cstddef>
 #include <cstdint>
 

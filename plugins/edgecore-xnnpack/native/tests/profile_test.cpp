@@ -1,5 +1,4 @@
-// Tests of nodes_of, which finds the node that each of XNNPACK's operators computes, although XNNPACK has dropped some
-// nodes.
+// Tests nodes_of, which finds the node for each of XNNPACK's operators, although XNNPACK has dropped some nodes.
 #include "profile.h"
 
 #include <gtest/gtest.h>

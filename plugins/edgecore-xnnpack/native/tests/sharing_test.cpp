@@ -1,5 +1,5 @@
-// Tests of the objects that programs share: packed weights, their folder, workspaces. Several threads load, run and
-// close programs at the same time; `make fuzz` runs this test under the sanitizers.
+// Tests the objects that programs share: packed weights, their folder, workspaces. Several threads load, run and close
+// programs at the same time; `make fuzz` runs this test under the sanitizers.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -116,7 +116,7 @@ TEST(Sharing, ThreadsLoadAndRunAtOnceWhileTheFolderLosesFiles) {
   std::string folder = testing::TempDir() + "edgecore-packed-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   const Network networks[] = {Network(128), Network(160), Network(192)};
-  // By network and number of rows: on Arm, kernels for one row and for more add up in another order.
+  // By network and number of rows, because on Arm, kernels for one row and for more rows add up in another order.
   std::vector<std::vector<float>> expected[std::size(networks)];
   for (size_t kind = 0; kind < std::size(networks); ++kind) {
     for (uint32_t rows = 1; rows <= kMaxRows; ++rows) expected[kind].push_back(networks[kind].run(rows, {}));
@@ -136,7 +136,7 @@ TEST(Sharing, ThreadsLoadAndRunAtOnceWhileTheFolderLosesFiles) {
       }
       const uint32_t rows = 1 + static_cast<uint32_t>(i) % kMaxRows;
       correct += networks[kind].run(rows, options, i % 2 == 1) == expected[kind][rows - 1] ? 1 : 0;
-      // Do what another process might do: add a file to the folder, and remove a file.
+      // Act like another process: add a file to the folder, and remove a file.
       const std::string filler = folder + "/" + std::to_string(thread * 100 + i) + ".packed";
       std::ofstream(filler) << std::string(1 << 19, 'x');
       std::error_code ignored;
@@ -161,7 +161,7 @@ TEST(Sharing, ThreadsLoadAndRunAtOnceWhileTheFolderLosesFiles) {
   fs::remove_all(folder);
 }
 
-// A store of the same folder by another path reads the file, as another process does.
+// A store of the same folder under another path reads the file, like another process.
 TEST(Sharing, AMeasurementIsMadeOnceForAFolderAndKeptInAFile) {
   std::string folder = testing::TempDir() + "edgecore-packed-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
@@ -193,7 +193,7 @@ TEST(Sharing, ThreadsThatWantAMeasurementAtOnceMakeOne) {
   EXPECT_EQ(made.load(), 1);
 }
 
-// Each CacheFolder opens the folder anew, as another process does.
+// Each CacheFolder opens the folder anew, like another process.
 TEST(Sharing, AllWhoFillANewFolderAtOnceGetOneSecret) {
   std::string folder = testing::TempDir() + "edgecore-packed-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);

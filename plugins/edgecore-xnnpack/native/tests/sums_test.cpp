@@ -1,4 +1,4 @@
-// Tests of find_sums: which additions the kernel of a convolution computes.
+// Tests find_sums: which additions a convolution's kernel computes.
 #include "sums.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ class Sums1x1 : public testing::Test {
     return out;
   }
 
-  // Returns pairs of nodes, a convolution and an addition.
+  // Returns the pairs of a convolution and its addition.
   std::vector<std::pair<size_t, uint32_t>> found() const {
     const Sums sums = find_sums(graph_);
     std::vector<std::pair<size_t, uint32_t>> pairs;

@@ -1,4 +1,4 @@
-// Tests of find_tables and compute_tables: which nodes a table replaces, and its bytes.
+// Tests find_tables and compute_tables: which nodes a table replaces, and its bytes.
 #include "tables.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ class TablesOf8Bits : public testing::Test {
   uint32_t unary(wire::NodeUnion kind, uint32_t x) { return node(kind, x, kNone, Type::kFp32); }
   uint32_t multiply(uint32_t a, uint32_t b) { return node(wire::NodeUnion_Multiply, a, b, Type::kFp32); }
 
-  // A letter for each node: 't' for a table, '-' for a node that is not computed, 'x' for others.
+  // Returns a letter for each node: 't' for a table, '-' for a node that is not computed, 'x' for others.
   std::string found() const {
     const Tables tables = find_tables(graph_);
     std::string letters;

@@ -57,7 +57,7 @@ class Pool {
       if (spin < 2000) {
         pause();
       } else {
-        std::this_thread::yield();  // other processes use the cores that the workers need
+        std::this_thread::yield();  // lets other processes use the cores that the workers need
       }
     }
     busy_ = false;
@@ -111,7 +111,7 @@ class Pool {
         const uint64_t begin = range >> 32, end = range & UINT32_MAX;
         if (begin >= end) break;
         const uint64_t count = std::min(step_, end - begin);
-        // The owner of a share takes items from its front, other workers from its back.
+        // The owner of a share takes items from its front, other workers take items from its back.
         const uint64_t remaining = i == 0 ? pack(begin + count, end) : pack(begin, end - count);
         if (!share.range.compare_exchange_weak(range, remaining)) continue;
         const uint64_t first = i == 0 ? begin : end - count;

@@ -1,5 +1,6 @@
-// A minimal replacement of edgecore's runtime for tests: it loads one delegate, and gives the backend a thread pool and
-// named data (constants under a key). The functions are plain C, so that the Python tests can call them with ctypes.
+// A minimal replacement of edgecore's runtime for tests: it loads one delegate, and provides the backend with a thread
+// pool and named data (constants under a key). The functions are plain C, so that the Python tests can call them with
+// ctypes.
 #ifndef EDGECORE_XNNPACK_TEST_HOST_H_
 #define EDGECORE_XNNPACK_TEST_HOST_H_
 

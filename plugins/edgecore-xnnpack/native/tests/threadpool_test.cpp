@@ -1,5 +1,5 @@
-// Tests of the pthreadpool functions: with any number of threads, each function visits the same tiles as nested loops,
-// and each tile once. With PTHREADPOOL_FLAG_DISABLE_DENORMALS, denormals are flushed to zero inside the tasks.
+// Tests the pthreadpool functions: with any number of threads, each function visits the same tiles as nested loops, and
+// each tile once. With PTHREADPOOL_FLAG_DISABLE_DENORMALS, denormals are flushed to zero inside of the tasks.
 #include "threadpool.h"
 
 #include <gtest/gtest.h>

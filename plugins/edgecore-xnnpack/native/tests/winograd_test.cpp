@@ -1,4 +1,4 @@
-// Tests of the Winograd kernels, each instruction set that this processor has, against sums in double precision.
+// Tests the Winograd kernels of each instruction set of this processor against sums in double precision.
 #include "winograd.h"
 
 #include <gtest/gtest.h>
@@ -127,12 +127,12 @@ TEST_P(WinogradKernels, AreThoseOfDoublePrecisionForSizesAroundATile) {
         layer.form = form;
         const uint64_t tiles = winograd_tiles(layer);
         const std::vector<float> result = problem.run(*GetParam().target, {true, 1}, false);
-        // The way in which the work is shared changes nothing.
+        // The sharing of the work does not change any bit.
         ASSERT_EQ(result, problem.run(*GetParam().target, {true, 1}, true));
         ASSERT_EQ(result, problem.run(*GetParam().target, {false, 1}, false));
         ASSERT_EQ(result, problem.run(*GetParam().target, {false, (tiles + 4) / 5}, true));
         ASSERT_EQ(result, problem.run(*GetParam().target, {false, tiles}, false));
-        // The greatest errors seen, as parts of the greatest output before the clamp, are 0.44e-6 and 1.55e-6.
+        // The maximum errors seen, relative to the maximum output before the clamp, are 0.44e-6 and 1.55e-6.
         const double bound = max_output * (form == 2 ? 0.7e-6 : 2e-6);
         for (size_t i = 0; i < expected.size(); ++i) {
           ASSERT_NEAR(result[i], std::clamp(expected[i], -1.0, 1.5), bound) << i;
@@ -145,9 +145,9 @@ TEST_P(WinogradKernels, AreThoseOfDoublePrecisionForSizesAroundATile) {
 TEST_P(WinogradKernels, AnInfinityMakesItsWholeTileNan) {
   Problem problem(4, 12, 12, 16, 16, {1, 1, 1, 1});
   problem.layer.max = kInfinity;
-  problem.input[(5 * 12 + 5) * 16] = kInfinity;  // of the second tile in each direction
+  problem.input[(5 * 12 + 5) * 16] = kInfinity;  // in the second tile in each direction
   const std::vector<float> result = problem.run(*GetParam().target, {false, 1}, false);
-  // The input at (5, 5) is padded to (6, 6), and belongs to the tiles of outputs from (4, 4) to (7, 7) alone.
+  // The input at (5, 5) is at (6, 6) after padding, and belongs only to the tiles of outputs from (4, 4) to (7, 7).
   for (uint64_t i = 0; i < result.size(); ++i) {
     const uint64_t y = i / 16 / 12 % 12, x = i / 16 % 12;
     const bool is_tile = i < 12 * 12 * 16 && y / 4 == 1 && x / 4 == 1;
@@ -159,7 +159,7 @@ TEST_P(WinogradKernels, WorkIsSharedSoThatLargeWeightsAreReadOnce) {
   const auto sharing = [](uint64_t size, uint64_t channels, uint64_t outputs, uint64_t workers) {
     return winograd_sharing(*GetParam().target, Problem(4, size, size, channels, outputs, {1, 1, 1, 1}).layer, workers);
   };
-  EXPECT_FALSE(sharing(56, 64, 64, 1).by_slices);  // weights that stay in the cache
+  EXPECT_FALSE(sharing(56, 64, 64, 1).by_slices);  // the weights stay in the cache
   EXPECT_GE(sharing(56, 64, 64, 4).blocks, 8);
   EXPECT_TRUE(sharing(14, 256, 256, 2).by_slices);
   EXPECT_FALSE(sharing(14, 256, 256, 64).by_slices);  // fewer slices than workers
@@ -188,7 +188,7 @@ class ConvolutionForms : public testing::Test {
 };
 
 TEST_F(ConvolutionForms, PastTheMemoryLayersGetSmallerTilesThenNone) {
-  // F(4x4) takes 36 / 9 of the filter, F(2x2) 16 / 9, and both the bias: of 64 channels 432 and 112 KiB more.
+  // F(4x4) needs 36 / 9 of the filter's size, F(2x2) 16 / 9, and both the bias: with 64 channels 432 and 112 KiB more.
   const std::vector<ConvolutionSize> layers = {layer_of(20, 64), layer_of(56, 64), layer_of(28, 64)};
   const auto forms = [&](uint64_t kibibytes) {
     std::string all;
@@ -244,7 +244,7 @@ TEST_F(ConvolutionForms, ADirectFp32LayerHasTheTileThatXnnpackChooses) {
   }
   layer.groups = 4, layer.channels = layer.outputs = 16;
   EXPECT_EQ(text(Winograd::kOff), "direct (winograd is off), tiles of " + tile_text(chosen_tile(16, 64 * 4)));
-  layer.channels = layer.outputs = 1;  // other kernels
+  layer.channels = layer.outputs = 1;  // XNNPACK has other kernels for this
   EXPECT_EQ(text(Winograd::kOff), "direct (winograd is off)");
   layer.is_fp32 = 0, layer.channels = 64;
   EXPECT_EQ(text(Winograd::kOn), "direct (not fp32)");

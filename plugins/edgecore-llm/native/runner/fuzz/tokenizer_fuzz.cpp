@@ -1,6 +1,7 @@
-// Reads tokenizers from hostile bytes, and encodes and decodes texts with those that can be read.
+// Reads tokenizers from arbitrary bytes. With each valid tokenizer, encodes and decodes texts.
 //
-// The first byte of an input is the kind of the file, the second the size of a text at the end; the file lies between.
+// The first byte of an input is the kind of the file, the second the size of a text at the end; the file is between
+// them.
 #include <cstdlib>
 #include <map>
 
@@ -20,7 +21,7 @@ void expect(bool is_right) {
   if (!is_right) std::abort();
 }
 
-// The tables are those that the library reads.
+// Checks that the fast reader finds the same tables as the JSON library.
 void compare_tables(const std::string &content) {
   ModelTables tables;
   const Json found = read_tokenizer_json(content, tables);
@@ -77,7 +78,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (tokenizer.read(content, "file", error).ok() && tokenizer.read_settings(text, text, "folder", error).ok()) {
       use(tokenizer, text);
     }
-    HuggingFaceTokenizer other;  // most texts are no settings
+    HuggingFaceTokenizer other;  // most texts are not valid settings
     if (other.read(content, "file", error).ok()) use(other, text);
   }
   return 0;

@@ -8,7 +8,7 @@
 namespace edgecore::llm {
 namespace {
 
-// Returns the begin of the character that ends at `place`.
+// Returns the start of the character that ends at `place`.
 size_t before(const std::string &text, size_t place) {
   do {
     --place;
@@ -32,7 +32,7 @@ void AddedTokens::add(const AddedToken &token, const std::string &spelling) {
 }
 
 void AddedTokens::split(const std::string &text, bool specials, std::vector<TextPart> &parts) const {
-  size_t done = 0;  // everything before it is in parts
+  size_t done = 0;  // the text before this place is in `parts`
   for (size_t place = 0, size = 1; place < text.size(); place += size) {
     const AddedToken *token = find(text, place, size);
     if (token == nullptr || (token->is_special && !specials)) continue;

@@ -1,4 +1,4 @@
-// Tokens that are found in a text before anything else: special tokens, and those that were added to a vocabulary.
+// Tokens that are searched in a text before it is encoded: special tokens, and tokens added to a vocabulary.
 #ifndef EDGECORE_LLM_ADDED_TOKENS_H_
 #define EDGECORE_LLM_ADDED_TOKENS_H_
 
@@ -15,9 +15,9 @@ struct AddedToken {
   std::string content;
   int32_t id = -1;
   bool is_special = false;
-  bool is_normalized = false;   // it is found in the text after the normalizer
-  bool is_single_word = false;  // it is found only where no word character is next to it
-  bool eats_left = false;       // white space before it belongs to it
+  bool is_normalized = false;   // searched in the normalized text
+  bool is_single_word = false;  // matches only without a word character beside it
+  bool eats_left = false;       // a match includes the white space before it
   bool eats_right = false;
 };
 
@@ -29,19 +29,19 @@ struct TextPart {
 
 class AddedTokens {
  public:
-  // Adds a token that is found where the text has `spelling`, which is not empty.
+  // Adds a token with the spelling `spelling`, which is not empty.
   void add(const AddedToken &token, const std::string &spelling);
 
-  // Appends the parts of a text; no part is empty text. Of tokens that begin at one place the longest is found, before
-  // those that begin later. Special tokens stay text unless `specials`.
+  // Appends the parts of a text; no part is empty. The leftmost token is found first; of tokens with the same start,
+  // the longest. Special tokens stay text unless `specials`.
   void split(const std::string &text, bool specials, std::vector<TextPart> &parts) const;
 
  private:
   const AddedToken *find(const std::string &text, size_t place, size_t &size) const;
 
   std::vector<AddedToken> tokens_;
-  ByteTable spellings_;                             // to the index of their tokens
-  std::array<std::vector<size_t>, 256> lengths_{};  // of the spellings with this first byte, falling
+  ByteTable spellings_;                             // to the index of the token
+  std::array<std::vector<size_t>, 256> lengths_{};  // by first byte: the lengths of spellings, descending
 };
 
 }  // namespace edgecore::llm

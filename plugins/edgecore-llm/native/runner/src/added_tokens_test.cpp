@@ -41,7 +41,7 @@ TEST(AddedTokens, SpecialTokensAreTextUnlessTheyAreWanted) {
   tokens.add(special, special.content);
   tokens.add(token("s", 2), "s");
   EXPECT_EQ(split(tokens, "<s>s", true), "[1:<s>][2:s]");
-  EXPECT_EQ(split(tokens, "<s>s", false), "(<s>)[2:s]");  // as the library: what is skipped is not searched again
+  EXPECT_EQ(split(tokens, "<s>s", false), "(<s>)[2:s]");  // like the Python library: skipped text is not searched again
 }
 
 TEST(AddedTokens, WhiteSpaceAndWordsAroundThemCount) {

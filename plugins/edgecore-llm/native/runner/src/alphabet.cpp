@@ -13,7 +13,7 @@ constexpr bool is_printable(int byte) {
   return (byte >= 0x21 && byte < 0x7F) || (byte >= 0xA1 && byte < 0xAD) || byte >= 0xAE;
 }
 
-// The bytes that the characters from U+0100 on stand for, in their order.
+// The bytes for which the characters from U+0100 on stand, in order.
 constexpr std::array<uint8_t, 68> make_shifted() {
   std::array<uint8_t, 68> shifted{};
   size_t count = 0;

@@ -7,16 +7,16 @@
 
 namespace edgecore::llm {
 
-// Returns the byte that a character stands for, or -1.
+// Returns the byte for which a character stands, or -1.
 int byte_of(uint32_t character);
 
-// Returns the bytes that a spelling stands for. `is_whole` becomes false if a character stands for none.
+// Returns the bytes of a spelling. Sets `is_whole` to false if a character does not stand for a byte.
 std::string bytes_of_spelling(const std::string &spelling, bool &is_whole);
 
-// Returns the bytes of a piece of SentencePiece: `▁` is a space, and `<0x0A>` one byte.
+// Returns the bytes of a SentencePiece piece: `▁` is a space, and `<0x0A>` one byte.
 std::string bytes_of_sentence_piece(const std::string &piece);
 
-// Returns the byte that a piece `<0x0A>` stands for, or -1.
+// Returns the byte of a piece such as `<0x0A>`, or -1.
 int byte_of_piece(const std::string &piece);
 
 }  // namespace edgecore::llm

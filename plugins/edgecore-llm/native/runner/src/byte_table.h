@@ -12,10 +12,9 @@ namespace edgecore::llm {
 
 class ByteTable {
  public:
-  // Makes room for `count` keys.
+  // Reserves memory for `count` keys.
   void reserve(size_t count);
-  // Maps a key to a token that is not negative. All keys together have less than 4 GB. A key that is there gets the new
-  // token.
+  // Maps a key to a token, which is not negative; replaces an existing entry. All keys together have less than 4 GB.
   void add(StringView key, int32_t token);
   // Returns the token of a key, or -1.
   int32_t find(StringView key) const;
@@ -24,7 +23,7 @@ class ByteTable {
  private:
   struct Slot {
     uint32_t begin = 0, size = 0;  // in bytes_
-    uint32_t hash = 0;             // a part of it, so that other keys are mostly not compared
+    uint32_t hash = 0;             // a part of the hash, so that other keys are rarely compared
     int32_t token = -1;            // none
   };
   size_t place(StringView key, uint64_t hash) const;
@@ -43,9 +42,9 @@ struct Merge {
 
 class PairTable {
  public:
-  // Makes room for `count` pairs.
+  // Reserves memory for `count` pairs.
   void reserve(size_t count);
-  // Maps a pair of tokens to their merge. A pair that is there gets the new merge.
+  // Maps a pair of tokens to their merge; replaces an existing entry.
   void add(int32_t left, int32_t right, Merge merge);
   // Returns the merge of a pair, whose token is -1 if there is none.
   Merge find(int32_t left, int32_t right) const;

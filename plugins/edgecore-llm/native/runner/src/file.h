@@ -1,4 +1,4 @@
-// Files as a whole.
+// Reads complete files.
 #ifndef EDGECORE_LLM_FILE_H_
 #define EDGECORE_LLM_FILE_H_
 
@@ -10,8 +10,8 @@ namespace edgecore::llm {
 
 bool file_exists(const std::string &path);
 
-// Sets `content` to the bytes of a file of at most 1 GB. Errors: NOT_FOUND, ACCESS_FAILED, INVALID_EXTERNAL_DATA (it is
-// larger).
+// Sets `content` to the bytes of a file of at most 1 GB. Errors: NOT_FOUND, ACCESS_FAILED, INVALID_EXTERNAL_DATA (too
+// large).
 Status read_file(const std::string &path, std::string &content, Error &error);
 
 }  // namespace edgecore::llm

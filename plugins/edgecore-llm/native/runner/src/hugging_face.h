@@ -17,11 +17,11 @@ struct ModelTables;
 
 class HuggingFaceTokenizer final : public Tokenizer, private MergeRules {
  public:
-  // Reads a file. `path` is for messages. Errors: INVALID_EXTERNAL_DATA, NOT_SUPPORTED.
+  // Reads a file. `path` is for error messages. Errors: INVALID_EXTERNAL_DATA, NOT_SUPPORTED.
   Status read(const std::string &content, const std::string &path, Error &error);
 
   // Sets the tokens that begin and end a text from the contents of tokenizer_config.json and generation_config.json,
-  // which may be empty. `folder` is for messages. Errors: INVALID_EXTERNAL_DATA.
+  // which may be empty. `folder` is for error messages. Errors: INVALID_EXTERNAL_DATA.
   Status read_settings(const std::string &config, const std::string &generation, const std::string &folder,
                        Error &error);
 
@@ -44,21 +44,21 @@ class HuggingFaceTokenizer final : public Tokenizer, private MergeRules {
   std::vector<Normalization> normalizer_;
   std::vector<Splitting> pre_tokenizer_;
   bool is_byte_level_ = false;
-  std::vector<std::string> spellings_;  // of the tokens of the model, by id; empty for none
-  ByteTable ids_;                       // of the spellings
-  ByteTable pieces_;                    // what the tokens stand for in a piece
+  std::vector<std::string> spellings_;  // of the model's tokens, by id; empty: no token
+  ByteTable ids_;                       // from spellings to ids
+  ByteTable pieces_;                    // from the bytes of tokens in a piece to ids
   PairTable merges_;
-  bool ignores_merges_ = false;  // a whole piece that is a token is taken as it is
+  bool ignores_merges_ = false;  // a piece that is a token is not split and merged
   bool has_byte_fallback_ = false;
-  int32_t byte_ids_[256];  // of the tokens <0x00> to <0xFF>, or -1
+  int32_t byte_ids_[256];  // ids of the tokens <0x00> to <0xFF>, or -1
   std::string unknown_token_;
   int32_t unknown_id_ = -1;
   bool fuses_unknown_ = false;
   std::unordered_map<int32_t, AddedToken> added_;
   std::unordered_map<std::string, int32_t> added_ids_;
-  AddedTokens raw_added_;         // found in the text
-  AddedTokens normalized_added_;  // found in the normalized text
-  int32_t begin_id_ = -1;         // the token that the file puts at the front of every text
+  AddedTokens raw_added_;         // searched in the text
+  AddedTokens normalized_added_;  // searched in the normalized text
+  int32_t begin_id_ = -1;         // the token that the file puts before every text
 };
 
 }  // namespace edgecore::llm

@@ -12,13 +12,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int32_t kLargestId = 1 << 22;  // tables are as long as the largest id
+constexpr int32_t kLargestId = 1 << 22;  // tables have an entry for each id up to the largest one
 
 Json parse(const std::string &content) { return Json::parse(content.begin(), content.end(), nullptr, false); }
 
 Status damaged(const char *what, Error &error) { return fail(error, EDGECORE_INVALID_EXTERNAL_DATA, what); }
 
-// Puts the name of the file before a message that lacks it.
+// Puts the file's name before the error message.
 Status named(Status status, const std::string &path, Error &error) {
   if (status.ok()) return status;
   const std::string reason(error.text, error.size);
@@ -123,7 +123,8 @@ Status HuggingFaceTokenizer::read_tables(const ModelTables &tables, Error &error
   return {};
 }
 
-// Reads the added tokens. As in the library, those that the model lacks get the ids after its own.
+// Reads the added tokens. As in Hugging Face's library, added tokens that the model lacks have the ids after the
+// model's.
 Status HuggingFaceTokenizer::read_added(const Json &json, Error &error) {
   const Json *list = member(json, "added_tokens");
   if (list == nullptr || !list->is_array()) return {};

@@ -1,4 +1,4 @@
-// Values of JSON objects that may lack them, or may have another type.
+// Reads values of JSON objects, which may be missing or have another type.
 #ifndef EDGECORE_LLM_JSON_VALUES_H_
 #define EDGECORE_LLM_JSON_VALUES_H_
 
@@ -7,7 +7,7 @@
 
 namespace edgecore::llm {
 
-// Returns the value under a key, or NULL; NULL too if `json` is no object.
+// Returns the value under a key, or NULL if there is none or if `json` is not an object.
 inline const nlohmann::json *member(const nlohmann::json &json, const char *key) {
   if (!json.is_object()) return nullptr;
   const auto found = json.find(key);
@@ -25,14 +25,14 @@ inline bool find_bool(const nlohmann::json &json, const char *key, bool otherwis
   return found != nullptr && found->is_boolean() ? found->get<bool>() : otherwise;
 }
 
-// Returns the integer from 0 to the largest of int32, or -1 if the value is none.
+// Returns a non-negative int32, or -1 if the value is something else.
 inline int32_t token_of(const nlohmann::json &json) {
   if (!json.is_number_integer()) return -1;
   const auto value = json.get<int64_t>();
   return value < 0 || value > INT32_MAX ? -1 : static_cast<int32_t>(value);
 }
 
-// Returns the kind of a step: the string under "type", or an empty one.
+// Returns the kind of a step: the string under "type", or an empty string.
 inline std::string kind_of(const nlohmann::json &json) {
   const std::string *found = find_text(json, "type");
   return found == nullptr ? std::string() : *found;

@@ -8,17 +8,17 @@ namespace {
 constexpr size_t kNone = static_cast<size_t>(-1);
 
 struct Link {
-  size_t begin;  // in the text
+  size_t begin;  // position in the text
   size_t before, after;
 };
 
 struct Offer {
   double order;
   size_t left, right;
-  size_t size;  // of both; another size says that one of them has changed since
+  size_t size;  // of both symbols; if it differs from their current size, one of them has changed
   int32_t token;
 
-  bool operator<(const Offer &other) const {  // the top of a queue is the largest
+  bool operator<(const Offer &other) const {  // std::priority_queue has the largest on top
     return order > other.order || (order >= other.order && left > other.left);
   }
 };

@@ -1,4 +1,4 @@
-// Byte-pair encoding: merges neighbouring symbols, always the pair that comes first.
+// Byte-pair encoding: merges neighbouring symbols in the order of the merges.
 #ifndef EDGECORE_LLM_MERGE_H_
 #define EDGECORE_LLM_MERGE_H_
 
@@ -8,7 +8,7 @@
 
 namespace edgecore::llm {
 
-// A part of a text and its token, which is -1 for a symbol that never merges.
+// A part of a text and its token; -1 for a symbol that never merges.
 struct Symbol {
   size_t size = 0;  // in bytes
   int32_t token = -1;
@@ -16,14 +16,14 @@ struct Symbol {
 
 class MergeRules {
  public:
-  // Returns the merge of two neighbours whose tokens are `left` and `right`, and whose bytes are `text`.
+  // Returns the merge of two neighbours with the tokens `left` and `right` and the bytes `text`.
   virtual Merge find(int32_t left, int32_t right, StringView text) const = 0;
 
  protected:
   ~MergeRules() = default;
 };
 
-// Merges the symbols of a text until no pair has a merge. Of pairs with equal orders the first one comes first.
+// Merges the symbols of a text until no pair has a merge. Of pairs with equal orders, the leftmost is merged first.
 void merge_symbols(StringView text, const MergeRules &rules, std::vector<Symbol> &symbols);
 
 }  // namespace edgecore::llm

@@ -7,9 +7,9 @@ namespace edgecore::llm {
 namespace {
 
 using Json = nlohmann::json;
-constexpr int64_t kFormat = 2;  // of the facts; it changes when they get another meaning
+constexpr int64_t kFormat = 2;  // version of the metadata, raised when their meaning changes
 
-// Reads an integer from 0 to the largest of int32. Returns false if there is none.
+// Reads a non-negative int32. Returns false if there is none.
 bool read_count(const Json &values, const char *name, size_t &count) {
   const auto found = values.find(name);
   if (found == values.end() || !found->is_number_integer()) return false;

@@ -11,7 +11,7 @@ extern "C" const edgecore_kernel_library *edgecore_kernels_v0_llm(void);
 namespace edgecore::llm {
 namespace {
 
-constexpr const char *kMetadataMethod = "get_llm_metadata";  // a constant method, which returns the facts as JSON
+constexpr const char *kMetadataMethod = "get_llm_metadata";  // a constant method that returns the metadata as JSON
 
 // Adds kernels and backends, and loads all methods.
 Status load(Module &module, const ModelOptions &options, Error &error) {

@@ -10,15 +10,15 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Finds the two tables in a text of JSON and reads what they usually hold. The library reads all else: other values in
-// them, strings with escapes, and the text around the tables, in which errors are passed over here.
+// Finds the two tables in a JSON text and reads their usual contents. The JSON library reads everything else: unusual
+// values in them, strings with escapes, and the text around the tables, whose errors are ignored here.
 class Reader {
  public:
   Reader(const std::string &text, ModelTables &tables) : text_(text), tables_(tables) {
-    if (text.compare(0, 3, "\xEF\xBB\xBF") == 0) place_ = 3;  // a byte order mark, which the library allows
+    if (text.compare(0, 3, "\xEF\xBB\xBF") == 0) place_ = 3;  // a byte order mark, which the JSON library accepts
   }
 
-  // Returns false if the tables are not valid JSON. `rest` becomes the text without their entries.
+  // Returns false if the tables are not valid JSON. Sets `rest` to the text without the entries of the tables.
   bool read(std::string &rest) {
     read_members([this](StringView key) {
       if (key == "model" && front() == '{') {
@@ -43,7 +43,7 @@ class Reader {
     while (is_space(front())) ++place_;
   }
 
-  // Moves over a character with the white space around it, if it is the next.
+  // Skips `wanted` and the white space around it, if it is the next character.
   bool take(char wanted) {
     skip_space();
     if (front() != wanted) return false;
@@ -52,7 +52,7 @@ class Reader {
     return true;
   }
 
-  // Moves over the rest of a string, whose first quote has been read.
+  // Skips the rest of a string, whose first quote has been read.
   bool skip_string() {
     for (; place_ < text_.size(); ++place_) {
       if (text_[place_] == '"') return ++place_, true;
@@ -80,7 +80,7 @@ class Reader {
     return true;
   }
 
-  // Reads a value that the tables seldom have.
+  // Reads a value that rarely occurs in the tables.
   bool read_other(Json &value) {
     const size_t begin = place_;
     if (!skip_value()) return false;
@@ -113,7 +113,7 @@ class Reader {
     return false;
   }
 
-  // Reads the object at this place; `read(key)` reads a value. Returns false if one of them is no JSON.
+  // Reads the object at this place; `read(key)` reads a value. Returns false for invalid JSON.
   template <typename Read>
   bool read_members(const Read &read) {
     return read_list('{', '}', [&] {
@@ -190,7 +190,7 @@ class Reader {
   ModelTables &tables_;
   size_t place_ = 0;
   std::string rest_;
-  size_t copied_ = 0;  // the text before it is in rest_, or has been read
+  size_t copied_ = 0;  // end of the text that is already in rest_ or has been read
   bool is_wrong_ = false;
 };
 

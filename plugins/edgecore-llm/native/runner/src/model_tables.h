@@ -1,5 +1,5 @@
-// The vocabulary and the merges of a tokenizer.json, which are nearly all of it. As JSON objects they would take many
-// times their bytes, and most of the time of reading.
+// The vocabulary and the merges, which are nearly all of a tokenizer.json. As JSON objects they would use many times
+// their size in memory, and most of the loading time.
 #ifndef EDGECORE_LLM_MODEL_TABLES_H_
 #define EDGECORE_LLM_MODEL_TABLES_H_
 
@@ -13,16 +13,16 @@
 
 namespace edgecore::llm {
 
-// The strings lie in the text, or in `unescaped` if they have escapes there.
+// The strings are in the text, or, if they have escapes there, in `unescaped`.
 struct ModelTables {
-  std::vector<std::pair<StringView, int32_t>> vocabulary;  // the id is -1 if it is no number from 0 on
+  std::vector<std::pair<StringView, int32_t>> vocabulary;  // the id is -1 if it is not an integer from 0 on
   std::vector<std::pair<StringView, StringView>> merges;
-  bool has_wrong_merge = false;  // one is neither a pair of strings nor a string with one space
+  bool has_wrong_merge = false;  // an entry is neither a pair of strings nor a string with one space
   std::deque<std::string> unescaped;
 };
 
-// Reads a text of JSON, in which the object `model.vocab` and the array `model.merges` become empty, and these two. The
-// result is no object if the text is none. The tables are valid as long as the text.
+// Parses a JSON text, and reads the object `model.vocab` and the array `model.merges` into the tables: both are empty
+// in the result. For invalid JSON the result is not an object. The tables are valid as long as the text.
 nlohmann::json read_tokenizer_json(const std::string &text, ModelTables &tables);
 
 }  // namespace edgecore::llm

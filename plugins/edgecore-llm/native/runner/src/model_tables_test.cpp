@@ -55,7 +55,7 @@ TEST(ModelTables, ATextThatIsNoJsonIsNoObject) {
     EXPECT_FALSE(read_tokenizer_json(text, tables).is_object()) << merges;
   }
   ModelTables tables;
-  const std::string with_nul("{\"model\": {\"vocab\": {\"a\": 1\0}}}", 31);  // NUL ends a text for the library
+  const std::string with_nul("{\"model\": {\"vocab\": {\"a\": 1\0}}}", 31);  // NUL ends a text in the JSON library
   EXPECT_FALSE(read_tokenizer_json(with_nul, tables).is_object());
   EXPECT_FALSE(read_tokenizer_json(R"({"model": {"vocab": {"a": "\)", tables).is_object());
   EXPECT_FALSE(read_tokenizer_json("{", tables).is_object());

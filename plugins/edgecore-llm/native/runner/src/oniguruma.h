@@ -1,4 +1,4 @@
-// Patterns of Oniguruma, which tokenizers are made for.
+// Patterns of Oniguruma, the syntax of tokenizers' patterns.
 #ifndef EDGECORE_LLM_ONIGURUMA_H_
 #define EDGECORE_LLM_ONIGURUMA_H_
 
@@ -6,8 +6,8 @@
 
 namespace edgecore::llm {
 
-// Sets `changed` to the pattern for PCRE2, with PCRE2_MULTILINE, that has the meaning of one of Oniguruma. Returns why
-// that cannot be done, or NULL: only what is known to mean the same is taken.
+// Sets `changed` to a PCRE2 pattern (with PCRE2_MULTILINE) of the same meaning as an Oniguruma pattern. Accepts only
+// syntax that is known to mean the same. Returns NULL, or the reason for a refusal.
 const char *pcre2_pattern(const std::string &pattern, std::string &changed);
 
 }  // namespace edgecore::llm

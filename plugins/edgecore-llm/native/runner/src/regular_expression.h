@@ -1,4 +1,4 @@
-// Regular expressions over UTF-8 by PCRE2, with the meanings that they have in tokenizers.
+// Regular expressions over UTF-8 with PCRE2, with the semantics of tokenizers.
 #ifndef EDGECORE_LLM_REGULAR_EXPRESSION_H_
 #define EDGECORE_LLM_REGULAR_EXPRESSION_H_
 
@@ -18,12 +18,12 @@ struct Range {
 // A compiled pattern. Threads may share it.
 class Regex {
  public:
-  // Compiles a pattern. `\s` means the white space of Unicode, to which PCRE2 adds U+180E.
-  // Errors: NOT_SUPPORTED with the reason, also for what Oniguruma and PCRE2 read in two ways.
+  // Compiles a pattern. `\s` matches the white space of Unicode, without U+180E, which PCRE2 adds. Errors:
+  // NOT_SUPPORTED with the reason, also for syntax that Oniguruma and PCRE2 interpret differently.
   Status compile(const std::string &pattern, Error &error);
 
-  // Appends the places of all matches, from left to right; none is empty. `text` is valid UTF-8.
-  // Errors: NOT_SUPPORTED (the search exceeds its limits).
+  // Appends the ranges of all matches, from left to right; none is empty. `text` is valid UTF-8. Errors: NOT_SUPPORTED
+  // (the search exceeds its limits).
   Status find_all(const std::string &text, std::vector<Range> &matches, Error &error) const;
 
  private:

@@ -8,7 +8,7 @@
 namespace edgecore::llm {
 namespace {
 
-constexpr size_t kFirstCandidates = 256;  // sorted first; more only where these hold too little probability
+constexpr size_t kFirstCandidates = 256;  // sorted first; more are sorted only if these have too little probability
 
 Status check_range(const char *name, double value, double low, double high, Error &error) {
   if (value >= low && value <= high && !std::isinf(value)) return {};
@@ -16,10 +16,10 @@ Status check_range(const char *name, double value, double low, double high, Erro
               static_cast<int64_t>(high), ".");
 }
 
-// By products of 32 bits: compilers for 32-bit processors have no integers of 128 bits.
+// Multiplies by 32-bit products, because compilers for 32-bit processors have no 128-bit integers.
 void multiply(uint64_t a, uint64_t b, uint64_t &high, uint64_t &low) {
   const uint64_t a0 = a & UINT32_MAX, a1 = a >> 32, b0 = b & UINT32_MAX, b1 = b >> 32;
-  const uint64_t first = a1 * b0 + (a0 * b0 >> 32);  // no sum overflows
+  const uint64_t first = a1 * b0 + (a0 * b0 >> 32);  // the sum does not overflow
   const uint64_t second = a0 * b1 + (first & UINT32_MAX);
   high = a1 * b1 + (first >> 32) + (second >> 32);
   low = a * b;
@@ -115,13 +115,13 @@ double Sampler::weight(int32_t token, double largest) const {
   return std::exp(static_cast<double>(scores_[static_cast<size_t>(token)]) - largest);
 }
 
-// Fills tokens_ with those that top-k, top-p and min-p leave, in the falling order of their scores, and in the order of
-// the vocabulary if nothing is truncated. The three work on the distribution before the temperature.
+// Sets tokens_ to the tokens that top-k, top-p and min-p keep, by descending scores, or in the order of the vocabulary
+// if nothing is truncated. The three use the distribution before the temperature.
 void Sampler::truncate(const Sampling &sampling, double largest) {
   const size_t all = scores_.size();
   const size_t count = sampling.top_k == 0 ? all : std::min(static_cast<size_t>(sampling.top_k), all);
   if (sampling.top_p < 1) {
-    // A share of what top-k leaves. Mostly few tokens hold it, and only these are sorted.
+    // top-p is a share of the probability that top-k keeps. Usually few tokens have it, and only these are sorted.
     take_largest(count == all ? 0 : count);
     double total = 0;
     if (count == all) {
@@ -140,7 +140,7 @@ void Sampler::truncate(const Sampling &sampling, double largest) {
       break;
     }
   } else if (sampling.min_p > 0) {
-    // The bound is a little lower than the exact one below.
+    // This bound is a little lower than the exact one below.
     const double bound = largest + std::log(sampling.min_p) - 1e-3;
     size_t above = 0;
     for (const float score : scores_) above += static_cast<double>(score) >= bound;
@@ -149,7 +149,7 @@ void Sampler::truncate(const Sampling &sampling, double largest) {
     take_largest(count);
   } else {
     tokens_.resize(all);
-    std::iota(tokens_.begin(), tokens_.end(), 0);  // sorting all takes long
+    std::iota(tokens_.begin(), tokens_.end(), 0);  // not sorted, because sorting all tokens is slow
   }
   if (sampling.min_p > 0) {
     size_t kept = 0;
@@ -158,7 +158,7 @@ void Sampler::truncate(const Sampling &sampling, double largest) {
   }
 }
 
-// Fills tokens_ with the tokens of the `count` largest scores in falling order; equal ones are ordered by their token.
+// Sets tokens_ to the tokens of the `count` largest scores, descending; equal scores are ordered by token.
 void Sampler::take_largest(size_t count) {
   const auto is_before = [this](int32_t a, int32_t b) {
     const float x = scores_[static_cast<size_t>(a)], y = scores_[static_cast<size_t>(b)];

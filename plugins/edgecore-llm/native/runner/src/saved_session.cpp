@@ -1,6 +1,6 @@
-// Session::save and restore: a mark, the number of tokens, the number of positions written and the length of the text
-// that identifies the model as 32-bit integers, the number of dropped tokens as a 64-bit one, the text, the tokens as
-// 64-bit integers, and the state of the module. Integers are little-endian.
+// Session::save and restore. The format: magic bytes; as 32-bit integers the number of tokens, the number of positions
+// written, and the length of the text that identifies the model; the number of dropped tokens as a 64-bit integer; the
+// text; the tokens as 64-bit integers; the state of the module. Integers are little-endian.
 #include <cstring>
 
 #include "edgecore/llm/session.h"

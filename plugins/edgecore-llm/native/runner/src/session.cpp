@@ -44,7 +44,7 @@ Result<Span<const float>> Session::append(Span<const int32_t> tokens, Error &err
     statistics_.new_tokens += 1;
     statistics_.decode_seconds += seconds;
   }
-  return found_;
+  return last_logits_;
 }
 
 Status Session::logits(Span<const int32_t> tokens, std::vector<float> &logits, Error &error) {
@@ -159,7 +159,7 @@ Status Session::check_ids(Span<const int32_t> tokens, Error &error) const {
   return {};
 }
 
-// Computes tokens in pieces. Appends the logits of every token to `all`, or computes the last token's.
+// Runs tokens in pieces. Appends the logits of every token to `all`, or, if it is NULL, computes only the last token's.
 Status Session::compute(Span<const int32_t> tokens, std::vector<float> *all, Error &error) {
   for (size_t first = 0; first < tokens.size(); first += metadata_->chunk) {
     const size_t size = std::min(metadata_->chunk, tokens.size() - first);
@@ -168,12 +168,12 @@ Status Session::compute(Span<const int32_t> tokens, std::vector<float> *all, Err
     written_ = tokens_.empty() ? end : std::max(written_, end);
     EDGECORE_TRY(run(part, all == nullptr, error));
     tokens_.insert(tokens_.end(), part.begin(), part.end());
-    if (all != nullptr) all->insert(all->end(), found_.begin(), found_.end());
+    if (all != nullptr) all->insert(all->end(), last_logits_.begin(), last_logits_.end());
   }
   return {};
 }
 
-// Runs the method on at most Metadata::chunk tokens, and sets found_.
+// Runs the method on at most Metadata::chunk tokens, and sets last_logits_.
 Status Session::run(Span<const int32_t> part, bool is_last_only, Error &error) {
   for (std::vector<int64_t> &input : inputs_) input.clear();
   for (size_t i = 0; i < part.size(); ++i) {
@@ -197,7 +197,7 @@ Status Session::run(Span<const int32_t> part, bool is_last_only, Error &error) {
     return fail(error, EDGECORE_INVALID_PROGRAM, "The method forward does not return logits of the vocabulary.");
   }
   const auto *data = static_cast<const uint8_t *>(logits.dl.data) + logits.dl.byte_offset;
-  found_ = {reinterpret_cast<const float *>(data), count};
+  last_logits_ = {reinterpret_cast<const float *>(data), count};
   return {};
 }
 

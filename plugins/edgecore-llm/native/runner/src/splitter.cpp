@@ -12,7 +12,7 @@ struct Span {
   bool is_match;
 };
 
-// Returns matches and what lies between them.
+// Returns the matches and the spans between them.
 std::vector<Span> spans_of(const std::string &text, const std::vector<Range> &matches, bool is_inverted) {
   std::vector<Span> spans;
   size_t done = 0;
@@ -25,7 +25,7 @@ std::vector<Span> spans_of(const std::string &text, const std::vector<Range> &ma
   return spans;
 }
 
-// Joins spans in their order: a span joins the last piece if `joins(is_match, was_match)`.
+// Joins spans to pieces in order: a span is joined to the last piece if `joins(is_match, was_match)`.
 template <typename Joins>
 std::vector<Range> joined(const std::vector<Span> &spans, const Joins &joins) {
   std::vector<Range> pieces;

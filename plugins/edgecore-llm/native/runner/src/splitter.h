@@ -30,37 +30,39 @@ struct Normalization {
   enum class Kind { kCompose, kPrepend, kReplace };
   Kind kind = Kind::kCompose;
   Pattern pattern;
-  std::string content;  // the text that is prepended or that replaces
+  std::string content;  // the text to prepend, or the replacement
 };
 
-// Changes a text by all steps. Errors: those that Regex::find_all returns.
+// Applies all steps to a text. Errors: as Regex::find_all.
 Status normalize(const std::vector<Normalization> &steps, std::string &text, Error &error);
 
-// The use of matches.
+// How a step splits a text at matches.
 enum class Behavior { kRemoved, kIsolated, kContiguous, kMergedWithPrevious, kMergedWithNext };
 
-// A step that divides pieces.
+// A step that splits pieces.
 struct Splitting {
   enum class Prefix { kNever, kFirst, kAlways };
-  Prefix prefix = Prefix::kNever;  // a piece without `mark` at its front gets one: every piece, or that at the begin
+  Prefix prefix = Prefix::kNever;  // `mark` is added before a piece that lacks it: never, at the start of the text,
+                                   // before every piece
   std::string mark;
-  bool replaces_spaces = false;  // by `mark`
-  bool splits = true;            // else the pieces stay whole
+  bool replaces_spaces = false;  // `mark` replaces spaces
+  bool splits = true;            // false: the pieces stay whole
   Pattern pattern;
   Behavior behavior = Behavior::kIsolated;
-  bool is_inverted = false;  // what lies between matches counts as the matches
+  bool is_inverted = false;  // the text between matches counts as the matches
 };
 
 struct Piece {
   std::string text;
-  bool is_at_begin = false;  // of the whole text
+  bool is_at_begin = false;  // at the start of the whole text
 };
 
-// Divides pieces by all steps. Errors: those that Regex::find_all returns.
+// Splits pieces by all steps. Errors: as Regex::find_all.
 Status split(const std::vector<Splitting> &steps, std::vector<Piece> &pieces, Error &error);
 
-// Reads the normalizer, or the pre-tokenizer with `is_byte_level`: the pieces are encoded as bytes.
-// Errors: NOT_SUPPORTED (a step of another kind) and INVALID_EXTERNAL_DATA, without the name of the file.
+// read_normalizer reads the normalizer. read_pre_tokenizer reads the pre-tokenizer, and sets `is_byte_level` if the
+// pieces are encoded as bytes. Errors, without the name of the file: NOT_SUPPORTED (another kind of step),
+// INVALID_EXTERNAL_DATA.
 Status read_normalizer(const nlohmann::json &json, std::vector<Normalization> &steps, Error &error);
 Status read_pre_tokenizer(const nlohmann::json &json, std::vector<Splitting> &steps, bool &is_byte_level, Error &error);
 

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The pattern of GPT-2, which a ByteLevel step splits by unless it says otherwise.
+// The pattern of GPT-2, the default pattern of a ByteLevel step.
 constexpr const char *kGpt2Pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 Status not_supported(const char *what, const std::string &kind, Error &error) {
@@ -26,7 +26,7 @@ Status read_pattern(const Json &json, Pattern &pattern, Error &error) {
   return {};
 }
 
-// Calls read(step) for each step of a sequence, which has them under `list`, or for the step itself.
+// Calls read(step) for each step of a sequence, which are under `list`; a single step is its own sequence.
 template <typename Read>
 Status for_each_step(const Json &json, const char *list, int depth, const Read &read, Error &error) {
   if (json.is_null()) return {};
@@ -55,7 +55,7 @@ Status read_split(const Json &json, Splitting &step, Error &error) {
 
 void read_metaspace(const Json &json, Splitting &step) {
   const std::string *scheme = find_text(json, "prepend_scheme"), *mark = find_text(json, "replacement");
-  const bool prepends = find_bool(json, "add_prefix_space", true);  // of older files
+  const bool prepends = find_bool(json, "add_prefix_space", true);  // in older files
   step.mark = mark == nullptr ? "\u2581" : *mark;
   step.replaces_spaces = true;
   step.prefix = Splitting::Prefix::kAlways;

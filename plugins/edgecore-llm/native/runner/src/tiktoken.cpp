@@ -17,7 +17,7 @@ int sextet(char letter) {
   return letter == '+' ? 62 : letter == '/' ? 63 : -1;
 }
 
-// Decodes base64 with its padding. Returns false if the text is none.
+// Decodes base64 with padding. Returns false if the text is not base64.
 bool decode(StringView text, std::string &bytes) {
   bytes.clear();
   if (text.empty() || text.size() % 4 != 0) return false;

@@ -12,12 +12,12 @@
 namespace edgecore::llm {
 namespace {
 
-constexpr int32_t kNoTrail = 0x11A7;  // before the first trailing consonant of Hangul
+constexpr int32_t kNoTrail = 0x11A7;  // the code before the first trailing consonant of Hangul
 
 int combining_class(int32_t code) { return utf8proc_get_property(code)->combining_class; }
 
 void decompose(uint32_t code, std::vector<int32_t> &codes) {
-  int32_t parts[8];  // more than a canonical decomposition has
+  int32_t parts[8];  // more than any canonical decomposition has
   const auto count =
       utf8proc_decompose_char(static_cast<int32_t>(code), parts, std::size(parts), UTF8PROC_DECOMPOSE, nullptr);
   if (count < 1 || count > static_cast<utf8proc_ssize_t>(std::size(parts))) {
@@ -27,7 +27,7 @@ void decompose(uint32_t code, std::vector<int32_t> &codes) {
   }
 }
 
-// Appends the text of `count` ordered codes, after it has composed the codes that have a composed form.
+// Composes `count` ordered codes where a composed form exists, and appends their text.
 void compose(int32_t *codes, std::ptrdiff_t count, std::string &text) {
   const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
   const utf8proc_ssize_t left = utf8proc_normalize_utf32(codes, count, options);
@@ -46,7 +46,7 @@ bool is_word(uint32_t code) {
   static const Regex *const word = [] {
     auto *regex = new Regex();
     Error error;
-    // As the library has it: besides letters, marks and digits also symbols of letters, such as U+24B6.
+    // As in the Python library: also symbols that contain letters, such as U+24B6, besides letters, marks and digits.
     (void)regex
         ->compile(R"([\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200C}\x{200D}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149})"
                   R"(\x{1F150}-\x{1F169}\x{1F170}-\x{1F189}])",
@@ -68,8 +68,8 @@ std::string composed(const std::string &text) {
   for (size_t place = 0; place < text.size(); place += utf8_size(text[place])) {
     decompose(utf8_code(text.data() + place), codes);
   }
-  // Between characters of class 0 the others are ordered by their classes: by this code, because utf8proc_map takes
-  // quadratic time for that, 6 s for 80 kB of marks (2.8.0).
+  // Sort the combining characters between characters of class 0 by class. This is done here because utf8proc_map takes
+  // quadratic time for it (2.8.0: 6 s for 80 kB of marks).
   for (size_t begin = 0; begin < codes.size();) {
     size_t end = begin + 1;
     while (end < codes.size() && combining_class(codes[end]) != 0) ++end;
@@ -79,7 +79,8 @@ std::string composed(const std::string &text) {
                      [](int32_t a, int32_t b) { return combining_class(a) < combining_class(b); });
     begin = end;
   }
-  // Nothing joins U+11A7, but utf8proc 2.8.0 drops it after a syllable: what is before and after it is composed apart.
+  // U+11A7 composes with nothing, but utf8proc 2.8.0 drops it after a syllable, so compose the text before and after it
+  // separately.
   std::string result;
   for (auto begin = codes.begin(); begin != codes.end();) {
     auto end = std::find(begin, codes.end(), kNoTrail);

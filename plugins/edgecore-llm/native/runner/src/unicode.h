@@ -7,13 +7,13 @@
 
 namespace edgecore::llm {
 
-// Returns true if the character is white space of Unicode.
+// Returns true for Unicode white space.
 bool is_space(uint32_t code);
 
 // Returns true if the character can be in a word: letters, marks, digits, connectors.
 bool is_word(uint32_t code);
 
-// Returns a text of valid UTF-8 in Unicode's normal form C.
+// Returns valid UTF-8 text in Unicode's normal form C.
 std::string composed(const std::string &text);
 
 }  // namespace edgecore::llm

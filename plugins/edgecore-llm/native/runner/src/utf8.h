@@ -8,21 +8,22 @@
 
 namespace edgecore::llm {
 
-// The bytes at the front of some text: a character, or bytes that are none, which one U+FFFD replaces.
+// The start of a text: one character, or invalid bytes that one U+FFFD replaces.
 struct Utf8Front {
   size_t size = 0;
   bool is_valid = false;
   bool is_cut = false;  // the text ends within the character
 };
-Utf8Front utf8_front(StringView text);  // which is not empty
+Utf8Front utf8_front(StringView text);  // `text` is not empty
 
-// Appends bytes with U+FFFD for those that are no UTF-8, as Python's bytes.decode("utf-8", "replace") does.
+// Appends bytes and replaces invalid UTF-8 by U+FFFD, like Python's bytes.decode("utf-8", "replace").
 void append_valid_utf8(StringView bytes, std::string &text);
 
-// Returns the number of bytes of a character of valid UTF-8 from its first byte.
+// Returns the number of bytes of a valid UTF-8 character with this first byte.
 size_t utf8_size(char first);
 
-// Returns the code point of the character of valid UTF-8 at `text`, or appends the character of a code point.
+// utf8_code returns the code point of the valid UTF-8 character at `text`; append_utf8 appends a code point's
+// character.
 uint32_t utf8_code(const char *text);
 void append_utf8(uint32_t code, std::string &text);
 

@@ -19,8 +19,8 @@ TEST(Utf8, BytesThatAreNoUtf8AreReplacedAsByPython) {
   const char *cases[][2] = {
       {"a\xC3\xA9", "a\xC3\xA9"},
       {"\x80z", "\xEF\xBF\xBDz"},
-      {"\xF0\x9F\x92z", "\xEF\xBF\xBDz"},                        // a character without its end
-      {"\xE0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD"},                  // longer than needed
+      {"\xF0\x9F\x92z", "\xEF\xBF\xBDz"},                        // an incomplete character
+      {"\xE0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD"},                  // an overlong form
       {"\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},  // a surrogate
       {"\xF4\x90\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},  // beyond U+10FFFF
       {"\xC1\xBF\xF5\xFF", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},

@@ -1,4 +1,4 @@
-// The unit tests run no model: a table without kernels spares them the runtime's.
+// The unit tests run no model: this table without kernels replaces the runtime's kernels.
 #include "edgecore/kernels.h"
 
 extern "C" const edgecore_kernel_library *edgecore_kernels_library(void) {

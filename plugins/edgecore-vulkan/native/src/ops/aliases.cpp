@@ -1,5 +1,5 @@
-// Calls that this delegate has under another name: those that only the partitioner of ExecuTorch writes, and those that
-// an operator computes together, which the registry of ExecuTorch lacks.
+// Replaces calls that have another name here: calls that only ExecuTorch's partitioner writes, and pairs of calls that
+// one operator computes, which ExecuTorch's registry lacks.
 #include "ops/aliases.h"
 
 #include <map>
@@ -9,7 +9,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Returns for each value how many calls, lists and outputs name it.
+// Returns, for each value, the number of calls, lists and outputs that name it.
 std::vector<uint32_t> count_uses(const Graph &graph) {
   std::vector<uint32_t> uses(graph.values.size());
   for (const uint32_t number : graph.outputs) ++uses[number];
@@ -23,7 +23,7 @@ std::vector<uint32_t> count_uses(const Graph &graph) {
   return uses;
 }
 
-// max_pool2d_with_indices has a list of two results. Where nothing reads the indices, max_pool2d computes the first.
+// max_pool2d_with_indices has a list of two results. If nothing reads the indices, max_pool2d computes the first.
 void drop_indices(const Graph &graph, const std::vector<uint32_t> &uses, OperatorCall *call) {
   if (call->args.empty()) return;
   const Value &results = graph.values[call->args.back()];
@@ -33,9 +33,9 @@ void drop_indices(const Graph &graph, const std::vector<uint32_t> &uses, Operato
   call->args.back() = static_cast<uint32_t>(results.integers[0]);
 }
 
-// x * sigmoid(x) is silu(x), which spares writing and reading the sigmoid if nothing else needs it.
+// Replaces x * sigmoid(x) by silu(x) if nothing else reads the sigmoid, which is then not stored.
 void fuse_silu(Graph *graph, const std::vector<uint32_t> &uses) {
-  std::map<uint32_t, size_t> sigmoids;  // by their results, which one call reads
+  std::map<uint32_t, size_t> sigmoids;  // by their results, which only one call reads
   std::vector<bool> is_fused(graph->calls.size());
   for (size_t i = 0; i < graph->calls.size(); ++i) {
     OperatorCall &call = graph->calls[i];
@@ -71,7 +71,7 @@ void replace_aliases(Graph *graph) {
     if (call.name == "dim_order_ops._clone_dim_order.default") {
       call.name = "aten.clone.default";
     } else if (call.name == "dim_order_ops._to_dim_order_copy.default") {
-      call.name = "aten._to_copy.default";  // the same number of arguments: the last is an order of dims, not read
+      call.name = "aten._to_copy.default";  // has as many arguments; the last, an order of dims, is not read
     } else if (call.name == "aten.max_pool2d_with_indices.default") {
       drop_indices(*graph, uses, &call);
     }

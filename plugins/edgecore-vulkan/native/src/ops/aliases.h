@@ -1,4 +1,4 @@
-// Calls that this delegate has under another name.
+// Replaces calls that have another name in the table of operators.
 #ifndef EDGECORE_VULKAN_OPS_ALIASES_H_
 #define EDGECORE_VULKAN_OPS_ALIASES_H_
 
@@ -6,8 +6,8 @@
 
 namespace edgecore::vulkan {
 
-// Replaces calls of ExecuTorch that are another spelling of an operator in the table, or that one operator computes
-// together.
+// Replaces ExecuTorch's calls that are another spelling of an operator in the table, and pairs of calls that one
+// operator computes.
 void replace_aliases(Graph *graph);
 
 }  // namespace edgecore::vulkan

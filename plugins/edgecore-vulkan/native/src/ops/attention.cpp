@@ -7,7 +7,7 @@
 
 namespace edgecore::vulkan {
 
-// The scores are fp32 for fp16, too: their softmax is more sensitive to rounding than anything else here.
+// The scores are fp32 even for fp16 inputs, because their softmax is the step that is most sensitive to rounding.
 void attention(Call &call) {
   const Tensor q = in_rows(call, call.tensor(0)), k = in_rows(call, call.tensor(1)), v = in_rows(call, call.tensor(2));
   if (q.rank() < 2 || k.rank() != q.rank() || v.rank() != q.rank()) call.damaged("its inputs have other dims");

@@ -7,7 +7,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Records a comparison with `number` or, if it is nullptr, of two tensors.
+// Records a comparison of `a` with `number`, or, if that is nullptr, with `b`.
 void compare_with(const Call &call, const std::string &operation, const Tensor &a, const Tensor &b, const Tensor &out,
                   const double *number) {
   if (a.dtype != b.dtype || is_float(out.dtype)) {

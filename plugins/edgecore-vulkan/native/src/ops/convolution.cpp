@@ -13,7 +13,7 @@ uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 
 constexpr size_t kBias = 2, kStride = 3, kPadding = 4, kDilation = 5, kTransposed = 6, kExtra = 7, kGroups = 8;
 
-// A tensor with three or four dims as images.
+// A tensor with three or four dims, interpreted as images.
 struct Images {
   Tensor tensor;
   Shape shape, strides;
@@ -39,7 +39,7 @@ Tensor channels_last_temporary(const Call &call, const Images &images, Dtype dty
   return call.temporary(dtype, {images.shape[0], images.shape[2], images.shape[3], images.shape[1]});
 }
 
-// Reads the numbers for height and width of an argument; an image of a line has its width's only.
+// Reads the numbers for height and width of an argument; for an image with one line, the argument has only the width's.
 void read_pair(const Call &call, size_t index, bool is_line, int64_t min, int64_t (&out)[2]) {
   const std::array<int64_t, 2> given = call.pair(index, min);
   if (is_line && call.integers(index).size() != 1) call.damaged("argument %zu has 2 numbers", index);
@@ -103,9 +103,9 @@ void record_depthwise(const Call &call, const Convolution &c, const Tensor &targ
                       const Tensor &bias, const Finish &finish) {
   const int64_t neighbours = c.neighbours(), vectors = c.out_channels / 4;
   const Access access = access_of(call, "depthwise", target, x, true, w, bias, finish, false);
-  // A pair of lines that share most of their window is computed together. On a GPU the registers for that would cost
-  // more than the loads. The last line of an odd height has no partner: the pair wastes little of seven lines, and the
-  // shader of single lines is spared.
+  // Compute two lines together if they share most of their window. Not on a GPU, where the registers for that would
+  // cost more than the loads. The last line of an odd height has no partner: with seven or more lines, the waste is
+  // smaller than the cost of another shader for single lines.
   constexpr int64_t kMaxTaps = 25, kManyLines = 7;
   const bool shares_most = 2 * (c.kernel[0] - c.stride[0]) >= c.kernel[0];
   const bool is_pair = access.texels && shares_most && (c.out[0] % 2 == 0 || c.out[0] >= kManyLines) &&
@@ -124,7 +124,7 @@ void record_depthwise(const Call &call, const Convolution &c, const Tensor &targ
       call.device().tuning().group_threads);
 }
 
-// Records any convolution. `strides` describe x as images, in elements.
+// Records any convolution. `strides` are the strides of x as images, in elements.
 void record_general(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, Shape strides,
                     bool x_vectors, const Tensor &w, const Tensor &bias, const Finish &finish) {
   if (x_vectors) {
@@ -134,19 +134,19 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
   const int64_t steps = x_vectors ? c.in_group / 4 : c.in_group;
   call.check_iterations(c.kernel[0] * (c.kernel[1] * (steps + 1) + 1));
   const int64_t columns = (c.out_channels + 3) / 4;
-  // Threads read for each other if all channels of a panel read the same input.
+  // Threads can read for each other if all channels of a panel read the same input.
   const bool shuffles = (c.groups == 1 || c.out_group % kPanel == 0) && c.out_channels > kPanel / 4;
   const Access access = access_of(call, "convolution", target, x, x_vectors, w, bias, finish, shuffles);
-  // Eight threads compute the same pixels, or four where eight would leave half of a panel idle.
+  // Eight threads compute the same pixels, or four if eight would leave half of a panel idle.
   constexpr int64_t kThreads = kPanel / 4;
   const int64_t part = (columns + 3) / 4 % 2 == 1 ? 4 : kThreads;
-  // More pixels for each weight that is read, where a row has as many.
+  // If rows are long enough, compute more pixels for each weight that is read.
   const bool doubles = access.shuffles && part == kThreads && c.out[1] >= 2 * c.neighbours();
   const int64_t neighbours = c.neighbours() * (doubles ? 2 : 1);
-  // First layers have few channels: their loops are short enough to have none.
+  // The first layers of networks have few channels: their loops are short enough to be unrolled.
   constexpr int64_t kShort = 9;
   const bool is_short = access.shuffles && !x_vectors && !c.transposed && c.kernel[1] * c.in_group <= kShort;
-  int64_t threads = c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours);  // of one column
+  int64_t threads = c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours);  // threads of one column
   if (access.shuffles) {
     threads = (threads + kThreads / part - 1) / (kThreads / part) * ((columns + part - 1) / part) * kThreads;
   } else {
@@ -177,10 +177,10 @@ void convolve(const Call &call, Finish finish) {
   const Tensor out = finish.addend.has_value() ? call.output_of_sum(shape) : call.output(call.last(), shape);
   const Tensor w = packed_weights(call, c), bias = packed_bias(call, kBias, 1, c.out_channels);
   if (!is_float(out.dtype)) call.unsupported("its result has integers");
-  // Texel buffers have their own format; storage buffers have the result's.
+  // Texel buffers convert to their own format; storage buffers must have the result's dtype.
   if (x.dtype != out.dtype && !(call.prefers_texels(x) && call.prefers_texels(w))) x = call.tensor(0);
 
-  // Vectors of channels need channels-last images. Few channels are read one by one, wherever they lie.
+  // Vectors of channels need channels-last images. Few channels are read one by one, in any layout.
   const Images given(x), wanted(out);
   const bool needs_order = c.needs_order();
   const bool copies = needs_order && !given.is_channels_last();

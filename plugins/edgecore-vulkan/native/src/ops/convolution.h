@@ -1,4 +1,4 @@
-// Convolutions of floats and of 8-bit integers, which share shaders.
+// Convolutions of floats and of 8-bit integers, which use the same shaders.
 #ifndef EDGECORE_VULKAN_OPS_CONVOLUTION_H_
 #define EDGECORE_VULKAN_OPS_CONVOLUTION_H_
 
@@ -6,7 +6,7 @@
 
 namespace edgecore::vulkan {
 
-// A convolution of images [batch, channels, height, width]. One of lines has images of height 1.
+// A convolution of images [batch, channels, height, width]. A 1-d convolution has images of height 1.
 struct Convolution {
   bool transposed = false;
   int64_t batch = 0, groups = 1, in_channels = 0, out_channels = 0, in_group = 0, out_group = 0;
@@ -23,7 +23,8 @@ struct Convolution {
   }
   // True if vectors of four output channels read vectors of four input channels.
   bool has_vectors() const { return in_group % 4 == 0 && (groups == 1 || out_group % 4 == 0); }
-  // The columns of the input that a thread of the depthwise shader needs for some pixels of the result.
+  // Returns the number of input columns that a thread of the depthwise shader reads for `neighbours` pixels of the
+  // result.
   int64_t window(int64_t neighbours) const { return (neighbours - 1) * stride[1] + (kernel[1] - 1) * dilation[1] + 1; }
   bool is_depthwise() const {
     constexpr int64_t kMaxWindow = 32;
@@ -31,8 +32,8 @@ struct Convolution {
   }
   // True if the input must be channels-last.
   bool needs_order() const { return is_pointwise() || is_depthwise() || has_vectors(); }
-  // How many neighbouring pixels a thread computes: as many as waste the fewest at the end of a row, with a preference
-  // that gives the usual images of 224 pixels one shader for all sizes.
+  // Returns the number of neighbouring pixels that a thread computes: 7 or 8, whichever wastes fewer at the end of a
+  // row. Ties go to 7, so that all layers for images of 224 pixels use one shader.
   int64_t neighbours() const {
     if (out[1] == 1) return 1;
     return (out[1] + 6) / 7 * 7 <= (out[1] + 7) / 8 * 8 ? 7 : 8;
@@ -44,8 +45,8 @@ inline Shape channels_last_strides(const Shape &shape) {
   return {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]};
 }
 
-// Records a convolution. `target` is channels-last. `strides` describe x as images [N, C, H, W], which are
-// channels-last where the convolution needs_order(). The weights are in panels, [taps, channels of a group] by output
+// Records a convolution. `target` is channels-last. `strides` are the strides of x as images [N, C, H, W], which are
+// channels-last if the convolution needs_order(). The weights are in panels: [taps, channels of a group] by output
 // channels.
 void record(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, const Shape &strides,
             const Tensor &w, const Tensor &bias, const Finish &finish);

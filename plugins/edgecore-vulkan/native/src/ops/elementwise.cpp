@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Records an operator of one tensor, whose elements the shader reads and writes in the order of memory.
+// Records an operator of one tensor; the shader reads and writes the elements in memory order.
 void map(const Call &call, const std::string &operation, std::vector<double> numbers = {}) {
   Tensor x = call.tensor(0);
   const Tensor out = call.output(call.last(), x.shape);
@@ -107,7 +107,7 @@ void power(Call &call) { combine(call, "pow"); }
 void remainder(Call &call) { combine(call, "remainder"); }
 
 void logic(Call &call) {
-  const std::string name = base_name(call);  // such as bitwise_and
+  const std::string name = base_name(call);  // for example bitwise_and
   const bool is_bool = call.data_type(0) == DataType::kBool, is_bitwise = name.rfind("bitwise_", 0) == 0;
   if (is_float(call.tensor(0).dtype) || !(is_bool || is_bitwise)) call.unsupported("its inputs are not boolean");
   const std::string operation = name.substr(name.find('_') + 1);

@@ -10,7 +10,7 @@ namespace {
 
 uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 
-// An image of 3 dims is one of a batch of 1.
+// Returns the image; adds a batch dim of size 1 to an image of 3 dims.
 Tensor image(const Call &call) {
   const Tensor x = call.tensor(0);
   if (x.rank() != 3 && x.rank() != 4) call.unsupported("its input has %zu dims", x.rank());
@@ -46,10 +46,10 @@ void dispatch_image(const Call &call, const std::string &shader, const char *kin
 
 struct Window {
   std::array<int64_t, 2> kernel = {}, stride = {}, padding = {}, dilation = {1, 1};
-  bool rounds_up = false;  // the last window may reach past the padding
+  bool rounds_up = false;  // ceil_mode: the last window may reach past the padding
 };
 
-// Reads the arguments that all pooling operators start with.
+// Reads the arguments with which all pooling operators begin.
 Window window_of(const Call &call) {
   Window window;
   window.kernel = call.pair(1, 1);
@@ -65,7 +65,7 @@ int64_t pooled_size(const Call &call, const Window &window, size_t dim, int64_t 
       size + 2 * padding - window.dilation[dim] * (window.kernel[dim] - 1) - 1 + (window.rounds_up ? stride - 1 : 0);
   if (room < 0) call.damaged("its window is larger than its input");
   int64_t count = room / stride + 1;
-  // A window that starts behind the image and its leading padding does not count.
+  // A window that would start after the image and its leading padding does not count.
   if (window.rounds_up && (count - 1) * stride >= size + padding) --count;
   return count;
 }
@@ -91,7 +91,7 @@ void pool(const Call &call, const char *operation, const Window &window, int64_t
                  {word(window.dilation[0]), word(window.dilation[1])});
 }
 
-// Pixels of the input for one of the output, as PyTorch computes them.
+// Returns the number of input pixels per output pixel, computed as in PyTorch.
 float scale_of(const Call &call, int64_t before, int64_t after, const double *factor, bool align_corners) {
   if (after < 1 || after > INT32_MAX) call.damaged("its result has no size or is too large");
   if (align_corners) {
@@ -101,7 +101,7 @@ float scale_of(const Call &call, int64_t before, int64_t after, const double *fa
   return static_cast<float>(before) / static_cast<float>(after);
 }
 
-// `factors` is the argument with the factors; the sizes are given if there are none.
+// `factors` is the index of the argument with the factors; without factors, the call has sizes.
 void upsample(const Call &call, const char *mode, size_t factors, bool align_corners) {
   const Tensor x = image(call);
   const int64_t before[2] = {x.size(2), x.size(1)};
@@ -144,7 +144,7 @@ void max_pool(Call &call) {
   pool(call, "max", window, 0, false, call.name() == "aten.max_pool2d_with_indices.default");
 }
 
-// (input, kernel, stride, padding, ceil mode, whether padding counts, divisor or none)
+// (input, kernel, stride, padding, ceil mode, count_include_pad, divisor or none)
 void average_pool(Call &call) {
   Window window = window_of(call);
   window.rounds_up = call.integer(4) != 0;
@@ -155,7 +155,7 @@ void average_pool(Call &call) {
 
 // (input, sizes or none, factors or none)
 void upsample_nearest(Call &call) { upsample(call, "nearest", 2, false); }
-// (input, sizes or none, whether corners align, factors or none)
+// (input, sizes or none, align_corners, factors or none)
 void upsample_bilinear(Call &call) { upsample(call, "bilinear", 3, call.integer(2) != 0); }
 
 }  // namespace edgecore::vulkan

@@ -8,19 +8,20 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Arguments of a static layer.
+// Indices of the arguments of a statically quantized layer.
 constexpr size_t kWeights = 3, kScales = 5, kBias = 8;
 
 int64_t rounded_up(int64_t size, int64_t step) { return (size + step - 1) / step * step; }
 
-// Zeros in the place of a bias. `scales` is a constant of floats.
+// Returns zeros in place of a bias. `scales` is a constant of floats, with which the zeros are kept.
 Tensor no_bias(const Call &call, size_t scales, int64_t columns) {
   return call.packed(
       scales, "no bias " + std::to_string(columns), rounded_up(columns, 4), [](const float *, float *) {},
       Dtype::kFloat32);
 }
 
-// The bias of `columns` results in whole vectors; zeros if the argument is absent. `scales` is a constant of floats.
+// Returns the bias of `columns` results in whole vectors; zeros if the argument is absent. `scales` is a constant of
+// floats.
 Tensor bias_of(const Call &call, size_t index, size_t scales, int64_t columns) {
   if (call.is_none(index)) return no_bias(call, scales, columns);
   if (call.constant_shape(index).size() != 1 || call.constant_shape(index)[0] < columns) {
@@ -31,7 +32,7 @@ Tensor bias_of(const Call &call, size_t index, size_t scales, int64_t columns) {
       [=](const float *source, float *packed) { std::copy(source, source + columns, packed); }, Dtype::kFloat32);
 }
 
-// Returns scales [groups, columns or more] in rows of whole vectors.
+// Returns scales [groups, at least `columns`] in rows of whole vectors.
 Tensor scales_of(const Call &call, size_t index, int64_t groups, int64_t columns) {
   const Shape shape = call.constant_shape(index);
   const int64_t stride = shape.empty() ? 1 : shape.back();
@@ -53,8 +54,8 @@ struct QuantizedLinear {
   size_t weights = 0, scales = 0;
 };
 
-// Records a linear layer, whose input has the parameters `given` if it is not null. `element` returns the bits of a
-// weight.
+// Records a linear layer. If `given` is not null, the input is quantized with these parameters. `element` returns the
+// bits of a weight.
 template <typename Element>
 void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, const RowParameters *given,
               Element element) {
@@ -100,8 +101,8 @@ void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, cons
   });
 }
 
-// Reads weights of 4 bits: bytes [n, k / 2 or more], the element of the even column in the low half, each plus 8.
-// The bias follows the length of a group among the arguments.
+// Reads weights of 4 bits: bytes [n, at least k / 2], with the even column's element in the low half, each element plus
+// 8. The bias is the argument after the length of a group.
 void multiply_4_bits(Call &call, size_t weights, size_t scales, size_t group, const RowParameters *given) {
   const Shape shape = call.constant_shape(weights);
   QuantizedLinear layer;
@@ -120,8 +121,8 @@ void multiply_4_bits(Call &call, size_t weights, size_t scales, size_t group, co
            });
 }
 
-// Returns how a static layer with `channels` results quantizes them. The last argument before the result names a relu
-// or nothing.
+// Returns the requantization of a static layer with `channels` results. The argument before the result names a relu, or
+// is empty.
 Finish requantization(const Call &call, int64_t channels) {
   const std::string &name = call.text(call.last() - 1);
   if (name != "relu" && name != "none") call.unsupported("it has the activation %s", name.substr(0, 100).c_str());
@@ -135,7 +136,7 @@ Finish requantization(const Call &call, int64_t channels) {
 
 }  // namespace
 
-// executorch's weights of 4 bits with a scale for each row: the element of the even column is in the high half.
+// ExecuTorch's 4-bit weights with a scale for each row: the even column's element is in the high half.
 void linear_int4_rows(Call &call) {
   const Shape shape = call.constant_shape(1);
   const int64_t k = call.tensor(0).rank() < 1 ? 0 : call.tensor(0).shape.back();

@@ -48,7 +48,7 @@ Loop make_loop(const Tensor &out, const std::vector<Shape> &strides, LoopOptions
     int64_t size;
     Shape strides;  // by operand
   };
-  std::vector<Dim> dims;  // the innermost first
+  std::vector<Dim> dims;  // innermost first
   const std::vector<uint32_t> order = dims_in_memory(out.rank(), out.layout);
   for (size_t i = order.size(); i-- > 0;) {
     Dim dim{out.shape[order[i]], {}};
@@ -81,7 +81,7 @@ Loop make_loop(const Tensor &out, const std::vector<Shape> &strides, LoopOptions
   if (loop.vectors) {
     vectors = (loop.threads + 3) / 4;
     dims[0].size = (dims[0].size + 3) / 4;
-    // The vectors of a thread are in one row.
+    // All vectors of a thread must be in one row.
     while (options.repeats && repeat < kRepeat && (dims.size() == 1 || dims[0].size % (2 * repeat) == 0)) repeat *= 2;
     loop.threads = (vectors + repeat - 1) / repeat;
     dims[0].size = (dims[0].size + repeat - 1) / repeat;

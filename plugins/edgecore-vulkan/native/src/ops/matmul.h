@@ -1,4 +1,4 @@
-// Products of matrices that are computed, for the operators that have one inside.
+// Products of computed matrices, for operators that contain such a product.
 #ifndef EDGECORE_VULKAN_OPS_MATMUL_H_
 #define EDGECORE_VULKAN_OPS_MATMUL_H_
 
@@ -19,7 +19,7 @@ struct Product {
   int64_t inner = 1;
 };
 
-// Records a product. The dtypes are all equal; or `out` is fp32 and the others are fp16; or `a` is fp32 and the others
+// Records a product. The dtypes are all equal; or `out` is fp32 and all others are fp16; or `a` is fp32 and all others
 // are fp16.
 void multiply_matrices(const Call &call, const Product &product, const Tensor &a, const Tensor &b, const Tensor &out);
 

@@ -9,7 +9,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Weights or biases. `given` is false if there are none; then any tensor is bound in their place.
+// Weights or biases. `given` is false if there are none; then an arbitrary tensor is bound in their place.
 struct Affine {
   bool given = false;
   Tensor tensor;
@@ -40,7 +40,7 @@ void dispatch_norm(const Call &call, const char *kind, std::vector<Tensor> writt
                 {weight.given ? 1u : 0u, bias.given ? 1u : 0u});
 }
 
-// Means and inverse standard deviations: results that the shader writes in the dtype of its input, in the same order.
+// Means and inverse standard deviations: the shader writes them in the dtype of its input, in the same order.
 struct Statistics {
   Tensor results[2], written[2];
 };

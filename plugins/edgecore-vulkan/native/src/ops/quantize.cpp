@@ -36,7 +36,7 @@ Tensor arranged(const Call &call, const Tensor &x, Dtype dtype, Layout layout) {
     call.copy(x, copy);
     return copy;
   }
-  // A channels-last tensor lies in memory as a row-major one with the dims in another order.
+  // A channels-last tensor has the same memory as a row-major tensor with permuted dims.
   const std::vector<uint32_t> order = dims_in_memory(x.rank(), layout);
   Shape shape(x.rank());
   for (size_t i = 0; i < order.size(); ++i) shape[i] = x.shape[order[i]];
@@ -81,7 +81,7 @@ void check_range(const Call &call, size_t first) {
   }
 }
 
-// Dequantizes the first argument with a scale for each `inner` elements, which start again after `channels`.
+// Dequantizes the first argument with a scale for each `inner` elements; scales repeat after `channels`.
 void dequantize_channels(const Call &call, const RowParameters &given, int64_t inner, int64_t channels) {
   const Tensor x = call.tensor(0);
   const Tensor out = call.output(call.last(), x.shape);
@@ -171,7 +171,7 @@ void dequantize_per_channel(Call &call) {
   dequantize_channels(call, row_parameters(call, 1, x.shape[axis]), inner, x.shape[axis]);
 }
 
-// Blocks are rows, or parts of rows.
+// A block is a row, or a part of a row.
 void dequantize_affine(Call &call) {
   const Tensor x = call.tensor(0);
   const std::vector<int64_t> block = call.integers(1);

@@ -1,4 +1,4 @@
-// Shared helpers of calls with quantized tensors.
+// Shared helpers for calls with quantized tensors.
 #ifndef EDGECORE_VULKAN_OPS_QUANTIZED_H_
 #define EDGECORE_VULKAN_OPS_QUANTIZED_H_
 
@@ -13,7 +13,7 @@ constexpr double kLow = -128, kHigh = 127;
 inline uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 uint32_t float_word(double value);
 
-// Returns an argument that is a scale, or a zero point of 8-bit integers.
+// scale_of returns an argument that is a scale, zero_point_of a zero point of 8-bit integers.
 double scale_of(const Call &call, size_t index);
 uint32_t zero_point_of(const Call &call, size_t index);
 
@@ -22,10 +22,10 @@ Tensor arranged(const Call &call, const Tensor &x, Dtype dtype, Layout layout);
 
 void check_integers(const Call &call, const Tensor &tensor);
 
-// Returns the number of rows of a tensor that its last dim makes.
+// Returns the number of rows of a tensor; a row is its last dim.
 int64_t row_count(const Call &call, const Tensor &x);
 
-// The scales and zero points of rows: scales in fp32, zero points as they are, each in row-major order.
+// The scales and zero points of rows: scales in fp32, zero points in their own dtype, each in row-major order.
 struct RowParameters {
   Tensor scales, zeros;
 };
@@ -35,8 +35,8 @@ RowParameters row_parameters(const Call &call, size_t index, int64_t rows);
 void quantize_rows(const Call &call, const Tensor &out, const Tensor &x, const RowParameters &given, int64_t inner,
                    double low, double high, bool is_difference);
 
-// Writes `make`'s result in the order that it computes in, and copies it to the declared result if that has another
-// one.
+// Calls make(target) with a tensor in `layout`: `out` itself if its elements have that order, otherwise a temporary
+// tensor, which is then copied to `out`.
 template <typename Make>
 void in_order(const Call &call, const Tensor &out, Layout layout, Make make) {
   const Tensor wanted{out.dtype, layout, out.shape, out.storage};

@@ -6,12 +6,12 @@ namespace edgecore::vulkan {
 
 namespace {
 
-constexpr size_t kMaxReduced = 3;       // dims: tensors without gaps have at most 3 that neighbours do not join
-constexpr int64_t kThreads = 64;        // of a workgroup, as in rows.glsl
-constexpr int64_t kPasses = 4;          // the most loops over a row in one shader, the one over lanes included
-constexpr int64_t kManyTerms = 32'768;  // from here on threads share a row in any case
+constexpr size_t kMaxReduced = 3;  // reduced dims: a tensor without gaps has at most 3 after merging
+constexpr int64_t kThreads = 64;   // threads of a workgroup, as in rows.glsl
+constexpr int64_t kPasses = 4;     // maximum number of loops over a row in one shader, including the loop over lanes
+constexpr int64_t kManyTerms = 32'768;  // from this number on, threads always share a row
 
-// Drops dims of size 1 and merges neighbouring dims that are contiguous in memory, or all dims if there are no
+// Drops dims of size 1, and merges neighbouring dims that are contiguous in memory. Merges all dims if there are no
 // elements.
 std::vector<Dim> joined(const std::vector<Dim> &dims) {
   std::vector<Dim> result;
@@ -34,8 +34,9 @@ int64_t product(const std::vector<Dim> &dims) {
   return result;
 }
 
-// Returns how many threads share a row. On a GPU all elements that lie side by side are read by neighbouring threads;
-// beyond that, and on a CPU, where sharing costs more than it gains, just enough threads to keep the device busy.
+// Returns the number of threads that share a row. On a GPU, contiguous (`adjacent`) terms have as many as possible, so
+// that neighbouring threads read neighbouring elements. Otherwise there are only enough threads to keep the device
+// busy: on a CPU, sharing costs more than it gains.
 uint32_t lanes_for(const Rows &rows, bool adjacent, bool is_cpu) {
   const int64_t min_terms = is_cpu ? 64 : 4, enough_threads = is_cpu ? 256 : adjacent ? INT64_MAX : 16384;
   uint32_t lanes = 1;
@@ -60,7 +61,7 @@ Rows rows_of(const Call &call, const std::vector<Dim> &kept, const std::vector<D
 
 Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_reduced, const Tensor &result) {
   const Shape strides = x.strides();
-  std::vector<size_t> own;  // the dims of the result as dims of the input
+  std::vector<size_t> own;  // the dims of the result, as dims of the input
   for (size_t i = 0; i < x.rank(); ++i) {
     if (!is_reduced[i] || result.rank() == x.rank()) own.push_back(i);
   }

@@ -16,27 +16,27 @@ struct Dim {
 };
 
 struct Rows {
-  int64_t count = 1;  // rows
-  int64_t terms = 1;  // elements of a row
-  // The innermost dim is the last. There is at least one, and no two neighbours that one dim could replace.
+  int64_t count = 1;  // number of rows
+  int64_t terms = 1;  // number of elements of a row
+  // The innermost dim is the last. There is at least one dim, and neighbouring dims cannot be merged.
   std::vector<Dim> kept, reduced;
 };
 
-// Returns the rows of a tensor: `kept` are the dims that count rows and `reduced` the dims within a row, each in the
-// order in which the shader counts them.
+// Returns the rows of a tensor: `kept` are the dims that count rows, `reduced` the dims within a row, both in the order
+// in which the shader counts them.
 Rows rows_of(const Call &call, const std::vector<Dim> &kept, const std::vector<Dim> &reduced);
-// Returns the rows over some dims of `x`, counted in the order of the elements of `result`, which has the other dims of
-// `x` and may have the reduced ones.
+// Returns the rows over some dims of `x`, in the order of the elements of `result`. `result` has the other dims of `x`;
+// it may have the reduced ones, too.
 Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_reduced, const Tensor &result);
 
 // The unit that a thread reads at once: one element, four neighbouring terms of a row, or the same term of four rows.
 enum class RowVectors : uint8_t { kNone, kTerms, kRows };
 
-// Returns the vectors that rows allow: of terms if `terms`, else of rows if `rows`.
+// Returns the vectors that the rows allow: vectors of terms if `may_use_terms`, else vectors of rows if `may_use_rows`.
 RowVectors vectors_of(const Rows &rows, bool may_use_terms, bool may_use_rows);
 
-// Adds a dispatch of variant `kind` of a shader, which computes something for each row. The first of `read` is the
-// input. `push` are the push constants after the rows, and `constants` the specialization constants from id 8 on.
+// Adds a dispatch of variant `kind` of a shader that computes a result for each row. The first of `read` is the input.
+// `push` are the push constants after those for the rows, `constants` the specialization constants from id 8 on.
 void dispatch_rows(const Call &call, const char *shader, const char *kind, std::vector<Tensor> written,
                    std::vector<Tensor> read, Rows rows, RowVectors vectors, const std::vector<uint32_t> &push = {},
                    const std::vector<uint32_t> &constants = {});
@@ -44,7 +44,7 @@ void dispatch_rows(const Call &call, const char *shader, const char *kind, std::
 // Returns a tensor in a dtype and layout: itself, or a copy.
 Tensor in_form(const Call &call, const Tensor &x, Dtype dtype, Layout layout);
 
-// Returns which dims of a tensor with this rank an argument names.
+// Returns, for each dim of a tensor with this rank, true if the argument names it.
 std::vector<bool> named_dims(const Call &call, const std::vector<int64_t> &dims, size_t rank);
 
 }  // namespace edgecore::vulkan

@@ -12,7 +12,7 @@ void symbolic_size(Call &call) {
 
 // add(a, b, out), and so on: functions of Python's module `operator`.
 void symbolic_arithmetic(Call &call) {
-  constexpr int64_t kMax = int64_t{1} << 31;  // of a tensor's elements; products of two have fewer than 64 bits
+  constexpr int64_t kMax = int64_t{1} << 31;  // maximum elements of a tensor; products of two fit into 63 bits
   const int64_t a = call.integer(0), b = call.integer(1);
   for (const int64_t one : {a, b}) {
     if (one < -kMax || one > kMax) call.damaged("its operand %lld is out of range", static_cast<long long>(one));

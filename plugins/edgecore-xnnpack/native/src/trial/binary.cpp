@@ -102,7 +102,7 @@ void run_shapes(Trial *trial, const Function &f, const Shapes &shapes, const Ten
   if (output.type == xnn_datatype_qint8 || output.type == xnn_datatype_quint8) {
     return trial->compare_steps(shape, output, expected, f.steps);
   }
-  // All results must equal the rounded reference, but a division may differ by a unit in the last place.
+  // All results must equal the rounded reference, except that a division may differ by one ulp.
   const double unit = output.type == xnn_datatype_fp16 ? 0x1.0p-10 : 0x1.0p-23;
   std::vector<double> allowed;
   for (double number : expected) {
@@ -130,8 +130,8 @@ void run_int8(Trial *trial, const Function &f, xnn_datatype type) {
   struct Scales {
     float a, b, output;
   };
-  // The last two rows are at the limits of what the delegate accepts: for sums, input scale / output scale from 2^-10
-  // to 2^8; for products, product of the input scales / output scale from 2^-16 to 2^8.
+  // The last two rows are at the limits that the delegate accepts: for sums, input scale / output scale from 2^-10 to
+  // 2^8; for products, product of the input scales / output scale from 2^-16 to 2^8.
   const bool multiplies = f.operation == xnn_binary_multiply;
   const Scales scales[] = {{0.05f, 0.03f, 0.06f},
                            {0.05f, 0.05f, 0.05f},
@@ -144,7 +144,7 @@ void run_int8(Trial *trial, const Function &f, xnn_datatype type) {
     Tensor a = quantized_tensor(type, shapes.a, s.a, zeros[index % 4]),
            b = quantized_tensor(type, shapes.b, s.b, zeros[index / 2 % 4]);
     const Tensor output = quantized_tensor(type, broadcast_dims(shapes), s.output, zeros[(index + 1) % 4]);
-    // 0 / 0 is NaN, which no int8 number represents, so a quotient has no 0 in its dividend.
+    // 0 / 0 is NaN, which int8 cannot represent, so the dividend of a quotient is never 0.
     const auto zero = static_cast<uint8_t>(zeros[index % 4]);
     const bool skips_zero = f.operation == xnn_binary_divide;
     for (size_t i = 0; i < element_count(a.dims); ++i) {

@@ -10,7 +10,7 @@ namespace edgecore::xnnpack::trial {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr size_t kMaxEdge = 40;  // pixels and outputs in the tests of each tile
+constexpr size_t kMaxEdge = 40;  // maximum number of pixels and outputs in the tests of each tile
 
 struct Window {
   uint32_t height, width, stride, dilation, padding;
@@ -135,7 +135,7 @@ void run_convolution(Trial *trial, const LayerTypes &types, size_t index, const 
   const Dims input_dims = {c.batch, c.height, c.width, static_cast<size_t>(c.groups) * c.group_inputs};
   const Dims output_dims = {c.batch, c.output_size(c.height, w.height), c.output_size(c.width, w.width), outputs};
   const Weights weights = draw_weights(trial, types, filter_dims, c.is_depthwise ? 3 : 0, 0, scales, terms);
-  // Dynamically quantized convolutions have a scale for each image.
+  // Dynamically quantized convolutions have one scale per image.
   const Tensor input = draw_input(trial, types, input_dims, element_count(input_dims) / c.batch, scales);
   Tensor output = declare_output(types, output_dims, scales);
 
@@ -156,7 +156,7 @@ struct Size {
   size_t batch, height, width;
 };
 
-// Returns input sizes. Kernels compute tiles of several output pixels, so the numbers of output pixels have many
+// Returns input sizes. Kernels compute tiles of several output pixels, so the numbers of output pixels should have many
 // different remainders modulo the tile sizes.
 std::vector<Size> test_sizes(Extent extent, uint32_t kernel) {
   if (extent == Extent::kShort) return {{1, kernel + 3, kernel + 4}};
@@ -197,9 +197,9 @@ void run_windows(Trial *trial, const LayerTypes &types, const std::vector<Window
   }
 }
 
-// Runs 2x2 convolutions whose numbers of output pixels leave every possible remainder for the last tile, over more
-// input channels than a kernel multiplies at a time (64 bytes). AMX kernels have a loop of their own for a last tile of
-// one row.
+// Runs 2x2 convolutions whose numbers of output pixels leave every possible remainder for the last tile, with more
+// input channels than a kernel multiplies at a time (64 bytes). AMX kernels have a separate loop for a last tile of one
+// row.
 void run_last_tiles(Trial *trial, const LayerTypes &types) {
   const bool is_full = trial->extent == Extent::kFull;
   std::vector<uint32_t> inputs = {70};
@@ -271,8 +271,8 @@ void transposed(Trial *trial, const LayerTypes &types) {
       false, true);
 }
 
-// Runs convolutions with each fp32 tile, whose numbers of pixels and of outputs lie around the edges of the tiles: 1x1
-// (GEMM), 3x3 in two groups (indirect GEMM), and transposed.
+// Runs convolutions with each fp32 tile, with numbers of pixels and outputs around the edges of the tiles: 1x1 (GEMM),
+// 3x3 in two groups (indirect GEMM), and transposed.
 void each_tile(Trial *trial, const LayerTypes &types) {
   const size_t step = trial->extent == Extent::kFull ? 1 : trial->extent == Extent::kQuick ? 37 : 203;
   size_t index = 0;

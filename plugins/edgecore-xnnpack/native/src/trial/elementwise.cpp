@@ -20,8 +20,8 @@ struct Function {
   xnn_unary_operator operation;
   double (*compute)(double x);
   double low, high;  // range of the inputs
-  double error;      // allowed relative error in fp32 (fp16: see compare_floats); 0: must equal the rounded reference
-  double absolute;   // allowed absolute error in fp32, for functions whose terms cancel; 2^13 times as much in fp16
+  double error;      // allowed relative error in fp32 (fp16: see compare_floats); 0: equals the rounded reference
+  double absolute;   // allowed absolute error in fp32, for functions with cancellation; 2^13 times as much in fp16
   double steps;      // allowed error of int8 outputs, as a multiple of the output's scale
   // Special inputs for which some of XNNPACK's kernels differ from IEEE 754; the plugin's README lists them for users.
   unsigned nonstandard_fp32 = 0, nonstandard_fp16 = 0;
@@ -36,8 +36,8 @@ double clamp(double x) { return std::isnan(x) ? x : std::clamp(x, -kLimit, kLimi
 double square(double x) { return x * x; }
 double reciprocal_root(double x) { return 1 / std::sqrt(x); }
 
-// Functions that are exact or rounded once have an error of 0 (compare_floats rounds the reference); functions that are
-// computed by series or tables have a few units in the last place.
+// Functions that are exact or rounded once have an error of 0 (compare_floats rounds the reference). Functions computed
+// by series or tables have an error of a few ulp.
 constexpr double kUlp = 0x1.0p-23;  // of fp32, relative
 const Function kFunctions[] = {
     {"abs", xnn_unary_abs, std::fabs, -9, 9, 0, 0, 0.501},
@@ -89,8 +89,8 @@ bool run_node(Trial *trial, const std::string &shape, xnn_unary_operator operati
 }
 
 // Compares an fp32 or fp16 output with `expected`, rounded to the output's type. With `error` != 0, fp32 results may
-// differ by that relative error and by the smallest denormal. fp16 results may differ by four units in the last place
-// (2^-8 relative), and denormal ones by 2^-14, the smallest normal number, because kernels flush denormals to zero.
+// differ by that relative error and by the smallest denormal. fp16 results may then differ by four ulp (2^-8 relative),
+// and denormal ones by 2^-14, the smallest normal number, because kernels flush denormals to zero.
 void compare_floats(Trial *trial, const std::string &shape, const Tensor &output, std::vector<double> expected,
                     double error, double absolute) {
   std::vector<double> allowed;
@@ -123,7 +123,7 @@ std::vector<double> special_numbers(xnn_datatype type) {
   return numbers;
 }
 
-// Returns the kinds of a special input, a combination of bits of Special.
+// Returns the kinds of a special input as a combination of bits of Special.
 unsigned kind_of(double number, xnn_datatype type) {
   const bool is_fp16 = type == xnn_datatype_fp16;
   const double magnitude = std::fabs(number);
@@ -160,8 +160,8 @@ void run_float(Trial *trial, const Function &f, xnn_datatype type) {
     std::snprintf(shape, sizeof(shape), "element %zu is %g", at, specials[at]);
     if (!run_node(trial, shape, f.operation, input, &output)) return;
     // XNNPACK runs with denormals flushed to zero, and its kernels differ in whether inputs, intermediate results or
-    // outputs are flushed. So a denormal result is accepted instead of another denormal or 0, and the function's value
-    // at 0 is accepted for a denormal input.
+    // outputs are flushed. So instead of a denormal result, another denormal or 0 is accepted, and for a denormal input
+    // the function's value at 0.
     const double flushed = std::fabs(specials[at]) < 0x1.0p-126 ? f.compute(0) : f.compute(specials[at]);
     const std::vector<double> got = output.numbers();
     std::vector<double> expected = input.numbers();
@@ -179,7 +179,7 @@ void run_int8(Trial *trial, const Function &f, xnn_datatype type) {
   for (int32_t zero : {low, low + 255, low + 128, low + 100}) {
     for (size_t size : {size_t{256}, size_t{5}, size_t{77}}) {
       // At size 256 all 256 integers occur, because the factor 3 is odd. Depending on the zero point, some are outside
-      // the function's domain.
+      // of the function's domain.
       const auto scale = static_cast<float>(std::max(std::fabs(f.low), std::fabs(f.high)) / 255);
       Tensor input = quantized_tensor(type, {size}, scale, zero),
              output = quantized_tensor(type, {size}, scale * 0.75f, zero);

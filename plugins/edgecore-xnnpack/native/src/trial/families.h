@@ -2,9 +2,9 @@
 // results with a reference that is computed in double precision from the definition of the operation. A family is an
 // operation with the types of its inputs and outputs.
 //
-// The reference does not imitate XNNPACK's way of computing. Where a kernel rounds, either the inputs are chosen so
-// that the rounding is exact (with dynamic quantization: every element is an integer multiple of its row's scale), or
-// the comparison allows an error, whose bound is derived beside it.
+// The reference does not imitate XNNPACK's computation. Where a kernel rounds, either the inputs are chosen so that the
+// rounding is exact (with dynamic quantization, every element is an integer multiple of its row's scale), or the
+// comparison allows an error, whose bound is derived beside it.
 #ifndef EDGECORE_XNNPACK_TRIAL_FAMILIES_H_
 #define EDGECORE_XNNPACK_TRIAL_FAMILIES_H_
 
@@ -30,8 +30,8 @@ struct Outcome {
   bool unsupported = false;  // XNNPACK has no such kernels for this processor
 };
 
-// The tests of one family while they run: draws random inputs, compares the results with the reference and counts cases
-// and errors in `outcome`.
+// The running tests of one family: draws random inputs, compares the results with the reference and counts cases and
+// errors in `outcome`.
 class Trial {
  public:
   explicit Trial(Extent trial_extent) : extent(trial_extent) {}
@@ -46,7 +46,7 @@ class Trial {
   std::vector<double> uniforms(size_t count, double low, double high);
 
   // Compares each element of an output with `expected`; the difference may be at most `allowed`. Infinities must be
-  // equal, and a NaN is expected where the reference is NaN.
+  // equal, and the result must be NaN if the reference is NaN.
   void compare(const std::string &shape, const Tensor &got, const std::vector<double> &expected,
                const std::vector<double> &allowed);
   // Compares a quantized output; `steps` is the allowed difference in multiples of the output's scale. Limits

@@ -18,8 +18,8 @@ class GuardedMemory {
 
   // Returns a buffer of `bytes` bytes, aligned to `alignment`. It begins right after the lower guard page (`at_start`),
   // or it ends `padding` bytes before the upper guard page, or a little earlier because of the alignment. The buffer
-  // and the bytes after it are filled with 0xFF, which is NaN in fp32 and fp16, so that a kernel that uses them gives
-  // NaN. Earlier buffers become invalid. Returns null if memory is exhausted.
+  // and the bytes after it are filled with 0xFF (NaN in fp32 and fp16), so that a kernel that uses them computes NaN.
+  // Earlier buffers become invalid. Returns null if memory is exhausted.
   uint8_t *allocate(size_t bytes, size_t padding, size_t alignment, bool at_start);
 
  private:

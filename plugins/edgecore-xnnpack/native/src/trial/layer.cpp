@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kNibbleZero = 8;
 
-// Truncates a scale to bf16, without rounding. That adds no error to the comparison, because the reference uses the
-// truncated scale as well.
+// Truncates a scale to bf16, without rounding. This adds no error to the comparison, because the reference uses the
+// truncated scale, too.
 uint16_t to_bf16(float number) {
   uint32_t bits;
   std::memcpy(&bits, &number, sizeof(bits));
@@ -32,8 +32,8 @@ size_t channel_of(const Dims &dims, size_t channel_dim, size_t element) {
   return element % dims[channel_dim];
 }
 
-// Draws an integer filter and its scales: a single scale, or one for each output channel (qcint8, qcint4), or one for
-// each `block` consecutive elements (qbint4; `block` is 0 for other types).
+// Draws an integer filter and its scales: a single scale, one for each output channel (qcint8, qcint4), or one for each
+// `block` consecutive elements (qbint4; `block` is 0 for other types).
 void draw_integers(Trial *trial, const LayerTypes &types, size_t block, Weights *weights) {
   Tensor &filter = weights->filter;
   const size_t count = element_count(filter.dims);
@@ -79,7 +79,7 @@ Weights draw_weights(Trial *trial, const LayerTypes &types, const Dims &dims, si
   filter.channel_dim = channel_dim;
   const size_t channels = dims[channel_dim];
   if (is_float(types.filter)) {
-    // Some fp16 kernels round each partial sum to fp16. Sums of small integers are exact in fp16 (below 2048).
+    // Some fp16 kernels round each partial sum to fp16. Sums of small integers (below 2048) are exact in fp16.
     const bool is_fp16 = types.output == xnn_datatype_fp16;
     for (size_t i = 0; i < element_count(dims); ++i) {
       weights.filter_numbers.push_back(is_fp16 ? trial->uniform_int(-2, 2) : trial->uniform(-1, 1));
@@ -167,7 +167,7 @@ void compare_layer(Trial *trial, const std::string &shape, const LayerTypes &typ
   std::vector<double> allowed(expected.size());
   for (size_t i = 0; i < allowed.size(); ++i) {
     // Each of about `terms` operations rounds a partial sum in fp32, by at most 2^-24 of the sum's magnitude. An fp16
-    // output is rounded again.
+    // output is rounded once more.
     const double by_sum = exact ? 0 : 0x1.0p-24 * static_cast<double>(terms + 8) * magnitudes[i];
     allowed[i] = by_sum + (types.output == xnn_datatype_fp16 ? 0x1.0p-10 * std::fabs(expected[i]) : 0);
     if (exact) allowed[i] = 0;

@@ -39,23 +39,22 @@ bool is_int8(xnn_datatype type);
 Weights draw_weights(Trial *trial, const LayerTypes &types, const Dims &dims, size_t channel_dim, size_t block,
                      const LayerScales &scales, size_t terms);
 
-// Draws an input of shape `dims`. With dynamic quantization, each group of `batch` consecutive elements is quantized
-// with a scale and zero point of its own. The elements of a group are integer multiples of a power of two, and their
-// min and max (with 0) are 255 such steps apart. So the scale that XNNPACK computes, (max - min) / 255, is that power
-// of two, quantization is exact, and the reference needs no allowance for it. The lowest step, and thus the zero point,
-// differs between groups.
+// Draws an input of shape `dims`. With dynamic quantization, each group of `batch` consecutive elements has its own
+// scale and zero point. The elements of a group are integer multiples of a power of two, and their min and max
+// (including 0) are 255 such steps apart. So XNNPACK's scale, (max - min) / 255, is that power of two, quantization is
+// exact, and the reference needs no tolerance for it. The minimum, and thus the zero point, differs between groups.
 Tensor draw_input(Trial *trial, const LayerTypes &types, const Dims &dims, size_t batch, const LayerScales &scales);
 
 Tensor declare_output(const LayerTypes &types, const Dims &dims, const LayerScales &scales);
 
 // Compares an output with `expected`: sums of `terms` products, which this function clamps to [low, high]. `magnitudes`
-// has for each sum the sum of the absolute values of its products.
+// has the sum of the absolute values of the products of each sum.
 void compare_layer(Trial *trial, const std::string &shape, const LayerTypes &types, const Tensor &got,
                    std::vector<double> expected, const std::vector<double> &magnitudes, size_t terms, double low,
                    double high);
 
-// Returns the id of the value that a layer reads: `id`, the id of `input`, or, with dynamic quantization, the id of a
-// quantized value, for which a conversion is added to the graph.
+// Returns the id of the value that a layer reads: `id` (the id of `input`), or, with dynamic quantization, the id of a
+// quantized value, for which this function adds a conversion to the graph.
 uint32_t quantize_input(TestGraph *graph, const LayerTypes &types, const Tensor &input, uint32_t id,
                         size_t nonbatch_dims);
 

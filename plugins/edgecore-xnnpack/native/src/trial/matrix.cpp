@@ -31,7 +31,7 @@ std::vector<Layer> layer_cases(Extent extent) {
     }
   }
   if (extent == Extent::kShort) return {{64, 65}, {35, 17}};
-  if (extent == Extent::kFull) layers.push_back({520, 1030});  // weights above half of many L2 caches
+  if (extent == Extent::kFull) layers.push_back({520, 1030});  // weights larger than half of many L2 caches
   return layers;
 }
 
@@ -78,8 +78,8 @@ void first_rows(const Tensor &all, size_t rows, Tensor *some) {
   some->dims[0] = rows;
 }
 
-// Tests a linear layer with different numbers of rows, from 70 down to 1, in the same runtime, as the delegate does
-// when shapes change. `index` selects the variant: transposed weights, no bias, an output range.
+// Tests a linear layer with different numbers of rows, from 70 down to 1, in the same runtime, like the delegate when
+// shapes change. `index` selects the variant: transposed weights, no bias, an output range.
 void run_layer(Trial *trial, const LayerTypes &types, size_t index, Layer layer, bool is_dynamic,
                const LayerScales &scales) {
   size_t block = 0;
@@ -90,7 +90,7 @@ void run_layer(Trial *trial, const LayerTypes &types, size_t index, Layer layer,
   const bool nibbles = types.filter == xnn_datatype_qcint4 || types.filter == xnn_datatype_qbint4;
   if (nibbles) layer.inputs += layer.inputs % 2;
   const bool transposed = !nibbles && index % 3 == 1;
-  // XNNPACK's kernels with float inputs and integer weights multiply also the bias by the weights' scale. The
+  // XNNPACK's kernels with float inputs and integer weights also multiply the bias by the weights' scale. The
   // delegate's compiler never gives such layers a bias.
   const bool scales_bias = types.input == types.output && !types.quantizes_input && types.filter != types.input &&
                            types.filter != xnn_datatype_fp32 && !is_int8(types.output);
@@ -150,7 +150,7 @@ void run_layers(Trial *trial, const LayerTypes &types, bool is_dynamic) {
   }
 }
 
-// Runs layers with each fp32 tile, whose numbers of outputs lie around the edges of the tiles.
+// Runs layers with each fp32 tile, with numbers of outputs around the edges of the tiles.
 void each_tile(Trial *trial) {
   constexpr LayerTypes kTypes = {xnn_datatype_fp32, xnn_datatype_fp32, xnn_datatype_fp32, false};
   const size_t step = trial->extent == Extent::kFull ? 1 : trial->extent == Extent::kQuick ? 7 : 31;

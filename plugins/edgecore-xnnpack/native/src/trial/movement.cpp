@@ -28,8 +28,8 @@ Tensor declare(xnn_datatype type, const Dims &dims) {
   return tensor;
 }
 
-// Compares each element i of the output with the input element at index source(i), or with the bytes `fill` if this
-// index is beyond the input.
+// Compares each element i of the output with the input element at index source(i), or, if this index is past the end of
+// the input, with the bytes `fill`.
 template <typename Source>
 void compare_moved(Trial *trial, const std::string &shape, const std::vector<uint8_t> &input, const Tensor &output,
                    const std::vector<uint8_t> &fill, Source source) {
@@ -83,9 +83,9 @@ void transpose(Trial *trial) {
   }
 }
 
-// Returns the index of the input element from which element i of a slice or of a padded output comes. For padding
-// (`grows`), the offsets are subtracted from the position of element i, for a slice they are added. For an element of
-// the padding, returns the number of input elements.
+// Returns the index of the input element for element i of a slice or of a padded output. For padding (`grows`), the
+// offsets are subtracted from the position of element i; for a slice they are added. For an element of the padding,
+// returns the number of input elements.
 size_t shifted(size_t i, const Dims &output_dims, const Dims &input_dims, const Dims &offset, bool grows) {
   size_t from = 0, stride = 1;
   for (size_t d = output_dims.size(); d-- > 0; i /= output_dims[d]) {

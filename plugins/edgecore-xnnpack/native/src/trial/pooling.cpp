@@ -209,7 +209,7 @@ void resize(Trial *trial) {
         expected.push_back((1 - down) * ((1 - right) * pixel(top, left) + right * pixel(top, left + 1)) +
                            down * ((1 - right) * pixel(top + 1, left) + right * pixel(top + 1, left + 1)));
       }
-      // int8 kernels have fixed-point weights with 11 fractional bits: a result is off by up to 2^-10 of 255 steps.
+      // int8 kernels have fixed-point weights with 11 fractional bits: the error is up to 2^-10 of 255 steps.
       if (is_int8(type)) {
         trial->compare_steps(shape, output, expected, 0.5 + 255 * 0x1.0p-10);
       } else {

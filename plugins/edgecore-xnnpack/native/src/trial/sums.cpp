@@ -1,5 +1,5 @@
-// Kernel tests (trials): int8 convolutions that add another tensor in the kernel, compared with a convolution and an
-// addition: the bits must be equal.
+// Kernel tests (trials): int8 convolutions that add another tensor in the kernel. The results must have the same bits
+// as a convolution and an addition.
 #include "sums.h"
 
 #include <limits>
@@ -26,7 +26,7 @@ std::string case_text(const Layer &l) {
   return text;
 }
 
-// Draws the ranges of the products and of the sum: every third case has one, as after a ReLU.
+// Draws the ranges of the products and of the sum: every third case has a range, as after a ReLU.
 struct Ranges {
   explicit Ranges(size_t index)
       : product_min(index % 3 == 1 ? 0 : -kInfinity),

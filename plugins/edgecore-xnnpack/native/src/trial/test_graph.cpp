@@ -35,7 +35,7 @@ float fp16_to_float(uint16_t bits) {
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
-// Rounds to nearest, ties to even. Magnitudes of 65520 and more, half a step above the max of 65504, become infinite.
+// Rounds to nearest, ties to even. Magnitudes from 65520 on, half a step above the maximum 65504, become infinite.
 uint16_t to_fp16(double number) {
   const uint16_t sign = std::signbit(number) ? 0x8000 : 0;
   const double magnitude = std::fabs(number);
@@ -43,7 +43,7 @@ uint16_t to_fp16(double number) {
   if (magnitude >= 65520) return static_cast<uint16_t>(sign | 0x7C00);
   int exponent = 0;
   std::frexp(magnitude, &exponent);        // magnitude < 2^exponent
-  exponent = std::max(exponent - 1, -14);  // of the leading bit; -14 for denormals
+  exponent = std::max(exponent - 1, -14);  // exponent of the leading bit; -14 for denormals
   const double unit = std::ldexp(1.0, exponent - 10);
   // `steps` includes the leading bit 2^10 of a normal number, so the exponent field is exponent + 15 - 1. If rounding
   // carries to 2^11, the addition increments the exponent field, which is correct.

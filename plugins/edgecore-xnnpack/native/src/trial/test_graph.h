@@ -1,4 +1,4 @@
-// Small XNNPACK graphs whose inputs, outputs and constants lie between guard pages.
+// Small XNNPACK graphs whose inputs, outputs and constants are between guard pages.
 #ifndef EDGECORE_XNNPACK_TRIAL_TEST_GRAPH_H_
 #define EDGECORE_XNNPACK_TRIAL_TEST_GRAPH_H_
 
@@ -45,8 +45,8 @@ Tensor quantized_tensor(xnn_datatype type, Dims dims, float scale, int32_t zero)
 
 double round_to_fp16(double number);
 
-// An XNNPACK graph. It keeps the first failed status of all calls, and build() and run() then return false, so that
-// callers need not check the calls that define the graph.
+// An XNNPACK graph. Keeps the first failed status of all calls; build() and run() then return false, so that callers
+// need not check the calls that define the graph.
 class TestGraph {
  public:
   TestGraph();
@@ -70,9 +70,9 @@ class TestGraph {
   bool build();
   xnn_status status() const { return status_; }
 
-  // Runs the graph. `inputs` and `outputs` are in the order of their definitions. Inputs may have other shapes than at
-  // their definition; the shapes and bytes of outputs are set. Odd calls place the buffers right after a guard page,
-  // even calls right before a guard page, so that two runs detect accesses at both sides. Returns false on failure.
+  // Runs the graph. `inputs` and `outputs` are in the order of their definitions. Inputs may have other shapes than in
+  // their definitions; sets the shapes and bytes of outputs. Odd calls place the buffers right after a guard page, even
+  // calls right before a guard page, so that two runs detect accesses on both sides. Returns false on failure.
   bool run(const std::vector<const Tensor *> &inputs, const std::vector<Tensor *> &outputs);
 
  private:
@@ -91,7 +91,7 @@ class TestGraph {
   xnn_status status_ = xnn_status_success;
   std::vector<Argument> arguments_;
   std::vector<std::unique_ptr<GuardedMemory>> constants_;
-  bool at_start_ = false;  // of the last run
+  bool at_start_ = false;  // in the last run
 };
 
 }  // namespace edgecore::xnnpack::trial

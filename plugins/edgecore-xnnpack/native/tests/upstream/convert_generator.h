@@ -1,4 +1,4 @@
-// `testing::ConvertGenerator`, which XNNPACK's tests use, for the GoogleTest 1.12 of Debian 12; 1.13 has it.
+// Defines `testing::ConvertGenerator`, which XNNPACK's tests use, for the GoogleTest 1.12 of Debian 12; 1.13 has it.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 namespace testing {
 
-// Converts to the generator of a class `Param` that a constructor makes from `From`: `Combine`, converted.
+// Converts to the generator of a class `Param` with a constructor from `From`: `Combine`, converted.
 template <typename From, typename Generator>
 class Converted {
  public:

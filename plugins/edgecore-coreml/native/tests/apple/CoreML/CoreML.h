@@ -1,4 +1,4 @@
-// Declarations of what core_ml.mm uses of Apple's Core ML, to check its syntax and types on other systems.
+// Declarations of the parts of Apple's Core ML that core_ml.mm uses, to check its syntax and types on other systems.
 #ifndef EDGECORE_COREML_TESTS_CORE_ML_H_
 #define EDGECORE_COREML_TESTS_CORE_ML_H_
 

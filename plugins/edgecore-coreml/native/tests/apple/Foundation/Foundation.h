@@ -1,4 +1,4 @@
-// Declarations of what core_ml.mm uses of Apple's Foundation, to check its syntax and types on other systems.
+// Declarations of the parts of Apple's Foundation that core_ml.mm uses, to check its syntax and types on other systems.
 #ifndef EDGECORE_COREML_TESTS_FOUNDATION_H_
 #define EDGECORE_COREML_TESTS_FOUNDATION_H_
 

@@ -1,4 +1,4 @@
-// Chooses the next token from logits: penalties, truncations, temperature, and a draw.
+// Chooses the next token from logits: penalties, truncation, temperature, and a random draw.
 #ifndef EDGECORE_LLM_SAMPLER_H_
 #define EDGECORE_LLM_SAMPLER_H_
 
@@ -9,33 +9,33 @@
 
 namespace edgecore::llm {
 
-// The parameters of sampling. Each default except the temperature's leaves the logits as they are. Names, ranges and
+// The parameters of sampling. All defaults except the temperature's leave the logits unchanged. Names, ranges and
 // results are the same as for edgecore_llm.sampler.Sampling in Python.
 struct Sampling {
-  double temperature = 0;         // logits are divided by it; 0 takes the largest one
-  int64_t top_k = 0;              // only the largest remain; 0 for all
-  double top_p = 1;               // only the largest whose probabilities sum up to it, with the one that reaches it
-  double min_p = 0;               // only those with at least this share of the largest probability
+  double temperature = 0;         // divides the logits; 0: the largest logit wins
+  int64_t top_k = 0;              // keeps this many largest logits; 0: all
+  double top_p = 1;               // keeps the fewest largest logits whose probabilities sum up to it
+  double min_p = 0;               // keeps logits with at least this share of the largest probability
   double repetition_penalty = 1;  // divides positive logits of recent tokens, and multiplies negative ones
-  double presence_penalty = 0;    // subtracted from these logits
-  double frequency_penalty = 0;   // subtracted from them for each time that the token occurs
-  int64_t penalty_window = 64;    // how many of the last tokens count for penalties; 0 for all
+  double presence_penalty = 0;    // subtracted from the logits of recent tokens
+  double frequency_penalty = 0;   // subtracted from them once for each occurrence of the token
+  int64_t penalty_window = 64;    // number of last tokens that count for penalties; 0: all
   uint64_t seed = 0;              // sequences with equal seeds draw equally
 };
 
-// Checks that each value lies in its range. Errors: INVALID_ARGUMENT with the name of the value.
+// Checks that each parameter is in its range. Errors: INVALID_ARGUMENT with the name of the parameter.
 Status check(const Sampling &sampling, Error &error);
 
 // Returns a number in [0, 1) that depends on the seed and the position: the first draw of Philox 4x64.
 double uniform(uint64_t seed, uint64_t position);
 
-// Keeps memory between the calls. The draw depends on the seed and the position alone: repeated and rewound sequences
-// draw equally, here and in Python.
+// Keeps memory between calls. The draw depends only on the seed and the position: repeated and rewound sequences draw
+// the same numbers, here and in Python.
 class Sampler {
  public:
-  // Returns the next token. `position` is the new token's, `history` has the tokens before it, for penalties. Tokens
-  // from `vocabulary` on, which the tokenizer lacks, are never chosen; 0 for all. Errors: INVALID_ARGUMENT (a logit is
-  // not a number).
+  // Returns the next token. `position` is the new token's; `history` has the tokens before it, for penalties. Tokens
+  // from `vocabulary` on, which the tokenizer lacks, are never chosen; 0: all may be chosen. Errors: INVALID_ARGUMENT
+  // (a logit is not a number).
   Result<int32_t> sample(Span<const float> logits, const Sampling &sampling, uint64_t position,
                          Span<const int32_t> history, size_t vocabulary, Error &error);
 
@@ -46,8 +46,8 @@ class Sampler {
   double weight(int32_t token, double largest) const;
 
   std::vector<float> scores_;
-  std::vector<int32_t> tokens_;  // those that remain
-  std::vector<double> sums_;     // of the weights of tokens_ up to each of them
+  std::vector<int32_t> tokens_;  // remaining tokens
+  std::vector<double> sums_;     // cumulative weights of tokens_
 };
 
 }  // namespace edgecore::llm

@@ -1,4 +1,4 @@
-// A sequence of tokens with its caches, which grows by `append` and `generate`.
+// A sequence of tokens with its caches; `append` and `generate` extend it.
 #ifndef EDGECORE_LLM_SESSION_H_
 #define EDGECORE_LLM_SESSION_H_
 
@@ -16,18 +16,18 @@ namespace edgecore::llm {
 struct GenerateOptions {
   size_t max_new_tokens = 128;
   Sampling sampling;
-  bool ignore_eos = false;  // go on after a token that ends a text
-  size_t vocabulary = 0;    // the tokens that the tokenizer has; others are never chosen; 0 for all
-  // A full context is shifted: the oldest tokens after the first `keep` of the sequence are dropped, see
-  // Session::shift. Otherwise an answer that does not fit into the context is refused.
+  bool ignore_eos = false;  // continue after a token that ends a text
+  size_t vocabulary = 0;    // number of tokens of the tokenizer; others are never chosen; 0: no limit
+  // True: if the context is full, shift it (see Session::shift): drop the oldest tokens after the first `keep`. False:
+  // refuse an answer that does not fit into the context.
   bool shifts = false;
   size_t keep = 0;  // at most half of the context
 };
 
-// Receives each token of an answer, and returns false to end the answer.
+// Receives each token of an answer. Returns false to end the answer.
 using TokenFunction = std::function<bool(int32_t token)>;
 
-// Made by Model::new_session. One thread at a time may use it; `cancel` may be called from any.
+// Made by Model::new_session. Used by one thread at a time, but any thread may call `cancel`.
 class Session {
  public:
   Session() = default;
@@ -39,41 +39,40 @@ class Session {
   size_t room() const { return metadata_->context - tokens_.size(); }
   const Statistics &statistics() const { return statistics_; }
 
-  // Computes tokens that follow the sequence, in pieces of Metadata::chunk, and returns the logits [vocabulary] after
-  // the last of them, which stay valid until the next call. Errors: INVALID_ARGUMENT (there are no tokens, one is
-  // outside of the vocabulary, or they do not fit into the context; the sequence stays as it was), and those that a run
-  // returns.
+  // Appends tokens to the sequence, in pieces of Metadata::chunk. Returns the logits [vocabulary] after the last token,
+  // which stay valid until the next call. Errors: INVALID_ARGUMENT (there are no tokens, one is outside of the
+  // vocabulary, or they do not fit into the context; the sequence does not change), and the errors of a run.
   Result<Span<const float>> append(Span<const int32_t> tokens, Error &error);
 
-  // Computes tokens that follow the sequence, and sets `logits` to those after each of them [tokens, vocabulary].
-  // Errors: as append.
+  // Appends tokens to the sequence, and sets `logits` to the logits after each of them [tokens, vocabulary]. Errors: as
+  // append.
   Status logits(Span<const int32_t> tokens, std::vector<float> &logits, Error &error);
 
-  // Computes an answer to tokens that follow the sequence. It ends with an end token, which `on_token` receives too, or
-  // is cut off. Errors: INVALID_ARGUMENT (prompt and answer do not fit into the context, or a value of the sampling is
-  // outside of its range), and those that append returns.
+  // Appends `prompt` to the sequence and generates an answer. It ends with an end token, which `on_token` receives too,
+  // or when it is cut off. Errors: INVALID_ARGUMENT (prompt and answer do not fit into the context, or a value of the
+  // sampling is out of range), and the errors of append.
   Status generate(Span<const int32_t> prompt, const GenerateOptions &options, const TokenFunction &on_token,
                   Error &error);
 
   // Ends the running answer after its current token or prompt.
   void cancel() { is_cancelled_.store(true, std::memory_order_relaxed); }
 
-  // Computes a token and takes it back, so that the weights are in memory; changes neither sequence nor statistics.
+  // Computes a token and removes it again, so that the weights are in memory. Changes neither sequence nor statistics.
   // Errors: as append.
   Status warm_up(Error &error);
 
-  // Keeps the first `count` tokens of the sequence. Layers with a window keep few positions beyond it. Where more are
-  // taken back, the kept tokens are computed anew. Errors: INVALID_ARGUMENT (the sequence has fewer tokens).
+  // Keeps the first `count` tokens of the sequence. Layers with a sliding window cache few positions beyond it: if more
+  // are removed, the kept tokens are recomputed. Errors: INVALID_ARGUMENT (the sequence has fewer tokens).
   Status rewind(size_t count, Error &error);
 
-  // Save the sequence and its caches as bytes, and take them back from bytes of the same file; Python's sessions have
-  // the same format. Errors of restore: INVALID_ARGUMENT (the bytes are not a saved session of this model).
+  // Save the sequence and its caches as bytes, and restore them from bytes of the same file; Python's sessions have the
+  // same format. Errors of restore: INVALID_ARGUMENT (the bytes are not a saved session of this model).
   Status save(std::vector<uint8_t> &saved, Error &error) const;
   Status restore(Bytes saved, Error &error);
 
-  // Drops old tokens after the first `keep`: half of them, or more if `count` new ones need more room. The rest is
-  // computed anew, as in a new session. Errors: INVALID_ARGUMENT (the sequence has fewer tokens than `keep`, or `count`
-  // more do not fit beside these).
+  // Drops old tokens after the first `keep`: half of them, or more if `count` new tokens need more room. Recomputes the
+  // remaining tokens as in a new session. Errors: INVALID_ARGUMENT (the sequence has fewer tokens than `keep`, or
+  // `count` more do not fit beside them).
   Status shift(size_t keep, size_t count, Error &error);
 
   Session(const Session &) = delete;
@@ -92,12 +91,12 @@ class Session {
   std::shared_ptr<const Metadata> metadata_;
   std::shared_ptr<Module> module_;
   Method *forward_ = nullptr;
-  Span<const float> found_;  // the logits of the last run
+  Span<const float> last_logits_;  // the logits of the last run
   std::vector<int32_t> tokens_;
-  // The most positions that the caches have held since they were last filled from the first one: each has overwritten
-  // an older one in the ring of a window, although the sequence may be shorter since.
+  // Maximum number of positions in the caches since they were last filled from position 0. In the ring of a sliding
+  // window each of them has overwritten an older one, even if the sequence has become shorter since.
   size_t written_ = 0;
-  uint64_t dropped_ = 0;            // tokens that shifts have dropped since the sequence was empty
+  uint64_t dropped_ = 0;            // number of tokens that shifts have dropped since the sequence was empty
   std::vector<int64_t> inputs_[3];  // tokens, positions, rows
   Sampler sampler_;
   Statistics statistics_;

@@ -1,4 +1,4 @@
-// Numbers of tokens and seconds of a session since it began.
+// The numbers of tokens and seconds of a session so far.
 #ifndef EDGECORE_LLM_STATISTICS_H_
 #define EDGECORE_LLM_STATISTICS_H_
 
@@ -14,7 +14,7 @@ struct Statistics {
   size_t new_tokens = 0;
   double decode_seconds = 0;
 
-  // Returns one line for people.
+  // Returns one readable line.
   std::string line() const;
 };
 

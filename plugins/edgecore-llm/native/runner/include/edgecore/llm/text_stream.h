@@ -1,4 +1,4 @@
-// The text of an answer in pieces of whole characters, which ends before a stop string.
+// The text of an answer in pieces of whole characters, up to a stop string.
 #ifndef EDGECORE_LLM_TEXT_STREAM_H_
 #define EDGECORE_LLM_TEXT_STREAM_H_
 
@@ -11,26 +11,27 @@
 
 namespace edgecore::llm {
 
-// Bytes that come in pieces as UTF-8 in whole characters. Bytes that are no UTF-8 become U+FFFD.
+// Converts bytes that come in pieces to UTF-8 text in whole characters. Invalid bytes become U+FFFD.
 class Utf8Stream {
  public:
-  // Takes bytes, and returns the characters that they complete.
+  // Appends bytes. Returns the characters that they complete.
   std::string push(StringView bytes);
-  // Returns U+FFFD for a character that stays incomplete.
+  // Returns U+FFFD if a character is still incomplete.
   std::string finish();
 
  private:
-  std::string held_;  // the begin of a character
+  std::string held_;  // the start of an incomplete character
 };
 
-// The text of a growing sequence of tokens. A character whose bytes are spread over tokens comes with the last of them.
+// The text of a growing sequence of tokens. A character whose bytes are spread over several tokens comes with the last
+// one.
 class TextStream {
  public:
-  // `tokenizer` must outlive the stream. If the first token begins a text (`is_start`), a space that the tokenizer puts
-  // there is taken away. Special tokens are spelled only if `specials`.
+  // `tokenizer` must outlive the stream. If the first token begins a text (`is_start`), removes the space that the
+  // tokenizer adds there. Special tokens are spelled only if `specials`.
   explicit TextStream(const Tokenizer &tokenizer, bool is_start = false, bool specials = false);
 
-  // Takes a token, and returns the text that it completes.
+  // Appends a token. Returns the text that it completes.
   std::string push(int32_t token);
   std::string finish() { return utf8_.finish(); }
 
@@ -41,15 +42,15 @@ class TextStream {
   Utf8Stream utf8_;
 };
 
-// Text in pieces up to the first of some stop strings. The end of the text so far that may be the begin of a stop
-// string is held back.
+// Text in pieces, up to the first stop string. If the text so far ends with the start of a stop string, that part is
+// held back.
 class StopText {
  public:
   explicit StopText(std::vector<std::string> stops);
 
-  // Takes a piece, and returns the text that is known to come before any stop string.
+  // Appends a piece. Returns the text that is certainly before any stop string.
   std::string push(const std::string &text);
-  // Returns what was held back.
+  // Returns the text that was held back.
   std::string finish();
   bool is_stopped() const { return is_stopped_; }
 
@@ -61,12 +62,12 @@ class StopText {
   bool is_stopped_ = false;
 };
 
-// Receives a piece of text, and returns false to end the answer.
+// Receives a piece of text. Returns false to end the answer.
 using TextFunction = std::function<bool(const std::string &text)>;
 
-// Computes an answer as Session::generate, and passes its text in pieces of whole characters. The answer ends before
-// the first of the strings `stops` too. Tokens that the tokenizer lacks are never chosen. Errors: those that generate
-// returns.
+// Generates an answer like Session::generate, and passes its text in pieces of whole characters. The answer also ends
+// before the first of the strings `stops`. Tokens that the tokenizer lacks are never chosen. Errors: as
+// Session::generate.
 Status generate_text(Session &session, const Tokenizer &tokenizer, Span<const int32_t> prompt, GenerateOptions options,
                      const std::vector<std::string> &stops, const TextFunction &on_text, Error &error);
 

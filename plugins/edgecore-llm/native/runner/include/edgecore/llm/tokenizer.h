@@ -12,35 +12,34 @@
 namespace edgecore::llm {
 
 struct EncodeOptions {
-  bool bos = false;  // begin with bos_id(), if texts of the model do
-  // Text that spells a special token, such as <|eot_id|>, becomes this token. Wrong for what users write.
+  bool bos = false;  // begin with bos_id(), if the model's texts do
+  // Encode the spelling of a special token, such as <|eot_id|>, as this token. Do not set it for text from users.
   bool specials = false;
 };
 
-// Immutable: threads may share it.
+// Immutable: threads may share a tokenizer.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  size_t vocabulary() const { return vocabulary_; }                 // the number of ids: one more than the largest
+  size_t vocabulary() const { return vocabulary_; }                 // the largest id, plus one
   int32_t bos_id() const { return bos_id_; }                        // the token that begins a text, or -1
-  bool adds_bos() const { return adds_bos_; }                       // texts really begin with it
+  bool adds_bos() const { return adds_bos_; }                       // the model's texts begin with bos_id()
   const std::vector<int32_t> &eos_ids() const { return eos_ids_; }  // the tokens that end a text
-  // Returns true if a text gets a space at its front, which decoding takes away again.
+  // Returns true if encoding puts a space before a text, which decoding removes again.
   bool strips_first_space() const { return strips_first_space_; }
 
-  // Sets `tokens` to the tokens of a text. Bytes that are not UTF-8 count as U+FFFD. Errors: NOT_SUPPORTED (the search
-  // for the pattern that splits texts exceeds its limits).
+  // Sets `tokens` to the tokens of a text. Bytes that are not UTF-8 count as U+FFFD. Errors: NOT_SUPPORTED (splitting
+  // the text by the tokenizer's pattern exceeds the limits of the search).
   Status encode(StringView text, const EncodeOptions &options, std::vector<int32_t> &tokens, Error &error) const;
 
-  // Returns the text of tokens, with special ones spelled only if asked for. Bytes that are no UTF-8 become U+FFFD.
+  // Returns the text of tokens; spells special tokens only if `specials`. Bytes that are not UTF-8 become U+FFFD.
   std::string decode(Span<const int32_t> tokens, bool specials = false) const;
 
-  // Returns the bytes that a token stands for within a text, which may be a part of a character. An id without a token
-  // stands for none.
+  // Returns the bytes of a token within a text, which may be a part of a character; empty for an id without a token.
   virtual std::string token_bytes(int32_t token) const = 0;
 
-  // Returns true if a token is no text: the begin or end of a text, a role, padding.
+  // Returns true if a token is not text: the begin or end of a text, a role, padding.
   virtual bool is_special(int32_t token) const = 0;
 
  protected:
@@ -54,9 +53,10 @@ class Tokenizer {
   bool strips_first_space_ = false;
 };
 
-// Opens a folder, preferring its tokenizer.json to tokenizer.model and tokenizer.bin, or one of these files: a
-// tokenizer.json of Hugging Face with BPE, ranks of tiktoken with the pattern and special tokens of Llama 3, or a file
-// of llama2.c. Errors: NOT_FOUND, ACCESS_FAILED, INVALID_EXTERNAL_DATA (damaged), NOT_SUPPORTED (of another kind).
+// Opens a tokenizer from a file, or from a folder: its tokenizer.json, or else tokenizer.model or tokenizer.bin.
+// Supports Hugging Face's tokenizer.json with BPE, tiktoken's ranks with the pattern and special tokens of Llama 3, and
+// the format of llama2.c. Errors: NOT_FOUND, ACCESS_FAILED, INVALID_EXTERNAL_DATA (damaged), NOT_SUPPORTED (another
+// kind).
 Status open_tokenizer(const char *path, std::unique_ptr<Tokenizer> &tokenizer, Error &error);
 
 }  // namespace edgecore::llm
