@@ -1,4 +1,4 @@
-"""The compiler of a backend for TOSA devices: it lowers a partition to TOSA, and the backend compiles the graph."""
+"""Base class of compilers for TOSA devices: it lowers a partition to TOSA; the backend compiles the TOSA graph."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LoweredPartition:
         program: The partition.
         graph: Its graph.
         tosa: The graph as a flatbuffer.
-        folder: Folder for intermediate files, which has `graph.tosa` already; None to keep none.
+        folder: Folder for intermediate files, which contains `graph.tosa`; None to keep none.
     """
 
     program: ExportedProgram
@@ -46,8 +46,8 @@ class LoweredPartition:
 class TosaCompiler(ABC, Generic[T]):
     """Implements the protocols of `edgecore.plugin` for compilers, recipes and targets.
 
-    A backend derives its compiler, sets the class attributes, and implements the abstract methods. It adds the methods
-    of other protocols, such as reports.
+    A backend derives its compiler from this class, sets the class attributes and implements the abstract methods. It
+    may add methods of further protocols, such as reports.
     """
 
     Options: type[T]
@@ -78,10 +78,10 @@ class TosaCompiler(ABC, Generic[T]):
 
     @abstractmethod
     def missing_tools(self) -> Sequence[Problem]:
-        """List the missing packages of other vendors."""
+        """List the missing tools of other vendors."""
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make the partitioner for `options`, an instance of `Options`. The target runtime makes no difference."""
+        """Create the partitioner for `options`, an instance of `Options`. The target runtime has no effect."""
         return TosaPartitioner(self.backend_id, self._own(options))
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
@@ -95,7 +95,7 @@ class TosaCompiler(ABC, Generic[T]):
         tosa = graph.to_bytes()
         folder = self._artifact_folder(options, tosa)
         if folder is not None:
-            (folder / "graph.tosa").write_bytes(tosa)  # now, because the backend's tool may refuse it
+            (folder / "graph.tosa").write_bytes(tosa)  # written before compiling, because the backend's tool may fail
         return self.compile_graph(LoweredPartition(program, graph, tosa, folder), options)
 
     def operator_support(self) -> Sequence[OperatorSupport]:
@@ -107,7 +107,7 @@ class TosaCompiler(ABC, Generic[T]):
         return table_of(self._own(options).spec).support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """List the errors of a blob. The target runtime makes no difference."""
+        """List the errors of a blob. The target runtime has no effect."""
         try:
             self.read_blob(blob)
         except FormatError as error:
@@ -117,15 +117,15 @@ class TosaCompiler(ABC, Generic[T]):
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.
 
-        - `int8`: everything of int8, with ranges from calibration.
-        - `int16x8`: activations of int16 and weights of int8.
+        - `int8`: int8 activations and weights, with ranges from calibration.
+        - `int16x8`: int16 activations and int8 weights.
         """
         from edgecore_tosa.recipes import RECIPES
 
         return RECIPES
 
     def check(self) -> Sequence[Problem]:
-        """List what this machine lacks: the delegate's library, and tools of other vendors."""
+        """List missing requirements on this machine: the delegate's library, and tools of other vendors."""
         problems = []
         if not Path(self.native_library()).is_file():
             remedy = f"pip install --force-reinstall --no-deps edgecore-{self.name}"
@@ -136,7 +136,7 @@ class TosaCompiler(ABC, Generic[T]):
         return self.Options.model_validate(options.model_dump())
 
     def _artifact_folder(self, options: T, tosa: bytes) -> Path | None:
-        """Make the folder for a delegate's intermediate files, named after the hash of its TOSA graph."""
+        """Create the folder for a delegate's intermediate files, named after the hash of its TOSA graph."""
         parent = options.dump_intermediate_artifacts_to
         if parent is None:
             return None

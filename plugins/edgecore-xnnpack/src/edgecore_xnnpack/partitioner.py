@@ -28,14 +28,15 @@ class XnnpackPartitioner(CapabilityPartitioner):
     """
 
     def __init__(self, options: XnnpackOptions | None = None, runtime: str = "executorch-1.5") -> None:
-        """Make a partitioner.
+        """Create a partitioner.
 
         Args:
             options: The options of the backend; None for the defaults.
             runtime: The target runtime; mutable buffers are claimed only for `edgecore`.
 
         Raises:
-            TypeError: `options` is something else, such as a list of configurations, which ExecuTorch's class takes.
+            TypeError: `options` is not an `XnnpackOptions`, but for example a list of configurations, as ExecuTorch's
+                class takes.
         """
         if options is not None and not isinstance(options, XnnpackOptions):
             raise TypeError(
@@ -88,6 +89,6 @@ class XnnpackPartitioner(CapabilityPartitioner):
 
 
 def _booleans(node: Node) -> str | None:
-    """Say that booleans must not cross a border: XNNPACK has no booleans, and inside of a delegate they are float32."""
+    """Refuse booleans at the border of a delegate: XNNPACK has none, so they are float32 inside."""
     val = node.meta.get("val")
     return "booleans" if isinstance(val, torch.Tensor) and val.dtype == torch.bool else None

@@ -38,7 +38,7 @@ class XnnpackPartitioner(partitioner.XnnpackPartitioner):
             verbose: Print each operator call that is not delegated, and the reason, on stderr.
             force_non_static_weights_for_f32_linear: Let weights and biases of linear layers in float32 be inputs of the
                 delegates.
-            enable_bf16: Has no effect: operators in bfloat16 run in edgecore's kernels.
+            enable_bf16: Has no effect: bfloat16 operators run in edgecore's kernels.
 
         Raises:
             ValueError: An operator or a precision is not known.
@@ -84,5 +84,5 @@ class XnnpackFloatingPointPartitioner(XnnpackPartitioner):
 
 
 def get_xnnpack_edge_compile_config(skip_dim_order: bool = False) -> edgecore.EdgeCompileConfig:
-    """Return the settings with which a program is lowered for XNNPACK: edgecore's own. The argument has no effect."""
+    """Return edgecore's own settings for lowering to XNNPACK. The argument has no effect."""
     return edgecore.EdgeCompileConfig(_skip_dim_order=skip_dim_order)

@@ -1,4 +1,4 @@
-"""The recipes that scripts of ExecuTorch take by their types. Importing this module registers their provider."""
+"""The recipes that ExecuTorch scripts select by type. Importing this module registers their provider."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class XNNPACKRecipeProvider(BackendRecipeProvider):
 
         Args:
             recipe_type: A type of `XNNPackRecipeType`; for others the result is None.
-            kwargs: `group_size`, the number of weights with a common scale, of the recipe with groups; by default 32.
+            kwargs: `group_size` for the recipe with groups: number of weights that share a scale; by default 32.
 
         Raises:
             CompileError: The recipe has no such parameter, or `group_size` is no positive integer.

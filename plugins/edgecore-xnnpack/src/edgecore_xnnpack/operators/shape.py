@@ -58,7 +58,7 @@ def _view(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _sizes(node: Any) -> list[Any]:
-    """Return the sizes of a node's result: integers, or for symbolic sizes their sympy expressions, to compare them."""
+    """Return the sizes of a node's result as integers or sympy expressions, which can be compared."""
     return [size if isinstance(size, int) else size.node.expr for size in node.meta["val"].shape]
 
 
@@ -291,7 +291,7 @@ def _stack(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _overwrite(low: Lowering, value: SubgraphValue, part: SubgraphValue, dim: int, start: int) -> SubgraphValue:
-    """Replace elements of `value` by `part`, from index `start` of dimension `dim` on: concatenate before, part, after."""
+    """Replace elements of `value` along `dim` from index `start` by `part`: concatenate before, part, after."""
     end = start + part.shape[dim]
     before = [slice_of(low, value, dim, 0, start)] if start else []
     after = [slice_of(low, value, dim, end, value.shape[dim] - end)] if end < value.shape[dim] else []

@@ -65,9 +65,9 @@ def _as(low: Lowering, value: SubgraphValue, shape: Shape) -> SubgraphValue:
 def depth_taps(
     low: Lowering, volume: SubgraphValue, outputs: int, kernel: int, stride: int, padding: int, dilation: int
 ) -> list[SubgraphValue]:
-    """Return the inputs of the 2-d convolutions whose sum is a 3-d convolution, one for each depth index of the kernel.
+    """Return the inputs of the 2-d convolutions that add up to a 3-d convolution, one per depth index of the kernel.
 
-    Plane d of input k is the plane of the volume that slice k of the kernel reads for plane d of the result.
+    Plane d of input k is the plane of the volume that kernel slice k reads for plane d of the result.
 
     Args:
         low: The lowering.

@@ -69,7 +69,8 @@ def quantize_linear_layers(
             node.update_arg(1, _dequantized(graph_module, node, quantized[target], bits, group))
         if not quantized and not any(map(is_dequantize, calls(graph_module))):
             raise NothingToQuantize(
-                f"quantize='int{bits}-weights': the model has no linear layer with a constant weight of float32 or float16"
+                f"quantize='int{bits}-weights': the model has no linear layer with a constant weight of float32 or "
+                "float16"
             )
     constants.drop_unused()
     return program
