@@ -75,7 +75,7 @@ class VulkanCompiler:
         return RECIPES
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return a line for each delegate: dispatches, weights, copies at the borders, and its greatest memory."""
+        """Return a line for each delegate: dispatches, weights, copies at the borders, and peak memory."""
         lines = []
         for index, result in enumerate(results):
             memory = sum(need.bytes for need in result.memory)

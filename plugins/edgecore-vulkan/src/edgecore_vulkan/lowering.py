@@ -1,4 +1,4 @@
-"""Compile a partition into a blob: lower it, simplify it, choose memories, and write it."""
+"""Compile a partition into a blob: lower it, run the passes, and write it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from edgecore_vulkan.passes.simplify import simplify
 
 
 def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
-    """Compile one partition; the specs are those of a `Profile`."""
+    """Compile one partition; `specs` carry a `Profile`."""
     profile = Profile.of_specs(specs)
     graph = build_graph(program, profile)
     encoded = encode(graph, profile)
@@ -34,7 +34,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> Prepro
 
 
 def build_graph(program: ExportedProgram, profile: Profile) -> CallGraph:
-    """Return the operator calls of a partition as they are written."""
+    """Return the operator calls of a partition in their final form."""
     graph = lower(program, profile)
     quantize(graph, profile)
     if not profile.is_stock:

@@ -58,7 +58,7 @@ def graph_of(blob: Buffer) -> BlobGraph:
 
 
 def _variables(graph: s.Graph, number: int) -> list[int]:
-    """Return the values that an argument names and that are no constants."""
+    """Return the ids of the values that an argument refers to, except constants."""
     value = graph.values[number].value
     if isinstance(value, s.ValueList):
         return [variable for item in value.items for variable in _variables(graph, item)]  # none of them is a list

@@ -23,7 +23,7 @@ ALIGNMENT = 16
 
 
 def write_graph(graph: s.Graph) -> bytes:
-    """Return the blob of a graph whose constants are named data of the file."""
+    """Return the blob of a graph whose constants are in the file's named data."""
     flatbuffer = bytes(pack(graph, s.IDENTIFIER))
     padded = flatbuffer + bytes(-len(flatbuffer) % ALIGNMENT)
     header = _HEADER.pack(_MAGIC, _HEADER.size, _HEADER_SIZE, len(flatbuffer), _HEADER_SIZE + len(padded), 0)
@@ -31,10 +31,10 @@ def write_graph(graph: s.Graph) -> bytes:
 
 
 def read_graph(blob: Buffer) -> s.Graph:
-    """Return the graph of a blob; its ids and lengths are checked.
+    """Read the graph of a blob, and check its ids and lengths.
 
     Raises:
-        FormatError: The blob is damaged, or not one of a Vulkan delegate.
+        FormatError: The blob is damaged, or not a Vulkan delegate's.
     """
     view = memoryview(blob).cast("B")
     reader = ByteReader(view)
@@ -52,7 +52,7 @@ def read_graph(blob: Buffer) -> s.Graph:
 
 
 def _check(graph: s.Graph, data_size: int) -> None:
-    """Check what the flatbuffer's structure does not say: each id names a value, each constant has its bytes."""
+    """Check rules that the schema cannot express: ids refer to values, and constants have all their bytes."""
     count = len(graph.values)
     for index, entry in enumerate(graph.values):
         value = entry.value
