@@ -41,7 +41,7 @@ class OpenvinoCompiler:
         return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """List the errors of a blob's header; empty if the header is valid. The target runtime makes no difference."""
+        """List the errors of a blob's header; empty if it is valid. The target runtime has no effect."""
         try:
             decode(blob)
         except FormatError as error:
@@ -52,7 +52,7 @@ class OpenvinoCompiler:
         """Return the operators of the model in a blob, for the graph view.
 
         Raises:
-            FormatError: The blob is damaged, or its model is compiled; the file's metadata have the graph then.
+            FormatError: The blob is damaged, or its model is compiled; then the file's metadata has the graph.
         """
         payload = decode(blob)
         if payload.kind != Kind.PORTABLE:
@@ -66,7 +66,7 @@ class OpenvinoCompiler:
         return RECIPES
 
     def computes_in(self, options: BaseModel) -> Literal["float32", "float16"]:
-        """Return "float16" if weights are stored, or results computed, in float16; nothing stands for bf16."""
+        """Return "float16" if weights are stored, or results computed, in float16. bf16 counts as "float32"."""
         checked = OpenvinoOptions.model_validate(options.model_dump())
         return "float16" if checked.half_weights or checked.precision == "f16" else "float32"
 

@@ -1,4 +1,4 @@
-"""The recipes `int8-weights` and `int4-weights`: dequantize calls take the place of float weights."""
+"""The recipes `int8-weights` and `int4-weights`, which replace float weights by dequantize calls."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def quantize_weights(
         program: The exported program.
         selects: Returns True for the calls to quantize.
         bits: 4 or 8.
-        group: The number of elements of a row that share a scale, in linear layers whose rows it divides; None for a
-            scale for each output channel. Other weights have a scale for each channel.
-        is_symmetric: True for zero points of 0, False for the full range of integers between minimum and maximum.
+        group: Number of elements of a row that share a scale, in linear layers with rows that it divides; None for a
+            scale per output channel. Other weights always have a scale per channel.
+        is_symmetric: True for zero points of 0, False to map [minimum, maximum] to the full integer range.
 
     Raises:
         NothingToQuantize: The program has no layer with a constant floating-point weight.
@@ -67,7 +67,8 @@ def quantize_weights(
         if not made and not any(map(is_dequantize, calls(graph_module))):
             raise NothingToQuantize(
                 f"quantize='int{bits}-weights': the model has no "
-                f"{'linear layer or convolution' if bits == 8 else 'linear layer'} with a constant floating-point weight"
+                f"{'linear layer or convolution' if bits == 8 else 'linear layer'} with a constant floating-point "
+                "weight"
             )
     constants.drop_unused()
     return program

@@ -23,12 +23,12 @@ from edgecore_qnn.provider.process import INSTALL, versions
 
 
 class QnnCompiler:
-    """Implements `QuantizingCompiler`, `LowPrecisionCompiler`, `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
+    """Implements protocols of `edgecore.plugin`: recipes, precision, reports, and a reader of blobs."""
 
     Options = QnnOptions
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make the partitioner for `options`, which are `QnnOptions`. The target runtime makes no difference."""
+        """Create the partitioner for `options`, a `QnnOptions`. The target runtime has no effect."""
         return OptionsPartitioner(QnnOptions.model_validate(options.model_dump()))
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
@@ -40,7 +40,7 @@ class QnnCompiler:
         return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """List the errors of a blob. The target runtime makes no difference."""
+        """List the errors of a blob. The target runtime has no effect."""
         try:
             decode(blob)
         except FormatError as error:
@@ -58,12 +58,12 @@ class QnnCompiler:
         return RECIPES
 
     def computes_in(self, options: BaseModel) -> Literal["float32", "float16"]:
-        """Return "float16" if operators that are not quantized are delegated: the NPU has no float32."""
+        """Return "float16" if operators that are not quantized are delegated, since the NPU has no float32."""
         chosen = QnnOptions.model_validate(options.model_dump())
         return "float16" if chosen.use_fp16 and chosen.soc.has_fp16 else "float32"
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return a line for each delegate: SoC, SDK and size; with `profile_level`, also the times of its compilation."""
+        """Return a line for each delegate: SoC, SDK and size; with `profile_level`, also its compilation times."""
         lines = []
         for index, result in enumerate(results):
             if isinstance(result, QnnResult):
