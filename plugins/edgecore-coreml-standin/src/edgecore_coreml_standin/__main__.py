@@ -77,8 +77,8 @@ class Server:
         function, names, outputs = self._models[model]
         values = {name: _array(*inputs[2 * i : 2 * i + 2]) for i, name in enumerate(names)}
         choices = self._choices[model]
-        given = tuple(list(values[name].shape) for name in choices)
-        if choices and given not in zip(*choices.values(), strict=True):
+        shapes = tuple(list(values[name].shape) for name in choices)
+        if choices and shapes not in zip(*choices.values(), strict=True):
             raise ValueError(f"the shapes of {', '.join(choices)} are not enumerated together")
         with torch.inference_mode():
             results = function(values, states)

@@ -53,8 +53,8 @@ class MilFunction:
                 if op.op_type == "const":
                     self.constants[op.outputs[0].name] = _tensor(op.outputs[0].val)
                 elif op.op_type.startswith("constexpr_"):
-                    given = {name: self.constants[var.name] for name, var in op.inputs.items() if var is not None}
-                    self.constants[op.outputs[0].name] = OPS[op.op_type](**given)
+                    arguments = {name: self.constants[var.name] for name, var in op.inputs.items() if var is not None}
+                    self.constants[op.outputs[0].name] = OPS[op.op_type](**arguments)
 
     @property
     def kinds(self) -> set[str]:
@@ -118,7 +118,7 @@ class StandIn:
 
     def __call__(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
         """Compute the outputs in the order of the delegate's arguments."""
-        narrow = [given.to(torch.int32) if given.dtype == torch.int64 else given for given in inputs]
+        narrow = [value.to(torch.int32) if value.dtype == torch.int64 else value for value in inputs]
         results = self.function(dict(zip(self.package.inputs, narrow, strict=True)), self.states)
         return [results[name] for name in self.package.outputs]
 

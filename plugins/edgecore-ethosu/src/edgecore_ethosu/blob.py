@@ -179,7 +179,7 @@ def _block(reader: ByteReader, name: str) -> bytes:
     return data
 
 
-def _tensors(data: bytes, what: str, scratch_size: int) -> tuple[VelaTensor, ...]:
+def _tensors(data: bytes, kind: str, scratch_size: int) -> tuple[VelaTensor, ...]:
     reader = ByteReader(data)
     count = reader.count(_TENSOR.size)
     tensors = []
@@ -188,11 +188,11 @@ def _tensors(data: bytes, what: str, scratch_size: int) -> tuple[VelaTensor, ...
         tensor = VelaTensor(numbers[:_RANK], *numbers[_RANK:])
         if min(tensor.shape) < 1 or tensor.element_size not in _ELEMENT_SIZES:
             raise FormatError(
-                f"the blob is damaged: {what} {index} has the shape {list(tensor.shape)} of elements of "
+                f"the blob is damaged: {kind} {index} has the shape {list(tensor.shape)} of elements of "
                 f"{tensor.element_size} bytes"
             )
         if tensor.region < 0 or tensor.offset < 0 or tensor.offset + tensor.size > scratch_size:
-            raise FormatError(f"the blob is damaged: {what} {index} lies outside the arena of {scratch_size} bytes")
+            raise FormatError(f"the blob is damaged: {kind} {index} lies outside the arena of {scratch_size} bytes")
         tensors.append(tensor)
     reader.finish()
     return tuple(tensors)

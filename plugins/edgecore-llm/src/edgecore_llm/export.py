@@ -163,6 +163,6 @@ def _constant_methods(checkpoint: Checkpoint, options: ExportOptions, rewindable
         "enable_dynamic_shape": True,
         METADATA_METHOD: json.dumps(metadata),
     }
-    if taken := sorted(options.constants.keys() & {*ours, "forward"}):
-        raise ConfigError(f"the constant {taken[0]} follows from the model and cannot be given")
+    if reserved := sorted(options.constants.keys() & {*ours, "forward"}):
+        raise ConfigError(f"the constant {reserved[0]} follows from the model and cannot be given")
     return {**options.constants, **ours, "get_eos_ids": eos_ids or [-1]}

@@ -94,9 +94,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
     # Jinja calls this for macros and `{% set %}` blocks, `_Generator` also for `~`.
     def concat(self, parts: Iterable[str]) -> str:
         """Join texts."""
-        found = list(parts)
-        _check_length(sum(map(len, found)))
-        return "".join(found)
+        texts = list(parts)
+        _check_length(sum(map(len, texts)))
+        return "".join(texts)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Compute a binary operator listed in `intercepted_binops`."""
@@ -184,9 +184,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
             _check_length(len(first) + places * len(values[1]))
 
     def _range(self, *arguments: int) -> range:
-        found = range(*arguments)
-        self._use(len(found))
-        return found
+        numbers = range(*arguments)
+        self._use(len(numbers))
+        return numbers
 
     def _count(self, steps: int) -> None:
         self.steps += steps

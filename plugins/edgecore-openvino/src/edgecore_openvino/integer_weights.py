@@ -50,7 +50,7 @@ def quantize_weights(
     """
     program = functionalize(copy_program(program))
     constants = Constants(program)
-    made: dict[tuple[str | None, bool], tuple[Node, ...]] = {}
+    constants_of: dict[tuple[str | None, bool], tuple[Node, ...]] = {}
     with edit(program) as graph_module:
         for node in calls(graph_module):
             weight = argument(node, "weight") if node.target in LAYERS else None
@@ -61,10 +61,10 @@ def quantize_weights(
                 continue
             has_groups = is_linear and group is not None and weight.meta["val"].shape[1] % group == 0
             key = constants.specs[weight.name].target, has_groups
-            if key not in made:
-                made[key] = _integers(constants, weight, bits, group if has_groups else None, is_symmetric)
-            node.replace_input_with(weight, _dequantize(graph_module, node, made[key], bits, group, has_groups))
-        if not made and not any(map(is_dequantize, calls(graph_module))):
+            if key not in constants_of:
+                constants_of[key] = _integers(constants, weight, bits, group if has_groups else None, is_symmetric)
+            node.replace_input_with(weight, _dequantize(graph_module, node, constants_of[key], bits, group, has_groups))
+        if not constants_of and not any(map(is_dequantize, calls(graph_module))):
             raise NothingToQuantize(
                 f"quantize='int{bits}-weights': the model has no "
                 f"{'linear layer or convolution' if bits == 8 else 'linear layer'} with a constant floating-point "

@@ -115,9 +115,9 @@ def build(
         is_taken = value in named or not _is_produced(builder, value)
         named[builder.add("Identity", value) if is_taken else value] = f"output_{index}"
     nodes = builder.nodes
-    for made in nodes:
-        made.input[:] = [named.get(name, name) for name in made.input]
-        made.output[:] = [named.get(name, name) for name in made.output]
+    for onnx_node in nodes:
+        onnx_node.input[:] = [named.get(name, name) for name in onnx_node.input]
+        onnx_node.output[:] = [named.get(name, name) for name in onnx_node.output]
     graph = helper.make_graph(
         nodes,
         "edgecore",
@@ -138,7 +138,7 @@ def build(
 
 
 def _is_produced(builder: Builder, value: str) -> bool:
-    return any(value in made.output for made in builder.nodes)
+    return any(value in onnx_node.output for onnx_node in builder.nodes)
 
 
 def _info(name: str, node: Node) -> ValueInfoProto:

@@ -109,7 +109,7 @@ def self_test(library: str) -> list[tuple[str, bool, str, str]]:
         memory = f"{_size(device.memory)} of memory, tensors up to {_size(device.max_tensor)}"
         rows.append((f"device {device.index}", True, f"{facts}, {memory}{default}", ""))
         parts = (("used", device.used), ("not used", device.unused), ("missing", device.missing))
-        features = "; ".join(f"{what}: {names}" for what, names in parts if names)
+        features = "; ".join(f"{label}: {names}" for label, names in parts if names)
         rows.append((f"features of device {device.index}", True, features, ""))
     return rows
 

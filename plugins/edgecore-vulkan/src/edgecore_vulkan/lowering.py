@@ -59,9 +59,9 @@ def _memory(graph: CallGraph, profile: Profile) -> tuple[MemoryNeed, ...]:
         for value in (*call.inputs(), *call.outputs)
         if isinstance(value, TensorValue)
     } | {value for value in graph.inputs if isinstance(value, TensorValue)}  # fmt: skip
-    held = {value: size(value, held_dtype(value.dtype, profile)) for value in tensors}
-    constants = sum(count for value, count in held.items() if value.constant is not None)
+    sizes = {value: size(value, held_dtype(value.dtype, profile)) for value in tensors}
+    constants = sum(count for value, count in sizes.items() if value.constant is not None)
     ends = [value for value in (*graph.inputs, *graph.outputs) if isinstance(value, TensorValue)]
     staging = sum(size(value, value.dtype) for value in ends)
-    needs = (("persistent", constants + peak_bytes(graph, held)), ("staging", staging))
+    needs = (("persistent", constants + peak_bytes(graph, sizes)), ("staging", staging))
     return tuple(MemoryNeed(kind, count) for kind, count in needs if count)  # type: ignore[arg-type]

@@ -61,8 +61,8 @@ def convert(program: ExportedProgram, options: CoreMLOptions) -> Converted:
                 break
             except Exception as error:
                 if target == targets[-1][0] or "iOS" not in str(error):
-                    said = " ".join(str(error).split())[:500] or type(error).__name__
-                    raise CompileError(f"coremltools cannot convert the partition for {target}: {said}") from error
+                    message = " ".join(str(error).split())[:500] or type(error).__name__
+                    raise CompileError(f"coremltools cannot convert the partition for {target}: {message}") from error
     return Converted(package, target, reason, log.getvalue())
 
 

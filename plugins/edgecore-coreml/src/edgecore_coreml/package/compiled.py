@@ -46,10 +46,10 @@ def compile_model(blob: bytes) -> bytes:
         folder, target = Path(name) / "package", Path(name) / "compiled"
         write_files(files, folder)
         target.mkdir()
-        done = _xcrun(_COMPILER, "compile", str(folder / MODEL), str(target))
-        if done.status != 0:
-            said = " ".join(f"{done.err} {done.out}".split())[:500] or f"it ended with {exit_text(done.status)}"
-            raise CompileError(f"Apple's {_COMPILER} cannot compile the model: {said}")
+        xcrun = _xcrun(_COMPILER, "compile", str(folder / MODEL), str(target))
+        if xcrun.status != 0:
+            message = " ".join(f"{xcrun.err} {xcrun.out}".split())[:500] or f"it ended with {exit_text(xcrun.status)}"
+            raise CompileError(f"Apple's {_COMPILER} cannot compile the model: {message}")
         paths = [path for path in (target / COMPILED).rglob("*") if path.is_file()]
         if not paths:
             raise CompileError(f"Apple's {_COMPILER} ended without an error, and wrote no {COMPILED}")

@@ -67,14 +67,14 @@ class GgufCheckpoint:
     def eos_ids(self) -> tuple[int, ...]:
         """The tokens that end a text."""
         keys = [f"tokenizer.ggml.{key}_token_id" for key in ("eos", "eot", "eom")]
-        found = (self.file.metadata.get(key) for key in keys)
-        return tuple(dict.fromkeys(token for token in found if isinstance(token, int)))
+        tokens = (self.file.metadata.get(key) for key in keys)
+        return tuple(dict.fromkeys(token for token in tokens if isinstance(token, int)))
 
     @property
     def chat_template(self) -> str | None:
         """The Jinja template of a chat; None if there is none."""
-        found = self.file.metadata.get("tokenizer.chat_template")
-        return found if isinstance(found, str) else None
+        template = self.file.metadata.get("tokenizer.chat_template")
+        return template if isinstance(template, str) else None
 
     def names(self) -> Sequence[str]:
         return list(self._tensors)

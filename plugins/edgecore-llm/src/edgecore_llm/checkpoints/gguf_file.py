@@ -67,9 +67,9 @@ class GgufFile:
         for _ in range(entries):
             key = self._string()
             self.metadata[key] = self._value(self._number("I"))
-        found = [self._tensor() for _ in range(tensors)]
-        self.tensors = {tensor.name: tensor for tensor in self._placed(found)}
-        if len(self.tensors) != len(found):
+        listed = [self._tensor() for _ in range(tensors)]
+        self.tensors = {tensor.name: tensor for tensor in self._placed(listed)}
+        if len(self.tensors) != len(listed):
             raise CheckpointError(f"{path} has two tensors of one name")
 
     def raw(self, name: str) -> NDArray[np.uint8]:
@@ -90,10 +90,10 @@ class GgufFile:
     def _number(self, form: str) -> Any:
         return struct.unpack(f"<{form}", self._take(struct.calcsize(f"<{form}")))[0]
 
-    def _count(self, what: str, smallest: int, count: int) -> int:
+    def _count(self, noun: str, smallest: int, count: int) -> int:
         """Return `count` after checking that the file has room for so many items of at least `smallest` bytes."""
         if count * smallest > len(self._bytes) - self._place:
-            raise self._damaged(f"it has room for fewer than {count} {what}")
+            raise self._damaged(f"it has room for fewer than {count} {noun}")
         return count
 
     def _string(self) -> str:

@@ -43,8 +43,8 @@ class StopText:
         return "" if self.is_stopped else self._take(len(self._held))
 
     def _take(self, count: int) -> str:
-        taken, self._held = self._held[:count], self._held[count:]
-        return taken
+        text, self._held = self._held[:count], self._held[count:]
+        return text
 
 
 def answer_text(tokens: Iterable[int], stream: TextStream, stops: Sequence[str] = ()) -> Iterator[str]:

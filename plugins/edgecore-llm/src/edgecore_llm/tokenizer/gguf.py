@@ -64,15 +64,15 @@ def open_gguf_tokenizer(path: Path) -> HuggingFaceTokenizer:
             f"{path} has a tokenizer of kind {kind!r}; gpt2 and llama are read, so give the original one"
         )
     content["added_tokens"] = added_tokens(pieces, kinds)
-    found = HuggingFaceTokenizer(path, json.dumps(content))
+    tokenizer = HuggingFaceTokenizer(path, json.dumps(content))
     is_beginning = kind == "llama" or values.get("pre") in _IGNORES_MERGES
-    found.bos_id = _id(values.get("bos_token_id"), len(pieces))
-    found.adds_bos = bool(values.get("add_bos_token", is_beginning))
+    tokenizer.bos_id = _id(values.get("bos_token_id"), len(pieces))
+    tokenizer.adds_bos = bool(values.get("add_bos_token", is_beginning))
     ends = (_id(values.get(f"{name}_token_id"), len(pieces)) for name in ("eos", "eot", "eom"))
-    found.eos_ids = tuple(dict.fromkeys(token for token in ends if token is not None))
+    tokenizer.eos_ids = tuple(dict.fromkeys(token for token in ends if token is not None))
     template = metadata.get("tokenizer.chat_template")
-    found.chat_template = template if isinstance(template, str) else None
-    return found
+    tokenizer.chat_template = template if isinstance(template, str) else None
+    return tokenizer
 
 
 def _id(value: Any, count: int) -> int | None:

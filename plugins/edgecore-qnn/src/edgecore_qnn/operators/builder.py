@@ -94,7 +94,7 @@ class Builder:
         scale = self.scales.get(like)
         if scale is None:
             is_mask = self.owner is not None and reaches_softmax(self.owner)
-            return self.array(held(torch.tensor(value)).item() if is_mask else value, np.float32)
+            return self.array(clamped(torch.tensor(value)).item() if is_mask else value, np.float32)
         top = np.iinfo(scale.dtype).max - np.iinfo(scale.dtype).min
         integer, zero = (0, 0) if value == 0 else (top, 0) if value > 0 else (0, top)
         low = np.iinfo(scale.dtype).min
@@ -112,7 +112,7 @@ class Builder:
             tensor = self.partition.constants[argument].contiguous()
             if like in self.scales and tensor.dtype == torch.float32 and bool(tensor.isfinite().all()):
                 return self.quantized_constant(tensor.numpy(), self.scales[like].dtype)
-            self.values[argument] = self.array((held(tensor) if reaches_softmax(argument) else tensor).numpy())
+            self.values[argument] = self.array((clamped(tensor) if reaches_softmax(argument) else tensor).numpy())
         name: str = self.values[argument]
         return name
 
@@ -157,7 +157,7 @@ class Builder:
         )
 
 
-def held(mask: torch.Tensor) -> torch.Tensor:
+def clamped(mask: torch.Tensor) -> torch.Tensor:
     """Clamp a mask, or scores, so that finite elements and their sums stay finite on the NPU."""
     if not mask.is_floating_point():
         return mask

@@ -159,7 +159,7 @@ def _repeated(b: Builder, image: Tensor, rows: int, columns: int) -> Tensor:
     return b.reshape(image, (n, height * rows, width * columns, channels))
 
 
-def _taps(factor: int) -> list[int]:
+def _blur_weights(factor: int) -> list[int]:
     """Return weights that average neighbours in an image of repeated pixels, which gives linear interpolation."""
     return [1] * factor if factor % 2 else [1, *[2] * (factor - 1), 1]
 
@@ -176,15 +176,15 @@ def _blurred(b: Builder, x: Value, image: Tensor, rows: int, columns: int) -> Va
         if border:
             first, last = range_of(b, image, axis, 0, border), range_of(b, image, axis, size - border, border)
             image = b.concat([first, image, last], axis)
-    taps = np.outer(_taps(rows), _taps(columns))
+    weights = np.outer(_blur_weights(rows), _blur_weights(columns))
     n, height, width, channels = image.shape
     form = DepthwiseConv2d([0] * 4, [1, 1], [1, 1], acc_type=accumulator(image.dtype))
-    kernel = b.constant(np.broadcast_to(taps[:, :, None, None], (*taps.shape, channels, 1)), DType.INT8)
+    kernel = b.constant(np.broadcast_to(weights[:, :, None, None], (*weights.shape, channels, 1)), DType.INT8)
     zero_points = [b.number(x.zero_point, image.dtype), b.number(0, DType.INT8)]
     inputs = [image, kernel, b.constant(np.zeros(channels), form.acc_type), *zero_points]
-    shape = (n, height - len(taps) + 1, width - taps.shape[1] + 1, channels)
+    shape = (n, height - len(weights) + 1, width - weights.shape[1] + 1, channels)
     sums = b.emit(Op.DEPTHWISE_CONV2D, inputs, shape, form.acc_type, form)
-    return b.finish(sums, x.quantization.step / int(taps.sum()), NHWC)
+    return b.finish(sums, x.quantization.step / int(weights.sum()), NHWC)
 
 
 def _check(query: NodeQuery) -> str | None:

@@ -105,11 +105,13 @@ class _Encoder:
         return s.IntList(items) if all(isinstance(item, int) for item in items) else s.DoubleList(items)
 
     def _tensor(self, value: TensorValue) -> s.VkTensor:
-        held = value.dtype if value.is_exact else held_dtype(value.dtype, self.profile)
-        outer = held if value.constant is not None else _NARROW.get(value.dtype, value.dtype)
-        tensor = value.constant if value.weight is None else value.weight.dequantized(held)
-        constant = -1 if tensor is None else self._constant(tensor, held, value.key)
-        return s.VkTensor(_TYPES[held], list(value.shape), constant, value.memory_object, *value.memory, _TYPES[outer])
+        stored = value.dtype if value.is_exact else held_dtype(value.dtype, self.profile)
+        outer = stored if value.constant is not None else _NARROW.get(value.dtype, value.dtype)
+        tensor = value.constant if value.weight is None else value.weight.dequantized(stored)
+        constant = -1 if tensor is None else self._constant(tensor, stored, value.key)
+        return s.VkTensor(
+            _TYPES[stored], list(value.shape), constant, value.memory_object, *value.memory, _TYPES[outer]
+        )
 
     def _constant(self, tensor: torch.Tensor, dtype: torch.dtype, key: str) -> int:
         """Add the bytes of a constant, and return its index. Finite numbers beyond the dtype's range are clamped."""

@@ -71,18 +71,18 @@ def _check(graph: s.Graph, data_size: int) -> None:
         _check_ids(call.args, count, f"call {index} ({call.name})")
         if not call.args:
             raise FormatError(f"the blob is damaged: call {index} ({call.name}) has no arguments")
-    for what, ids in (("inputs", graph.input_ids), ("outputs", graph.output_ids)):
-        _check_ids(ids, count, f"the list of {what}")
+    for kind, ids in (("inputs", graph.input_ids), ("outputs", graph.output_ids)):
+        _check_ids(ids, count, f"the list of {kind}")
         for number in ids:
             if not isinstance(graph.values[number].value, (s.VkTensor, s.SymInt)):
-                raise FormatError(f"the blob is damaged: value {number} among the {what} is no tensor")
+                raise FormatError(f"the blob is damaged: value {number} among the {kind} is no tensor")
     for index, constant in enumerate(graph.constants):
         is_named = constant.offset == s.NAMED_OFFSET
         if is_named != bool(constant.named_key) or (not is_named and constant.offset + constant.length > data_size):
             raise FormatError(f"the blob is damaged: constant {index} has no bytes")
 
 
-def _check_ids(ids: list[int], count: int, what: str) -> None:
+def _check_ids(ids: list[int], count: int, kind: str) -> None:
     for number in ids:
         if not 0 <= number < count:
-            raise FormatError(f"the blob is damaged: {what} names value {number} of {count}")
+            raise FormatError(f"the blob is damaged: {kind} names value {number} of {count}")

@@ -73,10 +73,10 @@ def _memory_errors(call: Call, profile: Profile) -> list[str]:
         return [reason]
     errors = []
     for values, memories in possible_memories(call, profile, _LAYOUTS):
-        held = [value for value in values if not is_prepared(call, value, profile)]
-        for memory in dict.fromkeys(value.memory for value in held):
+        tensors = [value for value in values if not is_prepared(call, value, profile)]
+        for memory in dict.fromkeys(value.memory for value in tensors):
             if memory not in memories:
                 errors.append(f"{call.name} does not support {memory.storage.name} {memory.layout.name}")
-        if len({value.memory for value in held}) > 1:
+        if len({value.memory for value in tensors}) > 1:
             errors.append(f"{call.name} needs its tensors in one memory")
     return errors

@@ -280,12 +280,12 @@ def possible_memories(
     """
     entry = entry_of(call.name, profile)
     assert entry is not None
-    held = [value for value in call.outputs if isinstance(value, TensorValue)]
+    outputs = [value for value in call.outputs if isinstance(value, TensorValue)]
     args = list(call.inputs())
     sources = [value for value in args if not is_prepared(call, value, profile)]
     if call.name in _COPIES:
         possible = INT8_ANY if call.output.dtype == torch.int8 else ANY
-        copies = [(sources, _fitting(args, possible, profile, layouts)), *_grouped(held, possible, profile, layouts)]
+        copies = [(sources, _fitting(args, possible, profile, layouts)), *_grouped(outputs, possible, profile, layouts)]
         return [group for group in copies if group[0]]
     if entry.any_constants:
         args = sources
@@ -296,10 +296,10 @@ def possible_memories(
         args = [value for value in args if value not in sources[1:]]
         sources = sources[:1]
     if not isinstance(results, tuple):
-        results = (results,) * len(held)
-    joined = held[: next((index for index, memories in enumerate(results) if memories != inputs), len(held))]
+        results = (results,) * len(outputs)
+    joined = outputs[: next((index for index, memories in enumerate(results) if memories != inputs), len(outputs))]
     groups.insert(0, (sources + joined, _fitting(args + joined, inputs, profile, layouts)))
-    for value, memories in list(zip(held, results, strict=True))[len(joined) :]:
+    for value, memories in list(zip(outputs, results, strict=True))[len(joined) :]:
         groups += _grouped([value], memories, profile, layouts)
     return groups
 

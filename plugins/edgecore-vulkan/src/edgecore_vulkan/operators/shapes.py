@@ -82,14 +82,14 @@ def _transpose(b: Builder, node: Node) -> TensorValue:
 def _expand(b: Builder, node: Node) -> TensorValue:
     """Write an expand (input, sizes, implicit=False); -1 keeps a size."""
     output = b.result(node)
-    source, wanted = node.args[:2]
+    source, requested = node.args[:2]
     x = b.value(source)
     if is_static(node) and x.shape == output.shape:
         return x
     before = shape(source)
     offset = rank(node) - len(before)
     sizes: list[Any] = []
-    for index, size in enumerate(wanted):  # type: ignore[arg-type]
+    for index, size in enumerate(requested):  # type: ignore[arg-type]
         kept = index >= offset and not isinstance(size, int) and not isinstance(before[index - offset], int)
         sizes.append(-1 if kept else b.size(size))
     b.call("aten.expand_copy.default", [x, sizes, False], output)

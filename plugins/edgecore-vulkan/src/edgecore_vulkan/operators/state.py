@@ -74,10 +74,10 @@ def _update(b: Builder, node: Node) -> TensorValue:
     dim, index = indexed
     args = arguments_by_name(node)
     state, positions, rows = (b.value(source) for source in (args["self"], index, args["values"]))
-    wanted = (*state.shape[:dim], positions.shape[0], *state.shape[dim + 1 :])
-    if rows.shape != wanted:
+    row_shape = (*state.shape[:dim], positions.shape[0], *state.shape[dim + 1 :])
+    if rows.shape != row_shape:
         is_fixed = isinstance(shape(index)[0], int)
-        rows = b.view(rows, wanted, None if is_fixed else (*wanted[:dim], -1, *wanted[dim + 1 :]))
+        rows = b.view(rows, row_shape, None if is_fixed else (*row_shape[:dim], -1, *row_shape[dim + 1 :]))
     output: TensorValue = b.call("edgecore.update_rows.default", [state, positions, rows, dim], b.result(node))
     return output
 
@@ -98,13 +98,13 @@ def _check_update(query: Query) -> str | None:
     if index.meta["val"].dtype not in INT or rank(index) != 1:
         return "positions that are no integers of one dim"
     old, values = shape(query.node), shape(query.argument("values"))
-    wanted = [*old[:dim], shape(index)[0], *old[dim + 1 :]]
-    while wanted and wanted[0] == 1:
-        wanted.pop(0)
+    row_shape = [*old[:dim], shape(index)[0], *old[dim + 1 :]]
+    while row_shape and row_shape[0] == 1:
+        row_shape.pop(0)
     sizes = list(values)
     while sizes and sizes[0] == 1:
         sizes.pop(0)
-    return None if sizes == wanted else "rows of another shape than the positions"
+    return None if sizes == row_shape else "rows of another shape than the positions"
 
 
 ROWS = [

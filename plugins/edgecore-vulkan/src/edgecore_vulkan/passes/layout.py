@@ -68,7 +68,7 @@ class _Assignment:
     def _best(
         self, call: Call, inputs: list[TensorValue], results: list[TensorValue], memories: frozenset[Memory]
     ) -> Memory:
-        wanted = self._wanted(results) if call.name not in _ROW_MAJOR else None
+        needed = self._needed_layout(results) if call.name not in _ROW_MAJOR else None
 
         def cost(memory: Memory) -> tuple[float, ...]:
             copied = sum(
@@ -79,7 +79,7 @@ class _Assignment:
                 and (value, memory) not in self.copies
             )
             is_row_major = call.name in _ROW_MAJOR and memory.layout != W
-            is_other = wanted is not None and memory.layout != wanted
+            is_other = needed is not None and memory.layout != needed
             return (is_row_major, copied, is_other, *self._rank(memory))
 
         return min(sorted(memories), key=cost)
@@ -90,7 +90,7 @@ class _Assignment:
         storage = Storage.TEXTURE_3D if self.profile.storage == Storage.DEFAULT else self.profile.storage
         return int(memory.storage != storage), int(memory.layout != layout)
 
-    def _wanted(self, results: list[TensorValue]) -> Layout | None:
+    def _needed_layout(self, results: list[TensorValue]) -> Layout | None:
         """Return the layout of the next reader that supports only one; look through readers that support several."""
         seen, queue = 0, list(results)
         while queue and seen < _MAX_LOOKAHEAD:

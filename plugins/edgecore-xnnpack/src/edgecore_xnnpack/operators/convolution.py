@@ -20,7 +20,7 @@ from edgecore_xnnpack.operators.volumes import (
     as_planes,
     as_volume,
     columns_shape,
-    depth_taps,
+    depth_slices,
     planes_shape,
 )
 from edgecore_xnnpack.schema import graph as g
@@ -128,16 +128,16 @@ def _convolve_volume(
         image, shape = as_columns(low, value), columns_shape(low.shape)
         result = convolve(low, image, weight[..., 0], bias, shape, along_depth, scales)
         return as_volume(low, result, low.shape)
-    taps = depth_taps(low, value, low.shape[2], kernel[0], stride[0], padding[0], dilation[0])
+    slices = depth_slices(low, value, low.shape[2], kernel[0], stride[0], padding[0], dilation[0])
     shape = planes_shape(low.shape)
     in_plane = Geometry(stride[1:], padding[1:], dilation[1:], groups=geometry.groups)
     if geometry.groups == 1:
         joined = weight.transpose(0, 2, 1, 3, 4).reshape(-1, kernel[0] * channels, *kernel[1:])
-        image = as_planes(low, concatenate(low, taps, 1))
+        image = as_planes(low, concatenate(low, slices, 1))
         return as_volume(low, convolve(low, image, joined, bias, shape, in_plane, scales), low.shape)
     total = None
-    for depth, tap in enumerate(taps):
-        image, part_bias = as_planes(low, tap), bias if total is None else None
+    for depth, volume in enumerate(slices):
+        image, part_bias = as_planes(low, volume), bias if total is None else None
         part = convolve(low, image, weight[:, :, depth], part_bias, shape, in_plane, scales)
         total = part if total is None else binary(low, g.Add, total, part)
     assert total is not None

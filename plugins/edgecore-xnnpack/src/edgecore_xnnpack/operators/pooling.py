@@ -139,8 +139,8 @@ def average_problem(sizes: Shape, outputs: Shape, kernel: Pair, stride: Pair, pa
         return "kernel 1x1"
     if stride[0] > kernel[0] or stride[1] > kernel[1]:
         return "stride above kernel"
-    for size, out, taps, step, pads in zip(sizes, outputs, kernel, stride, padding, strict=True):
-        if _excess(size, out, taps, step, pads) != pads:
+    for size, out, length, step, pads in zip(sizes, outputs, kernel, stride, padding, strict=True):
+        if _excess(size, out, length, step, pads) != pads:
             return "ceil_mode"
     return None
 
