@@ -7,7 +7,7 @@ in order:
     vela_bin_stream   no data
     cmd_data          the command stream of the NPU, for Arm's driver
     weight_data       read-only data: weights and scales as the NPU reads them
-    scratch_size      u32: bytes of the arena, in which inputs, outputs and intermediate values lie
+    scratch_size      u32: bytes of the arena, for inputs, outputs and intermediate values
     inputs, outputs   i32 number of tensors; for each 9 i32: shape of 6 dims, bytes of an element, offset, region
     vela_end_stream   no data
 

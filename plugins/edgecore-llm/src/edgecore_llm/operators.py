@@ -230,7 +230,7 @@ def attend(
     h reads head `h // (heads // kv_heads)` of the cache. The result is [T, heads * value_size].
 
     Raises:
-        IndexError: A position lies beyond a cache that is not a ring.
+        IndexError: A position is beyond the rows of a cache that is not a ring buffer.
     """
     kv_heads, rows, value_size = v_cache.shape[1:]
     key_size = q.shape[-1]

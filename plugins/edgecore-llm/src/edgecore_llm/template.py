@@ -119,7 +119,7 @@ class ChatTemplate:
 
 
 def open_template(tokenizer: Tokenizer, of_model: str | None = None) -> ChatTemplate:
-    """Return the chat template that lies beside a tokenizer, or else the one in the model's file.
+    """Return the tokenizer's chat template, or else the template in the model's file.
 
     Raises:
         TokenizerError: There is none.

@@ -29,7 +29,7 @@ class OpenvinoCompiler:
     Options = OpenvinoOptions
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make the partitioner for `options`, which are `OpenvinoOptions`."""
+        """Create the partitioner for `options`, an `OpenvinoOptions`."""
         return partitioner(OpenvinoOptions.model_validate(options.model_dump()))
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:

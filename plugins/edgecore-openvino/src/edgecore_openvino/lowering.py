@@ -71,7 +71,7 @@ def build(
 ) -> tuple[ov.Model, dict[int | str, tuple[int, ...]]]:
     """Build the OpenVINO model of a partition, and list the debug handles of its operators.
 
-    Operators get numbered names such as `Convolution_3`, so equal partitions give equal bytes, and traces identify
+    Operators have numbered names such as `Convolution_3`, so equal partitions give equal bytes, and traces identify
     operators by their numbers. Constants have no handles.
     """
     builder = Builder(partition, half_weights, precision)

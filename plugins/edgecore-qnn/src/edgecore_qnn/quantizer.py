@@ -180,11 +180,11 @@ class QnnQuantizer(ModuleQuantizer[ModuleQConfig]):
     def set_submodule_qconfig_list(
         self, submodule_qconfig_list: Sequence[tuple[Callable[[Node], bool], ModuleQConfig]]
     ) -> None:
-        """Set pairs of a function, which says whether a node belongs to a part, and the quantization of that part."""
+        """Set pairs (predicate, quantization); the first pair whose predicate is true for a node applies to it."""
         self._submodules = list(submodule_qconfig_list)
 
     def add_custom_quant_annotations(self, custom_quant_annotations: Sequence[Callable[[GraphModule], None]]) -> None:
-        """Add functions that annotate nodes themselves."""
+        """Add functions that annotate nodes of a model before the quantizer does."""
         self._custom += custom_quant_annotations
 
     def add_discard_nodes(self, nodes: Sequence[str]) -> None:

@@ -332,7 +332,7 @@ ATTRIBUTES: dict[Op, Any] = {
     Op.COND_IF: CondIf,
     Op.WHILE_LOOP: WhileLoop,
 }
-"""The class of the attribute of each operator; `edgecore.sdk.flat` needs a class of its own for each."""
+"""The attribute class of each operator; `edgecore.sdk.flat` needs a different class for each."""
 
 for _op in Op:
     if _op not in ATTRIBUTES:

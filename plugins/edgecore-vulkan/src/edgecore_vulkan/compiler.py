@@ -29,7 +29,7 @@ class VulkanCompiler:
     Options = VulkanOptions
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make the partitioner for `options`, which are `VulkanOptions`, and a target runtime."""
+        """Create the partitioner for `options`, a `VulkanOptions`, and a target runtime."""
         chosen = VulkanOptions.model_validate(options.model_dump())
         return make_partitioner(chosen.profile(runtime), chosen.operators, chosen.min_operators)
 
@@ -65,7 +65,7 @@ class VulkanCompiler:
         """Return the recipes of `edgecore.compile(quantize=...)`.
 
         - `int8`: convolutions, linear layers and sums of int8, with ranges from calibration.
-        - `int8-dynamic`: linear layers with int8 weights, whose inputs are quantized by row while the graph runs.
+        - `int8-dynamic`: linear layers with int8 weights, whose inputs are quantized per row at run time.
         - `int8-weights`: linear layers with int8 weights, which compute in floating point.
         - `int4-weights`: as `int8-dynamic`, but weights have 4 bits and a scale for each group of 32.
         - `fp16`: the option `force_fp16`.

@@ -20,7 +20,7 @@ _LAYOUTS = {
 
 
 class VulkanOptions(BaseModel):
-    """Options of the Vulkan backend. The names are those of ExecuTorch's `compile_options`."""
+    """Options of the Vulkan backend. The names follow ExecuTorch's `compile_options`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 

@@ -30,7 +30,7 @@ class XnnpackCompiler:
     Options = XnnpackOptions
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make the partitioner for `options`, which are `XnnpackOptions`."""
+        """Create the partitioner for `options`, an `XnnpackOptions`."""
         return XnnpackPartitioner(XnnpackOptions.model_validate(options.model_dump()), runtime)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:

@@ -77,7 +77,7 @@ class XnnpackPartitioner(CapabilityPartitioner):
         return filter_ops(reasons, program, self.options) if self.options.restricts else reasons
 
     def _split(self, result: PartitionResult) -> PartitionResult:
-        """Split the partitions so that each operator has a delegate of its own (for the option `per_op_mode`)."""
+        """Split the partitions so that each operator has a separate delegate (option `per_op_mode`)."""
         program = result.tagged_exported_program
         tagged = [node for node in program.graph.nodes if TAG in node.meta]
         tags, copied = {BACKEND_ID: self.spec}, {}

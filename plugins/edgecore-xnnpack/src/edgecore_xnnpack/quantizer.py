@@ -120,7 +120,7 @@ def get_symmetric_quantization_config(
 def _takes_images(node: Node, config: QuantizationConfig) -> bool:
     """Return True if the input of a convolution can be quantized at run time.
 
-    The input must have a batch dimension, as each image gets a scale. XNNPACK has no dynamically quantized depthwise
+    The input must have a batch dimension, as each image has a scale. XNNPACK has no dynamically quantized depthwise
     convolution. With groups, no dimension of a transposed weight has all output channels, so they cannot have a scale
     each. A convolution that is not delegated must stay in floating point, since ExecuTorch's core has no kernel that
     chooses scales. Sequences become images by a reshape, in which XNNPACK can infer only one symbolic size. With

@@ -52,7 +52,7 @@ class MetaCheckpoint:
     Args:
         params: The file with the parameters.
         checkpoint: The file with the tensors.
-        method: How the checkpoint was quantized; None if it is not, or if `params.json` says.
+        method: How the checkpoint was quantized; None if it is not, or if `params.json` tells the method.
 
     Attributes:
         precision: The bits of a quantized checkpoint; None if it is not quantized.

@@ -81,7 +81,7 @@ def export_llama_command(arguments: typer.Context) -> None:
 
 
 def _export_plan(planned: Plan, model: str | None, params: Path | None, output: Path | None) -> None:
-    """Run an export of which the settings and the arguments each name a part."""
+    """Run an export that settings and arguments describe together."""
     from edgecore_llm.errors import ConfigError
 
     if params is not None and planned.params is not None:

@@ -14,9 +14,9 @@ import edgecore
 from edgecore_llm.errors import SessionError
 
 KEEPS_ALL = "keeps_all_positions"
-"""The constant method of a file whose caches keep every position, so that a rewind computes nothing anew."""
+"""Constant method that marks a file whose caches keep every position, so that a rewind computes nothing again."""
 _IDENTITY_BYTES = 1 << 20
-"""The bytes at the front of a file that tell it apart: they hold the graph, and the digests of delegates' weights."""
+"""Number of bytes at the start of a file that identify it: they hold the graph and digests of delegates' weights."""
 
 
 def is_portable(program: edgecore.Program) -> bool:

@@ -155,8 +155,7 @@ class Session:
         is_ours = METADATA_METHOD in self._program.methods
         self._forward = self._program["forward"] if is_ours else PortableForward(self._program)
         self._cancelled = threading.Event()
-        # Positions written since the caches were last refilled from position 0. `rewind` does not lower the count: the
-        # rows
+        # Positions written since the caches were last refilled from position 0. `rewind` does not lower the count: rows
         # that a window's ring buffer overwrote stay lost, even if the sequence is shorter now.
         self._written = 0
 
@@ -221,8 +220,8 @@ class Session:
     def shift(self, keep: int, count: int = 1) -> None:
         """Drop the oldest tokens after the first `keep`: half of them, or more if `count` new tokens need more room.
 
-        The remaining tokens are computed again at their new positions, so the results equal those of a new session that
-        begins with them. Rotating the cached keys would be faster, but the cached values would still depend on dropped
+        The remaining tokens are computed again at their new positions, so the results equal a new session's that begins
+        with them. Rotating the cached keys would be faster, but the cached values would still depend on dropped
         tokens, quantized caches would be rounded at each shift, ring buffers would lack rows, and each file would need
         another method. The cost is about one prompt token for each generated token, and prompt tokens are several times
         faster.

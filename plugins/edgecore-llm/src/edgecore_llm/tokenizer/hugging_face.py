@@ -120,7 +120,7 @@ def _parts(step: Any) -> Iterator[dict[str, Any]]:
 
 
 def _inner(step: dict[str, Any]) -> list[Any]:
-    """Return the steps of a sequence of steps, or no steps."""
+    """Return the inner steps if `step` is a sequence of steps, else an empty list."""
     return next((step[key] for key in _SEQUENCES if isinstance(step.get(key), list)), [])
 
 

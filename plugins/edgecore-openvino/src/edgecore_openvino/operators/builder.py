@@ -63,7 +63,7 @@ class Builder:
         return self.values[argument]
 
     def in_float32(self, op: Any) -> Any:
-        """Make OpenVINO compute an operator in float32 regardless of the model's precision, and return it."""
+        """Let OpenVINO compute an operator in float32 regardless of the model's precision, and return it."""
         if self.precision != "f32":
             op.get_rt_info()["precise_0"] = ""
         return op

@@ -17,7 +17,7 @@ aten = torch.ops.aten
 F32 = (torch.float32,)
 _BIAS = np.iinfo(np.int32)
 _MATRIX = 2
-_BLOCK, _WRONG = 32, 4  # channels
+_BLOCK, _WRONG = 32, 4  # channels per block, and how many of the last ones are wrong
 
 
 def _convolution(b: Builder, node: Node) -> Any:

@@ -1,6 +1,6 @@
 """The SoCs with a Hexagon NPU that the backend supports.
 
-Names, numbers and architectures are those that Qualcomm documents and ExecuTorch 1.5 lists in `QcomChipset`.
+Qualcomm documents the names, numbers and architectures, and ExecuTorch 1.5 lists them in `QcomChipset`.
 """
 
 from __future__ import annotations

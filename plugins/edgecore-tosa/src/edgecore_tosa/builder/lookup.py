@@ -29,7 +29,7 @@ def table(b: Builder, x: Value, function: Function) -> Value:
     """Apply a function to a quantized value; the result has the quantization of the current node.
 
     From int8 to int8, the table holds every result. Between int8 and int16 in either direction, entries have 16 bits.
-    For int16, TABLE interpolates between 513 points: the error is half that of linear interpolation, plus at most 1
+    For int16, TABLE interpolates between 513 points: the error is half of linear interpolation's, plus at most 1
     step for rounding twice, or 2 steps where the function leaves the result's range. Near a pole, as of the logarithm,
     it is larger.
     """

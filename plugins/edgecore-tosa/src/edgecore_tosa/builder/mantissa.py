@@ -30,7 +30,7 @@ def normalize(b: Builder, x: Tensor) -> Normalized:
     """Split positive int32 numbers into mantissa and exponent."""
     zeros = b.compute(Op.CLZ, x)
     high = b.compute(Op.LOGICAL_LEFT_SHIFT, x, b.compute(Op.SUB, zeros, 1))
-    offset = b.compute(Op.SUB, high, 3 * 2**29)  # from -2**29 to 2**29 - 1
+    offset = b.compute(Op.SUB, high, 3 * 2**29)  # in [-2**29, 2**29)
     return Normalized(b.rescale(offset, 2.0**-14, DType.INT16), zeros)
 
 

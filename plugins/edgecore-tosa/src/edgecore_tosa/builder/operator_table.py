@@ -87,7 +87,7 @@ class Query(NodeQuery):
         return super().is_constant(node) or (is_dequantize(node) and super().is_constant(node.args[0]))
 
     def vals(self, except_arguments: Sequence[str] = ()) -> list[tuple[str, Any]]:
-        """List (name for messages, `val`) of the call's inputs and of those results that are read."""
+        """List the call's inputs, and the results that are read, as (name for messages, `val`)."""
         named = super().vals(except_arguments)
         several = self.node.meta["val"]
         if not isinstance(several, (tuple, list)):
@@ -135,7 +135,7 @@ class TosaTable(OperatorTable[Lower]):
         return "real numbers" if is_real and not self.spec.floating else None
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
-        """Return the function that makes the `Query` of a call."""
+        """Return a function that creates the `Query` of a call."""
         constants = Constants(program)
         first = Query(program.graph.output_node(), constants, is_decomposed)
         first.spec = self.spec

@@ -64,7 +64,7 @@ def _pool(b: Builder) -> Value:
     image, extra = b.read(x, NHWC), []
     for dim in range(2):
         needed = (b.shape[2 + dim] - 1) * stride[dim] + kernel[dim]
-        extra.append(needed - image.shape[1 + dim] - padding[dim])  # the padding after the image
+        extra.append(needed - image.shape[1 + dim] - padding[dim])  # padding needed at the end
     counts = b.argument("count_include_pad") or divisor is not None
     pad = [padding[0], extra[0], padding[1], extra[1]]
     if counts:  # elements beyond the padding (ceil_mode) count only with `divisor_override`

@@ -147,7 +147,7 @@ def _root_parts(b: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
     """For positive int32 x, return e and h with sqrt(2**31 / x) * 2**21 = e * 2**h."""
     zeros = b.compute(Op.SUB, b.compute(Op.CLZ, x), 1)
     half = b.emit(Op.ARITHMETIC_RIGHT_SHIFT, [zeros, b.number(1, DType.INT32, x.rank)], x.shape, DType.INT32)
-    mantissa = _shift_left(b, x, b.compute(Op.MUL, half, 2))  # from 2**29 to 2**31 - 1
+    mantissa = _shift_left(b, x, b.compute(Op.MUL, half, 2))  # in [2**29, 2**31)
     index = b.rescale(b.compute(Op.SUB, mantissa, 5 * 2**28), 2**16 / (3 * 2**29), DType.INT16)
     points = (0.25 + np.arange(ENTRIES) * (0.75 / (ENTRIES - 1))) ** -0.5 * 2 ** (_ROOT_BITS - 7)
     return lookup(b, index, np.rint(points)), half

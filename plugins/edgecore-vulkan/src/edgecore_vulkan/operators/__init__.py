@@ -70,7 +70,7 @@ class VulkanTable(OperatorTable[Lower]):
         self.profile = profile
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
-        """Return a function that makes the `Query` of a call."""
+        """Return a function that creates the `Query` of a call."""
         first = Query(program.graph.output_node(), Constants(program), is_decomposed)
         first.profile, first.bounds = self.profile, Bounds(program)
         first.buffers = {buffer.node: buffer for buffer in mutable_buffers(program)}

@@ -132,7 +132,7 @@ class BoolList:
 
 @dataclass(slots=True)
 class ValueList:
-    """A list of value ids: tensors, or sizes of which some are symbolic."""
+    """A list of value ids: tensors, or sizes that may be symbolic."""
 
     items: list[int] = vector(0, "i32")
 

@@ -16,7 +16,7 @@ class XNNPACKQuantizer(quantizer.XNNPACKQuantizer):
     """edgecore's quantizer for XNNPACK with ExecuTorch's additional methods."""
 
     def __init__(self) -> None:
-        """Make a quantizer without any configuration."""
+        """Create a quantizer without any configuration."""
         super().__init__()
         self._filter: Callable[[Node], bool] | None = None
 

@@ -261,7 +261,7 @@ class Lowering:
         return self.sizes.of(val[0] if isinstance(val, (tuple, list)) else val)
 
     def constant(self, array: Any, scales: Array | None = None, channel_dim: int = 0, bits: int = 8) -> SubgraphValue:
-        """Make a float32 constant; a number becomes a tensor of rank 1.
+        """Create a float32 constant; a number becomes a tensor of rank 1.
 
         `scales`, `channel_dim` and `bits` describe the quantization of a dequantized weight, see `SubgraphValue`.
         """

@@ -133,7 +133,7 @@ def _check_avg_pool(query: Query) -> str | None:
 def average_problem(sizes: Shape, outputs: Shape, kernel: Pair, stride: Pair, padding: Pair) -> str | None:
     """Return why XNNPACK does not support an average pooling of images; None if it does.
 
-    `sizes` is the height and width of the input, `outputs` those of the output.
+    `sizes` is (height, width) of the input, `outputs` of the output.
     """
     if kernel == (1, 1):
         return "kernel 1x1"

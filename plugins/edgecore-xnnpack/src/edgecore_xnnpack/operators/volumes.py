@@ -53,7 +53,7 @@ def as_columns(low: Lowering, value: SubgraphValue) -> SubgraphValue:
 
 
 def as_volume(low: Lowering, value: SubgraphValue, shape: Shape) -> SubgraphValue:
-    """View the result of `as_planes` or `as_columns` as a volume of the given shape again."""
+    """View the result of `as_planes` or `as_columns` as a volume of `shape` again."""
     return _as(low, value, shape)
 
 

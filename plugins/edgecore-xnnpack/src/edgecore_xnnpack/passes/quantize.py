@@ -209,7 +209,7 @@ def _scaled(clamp: tuple[float, float] | None, factor: float) -> tuple[float, fl
 def _keep_integer_weights(subgraph: Subgraph) -> None:
     """Store dequantized weights of linear layers with float32 inputs as integers: a quarter or an eighth of the bytes.
 
-    The bias becomes an addition of its own, because XNNPACK's kernels for integer weights and float32 inputs would
+    The bias becomes a separate addition, because XNNPACK's kernels for integer weights and float32 inputs would
     multiply the bias by the scale of the weight.
     """
     ops: list[SubgraphNode] = []
