@@ -54,11 +54,8 @@ def _memory(graph: CallGraph, profile: Profile) -> tuple[MemoryNeed, ...]:
         return value.elements * dtype.itemsize
 
     tensors = {
-        value
-        for call in graph.calls
-        for value in (*call.inputs(), *call.outputs)
-        if isinstance(value, TensorValue)
-    } | {value for value in graph.inputs if isinstance(value, TensorValue)}  # fmt: skip
+        value for call in graph.calls for value in (*call.inputs(), *call.outputs) if isinstance(value, TensorValue)
+    } | {value for value in graph.inputs if isinstance(value, TensorValue)}
     sizes = {value: size(value, held_dtype(value.dtype, profile)) for value in tensors}
     constants = sum(count for value, count in sizes.items() if value.constant is not None)
     ends = [value for value in (*graph.inputs, *graph.outputs) if isinstance(value, TensorValue)]

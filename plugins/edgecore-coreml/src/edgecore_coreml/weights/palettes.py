@@ -62,8 +62,8 @@ def palettize(program: ExportedProgram, selects: Selects, palette: Palette) -> E
 
     Args:
         program: The exported program.
-        selects: Returns True for calls whose weights to store as tables, if they are float32 or float16 constants with two
-            or more dims and at least `MIN_ELEMENTS` elements.
+        selects: Returns True for calls whose weights to store as tables, if they are float32 or float16 constants with
+            two or more dims and at least `MIN_ELEMENTS` elements.
         palette: The division into tables.
 
     Raises:

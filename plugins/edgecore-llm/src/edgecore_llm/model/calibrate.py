@@ -58,9 +58,10 @@ def calibrate(
     length = min(SEQUENCE, context)
     xs = [
         torch.cat([weights.read("embed_tokens.weight", token, token + 1) for token in tokens[start : start + length]])
-        .float().mul(config.embedding_multiplier)
+        .float()
+        .mul(config.embedding_multiplier)
         for start in range(0, len(tokens), length)
-    ]  # fmt: skip
+    ]
     tables = [rope_table(rope, context) for rope in config.ropes]
     for index, layer in enumerate(config.layers):
         window, sinks = (layer.window, layer.sinks) if layer.window + layer.sinks < length else (0, 0)

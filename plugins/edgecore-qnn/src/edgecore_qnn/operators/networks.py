@@ -63,9 +63,10 @@ def _bias(b: Builder, args: dict[str, Any], value: str, channels: int) -> list[s
 
 
 _DEQUANTIZE = (
-    quantized.dequantize_per_tensor.default, quantized.dequantize_per_channel.default,
+    quantized.dequantize_per_tensor.default,
+    quantized.dequantize_per_channel.default,
     BLOCKS,
-)  # fmt: skip
+)
 
 
 def _is_dequantize(node: Any) -> bool:

@@ -22,9 +22,7 @@ aten = torch.ops.aten
 MASKS = with_roles(Role.MASK)
 """Operators that fill masked elements with a number."""
 
-SOFTMAX = frozenset({
-    aten.softmax.int, aten._softmax.default, aten.log_softmax.int, aten._log_softmax.default
-})  # fmt: skip
+SOFTMAX = frozenset({aten.softmax.int, aten._softmax.default, aten.log_softmax.int, aten._log_softmax.default})
 """Operators that ignore elements of minus infinity."""
 
 HIDDEN = -1000.0

@@ -43,12 +43,13 @@ def graph_of(blob: Buffer) -> BlobGraph:
     graph = read_graph(blob)
     nodes = [
         BlobNode(
-            call.node_id, call.name,
+            call.node_id,
+            call.name,
             tuple(number for argument in call.args[:-1] for number in _variables(graph, argument)),
             tuple(_variables(graph, call.args[-1])),
         )
         for call in graph.chain
-    ]  # fmt: skip
+    ]
     texts = {
         number: _text(graph, number).partition(" ")[2]
         for number, entry in enumerate(graph.values)

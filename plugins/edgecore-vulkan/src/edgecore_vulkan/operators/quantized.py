@@ -107,9 +107,7 @@ def _check_choose(query: Query) -> str | None:
 
 
 def _row(target: Any, check: Any, constraints: str = "int8", lower: Any = _convert) -> Row:
-    any_dtype = tuple(
-        spec.name for spec in target._schema.arguments if spec.name.startswith(("scale", "zero_point"))
-    )  # fmt: skip
+    any_dtype = tuple(spec.name for spec in target._schema.arguments if spec.name.startswith(("scale", "zero_point")))
     dtypes = (*FLOAT, torch.int8) if lower is not _choose else (*FLOAT, torch.float64, torch.int64)
     return Row(target, dtypes, constraints, check, False, lower, any_dtype)
 

@@ -235,8 +235,7 @@ def _check_slice(query: Query) -> str | None:
     return f"step {query.argument('step')} of rank 6" if query.argument("step") != 1 and len(query.shape) == 6 else None
 
 
-@lowers(aten.slice_copy.Tensor, check=_check_slice, constraints="step 1 where the rank is 6",
-        dtypes=FLOAT_OR_BOOL)  # fmt: skip
+@lowers(aten.slice_copy.Tensor, check=_check_slice, constraints="step 1 where the rank is 6", dtypes=FLOAT_OR_BOOL)
 def _slice(low: Lowering, node: Node) -> SubgraphValue:
     value = low.input()
     dim, step = int(low.argument("dim")) % len(value.shape), int(low.argument("step"))
