@@ -139,7 +139,7 @@ def describe_blob(blob: bytes) -> list[str]:
 def tosa_key(blob: bytes) -> str:
     """Return the key of the named data that holds the TOSA graph of a blob.
 
-    The key contains a hash of the blob: FNV-1a over 64-bit words, which adds the upper half of the state to the lower
+    The key contains a hash of the blob: FNV-1a over 64-bit words, which XORs the upper half of the state into the lower
     half after each word. FNV-1a over bytes would take a second per 4 MB in Python.
 
     Raises:

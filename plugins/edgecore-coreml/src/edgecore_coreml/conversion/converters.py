@@ -33,7 +33,7 @@ def _register_replacements() -> None:
     # coremltools converts `lstm.input` only in scripted models.
     @register_torch_op(torch_alias=["lstm.input"])  # type: ignore[untyped-decorator]
     def _lstm(context: Any, node: Any) -> None:
-        scripted = copy.copy(node)  # there each result has a name; here the node returns one tuple
+        scripted = copy.copy(node)  # coremltools' converter needs a name for each result
         scripted.outputs = [f"{node.name}_{part}" for part in ("sequence", "hidden", "cell")]
         lstm(context, scripted)
         context.add(tuple(context[name] for name in scripted.outputs), node.name)

@@ -57,7 +57,7 @@ def portable_facts(program: edgecore.Program, path: str | Path) -> dict[str, Any
 
 
 class PortableForward:
-    """Calls `forward(tokens [1, T], input_pos)` of such a file with the arguments of an `edgecore_llm.export` file."""
+    """Calls `forward(tokens [1, T], input_pos)` with the arguments of a file of `edgecore_llm.export`."""
 
     def __init__(self, program: edgecore.Program) -> None:
         self._method = program["forward"]

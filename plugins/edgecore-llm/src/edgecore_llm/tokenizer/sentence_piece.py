@@ -47,7 +47,8 @@ class SentencePieceTokenizer(Tokenizer):
     def encode(self, text: str, *, bos: bool = False, specials: bool = False, is_continued: bool = False) -> list[int]:
         check_text(text)
         tokens = [self.bos_id] if bos and self.bos_id is not None else []
-        # The package encodes a special token's spelling as plain text, and would put a space after it. So split there.
+        # The package encodes a special token's spelling as plain text, so split there. It treats each part as a new
+        # text, with a space at its start.
         for index, part in enumerate(self._specials.split(text) if specials else [text]):
             if specials and part in self._special_ids:
                 tokens.append(self._special_ids[part])

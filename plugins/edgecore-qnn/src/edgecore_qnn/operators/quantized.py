@@ -88,9 +88,9 @@ def result_scale(node: Node) -> Scale | None:
 def is_free(node: Node) -> bool:
     """Return True for a clamp with limits beyond all integers of its quantized result, so that it has no effect.
 
-    Half a step is tolerated, because the limits may be rounded. Next to weights with a scale per block, no clamp is
-    free: the NPU computes such layers in fp16 without rounding their input to integers, so the integer range does not
-    limit it.
+    Half a step is tolerated, because the largest integer represents a rounded number. Next to weights with a scale per
+    block, no clamp is free: the NPU computes such layers in fp16 without rounding their input to integers, so the
+    integer range does not limit it.
     """
     return _keeps(node, result_scale(node))
 
