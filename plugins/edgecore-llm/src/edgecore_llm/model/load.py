@@ -107,9 +107,7 @@ def fill(
     is_lazy: bool = False,
     rounded: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> None:
-    """Load the weights of all norms, matrices and adapters below `root`, whose names in the checkpoint begin with
-    `prefix`.
-    """
+    """Load the weights of all norms, matrices and adapters below `root`; their names begin with `prefix`."""
     for name, module in root.named_modules(prefix=prefix.removesuffix(".")):
         if isinstance(module, Norm):
             module.weight = _constant(reader.norm(f"{name}.weight", module.weight.shape[0]))

@@ -115,9 +115,7 @@ class PortableAttention(nn.Module):
 
 
 def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Apply rotary embeddings cos and sin [T, 1, pairs] to x [1, T, heads, size]; values beyond the pairs do not
-    change.
-    """
+    """Rotate the leading pairs of x [1, T, heads, size] by rotary embeddings cos and sin [T, 1, pairs]."""
     half = cos.shape[-1]
     first, second = x[..., :half], x[..., half : 2 * half]
     parts = [first * cos - second * sin, second * cos + first * sin]

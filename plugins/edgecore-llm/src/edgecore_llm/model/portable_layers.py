@@ -60,9 +60,7 @@ class PortableMatrix(nn.Module):
         self.scales[start:stop] = scales.reshape(self.scales[start:stop].shape)
 
     def _kept_scales(self, part: QuantizedMatrix) -> Tensor | None:
-        """Return the part's scales for the groups of this matrix; None if its groups are smaller or a scale is
-        negative.
-        """
+        """Return the part's scales for this matrix's groups; None for smaller groups or negative scales."""
         size = -(-self.group // GROUP)
         if self.group % GROUP and self.group != self.columns:
             return None
