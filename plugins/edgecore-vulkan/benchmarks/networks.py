@@ -65,8 +65,9 @@ def measure(
     error = (result - expected).abs().max() / expected.abs().max()
     print(
         f"{name}: first run {first.wall * 1e3:.0f} ms; fastest run {device.wall * 1e3:.1f} ms, "
-        f"eager {eager.wall * 1e3:.1f} ms, ratio {device.wall / eager.wall:.2f}; processor time {device.processor * 1e3:.1f}"
-        f" ms, eager {eager.processor * 1e3:.1f} ms, ratio {device.processor / eager.processor:.2f}; error {error:.1e}"
+        f"eager {eager.wall * 1e3:.1f} ms, ratio {device.wall / eager.wall:.2f}; processor time "
+        f"{device.processor * 1e3:.1f} ms, eager {eager.processor * 1e3:.1f} ms, "
+        f"ratio {device.processor / eager.processor:.2f}; error {error:.1e}"
     )
     return device.wall
 

@@ -1,4 +1,4 @@
-"""The backend as edgecore finds it: its names and its delegate. It must not import torch or other large packages."""
+"""The backend's entry point for edgecore: names and delegate. It must not import torch or other large packages."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ All numbers are little-endian and have 32 bits. There is no padding between them
     node:      operator, 1 if a relu follows else 0, two operands (a unary operator has its operand twice)
     output:    value
 
-Values have numbers: first inputs, then constants, then the result of each node. Operands have lower numbers than the
-node's result. Outputs are results of different nodes. The blob has no shapes of inputs, since sizes may change between
-runs; only their ranks are fixed.
+Values are numbered: inputs first, then constants, then the result of each node. Operands have lower numbers than the
+node's result. Outputs are results of different nodes. The blob has only the ranks of inputs, because their sizes may
+change between runs.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def describe(blob: bytes) -> list[str]:
 
 
 def graph_of(blob: bytes) -> BlobGraph:
-    """Return the operations of a blob, for views that open delegates. Raise `FormatError` if it is damaged."""
+    """Return the operations of a blob, for `edgecore graph`. Raise `FormatError` if it is damaged."""
     graph = decode(blob)
     first = len(graph.input_ranks) + len(graph.constants)
     inputs = tuple(range(len(graph.input_ranks)))

@@ -18,7 +18,7 @@ from edgecore_hello.quantizer import recipes
 
 
 class HelloCompiler:
-    """Compiler with `QuantizingCompiler`, `ReportingCompiler`, `BlobReader` and `BlobGraphReader` of `edgecore.plugin`."""
+    """Implements protocols of `edgecore.plugin`: `QuantizingCompiler`, `ReportingCompiler`, `BlobReader` and more."""
 
     Options = HelloOptions
 
@@ -27,7 +27,7 @@ class HelloCompiler:
         return make_partitioner(options)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
-        """Compile one partition. The only possible compile spec is `FUSE_RELU`."""
+        """Compile one partition. `FUSE_RELU` is the only compile spec."""
         return preprocess(program, fuse_relu=FUSE_RELU in specs)
 
     def operator_support(self) -> Sequence[OperatorSupport]:
@@ -52,7 +52,7 @@ class HelloCompiler:
         return recipes()
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return lines for the report, such as cycles or use of memories."""
+        """Return lines for the report, such as cycles or memory use."""
         nodes = [node for result in results for node in decode(result.blob).nodes]
         size, fused = sum(len(result.blob) for result in results), sum(node.relu for node in nodes)
         return [f"{len(nodes)} operations, {fused} of them with a relu, in {size:,} bytes"]

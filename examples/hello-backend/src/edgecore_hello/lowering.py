@@ -1,4 +1,4 @@
-"""Compile a partition into a blob. Replace this by a call of your compiler."""
+"""Compile a partition into a blob. Replace this module by a call of your compiler."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def preprocess(program: ExportedProgram, *, fuse_relu: bool) -> PreprocessResult
         graph.constants.append(Constant(tuple(tensor.shape), tensor.contiguous().numpy().tobytes()))
 
     first_node = len(values)
-    origins: list[list[Node]] = []  # for each node of the blob: its graph nodes, of which the last gives the result
+    origins: list[list[Node]] = []  # the graph nodes of each blob node; the last one gives its result
     for node in part.calls:
         source = node.args[0]
         assert isinstance(source, Node)

@@ -1,4 +1,4 @@
-"""Options of `Backend("hello", ...)`. The README and error messages are made from these fields."""
+"""Options of `Backend("hello", ...)`. The README's table and error messages are generated from these fields."""
 
 from __future__ import annotations
 

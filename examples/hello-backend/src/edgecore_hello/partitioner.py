@@ -11,7 +11,7 @@ FUSE_RELU = CompileSpec("fuse_relu", b"\x01")
 
 
 def make_partitioner(options: HelloOptions) -> CapabilityPartitioner:
-    """Make the partitioner for the options of a compilation."""
+    """Create the partitioner for the options of a compilation."""
     return TABLE.partitioner(
         "HelloBackend",
         compile_specs=[FUSE_RELU] if options.fuse_relu else [],

@@ -7,15 +7,17 @@ To add a recipe:
 2. Add rows for `quantized_decomposed.quantize_per_tensor` and `dequantize_per_tensor` to `operators.py`, or write a
    partitioner that tags dequantize, operator and quantize together. The blob stores scale and zero point, and the
    delegate computes with integers.
-3. Declare the parameters that users can set, and the values that your chip can do; the names and meanings are those of
+3. Declare the parameters that users can set, with the values that your chip supports. Names and meanings follow
    `edgecore.Recipe`:
 
        class Int8(edgecore.sdk.RecipeParameters):
            weights: Literal["channel", "tensor"] = "channel"
 
-4. Add an entry below, which makes the recipe from an instance of this class:
+4. Add an entry below, which creates the recipe from an instance of this class:
 
-       "int8": RecipeSupport(Int8, lambda chosen: QuantizerRecipe(lambda: HelloQuantizer(chosen.weights), calibrates=True))
+       "int8": RecipeSupport(
+           Int8, lambda chosen: QuantizerRecipe(lambda: HelloQuantizer(chosen.weights), calibrates=True)
+       )
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""A stand-in for Core ML on other systems, for tests; nothing chooses it but who asks for it by name."""
+"""A stand-in for Core ML on other systems, for tests; it is only used if requested by name."""

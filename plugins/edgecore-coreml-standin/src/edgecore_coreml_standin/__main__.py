@@ -1,7 +1,7 @@
-"""The process that computes ML programs for the delegate on Linux, when a load option asks for the stand-in.
+"""The process that computes ML programs for the delegate on Linux, if a load option asks for the stand-in.
 
-It reads requests from the standard input and writes replies to the standard output, as `native/src/standin.cpp` of edgecore-coreml says:
-a list of items is a count of 32 bits, then for each item a size of 64 bits and its bytes.
+It reads requests from standard input and writes replies to standard output, as `native/src/standin.cpp` of
+edgecore-coreml defines: a list of items is a 32-bit count, then for each item a 64-bit size and its bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from edgecore_coreml.package.files import SPECIFICATION, WEIGHTS
 from edgecore_coreml_standin.interpreter import MilFunction, Values
 
 UNUSED = ("executorch", "libsvm", "scipy", "sklearn", "tensorflow", "torchao", "transformers", "xgboost")
-"""Modules that coremltools imports for its converters, if they are installed: four of the five seconds of its import."""
+"""Modules that coremltools imports for its converters if installed, in four of the five seconds of its import."""
 
 Items = list[bytes]
 
@@ -32,7 +32,7 @@ _DTYPES = {"float16": np.float16, "float32": np.float32, "int32": np.int32}
 
 
 class Server:
-    """Models and sessions by number, and the commands of requests."""
+    """Models and sessions by number, and the commands that requests name."""
 
     def __init__(self) -> None:
         self._models: dict[bytes, tuple[MilFunction, list[str], list[str]]] = {}
@@ -41,7 +41,7 @@ class Server:
         self._numbers = count()
 
     def answer(self, command: bytes, arguments: Items) -> Items:
-        """Carry out a command, and return the items of the reply after "ok"."""
+        """Execute a command, and return the items of the reply after "ok"."""
         commands: dict[bytes, Callable[..., Items]] = {
             b"load": self._load,
             b"session": self._session,
@@ -77,8 +77,8 @@ class Server:
         function, names, outputs = self._models[model]
         values = {name: _array(*inputs[2 * i : 2 * i + 2]) for i, name in enumerate(names)}
         choices = self._choices[model]
-        given = tuple(list(values[name].shape) for name in choices)
-        if choices and given not in zip(*choices.values(), strict=True):
+        shapes = tuple(list(values[name].shape) for name in choices)
+        if choices and shapes not in zip(*choices.values(), strict=True):
             raise ValueError(f"the shapes of {', '.join(choices)} are not enumerated together")
         with torch.inference_mode():
             results = function(values, states)
@@ -108,26 +108,26 @@ def _type(item: Any) -> str:
 
 
 def _shapes(item: Any) -> list[list[int]]:
-    """Return the shapes of which an input has one; none if it has no such choice."""
+    """Return the enumerated shapes of an input; none if it has no such list."""
     return [list(shape.shape) for shape in item.type.multiArrayType.enumeratedShapes.shapes]
 
 
 def _input(item: Any) -> bytes:
-    """Return the dtype, the ranges of sizes and the shapes of an input, as text."""
+    """Describe the dtype, size ranges and shapes of an input as text."""
     array = item.type.multiArrayType
     shapes = _shapes(item)
     ranges = [(size.lowerBound, size.upperBound) for size in array.shapeRange.sizeRanges]
     if shapes:
         ranges = [(min(sizes), max(sizes)) for sizes in zip(*shapes, strict=True)]
     ranges = ranges or [(size, size) for size in array.shape]
-    limit = 2**31 - 1  # Core ML's number for sizes without a limit is -1
+    limit = 2**31 - 1  # -1 is Core ML's number for unlimited sizes
     words = [f"{low} {high if high > 0 else limit}" for low, high in ranges]
     words += [" ".join(map(str, ["|", *shape])) for shape in shapes]
     return " ".join([_type(item), "fixed" if all(low == high for low, high in ranges) else "free", *words]).encode()
 
 
 def _output(item: Any, variable: Any) -> bytes:
-    """Return the dtype and, if it does not depend on the inputs, the shape of an output, as text."""
+    """Describe the dtype of an output as text, and its shape if it does not depend on the inputs."""
     if not all(isinstance(size, int) for size in variable.shape):
         return f"{_type(item)} free".encode()
     return " ".join([_type(item), "fixed", *(f"{size} {size}" for size in variable.shape)]).encode()
@@ -144,7 +144,7 @@ def _described(value: torch.Tensor) -> Items:
 
 
 def _read(stream: BinaryIO) -> Items | None:
-    """Read a request; None at the end of the stream."""
+    """Read a request; return None at the end of the stream."""
     head = stream.read(4)
     if len(head) < 4:
         return None
@@ -163,9 +163,9 @@ def _write(stream: BinaryIO, items: Sequence[bytes]) -> None:
 def main() -> None:
     """Answer requests until the standard input ends."""
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print must not get into the replies
+    os.dup2(2, 1)  # output of libraries must not mix with replies
     torch.set_num_threads(1)
-    sys.modules.update(dict.fromkeys(UNUSED))  # type: ignore[arg-type] # None: such an import fails
+    sys.modules.update(dict.fromkeys(UNUSED))  # type: ignore[arg-type]  # None makes the import fail
     server = Server()
     while (request := _read(sys.stdin.buffer)) is not None:
         try:

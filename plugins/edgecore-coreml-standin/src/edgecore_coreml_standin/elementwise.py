@@ -1,4 +1,4 @@
-"""Elementwise MIL operators and reductions, implemented as MIL's specification defines them."""
+"""Elementwise MIL operators and reductions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ DTYPES = {
 _UNARY = {
     "abs": torch.abs, "acos": torch.acos, "asin": torch.asin, "atan": torch.atan, "ceil": torch.ceil, "cos": torch.cos,
     "cosh": torch.cosh, "erf": torch.erf, "exp": torch.exp, "exp2": torch.exp2, "floor": torch.floor,
-    "relu": torch.relu, "round": torch.round, "sigmoid": torch.sigmoid, "sign": torch.sign, "silu": lambda x: x / (1 + torch.exp(-x)),
-    "sin": torch.sin, "sinh": torch.sinh, "softsign": lambda x: x / (1 + x.abs()), "sqrt": torch.sqrt, "square": torch.square,
+    "relu": torch.relu, "round": torch.round, "sigmoid": torch.sigmoid, "sign": torch.sign,
+    "silu": lambda x: x / (1 + torch.exp(-x)), "sin": torch.sin, "sinh": torch.sinh,
+    "softsign": lambda x: x / (1 + x.abs()), "sqrt": torch.sqrt, "square": torch.square,
     "tan": torch.tan, "tanh": torch.tanh, "logical_not": torch.logical_not, "identity": lambda x: x,
     "softplus": lambda x: torch.log1p(torch.exp(-x.abs())) + x.clamp(min=0), "relu6": lambda x: x.clamp(0, 6),
 }  # fmt: skip

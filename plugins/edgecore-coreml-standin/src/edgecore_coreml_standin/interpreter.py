@@ -1,7 +1,7 @@
 """A stand-in for Core ML in tests: it computes an ML program with PyTorch, operator by operator.
 
-Each function is written from the specification of its MIL operator, and has the names of the operator's arguments. What
-it cannot say: speed, the Neural Engine, and how a device rounds. Nothing chooses it but a test or a load option.
+Each function follows the specification of its MIL operator and has the operator's argument names. It cannot predict
+speed, the Neural Engine, or a device's rounding. Only tests and an explicit load option use it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from edgecore.errors import FormatError
 from edgecore_coreml.conversion.convert import quiet
 from edgecore_coreml.package.compiled import ONLY_CORE_ML
 from edgecore_coreml.package.files import unpack
-from edgecore_coreml_standin import elementwise, movement, networks, quantized  # noqa: F401 - they register their operators
+from edgecore_coreml_standin import elementwise, movement, networks, quantized  # noqa: F401 - registers operators
 from edgecore_coreml_standin.registry import OPS
 
 Values = dict[str, torch.Tensor]
-"""Values of the states of a function, by the name of the state."""
+"""Values of a function's states by name."""
 
 
 class MilFunction:
@@ -32,7 +32,7 @@ class MilFunction:
     Args:
         specification: The serialized model.
         weights_folder: Folder with the file `weight.bin`, if the model has weights.
-        name: Name of the function; empty: the default one.
+        name: Name of the function; empty for the default one.
     """
 
     def __init__(self, specification: bytes, weights_folder: Path, name: str = "") -> None:
@@ -53,20 +53,20 @@ class MilFunction:
                 if op.op_type == "const":
                     self.constants[op.outputs[0].name] = _tensor(op.outputs[0].val)
                 elif op.op_type.startswith("constexpr_"):
-                    given = {name: self.constants[var.name] for name, var in op.inputs.items() if var is not None}
-                    self.constants[op.outputs[0].name] = OPS[op.op_type](**given)
+                    arguments = {name: self.constants[var.name] for name, var in op.inputs.items() if var is not None}
+                    self.constants[op.outputs[0].name] = OPS[op.op_type](**arguments)
 
     @property
     def kinds(self) -> set[str]:
-        """The names of the operators that are no constants."""
+        """The names of the operators, except constants."""
         return {op.op_type for op in self.function.operations if op.outputs[0].name not in self.constants}
 
     def new_states(self) -> Values:
-        """Return the states with zeros, as Core ML makes them."""
+        """Return states of zeros, as Core ML initializes them."""
         return {item.name: torch.zeros(*_state_shape(item), dtype=torch.float16) for item in self.description.state}
 
     def __call__(self, inputs: Mapping[str, torch.Tensor], states: Values) -> dict[str, torch.Tensor]:
-        """Compute the outputs, and replace the values of the states that the function writes."""
+        """Compute the outputs, and replace the states that the function writes."""
         values: dict[str, Any] = {**self.constants, **inputs}
 
         def value(var: Any) -> Any:
@@ -92,14 +92,14 @@ class MilFunction:
 
 
 class StandIn:
-    """The model of a blob; its calls share their states.
+    """The model of a blob. Its calls share the states.
 
     Args:
         blob: The blob of a delegate.
         named_data: Named data of the file: key -> object with the bytes as `data`.
 
     Raises:
-        FormatError: The blob is damaged, or its model is compiled.
+        FormatError: The blob is damaged, or contains a compiled model.
     """
 
     def __init__(self, blob: bytes, named_data: Mapping[str, Any]) -> None:
@@ -113,12 +113,12 @@ class StandIn:
 
     @property
     def kinds(self) -> set[str]:
-        """The names of the operators that are no constants."""
+        """The names of the operators, except constants."""
         return self.function.kinds
 
     def __call__(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
         """Compute the outputs in the order of the delegate's arguments."""
-        narrow = [given.to(torch.int32) if given.dtype == torch.int64 else given for given in inputs]
+        narrow = [value.to(torch.int32) if value.dtype == torch.int64 else value for value in inputs]
         results = self.function(dict(zip(self.package.inputs, narrow, strict=True)), self.states)
         return [results[name] for name in self.package.outputs]
 
@@ -128,7 +128,7 @@ def _state_shape(item: Any) -> list[int]:
 
 
 def _tensor(val: Any) -> Any:
-    """Return a constant as a tensor, a string or a list of these."""
+    """Convert a constant to a tensor; strings, and lists of either, are possible too."""
     if isinstance(val, (str, bool, list, tuple)) or val is None:
         return val
     array = np.asarray(val)

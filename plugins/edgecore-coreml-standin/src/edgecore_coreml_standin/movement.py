@@ -35,7 +35,7 @@ def squeeze(x: Tensor, axes: Tensor | None = None) -> Tensor:
 @mil()
 def concat(values: list[Tensor], axis: Tensor, interleave: Tensor | bool = False) -> Tensor:
     if not interleave:
-        return torch.cat([value.reshape(value.shape or (1,)) for value in values], int(axis))  # takes scalars, too
+        return torch.cat([value.reshape(value.shape or (1,)) for value in values], int(axis))  # scalars are allowed
     dim = int(axis) % values[0].dim()
     return torch.stack(values, dim + 1).flatten(dim, dim + 1)
 
@@ -89,7 +89,7 @@ def _sliced(
     end_mask: Tensor | None = None,
     squeeze_mask: Tensor | None = None,
 ) -> list[int | Tensor]:
-    """Return for each dim of a slice its index, or the index of the only row if the result does not have the dim."""
+    """Return the slice of each dim, or the index if the dim is removed from the result."""
     rank = x.dim()
     steps = ones_if_absent(stride, rank)
     masks = [list(mask) if mask is not None else [False] * rank for mask in (begin_mask, end_mask, squeeze_mask)]
@@ -122,10 +122,10 @@ def slice_update(x: Tensor, update: Tensor, begin: Tensor, end: Tensor, **more: 
 
 
 def _rows(indices: Tensor, size: int) -> Tensor:
-    """Return indices of a dim, where negative ones count from its end, as they are used.
+    """Return indices with negative ones, which count from the end, replaced.
 
     Raises:
-        IndexError: An index is out of range. Core ML does not say what it then does.
+        IndexError: An index is out of range, for which Core ML does not define a result.
     """
     if not bool(((indices >= -size) & (indices < size)).all()):
         wrong = indices[(indices < -size) | (indices >= size)].flatten()[0]

@@ -103,7 +103,7 @@ def _pool(
     kernel = ints(kernel_sizes)
     strides = ones_if_absent(strides, len(kernel))
     pairs = _pads(x, kernel, strides, [1] * len(kernel), pad_type, pad)
-    if ceil_mode:  # windows that begin inside of the padded image count
+    if ceil_mode:  # windows that begin inside the padded image count
         for d, (before, after) in enumerate(pairs):
             size = x.shape[2 + d] + before + after
             pairs[d] = (before, after + -(size - kernel[d]) % strides[d])

@@ -1,4 +1,4 @@
-"""The table of MIL operators that the stand-in computes, and readers of their arguments."""
+"""The table of the stand-in's MIL operators, and helpers that read their arguments."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 OPS: dict[str, Callable[..., Any]] = {}
-"""Operator -> function with the operator's own names of arguments. Constants are tensors, texts or lists of these."""
+"""Operator -> function with the operator's argument names. Constants are tensors, strings or lists."""
 
 
 def mil(name: str | None = None) -> Callable[[Any], Any]:
-    """Register a function as the operator of its name, or of another name if that is a keyword of Python."""
+    """Register a function under its name, or under `name` if the operator's name is a Python keyword."""
 
     def register(function: Any) -> Any:
         OPS[name or function.__name__.rstrip("_")] = function

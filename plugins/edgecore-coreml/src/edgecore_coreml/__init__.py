@@ -21,4 +21,4 @@ executorch_modules = {
         "CoreMLQuantizer": "edgecore_coreml.quantizer:CoreMLQuantizer",
     },
 }
-"""Names of ExecuTorch for `python -m edgecore.executorch`, and their counterparts here."""
+"""Maps ExecuTorch's names to their counterparts in edgecore, for `python -m edgecore.executorch`."""

@@ -1,4 +1,4 @@
-"""The backend as edgecore finds it: its delegate, and the rows of `edgecore doctor`."""
+"""The backend's entry point for edgecore: its delegate, and the rows of `edgecore doctor`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def native_library() -> str:
 
 
 def self_test() -> list[tuple[str, bool, str, str]]:
-    """Return the rows of `edgecore doctor`: check, passed, detail and remedy. The converter, and the use of a Mac."""
+    """Return rows of `edgecore doctor` (check, passed, detail, remedy): the converter, and whether this is a Mac."""
     try:
         converter = version("coremltools")
     except PackageNotFoundError:

@@ -32,7 +32,7 @@ from edgecore_coreml.partitioner import CoreMLPartitioner
 
 
 class CoreMLCompiler:
-    """Implements protocols of `edgecore.plugin`: recipes, precision, linking, reports, and readers of blobs and graphs."""
+    """Implements protocols of `edgecore.plugin`: recipes, precision, linking, reports, blobs and their graphs."""
 
     Options = CoreMLOptions
 
@@ -40,11 +40,11 @@ class CoreMLCompiler:
         """Make the partitioner. The target runtime makes no difference.
 
         Raises:
-            CompileError: coremltools is not installed, or the options need Apple's compiler, which is not there.
+            CompileError: coremltools is not installed, or the options need Apple's compiler, which is missing.
         """
         if options.model_type == "COMPILED_MODEL":
             check_compiler()
-        converters()  # with an error now, instead of one for each operator
+        converters()  # raise a missing coremltools here, instead of once per operator
 
         def can_hold(buffer: MutableBuffer) -> bool:
             """Core ML's states are of float16, and a buffer of float32 must not lose precision unless the user says so."""
@@ -72,7 +72,7 @@ class CoreMLCompiler:
         return preprocess(program, specs)
 
     def link(self, partitions: Sequence[CompiledPartition]) -> Sequence[PreprocessResult]:
-        """Give methods one model with a function for each, whose weights are stored once."""
+        """Merge methods into one model with a function per method, so that shared weights are stored once."""
         return link(partitions)
 
     def operator_support(self) -> Sequence[OperatorSupport]:
@@ -92,7 +92,7 @@ class CoreMLCompiler:
         """Return the operators of the ML program that a blob calls, for the graph view.
 
         Raises:
-            FormatError: The blob is damaged, or its model is compiled; the file's metadata have the graph then.
+            FormatError: The blob is damaged, or its model is compiled; then the file's metadata has the graph.
         """
         return graph_of(unpack(blob, named_data))
 
@@ -103,9 +103,9 @@ class CoreMLCompiler:
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.
 
-        - `int8`: weights and activations of 8 bits, with ranges from calibration.
-        - `int8-weights`: weights of 8 bits with a scale for each output channel.
-        - `int4-weights`: weights of 4 bits with a scale for each group of elements.
+        - `int8`: 8-bit weights and activations, with ranges from calibration.
+        - `int8-weights`: 8-bit weights with a scale per output channel.
+        - `int4-weights`: 4-bit weights with a scale per group of elements.
         - `palette4`: weights as indices of 1 to 8 bits into tables of values.
         """
         from edgecore_coreml.recipes import RECIPES
@@ -113,7 +113,7 @@ class CoreMLCompiler:
         return RECIPES
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return a line for each delegate: the oldest system that runs it, precision and size of the weights."""
+        """Return a line for each delegate: its oldest system, precision, and size of weights."""
         lines = []
         for index, result in enumerate(results):
             if not isinstance(result, CoreMLResult):
@@ -133,8 +133,8 @@ class CoreMLCompiler:
         ]
         if ranges:
             lines.append(
-                f"the Neural Engine does not take inputs whose sizes have a range (delegate {', '.join(ranges)}): CPU and "
-                "GPU run these; enumerated_shapes avoid it"
+                f"the Neural Engine does not take inputs whose sizes have a range (delegate {', '.join(ranges)}): CPU "
+                "and GPU run these; enumerated_shapes avoid it"
             )
         return lines
 

@@ -1,4 +1,4 @@
-"""Names that scripts of ExecuTorch use with the Core ML backend."""
+"""Names that ExecuTorch scripts use with the Core ML backend."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from edgecore_coreml.options import OTHERS, CoreMLOptions
 
 
 class ModelType(Enum):
-    """Who compiles the model: the device, or Xcode on a Mac."""
+    """Who compiles the model: the device (MODEL), or Xcode on a Mac."""
 
     MODEL = "model"
     COMPILED_MODEL = "compiled_model"
 
 
 class CoreMLBackend:
-    """The functions that make compile specs for `CoreMLPartitioner`."""
+    """Functions that create compile specs for `CoreMLPartitioner`."""
 
     MODEL_TYPE = ModelType
 
@@ -35,16 +35,16 @@ class CoreMLBackend:
         compute_precision: Any = "FLOAT16",
         model_type: ModelType = ModelType.MODEL,
     ) -> list[CompileSpec]:
-        """Return the compile specs of options.
+        """Return the compile specs for these options.
 
         Args:
-            compute_unit: Processors that Core ML may use: of `coremltools.ComputeUnit`, or its name.
-            minimum_deployment_target: Oldest system: of `coremltools.target`, or its name.
-            compute_precision: Precision in which Core ML computes: of `coremltools.precision`, or its name.
+            compute_unit: Processors that Core ML may use: a member of `coremltools.ComputeUnit`, or its name.
+            minimum_deployment_target: Oldest system: a member of `coremltools.target`, or its name.
+            compute_precision: Precision in which Core ML computes: a member of `coremltools.precision`, or its name.
             model_type: Who compiles the model.
 
         Raises:
-            ValueError: An option does not have this value.
+            ValueError: A value is not allowed.
         """
         options = CoreMLOptions(
             compute_unit=compute_unit,
@@ -58,15 +58,15 @@ class CoreMLBackend:
     def generate_enumerated_shapes_compile_spec(
         ep: ExportedProgram, enumerated_shapes: Mapping[str, Sequence[Sequence[int]]]
     ) -> CompileSpec:
-        """Return the compile spec with the shapes that inputs can have.
+        """Return the compile spec with the allowed shapes of inputs.
 
         Args:
             ep: The program that is lowered.
-            enumerated_shapes: Name of an input -> its shapes. Core ML takes the first shapes of all inputs together, or
-                the second ones, and so on.
+            enumerated_shapes: Name of an input -> its shapes. The first shapes of all inputs belong together, so do the
+                second ones, and so on.
 
         Raises:
-            CompileError: The program has no input of a name.
+            CompileError: The program has no input with a given name.
         """
         inputs = ep.graph_signature.user_inputs
         for name in enumerated_shapes:
@@ -77,7 +77,7 @@ class CoreMLBackend:
 
 
 def coreml_partitioner(*, compile_specs: Sequence[CompileSpec] = (), **options: Any) -> Partitioner:
-    """Make the partitioner that ExecuTorch calls `CoreMLPartitioner`.
+    """Create the partitioner that ExecuTorch calls `CoreMLPartitioner`.
 
     Args:
         compile_specs: The results of functions of `CoreMLBackend`.
@@ -85,7 +85,7 @@ def coreml_partitioner(*, compile_specs: Sequence[CompileSpec] = (), **options: 
             `take_over_constant_data` and `lower_full_graph` are arguments of ExecuTorch's class.
 
     Raises:
-        ValueError: An option does not have this value, or two options exclude each other.
+        ValueError: A value is not allowed, or two options exclude each other.
     """
     from_specs = CoreMLOptions.values_of_specs(compile_specs)
     values = {**from_specs, **options}

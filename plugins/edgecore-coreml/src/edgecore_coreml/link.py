@@ -1,7 +1,7 @@
-"""Link the models of several methods into one with a function for each, as ExecuTorch's Core ML backend does.
+"""Link the models of several methods into one with a function per method, like ExecuTorch's Core ML backend.
 
-The first delegates of all methods get a model together, then the second ones, and so on, since a method has one
-function in a model.
+A method can only have one function in a model. So the first delegates of all methods share one model, the second
+delegates another, and so on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from edgecore_coreml.package.files import Package, identify, pack_functions, pac
 
 
 def link(partitions: Sequence[CompiledPartition]) -> list[PreprocessResult]:
-    """Return the final results of all partitions. Those that get no common model keep their results."""
+    """Return the final results of all partitions. Partitions that share no model keep their results."""
     results = [partition.result for partition in partitions]
     order = range(len(partitions))
     by_method = [list(group) for _, group in groupby(order, key=lambda number: partitions[number].method)]
@@ -37,7 +37,7 @@ def link(partitions: Sequence[CompiledPartition]) -> list[PreprocessResult]:
 
 
 def _may_share(partition: CompiledPartition) -> bool:
-    """Return True if the model runs only on systems that have models with several functions, unless the user said no."""
+    """Return True if the model's systems support several functions, unless the user disabled sharing."""
     result = partition.result
     if not isinstance(result, CoreMLResult):
         return False
@@ -72,7 +72,7 @@ def _linked(partitions: Sequence[CompiledPartition]) -> list[PreprocessResult]:
 
 
 def _merge(packages: Mapping[str, Package]) -> tuple[bytes, bytes, int]:
-    """Return specification and weights of one model with all functions, and the version of the specification."""
+    """Return specification and weights of a model with all functions, and its specification version."""
     with tempfile.TemporaryDirectory() as name, quiet(io.StringIO()):
         import coremltools as ct
 

@@ -23,23 +23,23 @@ from edgecore_coreml.package.graph import graph_of
 from edgecore_coreml.weights.stored import stored_weights
 
 FORMAT = "coreml-package 1"
-"""Start of the compatibility string; the deployment target follows."""
+"""Start of the compatibility string, which the deployment target follows."""
 _ALIGNMENT = 16
 """Alignment of initial values in the file, in bytes."""
 
 
 @dataclass(frozen=True)
 class CoreMLResult(PreprocessResult):
-    """A compiled partition, and what the report says about it."""
+    """A compiled partition with the facts for the report."""
 
     target: str = ""
-    reason: str = ""  # for the target
+    reason: str = ""  # why the target is needed
     precision: str = ""
     stored: Mapping[str, Sequence[str]] = field(default_factory=dict)  # precision -> names of weights
     weights: int = 0
-    has_ranges: bool = False  # an input has a range of sizes, which the Neural Engine does not take
-    shared_by: tuple[str, ...] = ()  # the methods that have one model
-    package: bytes = b""  # the blob with the model package, if the result's blob has the compiled model
+    has_ranges: bool = False  # an input has a range of sizes, which the Neural Engine does not support
+    shared_by: tuple[str, ...] = ()  # the methods that share the model
+    package: bytes = b""  # blob with the model package, if the result's blob contains a compiled model
 
 
 def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreMLResult:
@@ -73,20 +73,20 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreML
 
 
 def _operators(partition: PartitionView, graph: BlobGraph) -> dict[int | str, tuple[int, ...]]:
-    """Return the debug handles of the operators that coremltools has named after nodes."""
+    """Return debug handles by operator, for operators that coremltools named after nodes."""
     names = {operator.operation for operator in graph.nodes}
     return {node.name: handles for node in partition.calls if node.name in names and (handles := debug_handles(node))}
 
 
 def _has_ranges(partition: PartitionView, options: CoreMLOptions) -> bool:
-    """Return True if an input has a range of sizes, and the options let the Neural Engine run the model."""
+    """Return True if an input has a range of sizes, and the options permit the Neural Engine."""
     free = [node for node in partition.inputs if node.name not in (options.enumerated_shapes or {})]
     sizes = [size for node in free for size in node.meta["val"].shape]
     return options.compute_unit in ("ALL", "CPU_AND_NE") and not all(isinstance(size, int) for size in sizes)
 
 
 def _check_arguments(partition: PartitionView, converted: Converted) -> None:
-    """Check that the model has the arguments of the partition: the delegate copies them one by one."""
+    """Check that model and partition have the same arguments, since the delegate copies them one by one."""
     for kind, nodes, names in (
         ("inputs", partition.inputs, converted.package.inputs),
         ("outputs", partition.outputs, converted.package.outputs),
@@ -96,7 +96,7 @@ def _check_arguments(partition: PartitionView, converted: Converted) -> None:
 
 
 def _initial_values(partition: PartitionView) -> dict[str, NamedBlob]:
-    """Return the initial values of the buffers that are not zeros, by the buffers' names."""
+    """Return the initial values of buffers that are not all zeros, by the buffer's name."""
     return {
         buffer.name: NamedBlob(memoryview(buffer.initial.detach().contiguous().numpy().data).cast("B"), _ALIGNMENT)
         for buffer in partition.buffers
@@ -105,7 +105,7 @@ def _initial_values(partition: PartitionView) -> dict[str, NamedBlob]:
 
 
 def _stored(program: ExportedProgram, converted: Converted) -> dict[str, list[str]]:
-    """Return precision -> qualified names of the weights that the model stores with it."""
+    """Return precision -> qualified names of the weights that are stored in it."""
     with quiet(io.StringIO()):
         from coremltools.proto import Model_pb2
     function = Model_pb2.Model.FromString(converted.package.specification).mlProgram.functions["main"]
@@ -113,7 +113,7 @@ def _stored(program: ExportedProgram, converted: Converted) -> dict[str, list[st
 
 
 def _dump(folder: Path, blob: bytes, log: str) -> None:
-    """Write the files of a blob, and the log of its conversion, into a folder that is named after the blob's bytes."""
+    """Write a blob's files and its conversion log into a folder named after the blob's hash."""
     target = folder / f"coreml-{hashlib.sha256(blob).hexdigest()[:12]}"
     write_files(read_blob(blob, {}), target)
     (target / "coremltools.log").write_text(log, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The operators that the backend delegates, if the installed coremltools has a converter for them."""
+"""The operators that the backend delegates, provided that the installed coremltools has a converter for them."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ NUMBER = (*FLOAT, torch.int32, torch.int64)
 ANY = (*NUMBER, torch.bool)
 QUANTIZED = (torch.float32, torch.int8, torch.uint8)
 BORDER = NUMBER
-"""Dtypes of inputs and outputs of a Core ML model. It holds 64-bit integers as 32-bit ones."""
+"""Dtypes of inputs and outputs of a Core ML model, which stores 64-bit integers as 32-bit ones."""
 _MAX_DIMS = 5
 
 
 def inside_only(node: Node) -> str | None:
-    """Return the kind of a value that a Core ML model can neither take nor return, or None."""
+    """Return why a value can be neither input nor output of a Core ML model, or None."""
     val = node.meta.get("val")
     if not isinstance(val, torch.Tensor):
         return None
@@ -86,9 +86,10 @@ def _max_pool(query: NodeQuery) -> str | None:
 
 
 def _windows(query: NodeQuery) -> str | None:
-    """Refuse a pooling if PyTorch drops a window that begins in the padding behind the input, or past it.
+    """Refuse a pooling if PyTorch drops a window that begins in the padding at the end, or beyond.
 
-    coremltools drops such a window if there is padding, and Core ML's specification does not say that the runtime does.
+    coremltools drops such a window if there is padding, but Core ML's specification does not promise this of the
+    runtime.
     """
     if not query.argument("ceil_mode"):
         return None
@@ -179,7 +180,7 @@ def _without_dtype(query: NodeQuery) -> str | None:
 
 
 def _factors(query: NodeQuery) -> list[Any]:
-    """Return the factors of the two last dims of an upsampling; None for a dynamic size."""
+    """Return the scale factors of the last two dims of an upsampling; None for a dynamic size."""
     if (factors := query.argument("scale_factors")) is not None:
         return list(factors)
     before, after = (val.shape[-2:] for val in (query.argument("input").meta["val"], query.node.meta["val"]))
@@ -195,10 +196,10 @@ def _whole_factors(query: NodeQuery) -> str | None:
 
 
 def _known_size(query: NodeQuery) -> str | None:
-    """Return the reason if Core ML would compute another size or other positions from factors than PyTorch, or None."""
+    """Return a reason if Core ML would derive another size or positions from the factors, or None."""
     before, after = (val.shape[-2:] for val in (query.argument("input").meta["val"], query.node.meta["val"]))
     if query.argument("scale_factors") is None:
-        return None  # Core ML gets factors of the sizes
+        return None  # coremltools derives the factors from the sizes
     for factor, old, new in zip(_factors(query), before, after, strict=True):
         if not isinstance(old, int):
             is_exact = factor == int(factor)
@@ -211,7 +212,7 @@ def _known_size(query: NodeQuery) -> str | None:
 
 
 _ROUNDING = 1e-3
-"""A size that is larger than a whole number by less is this number for coremltools."""
+"""coremltools rounds a size down if it exceeds a whole number by less than this."""
 _MOVEMENT = (
     "alias_copy cat expand_copy flip permute_copy repeat select_copy.int slice_copy.Tensor split_copy.Tensor "
     "split_with_sizes_copy squeeze_copy.dim squeeze_copy.dims stack transpose_copy.int unbind_copy.int unsqueeze_copy "
@@ -223,9 +224,9 @@ _REAL = (
     "_native_batch_norm_legit_no_training mm bmm _adaptive_avg_pool2d pow.Tensor_Scalar pow.Tensor_Tensor"
 )
 _WHOLE = "softmax.int log_softmax.int linear matmul silu mish adaptive_avg_pool2d glu"
-"""Operators that edgecore would decompose; Core ML has them whole."""
+"""Operators that Core ML supports directly, so edgecore must not decompose them."""
 _SINGLE = (torch.float32,)
-"""For operators whose converters make constants of float32 also if the input is of float16."""
+"""Dtypes of operators whose converters create float32 constants even for float16 inputs."""
 _SINGLE_REAL = "native_group_norm hardtanh leaky_relu var.correction var.dim"
 _SINGLE_WHOLE = "group_norm hardswish hardsigmoid"
 _ARITHMETIC = "mul.Tensor mul.Scalar maximum minimum clamp amax amin"
@@ -234,7 +235,7 @@ _LOGICAL = "logical_and logical_or logical_not logical_xor bitwise_not"
 
 
 class _WithoutConstants(NodeQuery):
-    """A query for models whose weights are inputs, so that none of their values is constant."""
+    """A query for models whose weights are inputs, so no value is constant."""
 
     def is_constant(self, node: Any) -> bool:
         """Return False."""
@@ -242,7 +243,7 @@ class _WithoutConstants(NodeQuery):
 
 
 class CoreMLTable(OperatorTable[None]):
-    """The table of operators; an operator without a converter in the installed coremltools is not supported.
+    """The operator table. An operator without a converter in the installed coremltools is not supported.
 
     Args:
         rows: The rows.
@@ -254,14 +255,14 @@ class CoreMLTable(OperatorTable[None]):
         self.constants_as_inputs = constants_as_inputs
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], NodeQuery]:
-        """Return the function that makes the query about a call."""
+        """Return a function that creates the query for a call."""
         if not self.constants_as_inputs:
             return super().make_query(program, is_decomposed=is_decomposed)
         constants = Constants(program)
         return lambda node: _WithoutConstants(node, constants, is_decomposed)
 
     def row_reason(self, query: NodeQuery) -> str | None:
-        """Return the reason why a call is not supported: there is no converter, or a constraint of its row."""
+        """Return why a call is not supported: its converter is missing, or a constraint of its row fails."""
         target = query.node.target
         if (
             target in self.rows
@@ -363,4 +364,4 @@ def _rows() -> list[OperatorRow[None]]:
 
 TABLE = CoreMLTable(_rows())
 TABLE_WITHOUT_WEIGHTS = CoreMLTable(_rows(), constants_as_inputs=True)
-"""The operators of models whose weights are inputs."""
+"""The operators of models whose weights are inputs of the delegate."""

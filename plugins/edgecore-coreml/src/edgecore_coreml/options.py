@@ -1,4 +1,4 @@
-"""Options of `Backend("coreml", ...)`. The README and error messages are made from these fields."""
+"""Options of `Backend("coreml", ...)`. The README's table and error messages are generated from these fields."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ OTHERS = "coreml_options"
 
 _STATE_TARGET = "iOS18"
 FUNCTIONS_TARGET = "iOS18"
-"""The first system with models of several functions."""
+"""The first system that supports models with several functions."""
 
 
 def _name(value: Any) -> Any:
-    """Return the name of an enumerator of coremltools, such as `coremltools.target.iOS18`."""
+    """Return the name of a member of a coremltools enumeration, such as `coremltools.target.iOS18`."""
     return getattr(value, "name", value)
 
 
@@ -37,7 +37,7 @@ def _shapes(value: Any) -> Any:
 
 
 class CoreMLOptions(BaseModel):
-    """Options of the Core ML backend, with ExecuTorch's names and values where it has them."""
+    """Options of the Core ML backend, with ExecuTorch's names and values as far as they exist."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -110,7 +110,7 @@ class CoreMLOptions(BaseModel):
         return self
 
     def to_specs(self) -> list[CompileSpec]:
-        """Return the compile specs that `preprocess` gets and the file stores."""
+        """Return the compile specs that `preprocess` receives and the file stores."""
         version = TARGETS.get(self.minimum_deployment_target or "", "")
         named = {"compute_unit", "minimum_deployment_target", "compute_precision", "model_type", SHARING}
         others = self.model_dump_json(exclude_defaults=True, exclude=named | {"operators", "min_operators"})
@@ -131,7 +131,7 @@ class CoreMLOptions(BaseModel):
 
     @staticmethod
     def values_of_specs(specs: Sequence[CompileSpec]) -> dict[str, Any]:
-        """Return the values of options in compile specs; two specs may have the key `coreml_options`."""
+        """Return the option values in compile specs; two specs may have the key `coreml_options`."""
         texts = {spec.key: spec.value.decode() for spec in specs}
         names = {str(version): name for name, version in TARGETS.items()}
         values = {

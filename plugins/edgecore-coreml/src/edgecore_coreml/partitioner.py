@@ -1,4 +1,4 @@
-"""Choose the operators that Core ML runs: the table's partitioner, with the options that leave operators out."""
+"""Choose the operators that Core ML runs: the table's partitioner, restricted by the options."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from edgecore_coreml.operators import TABLE
 
 
 class CoreMLPartitioner:
-    """The table's partitioner, but for skipped operators; it may want all operators.
+    """The table's partitioner without skipped operators; it may require that all operators are delegated.
 
     Args:
         inner: A partitioner of the table.
         skipped: Names of operators that are not delegated, such as `add` or `aten.add.Tensor`.
-        lower_full_graph: An operator that is not delegated is an error.
+        lower_full_graph: Raise an error if an operator is not delegated.
         constants_as_inputs: Constants are inputs of the delegates.
     """
 
@@ -53,7 +53,7 @@ class CoreMLPartitioner:
         return result
 
     def ops_to_not_decompose(self, exported_program: ExportedProgram) -> Any:
-        """Return the operators that Core ML has whole, and the function that selects calls of these."""
+        """Return the operators that Core ML supports without decomposition, and a function that selects their calls."""
         operators, selects = self._inner.ops_to_not_decompose(exported_program)
         return [operator for operator in operators if not self._is_skipped(operator)], selects
 

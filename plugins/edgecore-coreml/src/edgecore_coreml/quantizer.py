@@ -1,4 +1,4 @@
-"""The `Quantizer` for torchao's PT2E quantization: it annotates the values that become integers for Core ML."""
+"""The `Quantizer` for torchao's PT2E quantization: it annotates the values to quantize for Core ML."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from edgecore.sdk.annotations import (
 aten = torch.ops.aten
 
 _UNSIGNED = operators("relu relu_ relu6 relu6_ sigmoid hardsigmoid softmax.int")
-"""Operators whose results are not negative, so that all 256 integers stand for such numbers."""
+"""Operators with non-negative results, for which all 256 integers represent non-negative numbers."""
 _ACTIVATIONS = with_roles(Role.CLAMP, Role.FIXED, Role.ACTIVATION) - operators("clamp clamp_ softmax.int _softmax")
 _SUMS = operators("add.Tensor add_.Tensor mul.Tensor mul_.Tensor matmul")
 _MOVES = with_roles(Role.VIEW, Role.IDENTITY) | operators("max_pool2d avg_pool2d adaptive_avg_pool2d")
@@ -43,16 +43,16 @@ _OBSERVERS = {
 
 @dataclass(frozen=True)
 class Scheme:
-    """How the layers of a module are quantized.
+    """How to quantize the layers of a module.
 
     Attributes:
-        weight_bits: 4 or 8; None for weights in floating point.
-        weight_dtype: Type of the integers of weights: torch.int8 or torch.uint8.
-        is_per_channel: Weights have a scale for each output channel.
-        has_activations: Activations become integers of uint8.
-        has_symmetric_weights: The zero point of weights is the middle of the integers.
-        has_symmetric_activations: The zero point of activations is 128, or 0 for results that are not negative.
-        observer: The name of the observer of activations, as `edgecore.Recipe` has it.
+        weight_bits: 4 or 8; None for floating-point weights.
+        weight_dtype: Dtype of weights: torch.int8 or torch.uint8.
+        is_per_channel: Weights have a scale per output channel.
+        has_activations: Quantize activations to uint8.
+        has_symmetric_weights: The zero point of weights is the middle of the integer range.
+        has_symmetric_activations: The zero point of activations is 128, or 0 for non-negative results.
+        observer: Observer of activations, by its name in `edgecore.Recipe`.
     """
 
     weight_bits: Literal[4, 8] | None = 8
@@ -64,16 +64,16 @@ class Scheme:
     observer: Literal["histogram", "minmax", "moving-average"] = "moving-average"
 
     def activation(self, tail: Node | None) -> QuantizationSpec | None:
-        """Return the specification of an activation, the result of `tail`; None if it stays in floating point."""
+        """Return the specification of the activation that `tail` computes; None for floating point."""
         if not self.has_activations:
             return None
         is_affine = not self.has_symmetric_activations or (tail is not None and tail.target in _UNSIGNED)
         scheme = torch.per_tensor_affine if is_affine else torch.per_tensor_symmetric
-        # Without limits: with the limits of uint8, torchao's symmetric zero point is 127 instead of 128.
+        # Pass no limits: with uint8's limits, torchao's symmetric zero point would be 127 instead of 128.
         return QuantizationSpec(torch.uint8, OBSERVERS[self.observer].with_args(eps=SMALLEST_SCALE), qscheme=scheme)
 
     def weight(self, axis: int | None) -> QuantizationSpec | None:
-        """Return the specification of a weight whose output channels are a dim, or None."""
+        """Return the specification of a weight with output channels in dim `axis`; None for floating point."""
         if self.weight_bits is None:
             return None
         low, high = (0, (1 << self.weight_bits) - 1) if self.weight_dtype == torch.uint8 else _signed(self)
@@ -94,12 +94,12 @@ class CoreMLQuantizer(ModuleQuantizer[Scheme]):
     """Annotates an exported model for `prepare_pt2e`.
 
     Args:
-        config: A `coremltools.optimize.torch.quantization.LinearQuantizerConfig`. `milestones`, which training uses, and
-            `non_traceable_module_names` are ignored. None for weights and activations of 8 bits, as coremltools' own
-            defaults are.
+        config: A `coremltools.optimize.torch.quantization.LinearQuantizerConfig`, or None for 8-bit weights and
+            activations, as in coremltools' defaults. `milestones` (used in training) and `non_traceable_module_names`
+            are ignored.
 
     Raises:
-        ValueError: The configuration has something that PT2E quantization for Core ML has not.
+        ValueError: The configuration has settings that PT2E quantization for Core ML does not support.
     """
 
     def __init__(self, config: Any = None) -> None:
@@ -114,7 +114,7 @@ class CoreMLQuantizer(ModuleQuantizer[Scheme]):
             self.set_module_name(name, _scheme(settings))
 
     def annotate_node(self, node: Node, config: Scheme) -> None:
-        """Annotate a node, and the batch norm and activation that are fused with it."""
+        """Annotate a node, including a batch norm and activation that are fused with it."""
         if node.target in LAYERS:
             tail = fused_tail(node, (NORMS, _ACTIVATIONS))
             inputs = {node.args[0]: config.activation(_source(node)), node.args[1]: config.weight(channel_dim(node))}
@@ -141,7 +141,7 @@ def _source(node: Node) -> Node | None:
 
 
 def _is_matrix(value: Any) -> bool:
-    """Return True for a constant matrix, whose output channels are the second dim."""
+    """Return True for a constant matrix; its output channels are the second dim."""
     return isinstance(value, Node) and value.op == "get_attr" and value.meta["val"].dim() == 2
 
 
@@ -153,7 +153,7 @@ def _module_type(kind: Any) -> type[torch.nn.Module]:
 
 
 def _scheme(settings: Any) -> Scheme | None:
-    """Return the scheme of a `ModuleLinearQuantizerConfig`; None for a module that stays in floating point."""
+    """Convert a `ModuleLinearQuantizerConfig` to a scheme; None for a module that stays in floating point."""
     if settings is None:
         return None
     if settings.algorithm != "vanilla":

@@ -39,7 +39,7 @@ class Int4Weights(RecipeParameters):
 
 
 class Palettes(RecipeParameters):
-    """Parameters of `palette4`: bits of an index, and tables for the whole weight or for groups of output channels."""
+    """Parameters of `palette4`: bits per index, and one table per weight or per group of output channels."""
 
     weight_bits: Literal[4, 1, 2, 3, 6, 8] = 4
     weights: Literal["tensor", "group"] = "tensor"

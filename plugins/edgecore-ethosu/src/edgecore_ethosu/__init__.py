@@ -19,4 +19,4 @@ executorch_modules = {
         "get_symmetric_quantization_config": "edgecore_tosa.quantizer:get_symmetric_quantization_config",
     },
 }
-"""Names of ExecuTorch for `python -m edgecore.executorch`, and their counterparts here."""
+"""Maps ExecuTorch's names to their counterparts in edgecore, for `python -m edgecore.executorch`."""

@@ -1,4 +1,4 @@
-"""The backend as edgecore finds it: its delegate, the simulator that the delegate loads, and their versions."""
+"""The backend's entry point for edgecore: its delegate, the simulator that the delegate loads, and versions."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ def native_library() -> str:
 
 
 def simulator_library() -> str | None:
-    """Return the absolute path of the TOSA simulator in the package `edgecore-tosa`; None if there is none."""
+    """Return the absolute path of the TOSA simulator in `edgecore-tosa`; None if it is not installed."""
     return installed_file("edgecore_tosa", "lib", "libedgecore_tosa_simulator.*")
 
 
 def load_options() -> dict[str, str]:
-    """Return the load option with the path of the simulator, for which the delegate does not search."""
+    """Return the load option with the simulator's path, since the delegate does not search for it."""
     path = simulator_library()
     return {"simulator": path} if path else {}
 
 
 def self_test() -> list[tuple[str, bool, str, str]]:
-    """Return the rows of `edgecore doctor`: check, passed, detail and remedy. They are the releases of Arm's tools."""
+    """Return rows of `edgecore doctor` (check, passed, detail, remedy) with the versions of Arm's tools."""
     return [
         ("Vela", True, installed("ethos-u-vela") or "not installed; only compiling needs it", ""),
         ("TOSA simulator", True, installed("edgecore-tosa") or "not installed; only a workstation needs it", ""),

@@ -1,17 +1,18 @@
 """Write and read a blob: the blocks that ExecuTorch's Ethos-U delegate reads on a device.
 
-A block has a header of 32 bytes: a name of 16 bytes padded with zeros, the u32 length of the data, a byte that is 1 if
-the data is elsewhere, and 11 zeros. The data follows, padded with zeros to a multiple of 16 bytes. The blocks in order:
+A block has a 32-byte header: a name of 16 bytes padded with zeros, the u32 length of the data, a byte that is 1 if the
+data is stored elsewhere, and 11 zeros. The data follows, padded with zeros to a multiple of 16 bytes. The blocks are,
+in order:
 
     vela_bin_stream   no data
     cmd_data          the command stream of the NPU, for Arm's driver
     weight_data       read-only data: weights and scales as the NPU reads them
-    scratch_size      u32: bytes of the arena, in which inputs, outputs and intermediate values lie
+    scratch_size      u32: bytes of the arena, for inputs, outputs and intermediate values
     inputs, outputs   i32 number of tensors; for each 9 i32: shape of 6 dims, bytes of an element, offset, region
     vela_end_stream   no data
 
-`native/src/blob.cpp` reads the same format. The TOSA graph that the blob was compiled from is not a part of
-it, but named data of the file under `tosa_key`.
+`native/src/blob.cpp` reads the same format. The TOSA graph from which the blob was compiled is not in the blob, but
+named data of the file under `tosa_key`.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class VelaTensor:
     """An input or output of the command stream.
 
     Attributes:
-        shape: Six sizes; missing dims are 1, in front.
-        element_size: Bytes of an element.
+        shape: Six sizes, with leading 1s for missing dims.
+        element_size: Bytes per element.
         offset: Bytes from the start of the region.
         region: Number of the region; 1 is the arena.
     """
@@ -60,7 +61,7 @@ class VelaTensor:
 
 @dataclass(frozen=True)
 class VelaProgram:
-    """A TOSA graph as Vela compiles it: the content of a blob."""
+    """A TOSA graph compiled by Vela: the content of a blob."""
 
     command_stream: bytes
     weights: bytes
@@ -97,10 +98,10 @@ def write_blob(program: VelaProgram) -> bytes:
 
 
 def read_blob(blob: bytes) -> VelaProgram:
-    """Return the content of a blob; all numbers are checked, the command stream and the weights are not.
+    """Return the content of a blob after checking all numbers, but not the command stream and the weights.
 
     Raises:
-        FormatError: The blob is damaged, or not one of an Ethos-U delegate.
+        FormatError: The blob is damaged, or not an Ethos-U delegate's.
     """
     reader = ByteReader(blob)
     _, commands, weights, scratch, inputs, outputs, _ = [_block(reader, name) for name in NAMES]
@@ -138,11 +139,11 @@ def describe_blob(blob: bytes) -> list[str]:
 def tosa_key(blob: bytes) -> str:
     """Return the key of the named data that holds the TOSA graph of a blob.
 
-    It has a hash of the blob: FNV-1a over words of 64 bits, where the upper half of the sum is also added to the lower
-    one after each word. FNV-1a over bytes would take a second for a blob of 4 MB in Python.
+    The key contains a hash of the blob: FNV-1a over 64-bit words, which XORs the upper half of the state into the lower
+    half after each word. FNV-1a over bytes would take a second per 4 MB in Python.
 
     Raises:
-        FormatError: The blob is cut off.
+        FormatError: The blob is truncated.
     """
     if len(blob) % struct.calcsize("<Q"):
         raise FormatError(f"the blob is damaged: its {len(blob):,} bytes are no whole number of blocks")
@@ -178,7 +179,7 @@ def _block(reader: ByteReader, name: str) -> bytes:
     return data
 
 
-def _tensors(data: bytes, what: str, scratch_size: int) -> tuple[VelaTensor, ...]:
+def _tensors(data: bytes, kind: str, scratch_size: int) -> tuple[VelaTensor, ...]:
     reader = ByteReader(data)
     count = reader.count(_TENSOR.size)
     tensors = []
@@ -187,11 +188,11 @@ def _tensors(data: bytes, what: str, scratch_size: int) -> tuple[VelaTensor, ...
         tensor = VelaTensor(numbers[:_RANK], *numbers[_RANK:])
         if min(tensor.shape) < 1 or tensor.element_size not in _ELEMENT_SIZES:
             raise FormatError(
-                f"the blob is damaged: {what} {index} has the shape {list(tensor.shape)} of elements of "
+                f"the blob is damaged: {kind} {index} has the shape {list(tensor.shape)} of elements of "
                 f"{tensor.element_size} bytes"
             )
         if tensor.region < 0 or tensor.offset < 0 or tensor.offset + tensor.size > scratch_size:
-            raise FormatError(f"the blob is damaged: {what} {index} lies outside the arena of {scratch_size} bytes")
+            raise FormatError(f"the blob is damaged: {kind} {index} lies outside the arena of {scratch_size} bytes")
         tensors.append(tensor)
     reader.finish()
     return tuple(tensors)

@@ -56,7 +56,7 @@ class EthosUCompiler(TosaCompiler[EthosUOptions]):
         """Return the operators of the TOSA graph that the file stores for a blob, for the graph view.
 
         Raises:
-            FormatError: The file has no TOSA graph for the blob, or it is damaged.
+            FormatError: The file has no TOSA graph for the blob, or the graph is damaged.
         """
         key = tosa_key(blob)
         if key not in named_data:
@@ -64,7 +64,7 @@ class EthosUCompiler(TosaCompiler[EthosUOptions]):
         return blob_graph(Graph.from_bytes(named_data[key].data))
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return lines for each delegate: Vela's estimates of cycles, time and memory, and where most cycles go."""
+        """Return lines for each delegate: Vela's estimates of cycles, time and memory, and the most expensive nodes."""
         lines = []
         for index, result in enumerate(results):
             if isinstance(result, EthosUResult) and result.report is not None:

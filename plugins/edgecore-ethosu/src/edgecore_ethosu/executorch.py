@@ -11,17 +11,17 @@ from edgecore_tosa.executorch import SpecPartitioner, SpecQuantizer, TosaCompile
 
 
 class EthosUCompileSpec(TosaCompileSpec[EthosUOptions]):
-    """Configuration of the compilation for one NPU.
+    """Compilation settings for one NPU.
 
     Args:
         target: NPU and its number of multiply-accumulate units, such as `ethos-u55-128`.
-        system_config: System configuration in Vela's configuration file; None for the target's usual one.
-        memory_mode: Memory mode in Vela's configuration file; None for the target's usual one.
-        extra_flags: More flags of Vela.
-        config_ini: Vela's configuration file: one of its own, or a path.
+        system_config: System configuration in Vela's configuration file; None for the target's default.
+        memory_mode: Memory mode in Vela's configuration file; None for the target's default.
+        extra_flags: Additional flags of Vela.
+        config_ini: Vela's configuration file: one in its package, or a path.
 
     Raises:
-        ValueError: There is no such target, system configuration, memory mode or flag. The message lists the choices.
+        ValueError: A target, system configuration, memory mode or flag does not exist. The message lists the choices.
     """
 
     output_format = "vela"

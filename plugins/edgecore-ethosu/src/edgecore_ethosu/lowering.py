@@ -25,12 +25,12 @@ _CACHE_LINE = 32
 """Bytes of a cache line; the arena is aligned to it because the driver cleans and invalidates whole lines."""
 
 _FAST_SPACE = 1
-"""Memory space of the fast scratch. The arena is in space 0, the processor's memory."""
+"""Memory space of the fast scratch; the arena is in space 0, the processor's memory."""
 
 
 @dataclass(frozen=True)
 class EthosUResult(PreprocessResult):
-    """A compiled partition, and Vela's estimates for it and its operators."""
+    """A compiled partition with Vela's estimates for it and its operators."""
 
     target: str = ""
     report: VelaReport | None = None
@@ -58,7 +58,7 @@ def compile_graph(partition: LoweredPartition, options: EthosUOptions) -> EthosU
         memory.append(MemoryNeed("scratch", compiled.fast_scratch_size, space=_FAST_SPACE))
         compatibility += f" fast {compiled.fast_scratch_size}"
     if options.include_tosa:
-        memory.append(MemoryNeed("persistent", len(tosa)))  # the simulator copies the constants
+        memory.append(MemoryNeed("persistent", len(tosa)))  # the simulator copies constants
     return EthosUResult(
         blob=blob,
         named_data={tosa_key(blob): NamedBlob(tosa, repeats_blob=True)} if options.include_tosa else {},
@@ -74,7 +74,7 @@ def compile_graph(partition: LoweredPartition, options: EthosUOptions) -> EthosU
 
 
 def _check_arguments(partition: PartitionView, compiled: VelaResult) -> None:
-    """Check that Vela kept the arguments of the partition, because the delegate on a device copies them one by one."""
+    """Check that Vela kept the partition's arguments, because the delegate on a device copies them one by one."""
     for kind, nodes, tensors in (
         ("inputs", partition.inputs, compiled.program.inputs),
         ("outputs", partition.outputs, compiled.program.outputs),

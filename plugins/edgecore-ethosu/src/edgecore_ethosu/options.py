@@ -1,4 +1,4 @@
-"""Options of `Backend("ethosu", ...)`. The README and error messages are made from these fields."""
+"""Options of `Backend("ethosu", ...)`. The README's table and error messages are generated from these fields."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPEC_KEY = "ethosu_options"
 
 
 class EthosUOptions(BaseModel):
-    """Options of the Ethos-U backend. The names are the arguments of ExecuTorch's `EthosUCompileSpec`."""
+    """Options of the Ethos-U backend, named like the arguments of ExecuTorch's `EthosUCompileSpec`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -82,23 +82,23 @@ class EthosUOptions(BaseModel):
     @model_validator(mode="after")
     def _valid_configuration(self) -> EthosUOptions:
         path = config_path(self.config_ini)
-        if path is not None:  # None if Vela is missing, which `EthosUCompiler.check` and `compile_tosa` report
+        if path is not None:  # if Vela is missing, `EthosUCompiler.check` and `compile_tosa` report it
             configuration(self.target, self.system, self.mode, path)
         return self
 
     @property
     def spec(self) -> TosaSpec:
-        """The part of TOSA that the target runs."""
+        """The TOSA profile and extensions that the target supports."""
         return tosa_spec(self.target)
 
     @property
     def system(self) -> str:
-        """The system configuration, chosen or by target."""
+        """The chosen system configuration, or the target's default."""
         return self.system_config or default_system_config(self.target)
 
     @property
     def mode(self) -> str:
-        """The memory mode, chosen or by target."""
+        """The chosen memory mode, or the target's default."""
         return self.memory_mode or default_memory_mode(self.target)
 
     def to_specs(self) -> list[CompileSpec]:

@@ -1,4 +1,4 @@
-"""Configurations of the quantizer of edgecore-tosa, which quantizes for Ethos-U."""
+"""Configurations of edgecore-tosa's quantizer for Ethos-U."""
 
 from edgecore_tosa.quantizer import (
     TosaQuantizer,

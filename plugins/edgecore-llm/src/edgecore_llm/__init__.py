@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def kernels_library() -> str:
-    """Return the path of the library of kernels. The entry point in pyproject.toml names this function."""
+    """Return the path of the kernel library. The entry point in pyproject.toml names this function."""
     return str(Path(__file__).resolve().parent / "libedgecore_llm.so")
 
 
@@ -23,14 +23,14 @@ def from_pretrained(
     file: str | Path | None = None,
     threads: int | None = None,
 ) -> EdgecoreModelForCausalLM:
-    """Return a model that makes text: of an exported file, or of a checkpoint, which is exported first.
+    """Load an exported file, or export a checkpoint and load it.
 
     Args:
-        name_or_path: A `.pte` file, a folder with a `model.pte`, or a checkpoint: a folder of Hugging Face, a name on
-            its Hub, a GGUF file.
-        tokenizer: The folder or file of the tokenizer; by default it is looked for beside or in the checkpoint or file.
-        options: The options of the export; by default 4 bits and a context of 2048 tokens, or of what the model has.
-        file: Where the exported file is written; by default a temporary one, which is deleted with the model.
+        name_or_path: A `.pte` file, a folder with a `model.pte`, or a checkpoint: a Hugging Face folder, a name on its
+            Hub, or a GGUF file.
+        tokenizer: The folder or file of the tokenizer; by default the one in or beside the checkpoint or file.
+        options: The options of the export; by default 4 bits and a context of at most 2048 tokens.
+        file: Where to write the exported file; by default a temporary file, which is deleted with the model.
         threads: The number of threads; by default one for each core.
 
     Raises:

@@ -18,4 +18,4 @@ class TokenizerError(EdgecoreError, ValueError):
 
 
 class SessionError(EdgecoreError, ValueError):
-    """A file is no language model, or a sequence cannot go on."""
+    """A file contains no language model, or a sequence cannot continue."""

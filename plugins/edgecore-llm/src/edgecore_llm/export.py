@@ -27,16 +27,16 @@ class ExportOptions:
     """The options of an export.
 
     Attributes:
-        context: How many positions a sequence may have: prompt and answer together.
-        chunk: How many tokens a call computes at most: long prompts are computed in pieces of this number.
+        context: Maximum number of positions of a sequence, prompt and answer together.
+        chunk: Maximum number of tokens per call; longer prompts are computed in chunks.
         precision: The bits of the weights.
-        calibration: Tokens of a text: the linear layers but the last are rounded by their inputs on it. Without them,
-            each weight is rounded to the nearest.
-        backends: Backends of edgecore that get the parts which they support, such as "xnnpack".
-        windows: How many positions the layers see, 0 for all; repeated over the layers. Empty: as the model says.
-        sinks: How many of the first positions the layers with one of `windows` see, too (attention sinks).
-        constants: Further constant methods: numbers, texts, and lists of them. `get_eos_ids` replaces the tokens that
-            end a text.
+        calibration: Sample tokens. GPTQ rounds all linear layers but the last by their inputs on this sample. Without a
+            sample, each weight is rounded to nearest.
+        backends: Backends of edgecore to delegate supported parts to, such as "xnnpack".
+        windows: Number of positions that each layer sees, 0 for all; repeated over the layers. Empty: the model's own.
+        sinks: Number of first positions that layers with one of `windows` also see (attention sinks).
+        constants: Additional constant methods: numbers, texts, and lists of them. `get_eos_ids` replaces the
+            checkpoint's end-of-text tokens.
         chat_template: The Jinja template of a chat; None for the checkpoint's own.
     """
 
@@ -52,13 +52,14 @@ class ExportOptions:
 
 
 def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = ExportOptions()) -> list[RoundedMatrix]:
-    """Write the file. Its method `forward(tokens [T], positions [T], rows [R]) -> logits [R, vocabulary]` keeps the caches.
+    """Write the file. Its `forward(tokens [T], positions [T], rows [R]) -> logits [R, vocabulary]` updates the caches.
 
-    The weights are read from the checkpoint one part of a matrix after the other. Returns the matrices that were
-    rounded with calibration, with their losses.
+    The weights are read from the checkpoint in parts, so memory stays small. Returns the matrices that were rounded
+    with calibration, with their losses.
 
     Raises:
-        ConfigError: The context is longer than the model's, or the chunk, the group or the folder is not possible.
+        ConfigError: The context is longer than the model's, the chunk or group is out of range, or the folder does not
+            exist.
         CheckpointError: A tensor is missing, or has another shape than the configuration asks for.
     """
     config = checkpoint.config
@@ -84,7 +85,7 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
         dynamic_shapes=({0: tokens}, {0: tokens}, {0: rows}),
         backends=list(options.backends),
         runtime="edgecore",
-        constant_tensor_alignment=64,  # a block of weights begins in a cache line
+        constant_tensor_alignment=64,  # aligns blocks of weights with cache lines
         constant_methods=_constant_methods(checkpoint, options, decoder.rewindable),
     )
     program.save(file)
@@ -106,20 +107,20 @@ def _with_windows(config: DecoderConfig, options: ExportOptions) -> DecoderConfi
 
 
 def check_context(context: int, config: DecoderConfig) -> None:
-    """Check that a model can have a context.
+    """Check that the model supports a context.
 
     Raises:
-        ConfigError: It cannot.
+        ConfigError: The context is below 2 or above the model's maximum.
     """
     if not 2 <= context <= config.max_context:
         raise ConfigError(f"the context {context} does not lie between 2 and the model's {config.max_context}")
 
 
 def check_group(precision: Precision) -> None:
-    """Check that groups of weights can be stored.
+    """Check that the packed format can store the group sizes.
 
     Raises:
-        ConfigError: They cannot.
+        ConfigError: A group size is neither 0 nor a multiple of 32.
     """
     for group in (precision.group, precision.embedding_group or 0):
         if group < 0 or group % GROUP:
@@ -127,17 +128,17 @@ def check_group(precision: Precision) -> None:
 
 
 def check_folder(file: str | Path) -> None:
-    """Check that there is a folder for a file, before the long work.
+    """Check before the long export that the folder of `file` exists.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: It does not exist.
     """
     if not (folder := Path(file).parent).is_dir():
         raise ConfigError(f"the folder {folder} of the file to write does not exist")
 
 
 def _constant_methods(checkpoint: Checkpoint, options: ExportOptions, rewindable: int | None) -> dict[str, object]:
-    """Return the constant methods: those that ExecuTorch's runners read, and ours."""
+    """Return the constant methods: the names that ExecuTorch's runners read, and edgecore's metadata."""
     config = checkpoint.config
     ids = options.constants.get("get_eos_ids", checkpoint.eos_ids)
     eos_ids = [ids] if isinstance(ids, int) else list(ids)
@@ -162,6 +163,6 @@ def _constant_methods(checkpoint: Checkpoint, options: ExportOptions, rewindable
         "enable_dynamic_shape": True,
         METADATA_METHOD: json.dumps(metadata),
     }
-    if taken := sorted(options.constants.keys() & {*ours, "forward"}):
-        raise ConfigError(f"the constant {taken[0]} follows from the model and cannot be given")
+    if reserved := sorted(options.constants.keys() & {*ours, "forward"}):
+        raise ConfigError(f"the constant {reserved[0]} follows from the model and cannot be given")
     return {**options.constants, **ours, "get_eos_ids": eos_ids or [-1]}

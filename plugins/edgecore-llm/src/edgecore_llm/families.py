@@ -1,4 +1,4 @@
-"""The families of models, one row each, and how the configurations of Hugging Face are read."""
+"""Model families, one row each, and the translation of a Hugging Face `config.json` to a `DecoderConfig`."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ Config = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Family:
-    """The facts about a family that its `config.json` does not have.
+    """Properties of a family that its `config.json` does not contain.
 
     Attributes:
         name: The name of the row.
         model_types: Values of `model_type` in a `config.json`.
         architectures: Values of `general.architecture` in a GGUF file.
-        defaults: Values of keys that a `config.json` may lack.
-        norm_offset, qk_norms, branch_norms: As in `DecoderConfig`.
-        qkv_bias, o_bias: The attention has these biases; None if `attention_bias` says so.
-        is_fused: A checkpoint has `qkv_proj` with the rows of q, k and v, and `gate_up_proj`.
-        is_interleaved: A GGUF file has the rows of q and k of each head in the order of interleaved pairs.
-        scales_embeddings: Embeddings are multiplied by the root of their size.
-        has_window: Returns if a layer has the window of `sliding_window`, where no `layer_types` say so.
-        has_local_rope: Layers with a window have rotary positions of their own.
-        skips_rope: Some layers have no positions: those of `no_rope_layers`, or each of `no_rope_layer_interval`.
+        defaults: Values for keys that are missing in a `config.json`.
+        norm_offset, qk_norms, branch_norms: See `DecoderConfig`.
+        qkv_bias, o_bias: Whether the projections have biases; None: `attention_bias` in the `config.json` decides.
+        is_fused: The checkpoint stores q, k, v as one `qkv_proj`, and gate and up as `gate_up_proj`.
+        is_interleaved: A GGUF file orders the rows of q and k as interleaved rotary pairs.
+        scales_embeddings: Multiply embeddings by the square root of the hidden size.
+        has_window: Decides by the layer's index if it uses `sliding_window`; used if `layer_types` is missing.
+        has_local_rope: Layers with a window use a different rotary embedding.
+        skips_rope: Some layers have no rotary embedding: see `no_rope_layers` or `no_rope_layer_interval`.
     """
 
     name: str
@@ -93,7 +93,7 @@ FAMILIES = (
     ),
     Family("granite", ("granite",), ("granite",), {"attention_multiplier": 1.0}, is_interleaved=True),
 )  # fmt: skip
-"""SmolLM2 is a Llama, Phi 4-mini a Phi 3; a GGUF file of a Mistral says llama."""
+"""SmolLM2 counts as Llama, Phi 4-mini as Phi 3. GGUF files of Mistral have the architecture "llama"."""
 
 _ACTIVATIONS: dict[str, Activation] = {
     "silu": "silu",
@@ -102,14 +102,14 @@ _ACTIVATIONS: dict[str, Activation] = {
 }
 _LARGEST = {"num_hidden_layers": 1 << 10, "num_attention_heads": 1 << 10, "head_dim": 1 << 12}
 _LARGEST_OTHER = 1 << 24
-"""More than any count in a configuration; a larger one is damage, and would take all memory."""
+"""Upper bound for any count in a configuration; larger values are damage, and would exhaust the memory."""
 
 
 def family_of(model_type: str) -> Family:
-    """Return the row of a `model_type`.
+    """Return the family of a `model_type`.
 
     Raises:
-        CheckpointError: There is none.
+        CheckpointError: No family has it.
     """
     for family in FAMILIES:
         if model_type in family.model_types:
@@ -119,16 +119,16 @@ def family_of(model_type: str) -> Family:
 
 
 def decoder_config(config: Config) -> DecoderConfig:
-    """Return the facts that a `config.json` gives.
+    """Translate a `config.json`.
 
     Raises:
         CheckpointError: The family is unknown, or a value is missing or not possible.
     """
     family = family_of(str(config.get("model_type")))
-    text = config.get("text_config", config)  # of a multimodal model
+    text = config.get("text_config", config)  # a multimodal model nests the configuration of its decoder
     values = {"rope_theta": 10000.0, "hidden_act": "silu", "rms_norm_eps": 1e-6, **family.defaults}
     values |= {key: value for key, value in config.items() if key in ("dtype", "torch_dtype", "tie_word_embeddings")}
-    # A null value counts as missing, so the default stays; a null window means that the model has no window.
+    # null counts as missing, so the default applies; but a null `sliding_window` means no window.
     values |= {key: value for key, value in text.items() if value is not None or key == "sliding_window"}
     if "quantization_config" in config:
         raise CheckpointError("quantized checkpoints of Hugging Face are not supported; take the original weights")
@@ -190,7 +190,7 @@ def _number(values: Config, key: str, default: float | None = None) -> float:
 
 
 def _embedding_multiplier(family: Family, values: Config, hidden: int) -> float:
-    """Return the factor of embeddings; a root is rounded to the dtype in which the model was trained."""
+    """Return the factor of embeddings. A square root is rounded to the dtype in which the model was trained."""
     if not family.scales_embeddings:
         return _number(values, "embedding_multiplier", 1)
     root, dtype = math.sqrt(hidden), str(values.get("dtype", values.get("torch_dtype", "float32")))
@@ -224,7 +224,7 @@ def _layers(family: Family, values: Config) -> tuple[Layer, ...]:
 
 
 def _ropes(family: Family, values: Config, head_dim: int) -> tuple[Rope, ...]:
-    """Return the rotary positions: those of all layers, or those of layers without and with a window.
+    """Return one rotary embedding for all layers, or two: for layers without and with a window.
 
     Releases of transformers before 5 write `rope_theta` and `rope_scaling`, later ones `rope_parameters`.
     """
@@ -248,7 +248,7 @@ def _rope(parameters: Config, values: Config, head_dim: int) -> Rope:
         return Rope(theta, dims)
     if kind == "linear":
         return Rope(theta, dims, (_divisor(parameters, "factor"),) * (dims // 2))
-    if kind == "divisors":  # of a GGUF file
+    if kind == "divisors":  # divisors stored in a GGUF file
         return Rope(theta, dims, _divisors(parameters, "divisors", dims))
     if kind == "llama3":
         original = _count(parameters, "original_max_position_embeddings")

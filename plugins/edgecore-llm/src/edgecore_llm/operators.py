@@ -1,12 +1,13 @@
 """Define the operators `edgecore_llm::*` in torch, with reference implementations. `native/` has their kernels.
 
-T tokens of any sequences are computed in one call: `positions` has the place of each token in its sequence, and `slots`
-the sequence, which is 0 where it is None. The result of a token does not depend on the other tokens of the call.
+T tokens are computed in one call; they may belong to several sequences. `positions` [T] has each token's position in
+its sequence, and `slots` [T] the index of its sequence (all 0 if None). Tokens only affect each other through the
+cache.
 
-The keys of a cache are [slots, kv_heads, rows / 16, key_size, 16], its values [slots, kv_heads, rows, value_size]: both
-float32, float16, or int8. With int8 each row of a head has a scale, its largest magnitude / 127. Position p
-lies in row p if p is below `sinks`, and in row `sinks + (p - sinks) % (rows - sinks)` else, so a cache of fewer rows
-than positions is a ring; its first `sinks` rows are never written again. A ring for calls of up to T tokens needs
+Cached keys are [slots, kv_heads, rows / 16, key_size, 16], cached values [slots, kv_heads, rows, value_size]: float32,
+float16 or int8. An int8 row has one scale per head: its largest magnitude / 127. Position p lies in row p if
+p < `sinks`, else in row `sinks + (p - sinks) % (rows - sinks)`. So a cache with fewer rows than positions is a ring
+buffer whose first `sinks` rows (attention sinks) are never overwritten. Calls of up to T tokens need
 `sinks + window + T - 1` rows.
 """
 
@@ -25,7 +26,7 @@ from edgecore_llm.quantize.hadamard import factors, transform
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 KEY_BLOCK = 16
-"""Rows of a cache whose keys lie together, and the outputs of a block of gates."""
+"""Cached keys of 16 rows are interleaved; gates and values of `gate_up_proj` alternate in blocks of 16 outputs."""
 
 _library: Any = torch.library.Library("edgecore_llm", "DEF")  # type: ignore[no-untyped-call]
 _library.define(
@@ -61,18 +62,18 @@ def linear(
     residual: Tensor | None = None,
     activation: str = "none",
 ) -> Tensor:
-    """Multiply rows x [..., inputs] by a packed matrix [outputs, inputs]; both sides are integers with scales of groups.
+    """Multiply rows x [..., inputs] by a packed matrix [outputs, inputs]; both sides are quantized in groups of 32.
 
     Args:
         x: float32.
         packed: The matrix, see `edgecore_llm.quantize.packed`.
         outputs: The number of rows of the matrix.
         bias: float32 [outputs], added to the product.
-        norm: float32 [inputs]. Rows of x are divided by their root mean square and multiplied by it first.
-        eps: Added to the mean square.
-        residual: Added at the end; of the shape of the result.
-        activation: "silu" or "gelu_tanh": the result [..., outputs / 2] is that function of the gates times the values,
-            which alternate in blocks of 16.
+        norm: float32 [inputs], weights of an RMS norm that is applied to x first.
+        eps: Epsilon of the RMS norm.
+        residual: Added at the end; has the shape of the result.
+        activation: "silu" or "gelu_tanh": the result [..., outputs / 2] is activation(gates) * values. Gates and values
+            alternate in blocks of 16 outputs.
     """
     if norm is not None:
         x = F.rms_norm(x, norm.shape, norm, eps)
@@ -80,7 +81,7 @@ def linear(
 
 
 def finish_product(product: Tensor, bias: Tensor | None, residual: Tensor | None, activation: str) -> Tensor:
-    """Apply the last steps of `linear` to a product."""
+    """Apply the bias, activation and residual of `linear` to a product."""
     if bias is not None:
         product = product + bias
     if activation != "none":
@@ -106,7 +107,7 @@ def _linear_fake(
 
 @torch.library.impl(_library, "embedding", "CompositeExplicitAutograd")
 def embedding(packed: Tensor, ids: Tensor, rows: int, size: int) -> Tensor:
-    """Return rows [T, size] of a packed matrix [rows, size], which the output layer may use too."""
+    """Return rows [T, size] of a packed matrix [rows, size]. A tied output layer uses the same matrix."""
     return packing.unpack(packed, rows, size).dequantize()[ids]
 
 
@@ -116,12 +117,12 @@ def _embedding_fake(packed: Tensor, ids: Tensor, rows: int, size: int) -> Tensor
 
 
 def cache_rows(positions: Tensor, rows: int, sinks: int) -> Tensor:
-    """Return the rows of positions in a cache of `rows` rows."""
+    """Return the rows that hold `positions` in a cache of `rows` rows."""
     return torch.where(positions < sinks, positions, sinks + (positions - sinks) % (rows - sinks))
 
 
 def turn(x: Tensor, table: Tensor, positions: Tensor) -> Tensor:
-    """Turn the heads of x [T, heads, size] by a table [context, dims]; values beyond `dims` stay as they are."""
+    """Apply rotary embeddings of a table [context, dims] to x [T, heads, size]; values beyond `dims` do not change."""
     half = table.shape[1] // 2
     cos, sin = table.index_select(0, positions)[:, None].chunk(2, -1)
     first, second, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
@@ -144,21 +145,22 @@ def rope_update_cache(
     k_scales: Tensor | None = None,
     v_scales: Tensor | None = None,
 ) -> Tensor:
-    """Write keys and values into the cache, and return the queries [T, heads, key_size].
+    """Write keys and values into the cache, and return the rotated queries [T, heads, key_size].
 
     Args:
         k_cache: The keys of the cache, which are written.
         v_cache: The values of the cache, which are written.
         qkv: float32 [T, heads * key_size + kv_heads * (key_size + value_size)]: queries, keys, values of each token.
-        table: float32 [context, dims] of `edgecore_llm.model.rotary`, by which queries and keys are turned.
+        table: float32 [context, dims] from `edgecore_llm.model.rotary`, which rotates queries and keys; None: no
+            rotation.
         positions: int64 [T].
         slots: int64 [T].
         heads: The number of query heads.
-        sinks: As above.
-        q_norm: float32 [key_size]: the heads of q are normalized by it before they are turned.
+        sinks: Number of attention sinks, see the module.
+        q_norm: float32 [key_size], weights of an RMS norm of each query head before the rotation.
         k_norm: The same for k.
-        eps: Added to the mean square.
-        k_scales: float32 [slots, kv_heads, rows] with caches of int8: the scales of the keys, which are written.
+        eps: Epsilon of the RMS norms.
+        k_scales: float32 [slots, kv_heads, rows]: scales of int8 keys, which are written.
         v_scales: The same for the values.
     """
     kv_heads, rows, key_size = k_cache.shape[1], v_cache.shape[2], k_cache.shape[3]
@@ -185,7 +187,7 @@ def rope_update_cache(
 
 
 def round_heads(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return heads x [T, heads, size] as a cache stores them, and the scales [T, heads], which are ones but for int8."""
+    """Return heads x [T, heads, size] in the cache's dtype, and scales [T, heads], which are 1 unless it is int8."""
     if dtype == torch.int8:
         values, scales = packing.round_rows(x, x.shape[-1])
         return values.flatten(2), scales[..., 0]
@@ -222,13 +224,13 @@ def attend(
     k_scales: Tensor | None = None,
     v_scales: Tensor | None = None,
 ) -> Tensor:
-    """Attend from q [T, heads, key_size] to the cache, which holds the tokens of the call already.
+    """Attend from q [T, heads, key_size] to the cache, which already contains the tokens of this call.
 
-    Each token sees the positions up to its own: all of them, or the last `window` and the first `sinks`. Query head h
-    reads head `h // (heads // kv_heads)` of the cache. The result is [T, heads * value_size].
+    Each token sees the positions up to its own; with a window only the last `window` and the first `sinks`. Query head
+    h reads head `h // (heads // kv_heads)` of the cache. The result is [T, heads * value_size].
 
     Raises:
-        IndexError: A position lies beyond a cache that is not a ring.
+        IndexError: A position is beyond the rows of a cache that is not a ring buffer.
     """
     kv_heads, rows, value_size = v_cache.shape[1:]
     key_size = q.shape[-1]
@@ -259,7 +261,7 @@ def _attend_fake(q: Tensor, k_cache: Tensor, v_cache: Tensor, *_: Any, **__: Any
 
 @torch.library.impl(_library, "rotate", "CompositeExplicitAutograd")
 def rotate(x: Tensor) -> Tensor:
-    """Rotate each row of x [T, 2^k] by the Hadamard matrix: `edgecore_llm.quantize.hadamard`."""
+    """Multiply each row of x [T, 2^k] by the Hadamard matrix, see `edgecore_llm.quantize.hadamard`."""
     return transform(x, *factors(x.shape[1]))
 
 

@@ -1,4 +1,4 @@
-"""Compile a checkpoint for executorch's runner of texts, or for a backend: `edgecore llm export --backend NAME`."""
+"""Export a checkpoint for ExecuTorch's text runner or for a backend: `edgecore llm export --backend NAME`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ EXECUTORCH = "executorch"
 
 @dataclass(frozen=True)
 class Target:
-    """The form of the decoder for a backend.
+    """How the decoder is written for a backend.
 
     Attributes:
         form: How attention is written.
-        is_dynamic: A call may have any number of tokens up to the chunk; otherwise it has one.
-        has_bits: The backend computes linear layers with integer weights; otherwise the weights stay float32.
+        is_dynamic: A call takes 1 to `chunk` tokens; otherwise exactly one.
+        has_bits: The backend supports linear layers with integer weights; otherwise weights stay float32.
     """
 
     form: Form = "aten"
@@ -51,10 +51,10 @@ class PortableOptions:
 
     Attributes:
         backend: A key of `TARGETS`.
-        context: How many positions a sequence may have: prompt and answer together.
-        chunk: How many tokens a call computes at most.
+        context: Maximum number of positions of a sequence, prompt and answer together.
+        chunk: Maximum number of tokens per call.
         precision: The bits of the weights; None for float32.
-        bos_id: The token that begins a text, for executorch's runner; None if its tokenizer says.
+        bos_id: The token that begins a text; None if ExecuTorch's runner finds it in the tokenizer.
     """
 
     backend: str
@@ -65,13 +65,13 @@ class PortableOptions:
 
 
 def export_portable(checkpoint: Checkpoint, file: str | Path, options: PortableOptions) -> str:
-    """Write the file, which runs on edgecore and on ExecuTorch 1.5. Return the report of what runs where.
+    """Write the file, which runs on edgecore and on ExecuTorch 1.5. Return the partition report.
 
-    Its method is `forward(tokens [1, T], input_pos [1]) -> logits [1, vocabulary]` of the last token.
+    The file's method is `forward(tokens [1, T], input_pos [1]) -> logits [1, vocabulary]` of the last token.
 
     Raises:
-        ConfigError: The backend is not known, or cannot take the bits, the group, the context or the chunk; or the
-            folder does not exist.
+        ConfigError: The backend is not known, or does not support the bits, group, context or chunk; or the folder does
+            not exist.
         CheckpointError: A tensor is missing, or has another shape than the configuration asks for.
     """
     target = TARGETS.get(options.backend)
@@ -102,7 +102,7 @@ def export_portable(checkpoint: Checkpoint, file: str | Path, options: PortableO
         dynamic_shapes=({1: torch.export.Dim("tokens", min=1, max=chunk)}, None) if target.is_dynamic else None,
         backends=backends,
         constant_methods=_constant_methods(checkpoint, options, chunk, target),
-        memory="static" if options.backend == EXECUTORCH else None,  # its runners give no memory for outputs
+        memory="static" if options.backend == EXECUTORCH else None,  # ExecuTorch's runners allocate no outputs
     )
     program.save(file)
     report = str(program.report())

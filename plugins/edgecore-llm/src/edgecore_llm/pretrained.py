@@ -1,4 +1,4 @@
-"""From a checkpoint or an exported file to text in one call, in the manner of `transformers` and Optimum."""
+"""Generate text from a checkpoint or an exported file in one call, like `transformers` and Optimum."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from edgecore_llm.tokenizer.stream import TextStream
 from edgecore_llm.tokenizer.tokenizer import Tokenizer
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # an exported file is run without torch
+if TYPE_CHECKING:  # running an exported file needs no torch
     from edgecore_llm.export import ExportOptions
 
 _FILE = "model.pte"
@@ -31,7 +31,7 @@ _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "tokenizer.bin", *_CONF
 
 
 class EdgecoreModelForCausalLM:
-    """A model with its tokenizer. It holds one sequence, which each call begins anew: a thread needs one of its own.
+    """A model with its tokenizer. Each call replaces the only sequence, so each thread needs a separate object.
 
     Args:
         file: A file that `edgecore llm export` made.
@@ -39,7 +39,7 @@ class EdgecoreModelForCausalLM:
         threads: The number of threads; by default one for each core.
 
     Attributes:
-        model: The loaded file, for sessions of its own.
+        model: The loaded file, which can create further sessions.
         tokenizer: The tokenizer.
         file: The path of the file.
     """
@@ -50,7 +50,7 @@ class EdgecoreModelForCausalLM:
         self.model = Model(file, threads=threads)
         self.tokenizer.check_fit(self.model.metadata.vocabulary)
         self._session = self.model.new_session()
-        self._answers = 0  # so far: only the last one may go on
+        self._answers = 0  # answers so far: only the newest one may continue
 
     @classmethod
     def from_pretrained(
@@ -79,7 +79,7 @@ class EdgecoreModelForCausalLM:
 
         path = model_path(name_or_path)
         tokenizer = path if tokenizer is None else Path(tokenizer)
-        open_tokenizer(tokenizer)  # before the long work
+        open_tokenizer(tokenizer)  # fail before the long export
         checkpoint = open_checkpoint(path)
         if options is None:
             context = min(ExportOptions().context, checkpoint.config.max_context)
@@ -101,7 +101,7 @@ class EdgecoreModelForCausalLM:
         return model
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write the file and the tokenizer into a folder, which `from_pretrained` loads without an export."""
+        """Write the file and the tokenizer into a folder that `from_pretrained` loads without an export."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         _copy(self.file, folder / _FILE)
@@ -119,7 +119,7 @@ class EdgecoreModelForCausalLM:
             _copy(source, folder / f"tokenizer{source.suffix}")
 
     def _tokenizer_facts(self) -> dict[str, Any]:
-        """Return the `tokenizer_config.json` of a tokenizer that was in a GGUF file."""
+        """Return the `tokenizer_config.json` for a tokenizer that was stored in a GGUF file."""
         bos = self.tokenizer.bos_id
         return {
             "add_bos_token": self.tokenizer.adds_bos,
@@ -131,17 +131,18 @@ class EdgecoreModelForCausalLM:
         self, prompt: str | Sequence[int], max_new_tokens: int = 128, sampling: Sampling = _GREEDY, *,
         stops: Sequence[str] = (), ignore_eos: bool = False,
     ) -> Iterator[str]:  # fmt: skip
-        """Return an iterator over the pieces of an answer, in whole characters.
+        """Yield the pieces of an answer, each of whole characters.
 
         Args:
             prompt: The text, or its tokens.
-            max_new_tokens: The most tokens of the answer.
+            max_new_tokens: Maximum length of the answer.
             sampling: How tokens are chosen; by default the most probable ones.
-            stops: Texts before which the answer ends.
-            ignore_eos: Goes on after a token that ends a text.
+            stops: The answer ends before any of these texts.
+            ignore_eos: Continue after an end-of-text token.
 
         Raises:
-            SessionError: As `Session.generate`, when the first piece is taken; or another answer has begun since.
+            SessionError: See `Session.generate`; raised with the first piece. Also raised if another answer has begun
+                since.
         """
         tokens = self.tokenizer.encode(prompt, bos=True) if isinstance(prompt, str) else list(prompt)
         answer = self._answer(tokens, max_new_tokens, sampling, ignore_eos)
@@ -150,7 +151,7 @@ class EdgecoreModelForCausalLM:
     def _answer(
         self, tokens: Sequence[int], max_new_tokens: int, sampling: Sampling, ignore_eos: bool
     ) -> Iterator[int]:
-        """Yield the tokens of an answer to a new sequence, which begins when the first one is taken."""
+        """Yield the tokens of an answer. The first request starts a new sequence."""
         self._answers += 1
         number = self._answers
         self._session.rewind(0)
@@ -182,7 +183,7 @@ class EdgecoreModelForCausalLM:
 
         Args:
             messages: The messages, each with `role` and `content`.
-            max_new_tokens: The most tokens of the answer; by default 512, or what the context has room for.
+            max_new_tokens: Maximum length of the answer; by default 512, or the rest of the context.
             sampling: How tokens are chosen; by default the most probable ones.
             variables: Other variables of the template, such as `tools` or `enable_thinking`.
 
@@ -198,6 +199,6 @@ class EdgecoreModelForCausalLM:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file, unless it lies there already."""
+    """Copy a file, unless source and target are the same file."""
     if not (target.exists() and source.samefile(target)):
         shutil.copyfile(source, target)

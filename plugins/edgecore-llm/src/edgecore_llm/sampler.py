@@ -1,4 +1,4 @@
-"""Choose the next token from logits: penalties, truncations, temperature, and a draw."""
+"""Choose the next token from logits: penalties, truncation, temperature and a random draw."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _FIRST_CANDIDATES = 256
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are chosen. Each default leaves the logits as they are.
+    """Settings that choose a token. The default of each leaves the logits unchanged.
 
     Attributes:
-        temperature: Logits are divided by it; 0 takes the largest one.
-        top_k: Only the `top_k` largest remain; 0 for all.
-        top_p: Only the largest remain whose probabilities sum up to `top_p`, with the one that reaches it.
-        min_p: Only those remain that have at least `min_p` of the largest probability.
-        repetition_penalty: Logits of tokens of the last `penalty_window` are divided by it if positive, else
+        temperature: Divisor of the logits; 0 takes the largest logit.
+        top_k: Keep only the `top_k` largest logits; 0 for all.
+        top_p: Keep the most probable tokens until their probabilities sum up to `top_p`.
+        min_p: Drop tokens whose probability is below `min_p` times the largest one.
+        repetition_penalty: Positive logits of the last `penalty_window` tokens are divided by it, negative ones
             multiplied.
-        presence_penalty: Subtracted from the logits of these tokens.
-        frequency_penalty: Subtracted from them for each time that they occur.
-        penalty_window: How many of the last tokens count for penalties; 0 for all.
-        seed: The draws of two sequences with equal seeds are equal.
+        presence_penalty: Subtracted once from the logit of each of these tokens.
+        frequency_penalty: Subtracted once per occurrence of the token.
+        penalty_window: How many of the last tokens the penalties count; 0 for all.
+        seed: Two sequences with equal seeds draw equal random numbers.
 
     Raises:
         ValueError: A value is outside of its range.
@@ -61,19 +61,19 @@ class Sampling:
 def sample(logits: Logits, sampling: Sampling, position: int, history: Sequence[int] = (), vocabulary: int = 0) -> int:
     """Return the next token.
 
-    The draw depends on the seed and the position alone: repeated, rewound and batched sequences draw equally.
+    The draw depends only on the seed and the position, so repeated, rewound and batched sequences draw the same.
 
     Args:
-        logits: The logits of one position, [rows of the output layer].
+        logits: The logits of one position, [vocabulary of the model].
         sampling: How the token is chosen.
         position: The position of the new token in its sequence.
         history: The tokens before it, for penalties.
-        vocabulary: The tokens that the tokenizer has; rows beyond it are never chosen. 0 for all rows.
+        vocabulary: Number of ids of the tokenizer; larger ids are never chosen. 0 for all.
 
     Raises:
         SessionError: A logit is not a number.
     """
-    scores = logits[: vocabulary or len(logits)].astype(np.float32)  # a copy
+    scores = logits[: vocabulary or len(logits)].astype(np.float32)  # copy, since penalties edit it
     if np.isnan(scores).any() or not np.isfinite(scores.max()):
         raise SessionError(f"the logits of position {position} hold values that are not numbers")
     _penalize(scores, sampling, history)
@@ -86,10 +86,10 @@ def sample(logits: Logits, sampling: Sampling, position: int, history: Sequence[
 
 
 def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the tokens that top-k, top-p and min-p leave, and their probabilities.
+    """Return the tokens that pass top-k, top-p and min-p, and their probabilities.
 
-    The three work on the distribution before the temperature, one after the other. The tokens are in the falling order
-    of their scores, and those of equal scores in rising order; if nothing is truncated, all are in rising order.
+    The three filters run in this order on the distribution before the temperature. Tokens are sorted by falling score,
+    equal scores by rising token. Without any filter, tokens are in rising order.
     """
     largest = float(scores.max())
 
@@ -99,17 +99,17 @@ def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], N
 
     count = min(sampling.top_k or len(scores), len(scores))
     if sampling.top_p < 1:
-        # A share of what top-k leaves. Mostly few tokens hold it, and only these are sorted.
+        # top_p is a share of the tokens left by top_k. Usually few tokens reach it, so sort only as many as needed.
         total = weights(slice(None) if count == len(scores) else _largest(scores, count)).sum()
         tokens = _largest(scores, min(count, _FIRST_CANDIDATES))
         while len(tokens) < count and weights(tokens).sum() < sampling.top_p * total:
             tokens = _largest(scores, min(count, 4 * len(tokens)))
         tokens = tokens[: int(np.searchsorted(np.cumsum(weights(tokens)), sampling.top_p * total)) + 1]
     elif sampling.min_p > 0:
-        # The bound is a little lower than the exact one below.
+        # A slightly lower bound than the exact test below, so that rounding loses no token.
         tokens = _largest(scores, min(count, int((scores >= largest + math.log(sampling.min_p) - 1e-3).sum())))
     else:
-        tokens = _largest(scores, count) if count < len(scores) else np.arange(count)  # sorting all takes long
+        tokens = _largest(scores, count) if count < len(scores) else np.arange(count)  # sorting everything is slow
     if sampling.min_p > 0:
         tokens = tokens[: max(1, int((weights(tokens) >= sampling.min_p).sum()))]
     kept = np.exp((scores[tokens].astype(np.float64) - largest) / sampling.temperature)
@@ -117,9 +117,9 @@ def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], N
 
 
 def _largest(scores: Logits, count: int) -> NDArray[np.int64]:
-    """Return the indices of the `count` largest scores in falling order; equal ones are ordered by index."""
+    """Return the indices of the `count` largest scores in falling order; equal scores in order of index."""
     if count < len(scores):
-        # All scores above the smallest of the largest ones, and the first of those equal to it.
+        # Take all scores above the `count`-th largest, then the first of those equal to it.
         bound = np.partition(scores, -count)[-count]
         above = np.flatnonzero(scores > bound)
         kept = np.concatenate([above, np.flatnonzero(scores == bound)[: count - len(above)]])
@@ -144,6 +144,6 @@ def _penalize(scores: Logits, sampling: Sampling, history: Sequence[int]) -> Non
 
 
 def uniform(seed: int, position: int) -> float:
-    """Return a number in [0, 1) that depends on the seed and the position: the first draw of Philox 4x64."""
+    """Return a number in [0, 1) determined by seed and position: the first draw of Philox 4x64."""
     generator = np.random.Philox(key=seed, counter=[position, 0, 0, 0])
     return float(generator.random_raw() >> 11) * 2.0**-53

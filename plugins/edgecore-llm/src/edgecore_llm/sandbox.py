@@ -1,7 +1,7 @@
-"""The sandbox of chat templates: Jinja's, with bounds for the sizes of texts and sequences, and for the work.
+"""The sandbox of chat templates: Jinja's sandbox with limits on text and sequence sizes and on the number of steps.
 
-Jinja's own sandbox bounds `range` alone: a template of a checkpoint can still fill the memory by repetition, padding or
-`~`, and loop without end. No setting of Jinja bounds these, so this module does.
+Jinja's sandbox only limits `range`. A malicious template can still fill the memory by repetition, padding or `~`, and
+loop forever. Jinja has no settings against that.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 MAX_TEXT = 1 << 20
-"""Characters of a text, the rendered one and each between."""
+"""Maximum number of characters of a text, both the rendered text and intermediate ones."""
 MAX_ITEMS = 100_000
-"""Items of all ranges, repeated sequences and padded texts of a template."""
+"""Maximum number of items of all ranges, repeated sequences and padded texts of a template."""
 _MAX_STEPS = 300_000
-"""Calls, passes of loops, and items that filters go through."""
+"""Maximum number of calls, loop iterations, and items that filters visit."""
 _MAX_BITS = 1024
-"""Of a product of integers."""
+"""Maximum number of bits of an integer product."""
 _MAX_INDENT = 16
-"""Characters of an indent or a separator of JSON."""
+"""Maximum number of characters of a JSON indent or separator."""
 _LARGE_WIDTH = re.compile(r"\d{4}")
 _PERCENT_FORM = re.compile(r"%(?:\(.*?\))?[-#0 +]*(\*|\d*)(?:\.(\*|\d*))?")
 _PADDING = {"center", "ljust", "rjust", "zfill", "expandtabs", "indent", "batch", "slice", "wordwrap", "truncate"}
-"""Filters and methods of texts whose results grow with a number."""
+"""Filters and text methods whose result grows with a number argument."""
 _FORBIDDEN = {"encode", "to_bytes", "translate"}
-"""Methods whose results are bytes, which are not bounded, or grow with the texts of a table."""
+"""Methods that return bytes, which are not limited here, or that grow with the texts of a table."""
 _OF_ANY = {"attr", "count", "d", "default", "first", "last", "length"}
-"""Filters that do not go through what they get."""
+"""Filters that do not iterate over their input."""
 _OF_SEQUENCES = {
     *_OF_ANY, "batch", "dictsort", "groupby", "items", "list", "map", "max", "min", "random", "reject", "rejectattr",
     "reverse", "select", "selectattr", "slice", "sort", "sum", "unique",
 }  # fmt: skip
-"""Filters that make no text of what they get."""
+"""Filters that do not convert their input to a text."""
 
 
 class _Generator(CodeGenerator):
-    """Code in which `~` joins by a function of the sandbox."""
+    """Generates code in which `~` calls the sandbox's `concat`."""
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
         self.write("environment.concat((")
@@ -54,7 +54,7 @@ class _Generator(CodeGenerator):
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """A sandbox in which no text or sequence grows beyond bounds, and work ends; powers are not allowed."""
+    """A sandbox that limits the sizes of texts and sequences and the number of steps, and forbids powers."""
 
     code_generator_class = _Generator
     intercepted_binops = frozenset(["*", "**", "+", "%"])
@@ -69,19 +69,19 @@ class Sandbox(ImmutableSandboxedEnvironment):
             self.filters[name] = self._bounded_filter(name, function)
 
     def start(self) -> None:
-        """Begin to count anew."""
+        """Reset the counts."""
         self.used = self.steps = 0
 
     def step(self) -> bool:
-        """Return True. The call counts, as every one does."""
+        """Count a call of the template, and return True."""
         return True
 
     def text(self, value: Any) -> str:
-        """Return a value as text."""
+        """Convert a value to text."""
         return str(_checked(value))
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        """Return the tree of a template, in which each pass of a loop and of its condition calls `step`."""
+        """Parse a template, and insert a call of `step` into each loop iteration and each loop condition."""
         tree = super()._parse(source, name, filename)
         for loop in tree.find_all(nodes.For):
             step = nodes.Call(nodes.EnvironmentAttribute("step"), [], [], None, None, lineno=loop.lineno)
@@ -91,15 +91,15 @@ class Sandbox(ImmutableSandboxedEnvironment):
         tree.set_environment(self)
         return tree
 
-    # Jinja calls it for macros, for `{% set %}` with a body, and here for `~`.
+    # Jinja calls this for macros and `{% set %}` blocks, `_Generator` also for `~`.
     def concat(self, parts: Iterable[str]) -> str:
         """Join texts."""
-        found = list(parts)
-        _check_length(sum(map(len, found)))
-        return "".join(found)
+        texts = list(parts)
+        _check_length(sum(map(len, texts)))
+        return "".join(texts)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Compute an operator of `intercepted_binops`."""
+        """Compute a binary operator listed in `intercepted_binops`."""
         if operator == "**":
             raise SecurityError("powers are not allowed")
         if operator == "%" and isinstance(left, str):
@@ -116,7 +116,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: Any, called: Any, /, *arguments: Any, **named: Any) -> Any:
-        """Call a function, for which the sizes are checked first if it is a method of a text."""
+        """Call a function. For a method of a text, check the sizes first."""
         self._count(1)
         owner, name = getattr(called, "__self__", None), getattr(called, "__name__", "")
         if isinstance(owner, str | int) and name in _FORBIDDEN:
@@ -126,7 +126,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().call(context, called, *arguments, **named)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """Return the function for `str.format` and `str.format_map`; Jinja asks for it when a template takes the method."""
+        """Return a checked `str.format` or `str.format_map`; Jinja calls this when a template accesses one."""
         function = super().wrap_str_format(value)
         if function is None:
             return None
@@ -140,7 +140,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return bounded
 
     def _bounded_filter(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a filter that checks sizes first. Those that take the context or the environment get it first."""
+        """Wrap a filter so that sizes are checked first. The context or environment stays the first argument."""
 
         def bounded(*arguments: Any, **named: Any) -> Any:
             first = 1 if hasattr(function, "jinja_pass_arg") else 0
@@ -160,7 +160,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return bounded
 
     def _check(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Check the sizes of a call of a filter, or of a method of a text, whose first argument is what it works on."""
+        """Check the sizes for a call of a filter or text method; the first argument is the value or text."""
         first, *rest = arguments
         values = [*rest, *named.values()]
         if name in _PADDING:
@@ -173,7 +173,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         elif name == "sum" and not isinstance(named.get("start", next(iter(rest[1:]), 0)), int | float):
             raise SecurityError("sums begin with numbers only")
         elif name == "join" and hasattr(first, "__len__"):
-            # The filter joins its first argument, the method of a text its second one.
+            # The filter `join` joins its first argument, the method `str.join` its second one.
             items = next((value for value in values if not isinstance(value, str) and hasattr(value, "__len__")), first)
             between = max((len(value) for value in (first, *values) if isinstance(value, str)), default=0)
             _check_length(len(items) * between)
@@ -184,9 +184,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
             _check_length(len(first) + places * len(values[1]))
 
     def _range(self, *arguments: int) -> range:
-        found = range(*arguments)
-        self._use(len(found))
-        return found
+        numbers = range(*arguments)
+        self._use(len(numbers))
+        return numbers
 
     def _count(self, steps: int) -> None:
         self.steps += steps
@@ -209,7 +209,7 @@ def _check_length(length: int) -> None:
 
 
 def _checked(value: Any) -> Any:
-    """Return a value whose text is not longer than the bound."""
+    """Return a value after checking that its text stays below the limit."""
     size, waiting = 0, [value]
     while waiting:
         item = waiting.pop()
@@ -228,7 +228,7 @@ def _checked(value: Any) -> Any:
 
 
 def _check_arguments(uses: int, arguments: Any) -> None:
-    """Check the text of a form that uses each of its arguments at most so often."""
+    """Check the result size of a format string that uses each argument at most `uses` times."""
     _checked(arguments)
     if uses > 1:
         _check_length(uses * len(str(arguments)))
@@ -241,7 +241,7 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Write JSON, with the arguments that `transformers` gives to the filter `tojson`."""
+    """Write JSON. The arguments equal those of the filter `tojson` in `transformers`."""
     texts = [indent, *(separators or ())]
     if any((len(text) if isinstance(text, str) else text or 0) > _MAX_INDENT for text in texts):
         raise SecurityError(f"an indent or a separator of JSON is longer than {_MAX_INDENT} characters")
@@ -255,7 +255,7 @@ def _check_percent_form(form: str) -> None:
 
 
 def _check_brace_form(form: str) -> None:
-    """Check widths such as `{:>9999}`, and widths that are arguments themselves."""
+    """Reject large widths such as `{:>9999}`, and widths that are themselves arguments."""
     for part in re.findall(r"\{[^{}]*[:!]([^}]*)", form):
         if "{" in part or _LARGE_WIDTH.search(part):
             raise SecurityError(f"the format {form[:40]!r} has a large width")

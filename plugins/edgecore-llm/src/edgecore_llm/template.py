@@ -1,4 +1,4 @@
-"""Chat templates: Jinja, in a sandbox, since a template comes with a checkpoint and is not trusted."""
+"""Chat templates in Jinja. They come with checkpoints and are not trusted, so they run in a sandbox."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edgecore_llm.sandbox import MAX_TEXT, Sandbox
 from edgecore_llm.tokenizer.tokenizer import Tokenizer
 
 _MARKS = range(0xF0000, 0xFFFFE)
-"""Characters for private use: two that no message has mark the text of messages."""
+"""Private-use characters. Two that occur in no message delimit the message text within the rendered chat."""
 
 
 class ChatTemplate:
@@ -49,11 +49,11 @@ class ChatTemplate:
     ) -> str:
         """Return the text of a chat.
 
-        It has the special tokens in it, the first of all tokens too, so `encode` puts no `bos` before it.
+        The text contains the special tokens, including the first token of the sequence, so `encode` adds no `bos`.
 
         Args:
             messages: The messages, each with `role` and `content`.
-            add_generation_prompt: End with the begin of the answer.
+            add_generation_prompt: End with the beginning of an answer.
             variables: Other variables of the template, such as `tools` or `enable_thinking`.
 
         Raises:
@@ -82,7 +82,7 @@ class ChatTemplate:
         return "".join(pieces)
 
     def encode(self, tokenizer: Tokenizer, messages: Sequence[Mapping[str, Any]], **variables: Any) -> list[int]:
-        """Return the tokens of a chat. Where a message spells a special token, its tokens are those of the plain text.
+        """Return the tokens of a chat. Special tokens that a message spells out are encoded as plain text.
 
         Args:
             tokenizer: The tokenizer.
@@ -90,7 +90,7 @@ class ChatTemplate:
             variables: As for `render`.
 
         Raises:
-            TokenizerError: As `render`, or the template cuts a message within the spelling of a special token.
+            TokenizerError: See `render`; or the template cuts a message within the spelling of a special token.
         """
         pattern = re.compile(f"(?=({tokenizer.special_texts.pattern}))")
         try:
@@ -107,7 +107,7 @@ class ChatTemplate:
         tokens: list[int] = []
         for index, part in enumerate(parts):
             is_text = index % 2 == 1
-            # Text up to a special token goes on with the text before it.
+            # Template text before its first special token continues the text of the message before it.
             first = None if is_text else tokenizer.special_texts.search(part)
             cut = 0 if not is_text and not tokens else len(part) if first is None else first.start()
             if head := part[:cut]:
@@ -119,7 +119,7 @@ class ChatTemplate:
 
 
 def open_template(tokenizer: Tokenizer, of_model: str | None = None) -> ChatTemplate:
-    """Return the chat template that lies beside a tokenizer, or else the one in the model's file.
+    """Return the tokenizer's chat template, or else the template in the model's file.
 
     Raises:
         TokenizerError: There is none.
@@ -127,7 +127,8 @@ def open_template(tokenizer: Tokenizer, of_model: str | None = None) -> ChatTemp
     source = tokenizer.chat_template or of_model
     if source is None:
         raise TokenizerError(
-            "neither the tokenizer nor the file has a chat template, so the model is not made for chats; use: edgecore llm run"
+            "neither the tokenizer nor the file has a chat template, so the model is not made for chats; "
+            "use: edgecore llm run"
         )
 
     def text_of(token: int | None) -> str:
@@ -141,7 +142,7 @@ def open_template(tokenizer: Tokenizer, of_model: str | None = None) -> ChatTemp
 
 
 def _marked(value: Any, pattern: re.Pattern[str], opening: str, closing: str) -> Any:
-    """Return a message with marks around the spellings of special tokens, also of those that overlap."""
+    """Return a message with marks around all spellings of special tokens; overlapping spellings share a pair."""
     if isinstance(value, Mapping):
         items = value.items()
         return {key: item if key == "role" else _marked(item, pattern, opening, closing) for key, item in items}
@@ -163,7 +164,7 @@ def _marked(value: Any, pattern: re.Pattern[str], opening: str, closing: str) ->
 
 
 class _Generation(jinja2.ext.Extension):
-    """The tag `generation`, which marks the parts of the assistant for training: its content stays."""
+    """The tag `generation`, which marks answers of the assistant for training: render its content unchanged."""
 
     tags = {"generation"}  # noqa: RUF012  (as in Jinja's own extensions)
 

@@ -18,4 +18,4 @@ executorch_modules = {
         "OpenVINOQuantizer": "edgecore_openvino.quantizer:OpenvinoQuantizer",
     },
 }
-"""Names of ExecuTorch for `python -m edgecore.executorch`, and their counterparts here."""
+"""Maps ExecuTorch's names to their counterparts in edgecore, for `python -m edgecore.executorch`."""

@@ -1,4 +1,4 @@
-"""The backend as edgecore finds it: its delegate, and the OpenVINO that the delegate opens."""
+"""The backend's entry point for edgecore: its delegate, and the OpenVINO library that the delegate opens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def native_library() -> str:
 
 
 def load_options() -> dict[str, str]:
-    """Return the load option with the path of OpenVINO's library; the delegate itself does not search for the library."""
+    """Return the load option with the path of OpenVINO's library, since the delegate does not search for it."""
     path = openvino_library()
     return {"library": path} if path else {}
 

@@ -47,7 +47,7 @@ class OpenvinoCompiler:
         """Return the operators of the model in a blob, for the graph view.
 
         Raises:
-            FormatError: The blob is damaged, or its model is compiled; the file's metadata have the graph then.
+            FormatError: The blob is damaged, or its model is compiled; then the file's metadata has the graph.
         """
         payload = decode(blob)
         if payload.kind != Kind.PORTABLE:

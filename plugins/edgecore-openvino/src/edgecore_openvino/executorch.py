@@ -1,4 +1,4 @@
-"""Functions that scripts of ExecuTorch use with the OpenVINO backend."""
+"""Functions that ExecuTorch scripts use with the OpenVINO backend."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from edgecore_openvino.options import OpenvinoOptions
 
 
 def openvino_partitioner(compile_spec: Sequence[CompileSpec] = ()) -> Partitioner:
-    """Make the partitioner that ExecuTorch calls `OpenvinoPartitioner`.
+    """Create the partitioner that ExecuTorch calls `OpenvinoPartitioner`.
 
     Args:
-        compile_spec: The spec `device`, such as `CompileSpec("device", b"CPU")`.
+        compile_spec: Only the spec `device` is allowed, such as `CompileSpec("device", b"CPU")`.
 
     Raises:
-        ValueError: There is another spec.
+        ValueError: There is a spec other than `device`.
     """
     options = {}
     for spec in compile_spec:

@@ -1,4 +1,4 @@
-"""The recipes `int8-weights` and `int4-weights`: dequantize calls take the place of float weights."""
+"""The recipes `int8-weights` and `int4-weights`, which replace float weights by dequantize calls."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def quantize_weights(
         program: The exported program.
         selects: Returns True for the calls to quantize.
         bits: 4 or 8.
-        group: The number of elements of a row that share a scale, in linear layers whose rows it divides; None for a
-            scale for each output channel. Other weights have a scale for each channel.
-        is_symmetric: True for zero points of 0, False for the full range of integers between minimum and maximum.
+        group: Number of elements of a row that share a scale, in linear layers with rows that it divides; None for a
+            scale per output channel. Other weights always have a scale per channel.
+        is_symmetric: True for zero points of 0, False to map [minimum, maximum] to the full integer range.
 
     Raises:
         NothingToQuantize: The program has no layer with a constant floating-point weight.
     """
     program = functionalize(copy_program(program))
     constants = Constants(program)
-    made: dict[tuple[str | None, bool], tuple[Node, ...]] = {}
+    constants_of: dict[tuple[str | None, bool], tuple[Node, ...]] = {}
     with edit(program) as graph_module:
         for node in calls(graph_module):
             weight = argument(node, "weight") if node.target in LAYERS else None
@@ -61,13 +61,14 @@ def quantize_weights(
                 continue
             has_groups = is_linear and group is not None and weight.meta["val"].shape[1] % group == 0
             key = constants.specs[weight.name].target, has_groups
-            if key not in made:
-                made[key] = _integers(constants, weight, bits, group if has_groups else None, is_symmetric)
-            node.replace_input_with(weight, _dequantize(graph_module, node, made[key], bits, group, has_groups))
-        if not made and not any(map(is_dequantize, calls(graph_module))):
+            if key not in constants_of:
+                constants_of[key] = _integers(constants, weight, bits, group if has_groups else None, is_symmetric)
+            node.replace_input_with(weight, _dequantize(graph_module, node, constants_of[key], bits, group, has_groups))
+        if not constants_of and not any(map(is_dequantize, calls(graph_module))):
             raise NothingToQuantize(
                 f"quantize='int{bits}-weights': the model has no "
-                f"{'linear layer or convolution' if bits == 8 else 'linear layer'} with a constant floating-point weight"
+                f"{'linear layer or convolution' if bits == 8 else 'linear layer'} with a constant floating-point "
+                "weight"
             )
     constants.drop_unused()
     return program

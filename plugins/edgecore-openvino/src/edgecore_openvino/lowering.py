@@ -1,4 +1,4 @@
-"""Compile a partition into a blob: build an OpenVINO model operator by operator, then write or compile the model."""
+"""Compile a partition into a blob: build an OpenVINO model operator by operator, then serialize or compile it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from edgecore_openvino.operators import TABLE
 from edgecore_openvino.operators.builder import OV_TYPES, Builder, whole
 
 DEVICE, PAYLOAD, HALF_WEIGHTS = "device", "payload", "half_weights"
-"""Keys of compile specs. The keys of all other compile specs are names of OpenVINO's properties.
+"""Keys of compile specs. All other keys are names of OpenVINO properties.
 
-ExecuTorch's OpenVINO backend has the key `device` too.
+ExecuTorch's OpenVINO backend has the key `device`, too.
 """
 
 PRECISION = "INFERENCE_PRECISION_HINT"
@@ -71,8 +71,8 @@ def build(
 ) -> tuple[ov.Model, dict[int | str, tuple[int, ...]]]:
     """Build the OpenVINO model of a partition, and list the debug handles of its operators.
 
-    Operators get numbered names such as `Convolution_3`, so equal partitions give equal bytes, and traces name them by
-    their numbers. A constant has no handles.
+    Operators have numbered names such as `Convolution_3`, so equal partitions give equal bytes, and traces identify
+    operators by their numbers. Constants have no handles.
     """
     builder = Builder(partition, half_weights, precision)
     parameters = []
@@ -89,13 +89,13 @@ def build(
             producer: Any = node.args[0]
             results = builder.values[producer]
             index: Any = node.args[1]
-            if index < len(results):  # a `Build` may leave out results that nothing reads
+            if index < len(results):  # a `Build` may omit results that are not read
                 builder.values[node] = results[index]
             continue
         builder.values[node] = TABLE.rows[node.target].lower(builder, node)
         builder.own(builder.values[node], node)
     results = [ops.result(_returned(builder.values[node], node, parameters)) for node in partition.outputs]
-    # `ov.Model` derives the names of tensors from these names, so set them first.
+    # `ov.Model` derives tensor names from these names, so set them before creating it.
     for letter, ends in (("input", parameters), ("output", results)):
         for index, end in enumerate(ends):
             end.set_friendly_name(f"{letter}_{index}")
@@ -111,9 +111,9 @@ def build(
 
 
 def _returned(value: Any, node: Node, parameters: Sequence[Any]) -> Any:
-    """Convert `value` to the dtype of a result, also if it is an input of the model: a conversion copies.
+    """Convert `value` to the dtype of a result; always add a conversion to an input, which copies it.
 
-    Without an operator between an input and an output, OpenVINO 2026.4 on CPU does not write the output.
+    OpenVINO 2026.4 on CPU does not write an output that is directly an input.
     """
     dtype = OV_TYPES[node.meta["val"].dtype]
     needs_conversion = value in parameters or value.get_element_type() != dtype
@@ -133,7 +133,7 @@ def _serialize(model: ov.Model, folder: Path) -> tuple[bytes, bytes]:
     """Write a model into a folder, and return its XML text and its weights.
 
     Marks conversions of float16 constants, so that OpenVINO does not fold them to float32 when it compiles the model.
-    Its Python interface cannot set this mark, so it is put into the text.
+    OpenVINO's Python interface cannot set this mark, so it is inserted into the text.
     """
     text, weights = folder / "model.xml", folder / "model.bin"
     ov.serialize(model, text, weights)
@@ -156,10 +156,10 @@ def _is_decompression(op: Any) -> bool:
 
 def _compile(folder: Path, device: str, properties: dict[str, str]) -> bytes:
     """Compile the model in a folder in a separate process, and return the compiled model."""
-    if device == "CPU" or device.startswith("AUTO"):  # else it rounds the inputs of layers with integer weights
+    if device == "CPU" or device.startswith("AUTO"):  # else it quantizes the inputs of layers with integer weights
         properties = {**properties, "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
     if device == "CPU" and "NUM_STREAMS" in properties:
-        # A stream may have one thread: see SNIPPETS_MODE in the delegate.
+        # Needed for a stream with a single thread, see SNIPPETS_MODE in the delegate.
         properties = {**properties, "SNIPPETS_MODE": "DISABLE"}
     pairs = [f"{key}={value}" for key, value in properties.items()]
     command = [sys.executable, "-m", "edgecore_openvino.blob.compile", str(folder), device, *pairs]

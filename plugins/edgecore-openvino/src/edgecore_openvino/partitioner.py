@@ -1,4 +1,4 @@
-"""The partitioner: the operator table that suits the payload, with the options as compile specs."""
+"""The partitioner: the operator table for the payload, and the options as compile specs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edgecore_openvino.options import OpenvinoOptions
 
 
 def partitioner(options: OpenvinoOptions) -> Partitioner:
-    """Make the partitioner for `options`."""
+    """Create the partitioner for `options`."""
     return (TABLE if options.payload == "portable" else STATIC_TABLE).partitioner(
         "OpenvinoBackend",
         compile_specs=_specs(options),
@@ -20,7 +20,7 @@ def partitioner(options: OpenvinoOptions) -> Partitioner:
 
 
 def _specs(options: OpenvinoOptions) -> list[CompileSpec]:
-    """Convert the options to compile specs, the key-value pairs that `preprocess` gets for each partition.
+    """Convert the options to compile specs, the key-value pairs that `preprocess` receives for each partition.
 
     The values `streams=1` and `half_weights=False` add no compile spec: they are the defaults.
     """

@@ -1,8 +1,7 @@
 """The quantizer of `quantize="int8"`: it annotates the values that become 8-bit integers.
 
-Only the inputs of convolutions, linear layers, matmuls and additions are annotated, as OpenVINO's own tools do it.
-OpenVINO moves conversions to and from integers past operators that only move data. Between two integer kernels it
-converts directly from the scale of the first to the scale of the second.
+Only inputs of convolutions, linear layers, matmuls and additions are annotated, as in OpenVINO's own tools. OpenVINO
+moves quantization past operators that only move data, and rescales directly between two integer kernels.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ class OpenvinoQuantizer(Quantizer):  # type: ignore[misc]
     """Quantizes activations to 8 bits with a scale per tensor, and weights to 7 bits.
 
     Args:
-        weights: Scales of weights: one for each output `channel`, or one for the `tensor`.
-        symmetric: True for activations in int8 with the zero point 0, False for uint8 with any zero point.
+        weights: "channel" for a scale per output channel of a weight, "tensor" for a single scale.
+        symmetric: True for int8 activations with zero point 0, False for uint8 with any zero point.
         observer: Class of torchao that chooses the ranges of activations.
     """
 
@@ -70,6 +69,6 @@ class OpenvinoQuantizer(Quantizer):  # type: ignore[misc]
 
 
 def _is_value(node: Any) -> bool:
-    """Return True for a float32 tensor that is an input or computed at run time, so not a constant."""
+    """Return True for a float32 tensor that is not constant."""
     val = node.meta.get("val") if isinstance(node, Node) and node.op != "get_attr" else None
     return isinstance(val, torch.Tensor) and val.dtype == torch.float32

@@ -35,13 +35,13 @@ class _Weights(RecipeParameters):
 
 
 class Int8Weights(_Weights):
-    """Parameters of `int8-weights`; `symmetric` is about weights."""
+    """Parameters of `int8-weights`; `symmetric` applies to weights."""
 
     weights: Literal["channel", "group"] = "channel"
 
 
 class Int4Weights(_Weights):
-    """Parameters of `int4-weights`; `symmetric` is about weights."""
+    """Parameters of `int4-weights`; `symmetric` applies to weights."""
 
     weights: Literal["group", "channel"] = "group"
 
@@ -59,7 +59,7 @@ def _weights(bits: int, parameters: Int8Weights | Int4Weights) -> RewriteRecipe:
 
 
 def _fp16(parameters: RecipeParameters) -> RewriteRecipe:
-    """Round weights when they are stored: `compare` allows for them by rounding results of operators to float16."""
+    """Store weights in float16. `compare` tolerates this by rounding results of operators to float16."""
     return RewriteRecipe(lambda program, selects: program, options={"half_weights": True}, computes_in="float16")
 
 

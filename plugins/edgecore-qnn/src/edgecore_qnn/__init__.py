@@ -21,4 +21,4 @@ executorch_modules = {
         "to_edge_transform_and_lower_to_qnn": "edgecore_qnn.executorch:to_edge_transform_and_lower_to_qnn",
     },
 }
-"""Names of ExecuTorch for `python -m edgecore.executorch`, and their counterparts here."""
+"""Maps ExecuTorch's names to their counterparts in edgecore, for `python -m edgecore.executorch`."""

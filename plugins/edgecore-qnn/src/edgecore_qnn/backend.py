@@ -1,4 +1,4 @@
-"""The backend as edgecore finds it: its delegate, and the libraries of ONNX Runtime and QNN that the delegate opens."""
+"""The backend's entry point for edgecore: its delegate, and the libraries that the delegate opens."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ def native_library() -> str:
 
 
 def runtime_library() -> str | None:
-    """Return the absolute path of ONNX Runtime's library in the package `onnxruntime`; None if there is none."""
+    """Return the absolute path of the library in the package `onnxruntime`; None if it is missing."""
     name = {"win32": "onnxruntime.dll", "darwin": "libonnxruntime.*dylib"}.get(sys.platform, "libonnxruntime.so.*")
     return installed_file("onnxruntime", "capi", name)
 
 
 def provider_library() -> str | None:
-    """Return the absolute path of the QNN provider in the package `onnxruntime-qnn`; None if there is none."""
+    """Return the absolute path of the QNN provider in the package `onnxruntime-qnn`; None if it is missing."""
     return installed_file("onnxruntime_qnn", "*onnxruntime_providers_qnn.*")
 
 
 def sdk_version() -> str | None:
-    """Return the version of Qualcomm's SDK in the package `onnxruntime-qnn`, such as `2.51.0`; None if there is none."""
+    """Return the version of Qualcomm's SDK in `onnxruntime-qnn`, such as `2.51.0`; None if it is missing."""
     path = installed_file("onnxruntime_qnn", "build_and_package_info.py")
     if path is None:
         return None
@@ -36,7 +36,7 @@ def sdk_version() -> str | None:
 
 
 def load_options() -> dict[str, str]:
-    """Return the load options with the paths of the libraries and the SDK's version; the delegate searches nothing."""
+    """Return load options: the libraries' paths and the SDK's version. The delegate does not search for them."""
     paths = {"onnxruntime": runtime_library(), "provider": provider_library(), "sdk_version": sdk_version()}
     return {name: value for name, value in paths.items() if value}
 

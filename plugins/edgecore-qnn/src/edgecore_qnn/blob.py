@@ -1,4 +1,4 @@
-"""Write, read and describe the blob of a delegate: a context binary as ExecuTorch's delegate reads it, and our header.
+"""Write, read and describe the blob of a delegate: a context binary in ExecuTorch's format, with edgecore's header.
 
 All numbers are little-endian:
 
@@ -7,8 +7,8 @@ All numbers are little-endian:
     the header: a flatbuffer of `schema/qnn_header.fbs`
     u32 size of the header; "EQNH"
 
-ExecuTorch's runtime stops at the end of the context binary, so the header is found from the end of the blob. The
-signature tells context binaries of one process apart: it is the start of the SHA-256 of the context binary.
+ExecuTorch's runtime stops at the end of the context binary, so readers find the header from the end of the blob. The
+signature, the start of the context binary's SHA-256, distinguishes context binaries in one process.
 `native/src/blob.cpp` reads the same format.
 """
 
@@ -24,13 +24,13 @@ from edgecore_qnn.schema.header import IDENTIFIER, VERSION, Header, Tensor
 
 MAGIC = 0x5678ABCD
 CONTEXT_OFFSET = 256
-"""Place of the context binary, which the documented delegate aligns so."""
+"""Offset of the context binary, aligned as ExecuTorch's delegate documents it."""
 TRAILER_MAGIC = b"EQNH"
 DTYPES = {
     "float32": 4, "float16": 2, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "int32": 4, "uint32": 4, "int64": 8,
     "bool": 1,
 }  # fmt: skip
-"""Dtypes of inputs and outputs, with the bytes of an element."""
+"""Dtypes of inputs and outputs, with bytes per element."""
 
 _START = struct.Struct("<I8sQ")
 _TRAILER = struct.Struct("<I4s")
@@ -39,7 +39,7 @@ _MAX_RANK = 8
 
 
 def encode(header: Header, context: bytes) -> bytes:
-    """Return the blob of a context binary; sets the digest of `header`."""
+    """Return the blob of a context binary, after setting the digest in `header`."""
     digest = hashlib.sha256(context).digest()
     header.context_sha256 = digest
     start = _START.pack(MAGIC, digest[:8], len(context))
@@ -50,7 +50,7 @@ def encode(header: Header, context: bytes) -> bytes:
 
 
 def decode(blob: bytes) -> tuple[Header, bytes]:
-    """Return the header and the context binary of a blob, after checking all but the content of the context binary.
+    """Return header and context binary of a blob, after checking everything but the context binary's content.
 
     Raises:
         FormatError: The blob is damaged, or was not written by edgecore-qnn.
@@ -74,7 +74,8 @@ def decode(blob: bytes) -> tuple[Header, bytes]:
     header = unpack(Header, blob[header_start : header_start + header_size], IDENTIFIER)
     if header.version != VERSION:
         raise FormatError(
-            f"the blob has version {header.version}, and this edgecore-qnn reads version {VERSION}: compile the model again"
+            f"the blob has version {header.version}, and this edgecore-qnn reads version {VERSION}: compile the model "
+            "again"
         )
     _check_tensors(header)
     context = blob[CONTEXT_OFFSET:context_end]

@@ -21,7 +21,7 @@ from edgecore_qnn.provider.process import INSTALL, versions
 
 
 class QnnCompiler:
-    """Implements `QuantizingCompiler`, `LowPrecisionCompiler`, `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
+    """Implements protocols of `edgecore.plugin`: recipes, precision, reports, and a reader of blobs."""
 
     Options = QnnOptions
 
@@ -57,7 +57,7 @@ class QnnCompiler:
         return "float16" if options.use_fp16 and options.soc.has_fp16 else "float32"
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return a line for each delegate: SoC, SDK and size; with `profile_level`, also the times of its compilation."""
+        """Return a line for each delegate: SoC, SDK and size; with `profile_level`, also its compilation times."""
         lines = []
         for index, result in enumerate(results):
             if isinstance(result, QnnResult):

@@ -1,4 +1,4 @@
-"""Compile specs and the partitioner for scripts in ExecuTorch's style: the backend's options by the documented names."""
+"""Compile specs and the partitioner for ExecuTorch scripts: the backend's options under ExecuTorch's names."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def generate_htp_compiler_spec(
     use_slc_allocator: bool = False,
     htp_performance_mode: str = "burst",
 ) -> Mapping[str, Any]:
-    """Return the options of the NPU, an argument of `generate_qnn_executorch_compiler_spec`.
+    """Return the NPU's options, an argument of `generate_qnn_executorch_compiler_spec`.
 
     Args:
-        use_fp16: Delegate operators that are not quantized.
+        use_fp16: Also delegate operators that are not quantized.
         use_dlbc: Must be False.
         use_multi_contexts: Must be False.
         use_weight_sharing: Must be False.
@@ -106,17 +106,17 @@ def to_edge_transform_and_lower_to_qnn(
 
     Args:
         module: A module, or name of a method -> module.
-        inputs: The example inputs, or a mapping from each method to its own.
-        compiler_specs: The result of `generate_qnn_executorch_compiler_spec`, or a mapping from each method to its own.
+        inputs: The example inputs, or a mapping from method to example inputs.
+        compiler_specs: The result of `generate_qnn_executorch_compiler_spec`, or a mapping from method to it.
         constant_methods: Additional methods that return a constant.
-        dynamic_shapes: As for `torch.export.export`, or a mapping from each method to its own.
+        dynamic_shapes: As for `torch.export.export`, or a mapping from method to dynamic shapes.
         skip_node_id_set: As in `QnnPartitioner`.
         skip_node_op_set: As in `QnnPartitioner`.
         skip_mutable_buffer: As in `QnnPartitioner`.
         generate_etrecord: Keep the programs for developer tools.
 
     Returns:
-        The manager; its `to_executorch` makes the file.
+        The program manager; its `to_executorch` creates the file.
 
     Raises:
         CompileError: The model cannot be lowered.
@@ -148,13 +148,13 @@ def to_edge_transform_and_lower_to_qnn(
 
 
 class QnnPartitioner(OptionsPartitioner):
-    """The partitioner of the backend, with ExecuTorch's arguments.
+    """The backend's partitioner with ExecuTorch's arguments.
 
     Args:
         compiler_specs: The result of `generate_qnn_executorch_compiler_spec`.
         skip_node_id_set: Names of nodes that are not delegated.
         skip_node_op_set: Operators that are not delegated, such as `aten.add.Tensor`.
-        skip_mutable_buffer: Makes no difference: a delegate gets mutable buffers as inputs, and never holds them.
+        skip_mutable_buffer: Has no effect: mutable buffers are always inputs of a delegate.
     """
 
     def __init__(

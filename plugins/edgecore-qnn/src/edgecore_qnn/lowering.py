@@ -1,4 +1,4 @@
-"""Compile a partition into a blob: build its ONNX model, and compile that with ONNX Runtime's QNN provider."""
+"""Compile a partition into a blob: build its ONNX model, and compile it with ONNX Runtime's QNN provider."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LETTERS = 12
 
 @dataclass(frozen=True)
 class QnnResult(PreprocessResult):
-    """A compiled partition, its target, the provider's log, and the times of the profile of its compilation."""
+    """A compiled partition with its target, the provider's log, and the profile of its compilation."""
 
     soc: str = ""
     sdk_build: str = ""
@@ -43,7 +43,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> QnnRes
     Raises:
         CompileError: The provider is not installed, or cannot compile the partition.
     """
-    versions()  # raises if a package is missing
+    versions()  # raises an error if a package is missing
     options = QnnOptions.from_specs(specs)
     partition = PartitionView(program)
     graph = lower(partition)
@@ -81,7 +81,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> QnnRes
 
 
 def _dump(model: bytes, answer: Answer, blob: bytes, profile_table: str, options: QnnOptions) -> None:
-    """Write the files of one delegate into a folder that is named after the bytes of its model."""
+    """Write a delegate's files into a folder named after the hash of its model."""
     assert options.dump_intermediate_artifacts_to is not None
     name = f"qnn-{options.soc.name}-{hashlib.sha256(model).hexdigest()[:_LETTERS]}"
     folder = Path(options.dump_intermediate_artifacts_to).expanduser() / name
@@ -94,7 +94,7 @@ def _dump(model: bytes, answer: Answer, blob: bytes, profile_table: str, options
 
 
 def _header(graph: OnnxGraph, answer: Answer, options: QnnOptions) -> Header:
-    """Return the header of a blob, after checking that the provider has kept the inputs and outputs."""
+    """Return the header of a blob, after checking that the provider kept all inputs and outputs."""
     result = answer.result
     for kind, tensors in (("inputs", graph.inputs), ("outputs", graph.outputs)):
         expected, returned = [tensor.name for tensor in tensors], list(result[kind])

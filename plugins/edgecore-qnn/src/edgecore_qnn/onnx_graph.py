@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
 
 OPSET = 21
-"""The version of ONNX's operators: the first one with uint16 in QuantizeLinear."""
+"""ONNX operator set: the first one that supports uint16 in QuantizeLinear."""
 _IR_VERSION = 10
 _TYPES = {
     torch.float32: "FLOAT", torch.float16: "FLOAT16", torch.uint8: "UINT8", torch.int8: "INT8", torch.uint16: "UINT16",
@@ -37,9 +37,9 @@ class OnnxGraph:
 
     Attributes:
         model: The model, checked.
-        owners: For each ONNX node, by name: the node of the partition that it belongs to.
+        owners: ONNX node name -> the partition's node that it belongs to.
         inputs: The inputs, in the order of the delegate's arguments.
-        outputs: The outputs, in this order.
+        outputs: The outputs, in the order of the delegate's results.
     """
 
     model: ModelProto
@@ -52,7 +52,7 @@ class OnnxGraph:
         return {name: handles for name, node in self.owners.items() if (handles := debug_handles(node))}
 
     def blob_graph(self) -> BlobGraph:
-        """Return the ONNX nodes without constants, for the graph view: a context binary does not tell its operations."""
+        """Return the ONNX nodes without constants, for the graph view; a context binary does not list operations."""
         from onnx import TensorProto, shape_inference
 
         inferred = shape_inference.infer_shapes(self.model).graph
@@ -78,7 +78,7 @@ class OnnxGraph:
         )  # fmt: skip
 
     def to_bytes(self) -> bytes:
-        """Return the model as bytes; equal partitions have equal bytes."""
+        """Serialize the model; equal partitions give equal bytes."""
         content: bytes = self.model.SerializeToString(deterministic=True)
         return content
 
@@ -95,7 +95,7 @@ def lower(partition: PartitionView) -> OnnxGraph:
 def build(
     partition: PartitionView, inputs: Sequence[Node], calls: Sequence[Node], outputs: Sequence[Node]
 ) -> OnnxGraph:
-    """Build the ONNX model of some calls of a program, which read `inputs`."""
+    """Build the ONNX model of some calls of a program that read `inputs`."""
     from onnx import helper
 
     builder = Builder(partition)
@@ -109,15 +109,15 @@ def build(
         else:
             builder.values[node] = TABLE.rows[node.target].lower(builder, node)
     named = {}
-    for index, node in enumerate(outputs):  # each output needs a node of its own, and a name that is not an input's
+    for index, node in enumerate(outputs):  # each output needs a separate node and a name that no input has
         builder.owner = node
         value = builder.values[node]
         is_taken = value in named or not _is_produced(builder, value)
         named[builder.add("Identity", value) if is_taken else value] = f"output_{index}"
     nodes = builder.nodes
-    for made in nodes:
-        made.input[:] = [named.get(name, name) for name in made.input]
-        made.output[:] = [named.get(name, name) for name in made.output]
+    for onnx_node in nodes:
+        onnx_node.input[:] = [named.get(name, name) for name in onnx_node.input]
+        onnx_node.output[:] = [named.get(name, name) for name in onnx_node.output]
     graph = helper.make_graph(
         nodes,
         "edgecore",
@@ -138,7 +138,7 @@ def build(
 
 
 def _is_produced(builder: Builder, value: str) -> bool:
-    return any(value in made.output for made in builder.nodes)
+    return any(value in onnx_node.output for onnx_node in builder.nodes)
 
 
 def _info(name: str, node: Node) -> ValueInfoProto:
@@ -155,7 +155,7 @@ def _input(name: str, node: Node) -> Tensor:
 
 
 def _tensor(name: str, node: Node) -> Tensor:
-    """Describe an input or output; one of integers has the quantization of the operators beside it."""
+    """Describe an input or output; if it has integers, with the adjacent operator's quantization."""
     dtype = str(node.meta["val"].dtype).removeprefix("torch.")
     tensor = Tensor(name, dtype, [int(size) for size in shape(node)])
     scales = [scale_of(other) for other in (node, *node.users)]
@@ -166,7 +166,7 @@ def _tensor(name: str, node: Node) -> Tensor:
 
 
 def _check(model: ModelProto, owners: Mapping[str, Node]) -> None:
-    """Raise if the model is not valid: a mistake in a row of the operator table."""
+    """Raise an error if the model is not valid, which means a mistake in a row of the operator table."""
     import onnx
 
     try:

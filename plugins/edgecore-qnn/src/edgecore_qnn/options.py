@@ -1,4 +1,4 @@
-"""Options of `Backend("qnn", ...)`. The README and error messages are made from these fields."""
+"""Options of `Backend("qnn", ...)`. The README's table and error messages are generated from these fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPEC_KEY = "qnn_options"
 """Key of the compile spec that holds the options as JSON."""
 
 PERFORMANCE_KEY = "performance_mode"
-"""Key of the compile spec that the delegate reads; without one the NPU has its default clocks."""
+"""Key of the compile spec that the delegate reads; without it, the NPU runs at its default clocks."""
 PERFORMANCE_MODES = (
     "default", "burst", "balanced", "high_performance", "sustained_high_performance", "power_saver", "low_power_saver",
     "high_power_saver", "low_balanced",
@@ -35,11 +35,11 @@ _CANNOT = {
     "shared_buffer": "the delegate passes the memory of its arguments to ONNX Runtime",
     "op_package_options": "operator packages need Qualcomm's SDK, and this package has none",
 }
-"""Options of ExecuTorch's documentation that cannot be set, and why."""
+"""Options in ExecuTorch's documentation that cannot be set, with the reason."""
 
 
 class QnnOptions(BaseModel):
-    """Options of the QNN backend. Names that ExecuTorch's documentation has mean the same here."""
+    """Options of the QNN backend. Options that ExecuTorch documents have the same meaning here."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -106,7 +106,7 @@ class QnnOptions(BaseModel):
         return SOCS[self.soc_model]
 
     def provider_options(self) -> dict[str, str]:
-        """Return the options of the provider that change what it compiles, beside the SoC."""
+        """Return the provider's options that affect compilation, except the SoC."""
         options = {}
         if self.vtcm_mb:
             options["vtcm_mb"] = str(self.vtcm_mb)
@@ -115,7 +115,7 @@ class QnnOptions(BaseModel):
         return options
 
     def to_specs(self) -> list[CompileSpec]:
-        """Return the compile specs that `preprocess` gets and the file stores."""
+        """Return the compile specs that `preprocess` receives and the file stores."""
         stored = self.model_dump_json(exclude_defaults=True, exclude=_PARTITIONING)
         specs = [CompileSpec(SPEC_KEY, stored.encode())]
         if self.performance_mode != "default":

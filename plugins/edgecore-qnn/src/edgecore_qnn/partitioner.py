@@ -1,8 +1,8 @@
-"""The partitioner: rows of the operator table give reasons first, then the provider says which of the rest it takes.
+"""The partitioner: it rejects nodes by the operator table first, and then asks the provider about the rest.
 
-The provider is asked about all nodes that the rows allow, as one graph. If it compiles them as they are, that is the
-answer, and `preprocess` finds the compiled graph in the cache. Otherwise it lists the nodes that it refuses; without them
-it may refuse others, so it is asked again until it takes the rest.
+The provider is asked about all remaining nodes as one graph. If it compiles this graph, all are supported, and
+`preprocess` finds the result in the cache. Otherwise it lists the nodes that it refuses. Without these it may refuse
+others, so it is asked again until it accepts the rest.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from edgecore_qnn.provider.process import ask, is_installed
 BACKEND_ID = "QnnBackend"
 _ROUNDS = 8
 _ORT_SUFFIX = "_token_"
-"""The text that ONNX Runtime adds to the name of a node that it moves to another layout."""
+"""Suffix of ONNX Runtime for the name of a node that it moves to another layout."""
 
 Reason = Callable[[Node], "str | None"]
 
 
 class OptionsPartitioner(CapabilityPartitioner):
-    """The partitioner for the options of the backend."""
+    """The partitioner for the backend's options."""
 
     def __init__(self, options: QnnOptions) -> None:
         super().__init__(
@@ -46,7 +46,7 @@ class OptionsPartitioner(CapabilityPartitioner):
 
 
 def _reasons(program: ExportedProgram, options: QnnOptions) -> Reason:
-    """Return the function that says why a node of the program is not supported, or returns None."""
+    """Return a function that says why a node is not supported, or returns None."""
     by_rows = TABLE.unsupported_reasons(program)
     calls = [node for node in program.graph.nodes if node.op == "call_function"]
     reasons = {node: by_rows(node) or _left_out(node, options) for node in calls if node.target is not operator.getitem}
@@ -57,12 +57,12 @@ def _reasons(program: ExportedProgram, options: QnnOptions) -> Reason:
 
 
 def _leave_useless(reasons: dict[Node, str | None], partition: PartitionView) -> None:
-    """Refuse what a delegate cannot do alone, because of the operators beside it that are not delegated."""
+    """Refuse nodes that a delegate does not need or support without undelegated neighbours."""
     for node, reason in list(reasons.items()):
         if node.target is BLOCKS and reason is not None:
             for user in (
                 reasons.keys() & node.users.keys()
-            ):  # with wrong results, the provider takes them without weight
+            ):  # without its weight, the provider would compute wrong results
                 reasons[user] = reasons[user] or "its weight is not supported"
     fixed = set(partition.constants)
     for node in reasons:
@@ -81,7 +81,7 @@ def _is_conversion(node: Node) -> bool:
 
 
 def _is_needed(node: Node, reasons: Mapping[Node, str | None]) -> bool:
-    """Return True if a conversion is beside an operator that is delegated, or beside a conversion that is."""
+    """Return True if a conversion is adjacent to a delegated operator, or to a conversion that is."""
 
     def computes(other: Node) -> bool:
         return not _is_conversion(other) and other.target is not operator.getitem and reasons.get(other, "") is None
@@ -96,7 +96,7 @@ def _is_needed(node: Node, reasons: Mapping[Node, str | None]) -> bool:
 
 
 def _left_out(node: Node, options: QnnOptions) -> str | None:
-    """Return the reason why the user's options leave out a node that the rows allow."""
+    """Return the reason why the user's options exclude a node that the table supports, or None."""
     names = set(TABLE.rows[node.target].names) if node.target in TABLE.rows else set()
     if options.operators and not names & set(options.operators):
         return "left out by the option operators"
@@ -117,7 +117,7 @@ def _left_out(node: Node, options: QnnOptions) -> str | None:
 
 
 def _computes_floats(node: Node) -> bool:
-    """Return True for an operator that reads no dequantized integers, not even through operators fused with it."""
+    """Return True for an operator without dequantized inputs, also considering the operators fused with it."""
     if _is_conversion(node):
         return False
     sources = [source for source in node.all_input_nodes if source.op == "call_function"]
@@ -126,7 +126,7 @@ def _computes_floats(node: Node) -> bool:
 
 
 def _refused(program: ExportedProgram, reasons: Mapping[Node, str | None], options: QnnOptions) -> dict[Node, str]:
-    """Return the nodes without a reason that the provider does not take, with its messages."""
+    """Return the nodes without a reason that the provider refuses, with its messages."""
     partition = PartitionView(program)
     outside = dict(reasons)
     for _ in range(_ROUNDS):
@@ -157,7 +157,7 @@ def _graph(partition: PartitionView, chosen: list[Node]) -> OnnxGraph | None:
 
 
 def _compiles(graph: OnnxGraph, options: QnnOptions) -> bool:
-    """Return True if the provider takes all nodes."""
+    """Return True if the provider compiles the whole graph."""
     try:
         ask("compile", graph.to_bytes(), options.soc, options.provider_options(), seconds=options.timeout)
     except CompileError:

@@ -1,4 +1,4 @@
-"""The quantizer: it annotates the values that become integers."""
+"""The quantizer: it annotates the values to quantize."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ ONE_INPUT = with_roles(Role.CLAMP, Role.ACTIVATION, Role.SCALAR) | operators(
     adaptive_avg_pool2d upsample_bilinear2d.vec
     """
 )
-"""Operators whose only tensor, or whose first one beside constants, and whose result are observed."""
+"""Operators that observe their result and their first tensor that is not constant."""
 
 FIXED = with_roles(Role.FIXED)
-"""Operators whose results are in a known range."""
+"""Operators with a known output range."""
 
 MOVES = (
     with_roles(
@@ -63,10 +63,10 @@ MOVES = (
     )
     | operators("max_pool2d upsample_nearest2d.vec flip pixel_shuffle")
 ) - operators("max min mT swapaxes movedim.int movedim.intlist detach_ narrow tile")
-"""Operators whose result has the quantization parameters of their inputs, if the inputs are quantized."""
+"""Operators whose result shares the quantization parameters of its inputs, if these are quantized."""
 
 SPLITS = with_roles(Role.SPLIT) - operators("tensor_split.sections tensor_split.indices")
-"""Operators with a list of results, all of which have the quantization parameters of the input."""
+"""Operators that return a list of results, which all share the quantization parameters of the input."""
 
 _BITS_OF_4 = (-7, 7)
 _BITS_OF_8 = (-127, 127)
@@ -76,7 +76,7 @@ _STEP_OF_BLOCKS = 8
 
 
 class QuantDtype(Enum):
-    """Bits of activations (`a`) and weights (`w`); `block`: linear layers have a scale for each block of features."""
+    """Bits of activations (`a`) and weights (`w`); `block`: linear layers have a scale per block of features."""
 
     use_8a8w = "8a8w"
     use_16a8w = "16a8w"
@@ -92,14 +92,14 @@ class ModuleQConfig:
     Attributes:
         quant_dtype: Bits of activations and weights.
         is_qat: True for quantization-aware training.
-        is_conv_per_channel: Give the weights of convolutions a scale for each output channel.
-        is_linear_per_channel: Give the weights of linear layers a scale for each output channel.
-        act_observer: Class of torchao that chooses the ranges of activations; not used for training.
-        act_symmetric: Give activations the zero point in the middle of the integers.
+        is_conv_per_channel: Give weights of convolutions a scale per output channel.
+        is_linear_per_channel: Give weights of linear layers a scale per output channel.
+        act_observer: Class of torchao that chooses the ranges of activations; ignored for training.
+        act_symmetric: Put the zero point of activations in the middle of the integer range.
         eps: Minimum scale of activations; None for `edgecore.sdk.SMALLEST_SCALE`.
 
     Raises:
-        ValueError: `is_qat` with `use_16a4w_block`: blocks are not trained.
+        ValueError: `is_qat` with `use_16a4w_block`, which does not support training.
     """
 
     quant_dtype: QuantDtype = QuantDtype.use_8a8w
@@ -125,7 +125,7 @@ class ModuleQConfig:
         return QuantizationSpec(dtype, observer, low, high, scheme)
 
     def weight(self, axis: int | None) -> QuantizationSpec:
-        """Return the specification of a weight with scales for the dim `axis`, or a single scale if it is None."""
+        """Return the specification of a weight with a scale per index of the dim `axis`; None for a single scale."""
         dtype = torch.int8
         low, high = _BITS_OF_4 if self.quant_dtype.name in _FOUR_BITS else _BITS_OF_8
         if self.quant_dtype is QuantDtype.use_16a16w:
@@ -133,7 +133,7 @@ class ModuleQConfig:
         return weight_spec(dtype, low, high, axis, is_qat=self.is_qat)
 
     def blocks(self, size: int) -> QuantizationSpec:
-        """Return the specification of a matrix with a scale for each `size` numbers of a row."""
+        """Return the specification of a matrix with a scale per `size` elements of a row."""
         observer = AffineQuantizedMinMaxObserver.with_args(
             mapping_type=MappingType.SYMMETRIC,
             target_dtype=torch.int8,
@@ -145,10 +145,10 @@ class ModuleQConfig:
 
 
 class QnnQuantizer(ModuleQuantizer[ModuleQConfig]):
-    """Annotates an exported model for `prepare_pt2e` and `prepare_qat_pt2e`; 8 bits without further calls.
+    """Annotates an exported model for `prepare_pt2e` and `prepare_qat_pt2e`. The default is 8 bits.
 
-    For one node, the functions of `add_custom_quant_annotations` come first, then the discarded nodes, then the first
-    entry of `set_submodule_qconfig_list` that applies, then the default.
+    Priorities for a node: functions of `add_custom_quant_annotations`; discarded nodes and operators; the first
+    matching entry of `set_submodule_qconfig_list`; the default.
     """
 
     def __init__(self) -> None:
@@ -170,7 +170,7 @@ class QnnQuantizer(ModuleQuantizer[ModuleQConfig]):
         act_symmetric: bool = False,
         eps: float | None = None,
     ) -> None:
-        """Set the quantization of all nodes that nothing else applies to: see `ModuleQConfig`."""
+        """Set the default quantization; see `ModuleQConfig`."""
         self.set_global(
             ModuleQConfig(
                 quant_dtype, is_qat, is_conv_per_channel, is_linear_per_channel, act_observer, act_symmetric, eps
@@ -180,11 +180,11 @@ class QnnQuantizer(ModuleQuantizer[ModuleQConfig]):
     def set_submodule_qconfig_list(
         self, submodule_qconfig_list: Sequence[tuple[Callable[[Node], bool], ModuleQConfig]]
     ) -> None:
-        """Set pairs of a function, which says whether a node belongs to a part, and the quantization of that part."""
+        """Set pairs (predicate, quantization); the first pair whose predicate is true for a node applies to it."""
         self._submodules = list(submodule_qconfig_list)
 
     def add_custom_quant_annotations(self, custom_quant_annotations: Sequence[Callable[[GraphModule], None]]) -> None:
-        """Add functions that annotate nodes themselves."""
+        """Add functions that annotate nodes of a model before the quantizer does."""
         self._custom += custom_quant_annotations
 
     def add_discard_nodes(self, nodes: Sequence[str]) -> None:
@@ -196,14 +196,14 @@ class QnnQuantizer(ModuleQuantizer[ModuleQConfig]):
         self._discarded_ops |= set(ops)
 
     def set_block_size_map(self, block_size_map: Mapping[str, tuple[int, ...]]) -> None:
-        """Set sizes of blocks, for linear layers with `use_16a4w_block`; others have blocks of 32 features.
+        """Set block sizes of linear layers with `use_16a4w_block`; the default is 32 features.
 
         Args:
-            block_size_map: For names of nodes: `(1, size)`, where `size` is a multiple of 8.
+            block_size_map: Node name -> `(1, size)`, where `size` is a multiple of 8.
 
         Raises:
-            ValueError: The provider takes no blocks of such a size. `annotate` raises it for a node that is no linear
-                layer, or whose number of features is not a multiple of the size.
+            ValueError: The provider does not support the block size. `annotate` raises it for a node that is not a
+                linear layer, or whose number of features is not a multiple of the size.
         """
         for name, block in block_size_map.items():
             if len(block) != 2 or block[0] != 1 or block[1] < 1 or block[1] % _STEP_OF_BLOCKS:
@@ -224,7 +224,7 @@ class QnnQuantizer(ModuleQuantizer[ModuleQConfig]):
         return chosen or super().config_of(node)
 
     def annotate_node(self, node: Node, config: ModuleQConfig) -> None:
-        """Annotate a node, and the batch norm and clamp that are fused with it."""
+        """Annotate a node, including a batch norm or clamp that is fused with it."""
         target, activation = node.target, config.activation
         if target in LAYERS:
             _annotate_layer(node, config, self._block_size(node, config))
@@ -240,7 +240,7 @@ class QnnQuantizer(ModuleQuantizer[ModuleQConfig]):
             mark_split(node, activation, SPLITS)
 
     def _block_size(self, node: Node, config: ModuleQConfig) -> int | None:
-        """Return how many features of a layer share a scale; None for all of them."""
+        """Return how many input features of a layer share a scale; None for all of them."""
         if config.quant_dtype is not QuantDtype.use_16a4w_block:
             return None
         chosen = self._block_sizes.get(node.name)
@@ -263,17 +263,17 @@ def _annotate_layer(node: Node, config: ModuleQConfig, block: int | None) -> Non
     value, weight = node.args[0], node.args[1]
     spec = config.weight(axis) if block is None else config.blocks(block)
     inputs: dict[Any, QuantizationSpecBase] = {value: config.activation, weight: spec}
-    tail = (NORMS, CLAMPS) if block is None else (NORMS,)  # behind blocks, clamps are operators of their own
+    tail = (NORMS, CLAMPS) if block is None else (NORMS,)  # a clamp is not fused after a layer with blocks
     mark_fused(fused_tail(node, tail), node, config.activation, inputs)
 
 
 def get_submodule_type_predicate(module_type_str: str) -> Callable[[Node], bool]:
-    """Return the function that says whether a node belongs to a module whose type has this text in its name."""
+    """Return a predicate: does the node belong to a module whose type name contains this text?"""
     return lambda node: any(module_type_str in _type_name(kind) for _, kind in _modules(node))
 
 
 def get_submodule_name_predicate(module_name_str: str) -> Callable[[Node], bool]:
-    """Return the function that says whether a node belongs to a module that has this text in its name."""
+    """Return a predicate: does the node belong to a module whose name contains this text?"""
     return lambda node: any(module_name_str in name for name, _ in _modules(node))
 
 

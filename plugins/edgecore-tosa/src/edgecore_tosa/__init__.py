@@ -1,1 +1,1 @@
-"""TOSA for backends of edgecore: lowering of partitions, the file format, a quantizer and a simulator."""
+"""TOSA for edgecore's backends: lowering of partitions, the file format, a quantizer and a simulator."""

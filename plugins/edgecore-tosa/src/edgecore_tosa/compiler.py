@@ -1,4 +1,4 @@
-"""The compiler of a backend for TOSA devices: it lowers a partition to TOSA, and the backend compiles the graph."""
+"""Base class of compilers for TOSA devices: it lowers a partition to TOSA; the backend compiles the TOSA graph."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LoweredPartition:
         program: The partition.
         graph: Its graph.
         tosa: The graph as a flatbuffer.
-        folder: Folder for intermediate files, which has `graph.tosa` already; None to keep none.
+        folder: Folder for intermediate files, which contains `graph.tosa`; None to keep none.
     """
 
     program: ExportedProgram
@@ -44,8 +44,8 @@ class LoweredPartition:
 class TosaCompiler(ABC, Generic[T]):
     """Implements the protocols of `edgecore.plugin` for compilers, recipes and targets.
 
-    A backend derives its compiler, sets the class attributes, and implements the abstract methods. It adds the methods
-    of other protocols, such as reports.
+    A backend derives its compiler from this class, sets the class attributes and implements the abstract methods. It
+    may add methods of further protocols, such as reports.
     """
 
     Options: type[T]
@@ -89,7 +89,7 @@ class TosaCompiler(ABC, Generic[T]):
         tosa = graph.to_bytes()
         folder = self._artifact_folder(options, tosa)
         if folder is not None:
-            (folder / "graph.tosa").write_bytes(tosa)  # now, because the backend's tool may refuse it
+            (folder / "graph.tosa").write_bytes(tosa)  # written before compiling, because the backend's tool may fail
         return self.compile_graph(LoweredPartition(program, graph, tosa, folder), options)
 
     def operator_support(self) -> Sequence[OperatorSupport]:
@@ -108,15 +108,15 @@ class TosaCompiler(ABC, Generic[T]):
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.
 
-        - `int8`: everything of int8, with ranges from calibration.
-        - `int16x8`: activations of int16 and weights of int8.
+        - `int8`: int8 activations and weights, with ranges from calibration.
+        - `int16x8`: int16 activations and int8 weights.
         """
         from edgecore_tosa.recipes import RECIPES
 
         return RECIPES
 
     def _artifact_folder(self, options: T, tosa: bytes) -> Path | None:
-        """Make the folder for a delegate's intermediate files, named after the hash of its TOSA graph."""
+        """Create the folder for a delegate's intermediate files, named after the hash of its TOSA graph."""
         parent = options.dump_intermediate_artifacts_to
         if parent is None:
             return None

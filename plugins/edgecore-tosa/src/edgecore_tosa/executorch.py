@@ -22,7 +22,7 @@ class TosaCompileSpec(Generic[T]):
         values: Values of the options.
 
     Raises:
-        ValueError: A value is impossible. The message lists the possible values.
+        ValueError: A value is not allowed. The message lists the allowed values.
     """
 
     output_format: ClassVar[str]

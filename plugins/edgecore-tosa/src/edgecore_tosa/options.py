@@ -1,4 +1,4 @@
-"""The options that every backend for TOSA devices has, as its compiler and partitioner read them."""
+"""The options that all backends for TOSA devices share, as their compiler and partitioner read them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TosaOptions(Protocol):
-    """A pydantic model with these members; its other fields are the options of one backend."""
+    """A pydantic model with these members, and further options of the backend."""
 
     @property
     def dump_intermediate_artifacts_to(self) -> str | None:
@@ -29,18 +29,18 @@ class TosaOptions(Protocol):
 
     @property
     def spec(self) -> TosaSpec:
-        """The part of TOSA that the target runs."""
+        """The TOSA profile and extensions of the target."""
 
     @classmethod
     def model_validate(cls, obj: Any) -> Self:
         """Return the options with the values of a dict.
 
         Raises:
-            pydantic.ValidationError: A value is impossible.
+            pydantic.ValidationError: A value is not allowed.
         """
 
     def model_copy(self, *, update: Mapping[str, Any]) -> Self:
-        """Return a copy with other values, which are not checked."""
+        """Return a copy with changed values, which are not validated."""
 
     def to_specs(self) -> list[CompileSpec]:
         """Return the compile specs that `preprocess` receives and the file stores."""

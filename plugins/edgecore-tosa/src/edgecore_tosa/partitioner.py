@@ -31,7 +31,7 @@ class AdditionalCheck(Protocol):
 class TosaPartitioner(CapabilityPartitioner):
     """Tags the calls that a target supports.
 
-    A partition that only moves data, or only changes the meaning of integers, stays outside.
+    A partition that only moves data or changes quantization parameters is not delegated.
 
     Args:
         backend_id: The id of the backend.
@@ -56,7 +56,7 @@ class TosaPartitioner(CapabilityPartitioner):
         )
 
     def is_operator(self, node: Node) -> bool:
-        """Return True if a node computes: it does more than move data or change the meaning of integers."""
+        """Return True if a node computes, rather than moving data or changing quantization parameters."""
         if node.target in _SPLITS or is_quantize(node) or is_dequantize(node):
             return False
         return super().is_operator(node)

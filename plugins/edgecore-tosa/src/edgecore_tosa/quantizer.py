@@ -1,4 +1,4 @@
-"""The base of the quantizers for targets of TOSA: it annotates the values that become integers."""
+"""Base class of the quantizers for TOSA targets, which annotates the values to quantize."""
 
 from __future__ import annotations
 
@@ -59,28 +59,28 @@ QUOTIENTS = operators("div.Tensor div_.Tensor")
 TWO_INPUTS = with_roles(Role.BINARY, Role.PRODUCT) - QUOTIENTS
 HARDSIGMOIDS = operators("hardsigmoid hardsigmoid_")
 ONE_INPUT = with_roles(Role.ACTIVATION, Role.UNARY, Role.SCALAR) | QUOTIENTS | HARDSIGMOIDS
-"""Operators whose only tensor, or whose first one beside constants, and whose result are observed."""
+"""Operators that observe their result and their first tensor that is not constant."""
 
 SELECTIONS = with_roles(Role.SELECTION)
-"""Operators that choose from values of different ranges; constants among them need no observer."""
+"""Operators that select among values with different ranges; constants among these need no observer."""
 
 COMPARISONS = with_roles(Role.COMPARISON)
-"""Operators whose inputs are integers, though their result is a boolean."""
+"""Operators with quantized inputs and a boolean result."""
 
 FIXED = with_roles(Role.FIXED) - HARDSIGMOIDS
-"""Operators whose results are in a known range."""
+"""Operators with a known output range."""
 
 MOVES = with_roles(
     *(Role.CLAMP, Role.AVERAGE, Role.EXTREME, Role.MAX_POOL, Role.RESAMPLE, Role.VIEW, Role.VIEW_VARIANT),
     *(Role.IDENTITY, Role.COPY, Role.PART, Role.REPEAT, Role.REORDER, Role.PAD, Role.JOIN, Role.GATHER),
 ) - operators("max_pool3d avg_pool1d adaptive_avg_pool1d adaptive_avg_pool3d")
-"""Operators whose result has the quantization parameters of their inputs, if the inputs are quantized.
+"""Operators whose result shares the quantization parameters of its inputs, if these are quantized.
 
-Means are among them because an NPU averages integers without a change of scale, in one operation.
+They include means, because an NPU computes a mean of integers in one operation if the scale does not change.
 """
 
 SPLITS = with_roles(Role.SPLIT, Role.EXTREME_AND_INDEX)
-"""Operators with a list of results, all of which have the quantization parameters of the input."""
+"""Operators that return a list of results, which all share the quantization parameters of the input."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class QuantizationConfig:
 
     Attributes:
         activation: The specification of activations.
-        is_per_channel: True if weights have a scale for each output channel, False for a single scale.
+        is_per_channel: True if weights have a scale per output channel, False for a single scale.
         is_qat: True for quantization-aware training.
         weight_range: Minimum and maximum of the integers of weights.
         eps: Minimum scale.
@@ -102,7 +102,7 @@ class QuantizationConfig:
     eps: float = SMALLEST_SCALE
 
     def weight(self, axis: int | None) -> QuantizationSpec:
-        """Return the specification of a weight with scales for the dim `axis`, or a single scale if it is None."""
+        """Return the specification of a weight with a scale per index of the dim `axis`; None for a single scale."""
         return weight_spec(torch.int8, *self.weight_range, axis, is_qat=self.is_qat, eps=self.eps)
 
 
@@ -121,7 +121,7 @@ def get_symmetric_quantization_config(
     """Return the configuration of int8 activations and symmetric int8 weights (zero point 0).
 
     Args:
-        is_per_channel: Give weights a scale for each output channel instead of a single scale.
+        is_per_channel: Give weights a scale per output channel instead of a single scale.
         is_qat: Insert fake quantization for quantization-aware training with `prepare_qat_pt2e`.
         is_dynamic: Must be False.
         act_qmin: Minimum of the integers of activations.
@@ -129,10 +129,10 @@ def get_symmetric_quantization_config(
         weight_qmin: Minimum of the integers of weights.
         weight_qmax: Maximum of the integers of weights.
         eps: Minimum scale.
-        observer: Class of torchao that chooses the ranges of activations; not used for training.
+        observer: Class of torchao that chooses the ranges of activations; ignored for training.
 
     Raises:
-        ValueError: `is_dynamic` is True: TOSA has no ranges that are found at run time.
+        ValueError: `is_dynamic` is True: TOSA has no dynamic quantization.
     """
     if is_dynamic:
         raise ValueError("is_dynamic: TOSA has no quantization with ranges that are found at run time; use False")
@@ -225,7 +225,7 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
         of_branches._is_branch = True
         for name in branches:
             setattr(prepared, name, prepare(getattr(prepared, name), of_branches))
-        with torch.no_grad():  # with gradients, torch.cond traces its branches, which observers do not allow
+        with torch.no_grad():  # with gradients, torch.cond would trace its branches, but observers cannot be traced
             for sample in calibration_samples:
                 prepared(*sample)
         for name in branches:
@@ -234,7 +234,7 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
         return converted
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Replace operators that are quantized in parts, such as attention, by those parts."""
+        """Decompose operators such as attention whose parts are quantized separately."""
         return decompose(model)
 
     def annotate(self, model: GraphModule) -> GraphModule:
@@ -254,7 +254,7 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
         return super().annotate(model)
 
     def annotate_node(self, node: Node, config: QuantizationConfig) -> None:
-        """Annotate a node, and the batch norm and clamp that are fused with it."""
+        """Annotate a node, including a batch norm or clamp that is fused with it."""
         target, activation = node.target, config.activation
         if target in LAYERS:
             self._annotate_layer(node, config)
@@ -304,7 +304,7 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
 
 
 def _annotate_part(node: Node, activation: QuantizationSpecBase) -> None:
-    """Annotate one of the parts that a split makes, or the first result of a norm, and the split or norm."""
+    """Annotate a part of a split, or the first result of a norm, together with the split or norm."""
     if mark_split(node, activation, SPLITS):
         return
     split = node.args[0]
@@ -316,10 +316,10 @@ def _annotate_part(node: Node, activation: QuantizationSpecBase) -> None:
 
 
 def _bias_parameters(bias: torch.Tensor | None, observers: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (scales, zero points) of a bias: the product of the scales of the input and the weight, and 0.
+    """Return (scales, zero points) of a bias: the product of input scale and weight scale, and 0.
 
-    Beside a very small product the bias has a larger scale, so that it has room in 32 bits. The pass `fit_scales` then
-    gives the weight a larger scale, too.
+    If the product is very small, the scale is increased so that the bias fits into 32 bits. The pass `fit_scales` then
+    increases the scale of the weight, too.
     """
     (value, _), (weights, _) = (observer.calculate_qparams() for observer in observers)
     scales = (value * weights).to(torch.float32)

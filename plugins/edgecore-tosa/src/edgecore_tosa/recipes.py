@@ -1,4 +1,4 @@
-"""The recipes of `edgecore.compile(quantize=...)` for targets of TOSA, with their parameters."""
+"""The recipes of `edgecore.compile(quantize=...)` for TOSA targets, with their parameters."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ def _recipe(config: Callable[..., QuantizationConfig], parameters: Int16x8) -> Q
 
 RECIPES: Mapping[str, RecipeSupport] = {
     "int8": RecipeSupport(Int8, _int8),
-    # RESCALE of int48 has multipliers of 15 bits: a result near 2^15 is off by up to 2^-15 of itself, which is a step.
+    # RESCALE of int48 has 15-bit multipliers: a result near 2^15 may be off by 2^-15 of its value, which is one step.
     "int16x8": RecipeSupport(Int16x8, _int16x8, steps=1),
 }

@@ -1,7 +1,7 @@
 """The flatbuffer tables of a TOSA 1.0 graph as dataclasses, for `edgecore.sdk.flat`.
 
-Arm's serialization library defines the numbers in `tosa.fbs`. Vela, the model converter and the reference model read
-these tables. Operators of later versions are missing.
+Arm's serialization library defines the field numbers in `tosa.fbs`. Vela, the model converter and the reference model
+read these tables. Operators of later TOSA versions are missing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from edgecore.sdk.flat import data, scalar, string, strings, table, tables, unio
 
 IDENTIFIER = b"TOSA"
 ALIGNMENT = 8
-"""Alignment of a constant's data in bytes. Zeros pad the data to a multiple of it."""
+"""Alignment of a constant's data in bytes; shorter data is padded with zeros."""
 
 
 class DType(IntEnum):
@@ -34,7 +34,7 @@ class DType(IntEnum):
 
 
 class ResizeMode(IntEnum):
-    """Interpolations of RESIZE."""
+    """Interpolation modes of RESIZE."""
 
     UNKNOWN = 0
     NEAREST = 1
@@ -42,7 +42,7 @@ class ResizeMode(IntEnum):
 
 
 class NanMode(IntEnum):
-    """Results of a maximum or minimum of NaN and a number."""
+    """How a maximum or minimum treats NaN."""
 
     UNKNOWN = 0
     PROPAGATE = 1
@@ -50,7 +50,7 @@ class NanMode(IntEnum):
 
 
 class Rounding(IntEnum):
-    """Rounding of RESCALE; DOUBLE_ROUND needs the extension of that name."""
+    """Rounding modes of RESCALE; DOUBLE_ROUND needs the extension of that name."""
 
     UNKNOWN = 0
     SINGLE_ROUND = 1
@@ -60,7 +60,7 @@ class Rounding(IntEnum):
 
 @dataclass(slots=True)
 class _Plain:
-    """The attribute of an operator without attributes."""
+    """The empty attribute of an operator without attributes."""
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class ArgMax(_NanAxis):
 
 @dataclass(slots=True)
 class AvgPool2d:
-    """Attribute of AVG_POOL2D; `pad` is (top, bottom, left, right), as everywhere."""
+    """Attribute of AVG_POOL2D; `pad` is (top, bottom, left, right), as in all operators."""
 
     kernel: list[int] = vector(0, "i32")
     stride: list[int] = vector(1, "i32")
@@ -155,7 +155,7 @@ class TransposeConv2d:
 
 @dataclass(slots=True)
 class Clamp:
-    """Attribute of CLAMP; the limits are numbers of the tensor's dtype, padded as constants are."""
+    """Attribute of CLAMP; the limits are encoded and padded like constants of the tensor's dtype."""
 
     min_val: bytes = data(0, ALIGNMENT)
     max_val: bytes = data(1, ALIGNMENT)
@@ -220,7 +220,7 @@ class WhileLoop:
 
 
 class Op(IntEnum):
-    """Operators. The number is also the type of the attribute in the union."""
+    """Operators. The number is also the attribute's type in the union."""
 
     ARGMAX = 1
     AVG_POOL2D = 2
@@ -332,7 +332,7 @@ ATTRIBUTES: dict[Op, Any] = {
     Op.COND_IF: CondIf,
     Op.WHILE_LOOP: WhileLoop,
 }
-"""The class of the attribute of each operator; `edgecore.sdk.flat` needs a class of its own for each."""
+"""The attribute class of each operator; `edgecore.sdk.flat` needs a different class for each."""
 
 for _op in Op:
     if _op not in ATTRIBUTES:
@@ -383,7 +383,7 @@ class TosaOperator:
 
 @dataclass(slots=True)
 class TosaBasicBlock:
-    """Operators in an order in which they can run."""
+    """Operators in an executable order."""
 
     name: str = string(0)
     operators: list[TosaOperator] = tables(1, TosaOperator)

@@ -1,7 +1,7 @@
 """Runs TOSA graphs on this machine with Arm's reference model.
 
-The results of integer operators are exactly those that a TOSA device must compute; floating point results are within
-the bounds of the specification.
+Integer results equal those of every conforming TOSA device; floating-point results are within the specification's error
+bounds.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from edgecore.plugin import own_library
 from edgecore_tosa.graph import NUMPY, Array
 from edgecore_tosa.schema import DType
 
-# The codes of simulator.h that concern the graph.
+# Result codes of simulator.h that concern the graph.
 _OK, _INVALID_GRAPH, _NOT_SUPPORTED, _OUT_OF_MEMORY = 0, 1, 2, 4
-# The values of dtypes whose arrays can hold others, too.
+# Value ranges of dtypes that are stored in wider arrays.
 _LIMITS = {DType.INT4: (-7, 7), DType.INT48: (-(2**47), 2**47 - 1)}
 
 
@@ -44,7 +44,7 @@ class TensorInfo:
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
-        """The dtype of the array: int8 for INT4, int64 for INT48, uint16 (the bits) for BF16."""
+        """The dtype of the numpy array: int8 for INT4, int64 for INT48, uint16 (the bits) for BF16."""
         return NUMPY[self.dtype]
 
 
@@ -54,17 +54,17 @@ def simulator_library() -> str:
 
 
 class Simulator:
-    """A TOSA graph that can run, as often as needed. One thread at a time may use it.
+    """A TOSA graph that can run repeatedly, by one thread at a time.
 
     Args:
-        graph: A TOSA flatbuffer of version 1.0, or of the draft of 1.1, with one region of one block.
+        graph: A TOSA flatbuffer of version 1.0, or of the 1.1 draft, with one region of one block.
 
     Attributes:
         inputs: The inputs of the graph in order.
         outputs: The outputs of the graph in order.
 
     Raises:
-        FormatError: The graph is damaged, breaks a rule of TOSA, or has something that the simulator does not support.
+        FormatError: The graph is damaged, breaks a rule of TOSA, or needs something that is not supported.
     """
 
     def __init__(self, graph: bytes) -> None:
@@ -87,7 +87,7 @@ class Simulator:
 
         Raises:
             ValueError: The number of arrays, a shape, a dtype or a value does not fit the inputs.
-            SimulationError: TOSA does not define the result, such as for an index that is out of bounds.
+            SimulationError: TOSA does not define the result, for example for an index out of bounds.
         """
         if len(arrays) != len(self.inputs):
             raise ValueError(f"{len(arrays)} arrays for the {len(self.inputs)} inputs of the TOSA graph")
@@ -141,7 +141,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _checked(array: Array, info: TensorInfo, index: int) -> Array:
-    """Return the array as contiguous memory, if it fits the input."""
+    """Return the array in contiguous memory after checking that it fits the input."""
     where = f"input {index} of the TOSA graph"
     if array.shape != info.shape:
         raise ValueError(f"an array of shape {array.shape} for {where}, which has the shape {info.shape}")

@@ -1,4 +1,4 @@
-"""The part of TOSA that a target runs."""
+"""TOSA specifications: the profile and extensions that a target supports."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 PROFILES = ("INT", "FP")
 EXTENSIONS = ("int16", "int4", "cf", "u55")
-"""Extensions of a specification: int16 activations, int4 weights, control flow, and the limits of Ethos-U55."""
+"""Extensions: int16 activations, int4 weights, control flow, and `u55` for the limits of Ethos-U55 and U65."""
 
 
 @dataclass(frozen=True)
 class TosaSpec:
-    """A profile of TOSA 1.0, written as `TOSA-1.0+INT+int16+int4+u55`.
+    """A TOSA 1.0 specification such as `TOSA-1.0+INT+int16+int4+u55`.
 
     Attributes:
-        integer: Quantized operators (profile INT).
-        floating: Floating-point operators (profile FP).
+        integer: Supports quantized operators (profile INT).
+        floating: Supports floating-point operators (profile FP).
         extensions: Names of `EXTENSIONS`.
     """
 
@@ -26,12 +26,12 @@ class TosaSpec:
 
     @property
     def is_u55(self) -> bool:
-        """True for the limits of Ethos-U55 and U65."""
+        """True for a target with the limits of Ethos-U55 and U65."""
         return "u55" in self.extensions
 
     @classmethod
     def parse(cls, text: str) -> TosaSpec:
-        """Read a specification.
+        """Parse a specification.
 
         Raises:
             ValueError: The text is not a specification, or names an unknown version, profile or extension.

@@ -1,4 +1,4 @@
-"""The backend as edgecore finds it: its delegate, the emulation layer that the delegate loads, and their versions."""
+"""The backend's entry point for edgecore: its delegate, the emulation layer that the delegate loads, and versions."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ def native_library() -> str:
 
 
 def emulation_folder() -> str | None:
-    """Return the folder of Arm's emulation layer, with its libraries; None if its package is not installed."""
+    """Return the folder of Arm's emulation layer; None if its package is not installed."""
     return installed_file("emulation_layer", "deploy")
 
 
 def load_options() -> dict[str, str]:
-    """Return the load option with the folder of the emulation layer, for which the delegate does not search.
+    """Return the load option with the emulation layer's folder, since the delegate does not search for it.
 
-    Sets the environment variable by which the Vulkan loader finds the layer. The delegate does not set it, because a
-    program in another language must not change the environment while other threads may read it.
+    Also sets the environment variable by which the Vulkan loader finds the layer. The delegate does not set it, because
+    native code must not change the environment while other threads may read it.
     """
     folder = emulation_folder()
     if folder is None:
         return {}
     manifests = os.path.join(folder, "share", "vulkan", "explicit_layer.d")
-    # With VK_LAYER_PATH, the loader ignores the other variable.
+    # If VK_LAYER_PATH is set, the loader ignores VK_ADD_LAYER_PATH.
     name = "VK_LAYER_PATH" if "VK_LAYER_PATH" in os.environ else "VK_ADD_LAYER_PATH"
     paths = [path for path in os.environ.get(name, "").split(os.pathsep) if path]
     if manifests not in paths:

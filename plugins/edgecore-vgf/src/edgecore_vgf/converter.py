@@ -1,4 +1,4 @@
-"""Convert TOSA graphs to VGF files with Arm's model converter, a program of the package `ai-ml-sdk-model-converter`."""
+"""Convert TOSA graphs to VGF files with the program in Arm's package `ai-ml-sdk-model-converter`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def converter_version() -> str:
     """Return the version of the installed converter.
 
     Raises:
-        CompileError: It is not installed, or an untested release is.
+        CompileError: The converter is not installed, or has an untested version.
     """
     try:
         installed = version(PACKAGE)
@@ -38,7 +38,7 @@ def converter_program() -> Path:
     """Return the path of the converter's program.
 
     Raises:
-        CompileError: It is not installed, or an untested release is.
+        CompileError: The converter is not installed, or has an untested version.
     """
     converter_version()
     name = "model-converter.exe" if sys.platform == "win32" else "model-converter"
@@ -49,7 +49,7 @@ def converter_program() -> Path:
 
 
 def convert(tosa: bytes, flags: Sequence[str] = (), *, folder: Path | None = None) -> bytes:
-    """Return the VGF file of a TOSA graph.
+    """Convert a TOSA graph to a VGF file.
 
     Args:
         tosa: The graph, as a flatbuffer of TOSA.
@@ -57,7 +57,7 @@ def convert(tosa: bytes, flags: Sequence[str] = (), *, folder: Path | None = Non
         folder: Existing folder for the graph, the VGF file and the converter's output; None to keep none.
 
     Raises:
-        CompileError: The converter is missing, another release, or refuses the graph.
+        CompileError: The converter is missing, has an untested version, or refuses the graph.
     """
     program = converter_program()
     if folder is not None:
@@ -79,7 +79,7 @@ def _run(program: Path, tosa: bytes, flags: Sequence[str], folder: Path) -> byte
 
 
 def _message(done: Ended, graph: Path) -> str:
-    """Return the errors in the converter's output, without the path of the graph."""
+    """Return the errors in the converter's output, with the path of the graph shortened to its name."""
     lines = [line.strip() for line in (done.err + done.out).replace(str(graph), graph.name).splitlines()]
     errors = [line for line in lines if "error" in line.lower() or line.startswith("Unknown argument")]
     return "; ".join(dict.fromkeys(errors)) or (lines[-1] if lines else f"it ended with {exit_text(done.status)}")

@@ -11,14 +11,14 @@ from edgecore_vgf.options import DEFAULT_SPEC, OUTPUT_FORMAT, VgfOptions
 
 
 class VgfCompileSpec(TosaCompileSpec[VgfOptions]):
-    """Configuration of the compilation into VGF files.
+    """Settings of the compilation to VGF files.
 
     Args:
-        tosa_spec: Profiles and extensions of TOSA, such as `TOSA-1.0+FP`; None for all that the backend knows.
+        tosa_spec: Profiles and extensions of TOSA, such as `TOSA-1.0+FP`; None for all that the backend supports.
         compiler_flags: Flags of Arm's model converter.
 
     Raises:
-        ValueError: The specification is unknown, or a flag is not possible.
+        ValueError: The specification is unknown, or a flag is not allowed.
     """
 
     output_format = OUTPUT_FORMAT

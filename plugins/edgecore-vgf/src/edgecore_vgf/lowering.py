@@ -22,7 +22,7 @@ COMPATIBILITY = "vgf 1"
 
 @dataclass(frozen=True)
 class VgfResult(PreprocessResult):
-    """A compiled partition, and the content of its VGF file."""
+    """A compiled partition with the content of its VGF file."""
 
     vgf: Vgf | None = None
 
@@ -42,13 +42,13 @@ def compile_graph(partition: LoweredPartition, options: VgfOptions) -> VgfResult
         debug_handle_map=debug_handle_map(partition.graph),
         compatibility=COMPATIBILITY,
         memory=(MemoryNeed("persistent", sum(tensor.size for tensor in tensors)),),
-        graph=blob_graph(partition.graph),  # the VGF file has SPIR-V, whose operations have no names
+        graph=blob_graph(partition.graph),  # operations of the SPIR-V code have no names
         vgf=vgf,
     )
 
 
 def _check_arguments(partition: PartitionView, vgf: Vgf) -> None:
-    """Check that the converter kept the arguments of the partition, because the delegate copies them one by one."""
+    """Check that the converter kept the partition's arguments, because the delegate copies them one by one."""
     for kind, nodes, tensors in (
         ("inputs", partition.inputs, vgf.inputs),
         ("outputs", partition.outputs, vgf.outputs),

@@ -1,4 +1,4 @@
-"""Options of `Backend("vgf", ...)`. The README and error messages are made from these fields."""
+"""Options of `Backend("vgf", ...)`. The README's table and error messages are generated from these fields."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FLAGS_WITHOUT_VGF = (
 
 
 class VgfOptions(BaseModel):
-    """Options of the VGF backend. The names are the arguments of ExecuTorch's `VgfCompileSpec`."""
+    """Options of the VGF backend, named like the arguments of ExecuTorch's `VgfCompileSpec`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -75,7 +75,7 @@ class VgfOptions(BaseModel):
 
     @property
     def spec(self) -> TosaSpec:
-        """The part of TOSA that the target runs."""
+        """The TOSA profiles and extensions that the target supports."""
         return TosaSpec.parse(self.tosa_spec)
 
     def to_specs(self) -> list[CompileSpec]:

@@ -1,4 +1,4 @@
-"""Configurations of the quantizer of edgecore-tosa, which quantizes for VGF."""
+"""Configurations of edgecore-tosa's quantizer for VGF."""
 
 from edgecore_tosa.quantizer import (
     TosaQuantizer,

@@ -11,7 +11,7 @@ from enum import IntEnum
 from edgecore.sdk.flat import scalar, string, strings, table, tables, union, vector
 
 NO_INDEX = 2**32 - 1
-"""The index of a descriptor set whose position is its number."""
+"""Index of a descriptor set that is numbered by its position."""
 
 
 class Kind(IntEnum):
@@ -32,21 +32,21 @@ class Category(IntEnum):
 
 @dataclass
 class Spirv:
-    """Code in SPIR-V."""
+    """SPIR-V code."""
 
     words: list[int] = vector(0, "u32")
 
 
 @dataclass
 class Glsl:
-    """Code in GLSL."""
+    """GLSL code."""
 
     code: str = string(0)
 
 
 @dataclass
 class Hlsl:
-    """Code in HLSL."""
+    """HLSL code."""
 
     code: str = string(0)
 
@@ -70,7 +70,7 @@ class Modules:
 
 @dataclass
 class Layout:
-    """Shape of a resource, and strides if it is not dense."""
+    """Shape of a resource, and its strides if it is not dense."""
 
     shape: list[int] = vector(0, "i64")
     strides: list[int] = vector(1, "i64")
@@ -95,7 +95,7 @@ class Resources:
 
 @dataclass
 class Slot:
-    """A binding of a descriptor set, and the resource there."""
+    """A binding of a descriptor set, with its resource."""
 
     binding: int = scalar(0, "u32")
     resource: int = scalar(1, "u32")
@@ -103,7 +103,7 @@ class Slot:
 
 @dataclass
 class DescriptorSet:
-    """The resources of a descriptor set; without an index, its position is its number."""
+    """The resources of a descriptor set; without an index, it is numbered by its position."""
 
     slots: list[Slot] = tables(0, Slot)
     index: int = scalar(1, "u32", NO_INDEX)
@@ -111,7 +111,7 @@ class DescriptorSet:
 
 @dataclass
 class Segment:
-    """A part of the model, which a module computes."""
+    """A part of the model that one module computes."""
 
     kind: Kind = scalar(0, "u8", enum=Kind)
     name: str = string(1)
@@ -124,7 +124,7 @@ class Segment:
 
 @dataclass
 class Sequence:
-    """The section with the segments, and the arguments of the model."""
+    """The section with the segments and the model's arguments."""
 
     segments: list[Segment] = tables(0, Segment)
     inputs: list[Slot] = tables(1, Slot)

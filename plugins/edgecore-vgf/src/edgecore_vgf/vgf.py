@@ -7,9 +7,9 @@ A header of 128 bytes, all numbers little-endian:
     3   version of the format, then 5 zeros
     64  offset and size (u64 each) of the sections modules, sequence, resources, constants; 48 zeros follow
 
-The first three sections are flatbuffers, which `schema.py` declares. The section of constants is "CONST00" and
-a zero, the u64 number of constants, 24 bytes for each (u32 resource, i32 sparse dim or -1, u64 size, u64 offset), and
-the data, from which the offsets count.
+The first three sections are flatbuffers, see `schema.py`. The section of constants is "CONST00" and a zero byte, the
+u64 number of constants, 24 bytes per constant (u32 resource, i32 sparse dim or -1, u64 size, u64 offset), and the data,
+to which the offsets are relative.
 
 `native/src/vgf.cpp` reads the same format.
 """
@@ -41,7 +41,7 @@ FORMATS = {
     111: ("int64", 8),
     1000460000: ("bool", 1),
 }
-"""Dtype and bytes of an element, by VkFormat."""
+"""VkFormat -> dtype and bytes per element."""
 
 _HEADER_BYTES = 128
 _ALIGNMENT = 8
@@ -71,15 +71,15 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class Vgf:
-    """The content of a VGF file with one graph.
+    """The content of a VGF file with a single graph.
 
     Attributes:
         version: Version of the format, such as `0.5.0`.
-        entry_point: Name of the graph in the SPIR-V.
-        code_size: Bytes of the SPIR-V.
+        entry_point: Name of the graph in the SPIR-V code.
+        code_size: Size of the SPIR-V code in bytes.
         inputs: The inputs in order.
         outputs: The outputs in order.
-        constants: The constants of the graph, in the order of their numbers in the SPIR-V.
+        constants: The constants of the graph, in the order of their numbers in the SPIR-V code.
     """
 
     version: str
@@ -91,10 +91,10 @@ class Vgf:
 
 
 def read_vgf(blob: bytes) -> Vgf:
-    """Return the content of a VGF file. All offsets and numbers are checked; the SPIR-V is for the driver.
+    """Return the content of a VGF file after checking all offsets and numbers; the driver checks the SPIR-V code.
 
     Raises:
-        FormatError: The file is damaged, or has parts that the delegate does not run.
+        FormatError: The file is damaged, or has parts that the delegate does not support.
     """
     version, (modules, sequence, resources, constants) = _sections(blob)
     table = flat.unpack(Resources, resources).resources
@@ -176,7 +176,7 @@ def _tensor(resource: Resource, number: int) -> TensorInfo:
 
 
 def _places(segment: Segment) -> set[int]:
-    """Return the resources that have a descriptor. Two results that are one value may have equal descriptors."""
+    """Return the resources that have a descriptor. Equal results may have equal descriptors."""
     resources: set[int] = set()
     bindings: set[tuple[int, int]] = set()
     known: set[tuple[int, int, int]] = set()
@@ -210,8 +210,8 @@ def _arguments(
             raise FormatError(f"the blob is damaged: the resource {slot.resource} is no {category.name.lower()} tensor")
         if slot.resource not in places:
             raise FormatError(
-                f"the graph of the VGF file does not compute output {len(arguments)}: the converter takes it for a copy "
-                "of an input"
+                f"the graph of the VGF file does not compute output {len(arguments)}: the converter takes it for a "
+                "copy of an input"
                 if category == Category.OUTPUT
                 else f"the blob is damaged: the resource {slot.resource} has no descriptor"
             )

@@ -14,4 +14,4 @@ executorch_modules = {
         "get_symmetric_quantization_config": "edgecore_vulkan.quantizer:get_symmetric_quantization_config",
     },
 }
-"""Names of ExecuTorch for `python -m edgecore.executorch`, and their counterparts here."""
+"""Maps ExecuTorch's names to their counterparts in edgecore, for `python -m edgecore.executorch`."""

@@ -1,4 +1,4 @@
-"""The backend as edgecore finds it: its delegate, and the devices of this machine."""
+"""The backend's entry point for edgecore: its delegate, and the devices of this machine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`edgecore vulkan-bench`: measure a Vulkan device with the delegate's shaders.
 
-The figures of operators are differences between two networks; one repeats the operator more often. So neither
-the copies to and from the device nor the start of a run are in them.
+The time of an operator is the difference between two networks of which one repeats it more often. So it excludes copies
+to and from the device and the start of a run.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _MEBI = 2**20
 _ROW = 1024
 """Elements in a row of the tensors for copies and elementwise operators."""
 _MIN_SECONDS = 0.2
-"""Time to spend on runs that are short."""
+"""Minimum total time of the runs of a short operator."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One result.
+    """A measured operation.
 
     Attributes:
-        name: The measured operation.
+        name: The operation.
         dtype: Its dtype on the device.
         ms: Milliseconds of one operator.
-        rate: In the unit.
-        unit: `GFLOP/s` or `GB/s`; empty if only the time counts.
+        rate: The throughput in `unit`.
+        unit: `GFLOP/s` or `GB/s`; empty if only the time matters.
     """
 
     name: str
@@ -115,7 +115,7 @@ class _Bench:
             def forward(self, x: torch.Tensor) -> torch.Tensor:
                 for _ in range(count):
                     x = self.step(x)
-                return torch.relu(x)  # since no backend is asked for data movement alone
+                return torch.relu(x)  # because backends do not claim a partition that only moves data
 
         backend = edgecore.Backend("vulkan", required=True, force_fp16=fp16)
         program = edgecore.compile(Network().eval(), (example,), backends=[backend], runtime="edgecore")
@@ -128,7 +128,7 @@ class _Bench:
 
         Args:
             step: The measured operator.
-            more: How many calls the longer network has more than the shorter one.
+            more: Number of additional calls in the longer network.
             example: The input.
             fp16: Compute in float16.
         """
@@ -136,7 +136,7 @@ class _Bench:
         return max(long - short, 1e-9) / more
 
     def fastest(self, models: list[Any], example: torch.Tensor) -> list[float]:
-        """Return the seconds of the fastest run of each model; their runs take turns."""
+        """Return the time in seconds of each model's fastest run; the models take turns."""
         for model in models:
             model.forward(example)  # compiles the shaders
         best = [float("inf")] * len(models)

@@ -56,7 +56,7 @@ class VulkanCompiler:
         """Return the recipes of `edgecore.compile(quantize=...)`.
 
         - `int8`: convolutions, linear layers and sums of int8, with ranges from calibration.
-        - `int8-dynamic`: linear layers with int8 weights, whose inputs are quantized by row while the graph runs.
+        - `int8-dynamic`: linear layers with int8 weights, whose inputs are quantized per row at run time.
         - `int8-weights`: linear layers with int8 weights, which compute in floating point.
         - `int4-weights`: as `int8-dynamic`, but weights have 4 bits and a scale for each group of 32.
         - `fp16`: the option `force_fp16`.
@@ -66,7 +66,7 @@ class VulkanCompiler:
         return RECIPES
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return a line for each delegate: dispatches, weights, copies at the borders, and its greatest memory."""
+        """Return a line for each delegate: dispatches, weights, copies at the borders, and peak memory."""
         lines = []
         for index, result in enumerate(results):
             memory = sum(need.bytes for need in result.memory)

@@ -1,4 +1,4 @@
-"""List the Vulkan devices of this machine by the delegate's library, without torch, for `edgecore doctor vulkan`."""
+"""List the Vulkan devices of this machine through the delegate's library, without torch."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ _MIB, _GIB = 2**20, 2**30
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """One Vulkan device.
+    """A Vulkan device.
 
     Attributes:
-        index: The load option `device` takes it.
+        index: Value of the load option `device` that selects it.
         is_default: True if the delegate uses this device when the load option `device` is empty.
         name: Its name.
-        kind: Such as "discrete GPU" or "CPU".
+        kind: For example "discrete GPU" or "CPU".
         api: The version of Vulkan that the driver supports.
         driver: The driver's name and version.
-        memory: Bytes of memory that the device reads fastest.
-        max_tensor: Maximum bytes of a tensor.
-        used: The optional features that the delegate uses.
-        unused: The optional features that the device has, and the delegate does not use.
-        missing: The optional features that the device lacks.
-        problem: Why the delegate cannot use it; empty if it can.
+        memory: Bytes of its fastest memory.
+        max_tensor: Maximum size of a tensor in bytes.
+        used: Optional features that the delegate uses.
+        unused: Optional features that the device has, but the delegate does not use.
+        missing: Optional features that the device lacks.
+        problem: Why the delegate cannot use the device; empty if it can.
     """
 
     index: int
@@ -42,7 +42,7 @@ class DeviceInfo:
 
 
 class NoDevice(Exception):
-    """Vulkan does not start on this machine, or has no device; the message is one sentence."""
+    """Vulkan does not start on this machine, or there is no device; the message is one sentence."""
 
 
 def list_devices(library: str) -> list[DeviceInfo]:
@@ -58,7 +58,7 @@ def list_devices(library: str) -> list[DeviceInfo]:
     entry = ctypes.CDLL(library).edgecore_backend_v0
     entry.restype = ctypes.c_void_p
     table = entry()
-    size = ctypes.c_uint32.from_address(table).value  # the table's size; the address of the function follows it
+    size = ctypes.c_uint32.from_address(table).value  # size of the table; the function's address follows it
     address = ctypes.c_void_p.from_address(table + size).value
     function = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_char_p, ctypes.c_uint64)(address or 0)
     text = ctypes.create_string_buffer(1 << 16)
@@ -109,7 +109,7 @@ def self_test(library: str) -> list[tuple[str, bool, str, str]]:
         memory = f"{_size(device.memory)} of memory, tensors up to {_size(device.max_tensor)}"
         rows.append((f"device {device.index}", True, f"{facts}, {memory}{default}", ""))
         parts = (("used", device.used), ("not used", device.unused), ("missing", device.missing))
-        features = "; ".join(f"{what}: {names}" for what, names in parts if names)
+        features = "; ".join(f"{label}: {names}" for label, names in parts if names)
         rows.append((f"features of device {device.index}", True, features, ""))
     return rows
 

@@ -11,5 +11,5 @@ from edgecore_vulkan.options import VulkanOptions
 
 
 def vulkan_partitioner(compile_options: Mapping[str, Any] | None = None) -> Partitioner:
-    """Make the partitioner that ExecuTorch calls `VulkanPartitioner`; the options are those of the backend."""
+    """Create the partitioner that ExecuTorch calls `VulkanPartitioner`, with the backend's options."""
     return VulkanCompiler().partitioner(VulkanOptions(**(compile_options or {})), runtime="executorch-1.5")

@@ -1,4 +1,4 @@
-"""Compile a partition into a blob: lower it, simplify it, choose memories, and write it."""
+"""Compile a partition into a blob: lower it, run the passes, and write it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from edgecore_vulkan.passes.simplify import simplify
 
 
 def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
-    """Compile one partition; the specs are those of a `Profile`."""
+    """Compile one partition; `specs` carry a `Profile`."""
     profile = Profile.of_specs(specs)
     graph = build_graph(program, profile)
     encoded = encode(graph, profile)
@@ -34,7 +34,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> Prepro
 
 
 def build_graph(program: ExportedProgram, profile: Profile) -> CallGraph:
-    """Return the operator calls of a partition as they are written."""
+    """Return the operator calls of a partition in their final form."""
     graph = lower(program, profile)
     quantize(graph, profile)
     if not profile.is_stock:
@@ -54,14 +54,11 @@ def _memory(graph: CallGraph, profile: Profile) -> tuple[MemoryNeed, ...]:
         return value.elements * dtype.itemsize
 
     tensors = {
-        value
-        for call in graph.calls
-        for value in (*call.inputs(), *call.outputs)
-        if isinstance(value, TensorValue)
-    } | {value for value in graph.inputs if isinstance(value, TensorValue)}  # fmt: skip
-    held = {value: size(value, held_dtype(value.dtype, profile)) for value in tensors}
-    constants = sum(count for value, count in held.items() if value.constant is not None)
+        value for call in graph.calls for value in (*call.inputs(), *call.outputs) if isinstance(value, TensorValue)
+    } | {value for value in graph.inputs if isinstance(value, TensorValue)}
+    sizes = {value: size(value, held_dtype(value.dtype, profile)) for value in tensors}
+    constants = sum(count for value, count in sizes.items() if value.constant is not None)
     ends = [value for value in (*graph.inputs, *graph.outputs) if isinstance(value, TensorValue)]
     staging = sum(size(value, value.dtype) for value in ends)
-    needs = (("persistent", constants + peak_bytes(graph, held)), ("staging", staging))
+    needs = (("persistent", constants + peak_bytes(graph, sizes)), ("staging", staging))
     return tuple(MemoryNeed(kind, count) for kind, count in needs if count)  # type: ignore[arg-type]

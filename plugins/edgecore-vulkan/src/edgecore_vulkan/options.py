@@ -1,4 +1,4 @@
-"""Options of `Backend("vulkan", ...)`. The README and error messages are made from these fields."""
+"""Options of `Backend("vulkan", ...)`. The README's table and error messages are generated from these fields."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LAYOUTS = {
 
 
 class VulkanOptions(BaseModel):
-    """Options of the Vulkan backend. The names are those of ExecuTorch's `compile_options`."""
+    """Options of the Vulkan backend. The names follow ExecuTorch's `compile_options`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 

@@ -1,4 +1,4 @@
-"""The partitioner: the operators of the table, and claims of mutable buffers."""
+"""The partitioner: it delegates the table's operators, and claims mutable buffers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ BACKEND_ID = "VulkanBackend"
 
 
 def make_partitioner(profile: Profile, operators: Sequence[str], min_operators: int) -> CapabilityPartitioner:
-    """Make the partitioner that delegates the operators that the table has for `profile`.
+    """Create a partitioner that delegates the operators that the table has for `profile`.
 
     Args:
         profile: The target runtime and the options of the compilation.
         operators: Delegate only these operators (`aten.add.Tensor` or `add`); all if empty.
-        min_operators: Partitions with fewer operators are not delegated.
+        min_operators: Do not delegate partitions with fewer operators.
     """
     return VulkanTable(profile).partitioner(
         BACKEND_ID,

@@ -41,11 +41,11 @@ _ROOM = {8: 127, 4: 7}
 
 @dataclass(frozen=True)
 class QuantizationConfig:
-    """How layers are quantized.
+    """How to quantize layers.
 
     Attributes:
         activation: The specification of activations; None to quantize weights only.
-        weight: The specification of weights, which have a scale for each output channel.
+        weight: The specification of weights, with a scale per output channel.
     """
 
     activation: QuantizationSpec | None
@@ -57,16 +57,16 @@ def get_symmetric_quantization_config(
 ) -> QuantizationConfig:
     """Return the configuration of symmetric integer weights.
 
-    By default only the weights of linear layers are integers.
+    By default, only weights of linear layers are quantized.
 
     Args:
-        is_dynamic: Quantize also the inputs of linear layers to int8, with a range that is found while the graph runs.
+        is_dynamic: Also quantize inputs of linear layers to int8, with ranges that are computed at run time.
         weight_bits: 8 or 4, the bits of weights.
         is_static: Quantize convolutions, linear layers and sums to int8, with ranges from calibration.
-        observer: Class of torchao that chooses the static ranges.
+        observer: Class of torchao that chooses the ranges from calibration.
 
     Raises:
-        ValueError: Both `is_dynamic` and `is_static` are true, or `weight_bits` is another number.
+        ValueError: Both `is_dynamic` and `is_static` are true, or `weight_bits` is neither 8 nor 4.
     """
     if weight_bits not in _ROOM:
         raise ValueError(f"weight_bits={weight_bits}: it must be 8 or 4")
@@ -90,12 +90,12 @@ class VulkanQuantizer(ModuleQuantizer[QuantizationConfig]):
         self._filter: Callable[[Node], bool] = lambda node: True
 
     def set_filter_function(self, filter_fn: Callable[[Node], bool]) -> VulkanQuantizer:
-        """Quantize only the operators for which a function returns true."""
+        """Quantize only operators for which the function returns True."""
         self._filter = filter_fn
         return self
 
     def annotate_node(self, node: Node, config: QuantizationConfig) -> None:
-        """Annotate a node, and the batch norm and clamp that are fused with it."""
+        """Annotate a node, including a batch norm or clamp that is fused with it."""
         if not self._filter(node):
             return
         activation = config.activation
@@ -107,7 +107,11 @@ class VulkanQuantizer(ModuleQuantizer[QuantizationConfig]):
             inputs = {node.args[0]: activation, node.args[1]: config.weight}
             mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, activation, inputs)
         elif node.target in _ADDITIONS:
-            tensors = [arg for arg in node.args[:2] if is_float(arg) and arg.op != "get_attr"]  # type: ignore[union-attr]
+            tensors = [
+                arg
+                for arg in node.args[:2]
+                if is_float(arg) and arg.op != "get_attr"  # type: ignore[union-attr]
+            ]
             if len(tensors) == 2:
                 mark_fused(fused_tail(node, (NORMS, _RELUS)), node, activation, dict.fromkeys(tensors, activation))
         elif node.target in _MOVES:

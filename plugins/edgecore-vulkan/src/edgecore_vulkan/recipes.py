@@ -77,9 +77,9 @@ def quantize_linear_layers(
         selects: Returns True for the calls to quantize.
         recipe: The name of the recipe, for the error message.
         bits: 4 or 8, the bits of weights.
-        group: The number of elements that share a scale; None for a scale for each row. A row whose length is no
-            multiple of it gets one scale.
-        is_dynamic: True to quantize inputs by row while the graph runs, False to keep them in floating point.
+        group: Number of elements that share a scale; None for a scale per row. A row whose length is not a multiple of
+            it has a single scale.
+        is_dynamic: True to quantize inputs per row at run time, False to keep them in floating point.
 
     Raises:
         NothingToQuantize: The program has no linear layer with a constant float32 matrix.
@@ -106,7 +106,7 @@ def quantize_linear_layers(
 
 
 def _integers(matrix: Node, constants: Constants, bits: int, group: int | None) -> tuple[Node, ...]:
-    """Add the integers and scales of a matrix, and zero points for a scale for each row; return their nodes."""
+    """Add constants for a matrix, and return their nodes: integers, scales, and zero points if a row has one scale."""
     rows = constants.get(matrix)
     count, width = rows.shape
     length = group if group is not None and width % group == 0 else width
@@ -125,7 +125,7 @@ def _rounded(groups: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Ten
 
 
 def _best_scales(groups: torch.Tensor, bits: int) -> torch.Tensor:
-    """Return the scale of each group: the candidate with the smallest error; some candidates clip the largest numbers."""
+    """Return the scale of each group with the smallest error. Some candidates clip the largest numbers."""
     largest = groups.abs().amax(2).clamp(min=SMALLEST_SCALE)
     limit = (1 << (bits - 1)) - 1
     smallest = torch.full_like(largest, torch.inf)
@@ -149,7 +149,7 @@ def _dequantized(graph_module: GraphModule, node: Node, weight: tuple[Node, ...]
 
 
 def _quantized_rows(graph_module: GraphModule, node: Node) -> Node:
-    """Quantize the input of a layer by row, with a scale and a zero point that are found while the graph runs."""
+    """Quantize the input of a layer per row, with scales and zero points that are computed at run time."""
     editor, source = Editor(graph_module, node, fake_mode(graph_module)), node.args[0]
     chosen = editor.call(library.choose_qparams_per_token_asymmetric.default, source, torch.int8)
     parameters = [editor.call(operator.getitem, chosen, index, val=chosen.meta["val"][index]) for index in (0, 1)]

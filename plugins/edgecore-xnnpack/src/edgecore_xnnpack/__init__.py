@@ -18,9 +18,12 @@ _CONFIGURED = (
 
 executorch_modules = {
     "executorch.backends.xnnpack.partition.xnnpack_partitioner": {
-        "XnnpackPartitioner": "edgecore_xnnpack.executorch.partitioner:XnnpackPartitioner",
-        "XnnpackDynamicallyQuantizedPartitioner": "edgecore_xnnpack.executorch.partitioner:XnnpackDynamicallyQuantizedPartitioner",
-        "XnnpackFloatingPointPartitioner": "edgecore_xnnpack.executorch.partitioner:XnnpackFloatingPointPartitioner",
+        name: f"edgecore_xnnpack.executorch.partitioner:{name}"
+        for name in (
+            "XnnpackPartitioner",
+            "XnnpackDynamicallyQuantizedPartitioner",
+            "XnnpackFloatingPointPartitioner",
+        )
     },
     "executorch.backends.xnnpack.partition.config": {
         name: f"edgecore_xnnpack.executorch.config:{name}"
@@ -49,4 +52,4 @@ executorch_modules = {
         "get_xnnpack_edge_compile_config": "edgecore_xnnpack.executorch.partitioner:get_xnnpack_edge_compile_config",
     },
 }
-"""Names of ExecuTorch for `python -m edgecore.executorch`, and their counterparts here."""
+"""Maps ExecuTorch's names to their counterparts in edgecore, for `python -m edgecore.executorch`."""

@@ -1,4 +1,4 @@
-"""The backend as edgecore finds it: its delegate, and the trial of its kernels on this processor.
+"""The backend's entry point for edgecore: its delegate, and a test of its kernels on this processor.
 
 Loading a `.pte` imports this module, so it must import quickly: it imports neither torch nor pathlib.
 """

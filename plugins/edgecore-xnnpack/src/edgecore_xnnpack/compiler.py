@@ -32,7 +32,7 @@ class XnnpackCompiler:
         return XnnpackPartitioner(options, runtime)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
-        """Compile one partition into a blob; the only compile spec is `FORCE_FP16`."""
+        """Compile one partition into a blob. `FORCE_FP16` is the only compile spec."""
         return preprocess(program, force_fp16=FORCE_FP16 in specs)
 
     def operator_support(self) -> Sequence[OperatorSupport]:
@@ -52,7 +52,7 @@ class XnnpackCompiler:
         return describe(blob, named_data)
 
     def blob_graph(self, blob: bytes, named_data: Mapping[str, Any]) -> BlobGraph:
-        """Return the nodes of a blob, for views that open delegates."""
+        """Return the nodes of a blob, for tools that show the inside of delegates."""
         return graph_of(blob)
 
     def computes_in(self, options: XnnpackOptions) -> Literal["float32", "float16"]:

@@ -1,4 +1,4 @@
-"""Call the functions that the delegate's library has beside those of a backend, without torch: kernel trials, forms."""
+"""Call the two additional functions of the delegate's library, without torch: try kernels, describe forms."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ctypes
 import re
 
 TRY_KERNELS, DESCRIBE_FORMS = 0, 1
-"""Numbers of the functions, in the order in which their addresses follow the backend's table (native/src/delegate.cpp)."""
+"""Numbers of the functions; their addresses follow the backend's table in this order (native/src/delegate.cpp)."""
 
 
 def call(library: str, function: int, *arguments: ctypes.Array[ctypes.c_uint64] | int) -> list[str]:
@@ -15,7 +15,7 @@ def call(library: str, function: int, *arguments: ctypes.Array[ctypes.c_uint64] 
     Args:
         library: Path of the delegate's shared library.
         function: Number of the function.
-        arguments: Its arguments before the memory for its text: arrays and numbers of 64 bits.
+        arguments: The arguments that precede the output buffer: arrays and numbers of 64 bits.
 
     Raises:
         OSError: The library does not load.
@@ -23,7 +23,7 @@ def call(library: str, function: int, *arguments: ctypes.Array[ctypes.c_uint64] 
     entry = ctypes.CDLL(library).edgecore_backend_v0
     entry.restype = ctypes.c_void_p
     table = entry()
-    size = ctypes.c_uint32.from_address(table).value  # the table's size; the addresses of the functions follow it
+    size = ctypes.c_uint32.from_address(table).value  # size of the table; the addresses of the functions follow it
     address = ctypes.c_void_p.from_address(table + size + function * ctypes.sizeof(ctypes.c_void_p)).value
     kinds = [ctypes.c_uint64 if isinstance(argument, int) else ctypes.c_void_p for argument in arguments]
     prototype = ctypes.CFUNCTYPE(ctypes.c_uint64, *kinds, ctypes.c_char_p, ctypes.c_uint64)
@@ -37,16 +37,16 @@ def call(library: str, function: int, *arguments: ctypes.Array[ctypes.c_uint64] 
 
 
 def try_kernels(library: str) -> list[tuple[str, bool, str]]:
-    """Check that the kernels that XNNPACK selects on this processor compute right results: a row for each family.
+    """Check that the kernels that XNNPACK selects on this processor compute correct results.
 
-    Families that differ only in their type share a row, such as `add` with the detail `right in f32, int8`. Families
-    without kernels for this processor have no row.
+    Families of kernels that differ only in their dtype share a row, such as `add` with the detail `right in f32, int8`.
+    A family without kernels for this processor has no row.
 
     Args:
         library: Path of the delegate's shared library.
 
     Returns:
-        A row for each family: its name, True if its results are right, and a detail.
+        A row per family: its name, True if its results are correct, and a detail.
 
     Raises:
         OSError: The library does not load.
@@ -55,7 +55,7 @@ def try_kernels(library: str) -> list[tuple[str, bool, str]]:
 
 
 def _rows(lines: list[str]) -> list[tuple[str, bool, str]]:
-    groups: dict[str, list[str]] = {}  # family -> types with right results
+    groups: dict[str, list[str]] = {}  # family -> dtypes with correct results
     rows = []
     for line in lines:
         name, state, detail = line.split("\t")

@@ -69,4 +69,5 @@ def _memory(subgraph: Subgraph) -> tuple[MemoryNeed, ...]:
         for value in set(op.inputs) - external - weights:
             live -= value.bytes if last_use[value] == index else 0
     packed = sum(value.bytes for value in weights)
-    return tuple(MemoryNeed(kind, size) for kind, size in (("scratch", peak), ("persistent", packed)) if size)  # type: ignore[arg-type]
+    needs = (("scratch", peak), ("persistent", packed))
+    return tuple(MemoryNeed(kind, size) for kind, size in needs if size)  # type: ignore[arg-type]

@@ -32,7 +32,7 @@ Lower = Callable[[Lowering, Node], Any]
 
 
 class Query(NodeQuery):
-    """A call that the table checks. `sizes` gives numbers for its symbolic sizes, at first the upper bounds."""
+    """A call that the table checks. `sizes` replaces its symbolic sizes by numbers, initially their upper bounds."""
 
     def __init__(self, node: Node, constants: Constants, is_decomposed: bool, symbols: Symbols) -> None:
         super().__init__(node, constants, is_decomposed)
@@ -95,7 +95,7 @@ class Row(OperatorRow[Lower]):
 
     Attributes:
         scalar_result: Results may have rank 0.
-        needs: Returns why the operators around a call make it unsupported, or None; it may ask the table about them.
+        needs: Returns why the operators around a call make it unsupported, or None. It may query the table about them.
     """
 
     scalar_result: bool = False
@@ -105,13 +105,13 @@ class Row(OperatorRow[Lower]):
 class XnnpackTable(OperatorTable[Lower]):
     """edgecore's `OperatorTable` with the requirements that XNNPACK has for every call.
 
-    A dequantize node of a weight is supported only if all readers of this node are: XNNPACK layers read integer
-    weights, but XNNPACK has no node that dequantizes them. A call with symbolic sizes is supported only if its lowering
-    does not depend on their values (`symbolic_shapes.py`).
+    A dequantize node of a weight is supported only if all its readers are: XNNPACK has no node that dequantizes a
+    weight, but its layers read integer weights. A call with symbolic sizes is supported only if its lowering does not
+    depend on their values (`symbolic_shapes.py`).
     """
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
-        """Return a function that makes the `Query` of a call."""
+        """Return a function that creates the `Query` of a call."""
         first = Query(program.graph.output_node(), Constants(program), is_decomposed, Symbols(program))
         first.buffers = {buffer.node: buffer for buffer in mutable_buffers(program)}
         return first.about
@@ -139,7 +139,7 @@ class XnnpackTable(OperatorTable[Lower]):
         return self.own_reason(query) or (row.needs(query) if row.needs is not None else None)
 
     def own_reason(self, query: NodeQuery) -> str | None:
-        """Return why XNNPACK does not support a call, whatever the operators around it are; None if it does."""
+        """Return why XNNPACK does not support a call, regardless of the operators around it; None if it does."""
         assert isinstance(query, Query)
         reason = super().unsupported_reason(query)
         if reason is not None:

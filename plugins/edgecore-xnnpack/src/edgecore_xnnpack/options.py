@@ -25,13 +25,13 @@ class XnnpackOptions(BaseModel):
     config_precisions: Annotated[tuple[Precision, ...], SplitNames] = Field(
         default=PRECISIONS,
         min_length=1,
-        description="Kinds of operators to delegate: FP32; FP16 (floating point with force_fp16); STATIC_QUANT (operators "
-        "that read or return int8 tensors); DYNAMIC_QUANT (layers whose inputs are quantized at run time).",
+        description="Kinds of operators to delegate: FP32; FP16 (floating point with force_fp16); STATIC_QUANT "
+        "(operators that read or return int8 tensors); DYNAMIC_QUANT (layers whose inputs are quantized at run time).",
     )
     configs: Names = Field(
         default=(),
-        description="Operators to delegate, such as linear or aten.add.Tensor; or, with a minus before each name, operators "
-        "not to delegate. By default every supported operator is delegated.",
+        description="Operators to delegate, such as linear or aten.add.Tensor; or, with a minus before each name, "
+        "operators not to delegate. By default every supported operator is delegated.",
     )
     per_op_mode: bool = Field(
         default=False,
@@ -39,8 +39,8 @@ class XnnpackOptions(BaseModel):
     )
     force_non_static_weights_for_f32_linear: bool = Field(
         default=False,
-        description="Weights and biases of linear layers in float32 stay in the program, as inputs of the delegates: for "
-        "weights that the program shares or changes. Slower.",
+        description="Weights and biases of linear layers in float32 stay in the program, as inputs of the delegates: "
+        "for weights that the program shares or changes. Slower.",
     )
     verbose: bool = Field(
         default=False, description="Print each operator call that is not delegated, and the reason, on stderr."

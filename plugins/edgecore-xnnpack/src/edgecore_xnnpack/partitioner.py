@@ -28,14 +28,15 @@ class XnnpackPartitioner(CapabilityPartitioner):
     """
 
     def __init__(self, options: XnnpackOptions | None = None, runtime: str = "executorch-1.5") -> None:
-        """Make a partitioner.
+        """Create a partitioner.
 
         Args:
             options: The options of the backend; None for the defaults.
             runtime: The target runtime; mutable buffers are claimed only for `edgecore`.
 
         Raises:
-            TypeError: `options` is something else, such as a list of configurations, which ExecuTorch's class takes.
+            TypeError: `options` is not an `XnnpackOptions`, but for example a list of configurations, as ExecuTorch's
+                class takes.
         """
         if options is not None and not isinstance(options, XnnpackOptions):
             raise TypeError(
@@ -76,7 +77,7 @@ class XnnpackPartitioner(CapabilityPartitioner):
         return filter_ops(reasons, program, self.options) if self.options.restricts else reasons
 
     def _split(self, result: PartitionResult) -> PartitionResult:
-        """Split the partitions so that each operator has a delegate of its own (for the option `per_op_mode`)."""
+        """Split the partitions so that each operator has a separate delegate (option `per_op_mode`)."""
         program = result.tagged_exported_program
         tagged = [node for node in program.graph.nodes if TAG in node.meta]
         tags, copied = {BACKEND_ID: self.spec}, {}
@@ -88,6 +89,6 @@ class XnnpackPartitioner(CapabilityPartitioner):
 
 
 def _booleans(node: Node) -> str | None:
-    """Say that booleans must not cross a border: XNNPACK has no booleans, and inside of a delegate they are float32."""
+    """Refuse booleans at the border of a delegate: XNNPACK has none, so they are float32 inside."""
     val = node.meta.get("val")
     return "booleans" if isinstance(val, torch.Tensor) and val.dtype == torch.bool else None

@@ -88,12 +88,13 @@ def get_symmetric_quantization_config(
         is_qat: Insert fake quantization for quantization-aware training with `prepare_qat_pt2e`.
         is_dynamic: Quantize only linear layers, and convolutions of sequences and images that are not depthwise; their
             inputs are quantized at run time, per token or per image.
-        act_qmin: Minimum of the integers of activations. The delegate computes with those from -128 to 127 only.
+        act_qmin: Minimum of the integers of activations. The delegate supports only [-128, 127].
         act_qmax: Maximum of the integers of activations.
-        weight_qmin: Minimum of the integers of weights; from -8 to 7, linear layers with `is_dynamic` have 4 bits.
+        weight_qmin: Minimum of the integers of weights. With `is_dynamic`, [-8, 7] gives linear layers 4-bit weights.
         weight_qmax: Maximum of the integers of weights.
         is_symmetric: Give activations the zero point 0.
-        observer: Class of torchao that chooses the ranges of activations; not used for training and at run time.
+        observer: Class of torchao that chooses the ranges of activations; ignored for training and dynamic
+            quantization.
 
     Raises:
         ValueError: Both `is_qat` and `is_dynamic` are True.
@@ -119,11 +120,12 @@ def get_symmetric_quantization_config(
 def _takes_images(node: Node, config: QuantizationConfig) -> bool:
     """Return True if the input of a convolution can be quantized at run time.
 
-    The input must have a dimension of images, which get a scale each. XNNPACK has no such depthwise convolution. With
-    groups, no dimension of a transposed weight has all output channels, for a scale each. A convolution that is not
-    delegated must stay in floating point: the core of ExecuTorch has no kernel that chooses scales. Sequences become
-    images by a reshape, of which XNNPACK can infer one symbolic size. With `padding="same"` and an uneven number of zeros on
-    both sides, a pad comes between the quantized input and the convolution when operators are decomposed.
+    The input must have a batch dimension, as each image has a scale. XNNPACK has no dynamically quantized depthwise
+    convolution. With groups, no dimension of a transposed weight has all output channels, so they cannot have a scale
+    each. A convolution that is not delegated must stay in floating point, since ExecuTorch's core has no kernel that
+    chooses scales. Sequences become images by a reshape, in which XNNPACK can infer only one symbolic size. With
+    `padding="same"` and an odd number of zeros in total, decomposition puts a pad between the quantized input and the
+    convolution.
     """
     target: Any = node.target
     shape, groups = argument(node, "input").meta["val"].shape, argument(node, "groups")
@@ -162,12 +164,12 @@ class XNNPACKQuantizer(ModuleQuantizer[QuantizationConfig]):
                 weight = config.weight(CHANNEL_AXIS[target])
                 mark(node, None, {node.args[0]: config.activation, node.args[1]: weight}, self.dtypes)
         elif not is_float(node):
-            return  # XNNPACK converts int8 from and to float32 only
+            return  # XNNPACK converts int8 only from and to float32
         elif target in CHANNEL_AXIS:
             axis = CHANNEL_AXIS[target]
             grouped = axis == 1 and len(node.args) > 6 and node.args[6] != 1
             if grouped and config.is_per_channel:
-                return  # with groups, no dimension of a transposed weight has all output channels
+                return  # no dimension of a transposed weight with groups has all output channels
             weight = config.weight(0 if grouped else axis)
             inputs = {node.args[0]: config.activation, node.args[1]: weight}
             mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, config.activation, inputs)

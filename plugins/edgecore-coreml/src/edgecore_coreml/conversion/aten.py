@@ -1,4 +1,4 @@
-"""Rewrite a partition for coremltools, which reads programs of ATEN operators and knows views by their own names."""
+"""Rewrite a partition for coremltools, which reads ATEN programs and knows only the original names of views."""
 
 from __future__ import annotations
 
@@ -39,32 +39,32 @@ VIEWS: dict[Any, Any] = {
     aten.unsqueeze_copy.default: aten.unsqueeze.default,
     aten.view_copy.default: aten.view.default,
 }
-"""Edge operators and the ATEN operators that coremltools converts in their place."""
+"""Edge operators, and the ATEN operators that coremltools converts instead."""
 
 _REAL_NUMBERS = (aten.elu.default, aten.hardtanh.default)
-"""Operators whose converters give constants the types of their Python values."""
+"""Operators whose converters derive the dtype of constants from the type of the Python number."""
 
 _HARDTANH = (-1.0, 1.0)
 
 _ORDERS = tuple(
     getattr(getattr(aten, name), kind) for name in ("lt", "le", "gt", "ge") for kind in ("Tensor", "Scalar")
 )
-"""Operators that Core ML does not have for booleans."""
+"""Comparisons that Core ML does not support for booleans."""
 
 _NO_LAYOUT = {"memory_format", "layout", "device", "pin_memory", "non_blocking"}
-"""Keywords of tensors in memory, which an ML program does not have."""
+"""Keyword arguments about memory, which an ML program does not have."""
 
 
 _INFINITE = 1e38
-"""coremltools takes constants from here on for infinities, and computes with lesser ones beyond float16 in float32."""
+"""coremltools takes constants from this on as infinite; smaller ones beyond float16 make it compute in float32."""
 
 _ATTENTION = aten.scaled_dot_product_attention.default
 
 
 def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgram:
-    """Return a partition in the dialect "ATEN"; its tensors are shared, its graph is a copy.
+    """Return a copy of a partition in the dialect "ATEN", with a new graph and shared tensors.
 
-    With `in_half`, the model computes in float16: its finite constants stay finite.
+    With `in_half`, the model computes in float16, so finite constants are clamped to stay finite.
     """
     graph, copies, constants = Graph(), dict[Any, Any](), Constants(program)
     weights, inputs = set[Node](), set(program.graph_signature.user_inputs)
@@ -72,7 +72,8 @@ def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgr
         copies[node] = copied = graph.node_copy(node, copies.__getitem__)
         copied.meta = {"val": node.meta["val"]} if "val" in node.meta else {}
         if node.op == "placeholder" and isinstance(val := node.meta["val"], torch.Tensor):
-            copied.meta["val"] = val.new_empty(val.shape)  # coremltools refuses unusual strides, also of dims of size 1
+            # coremltools refuses unusual strides, even for dims of size 1.
+            copied.meta["val"] = val.new_empty(val.shape)
         if constants.has(node):
             weights.add(copied)
         elif in_half and node.name in inputs and holds_scores(node):
@@ -102,7 +103,7 @@ def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgr
 
 
 def _mask(node: Node, constants: Constants) -> Node | None:
-    """Return the mask that `masked` rewrites: one given at run time, of width 1, or with a row without a visible key."""
+    """Return a mask that `masked` must rewrite: not constant, of width 1, or with a row that hides all keys."""
     mask = argument(node, "attn_mask") if node.target is _ATTENTION else None
     if not isinstance(mask, Node):
         return None
@@ -111,13 +112,13 @@ def _mask(node: Node, constants: Constants) -> Node | None:
 
 
 def _names_of_scores(program: ExportedProgram) -> set[str]:
-    """Return the qualified names of the constants that a softmax reads, maybe in a sum."""
+    """Return the qualified names of constants that reach a softmax, directly or in a sum."""
     targets = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs if spec.target is not None}
     return {targets[node.name] for node in program.graph.nodes if node.name in targets and reaches_softmax(node)}
 
 
 def _in_range(value: Any, limit: float) -> Any:
-    """Clamp the finite values of a constant, a number or tensor, from a limit on: they would become infinite."""
+    """Clamp the finite values of a number or constant tensor whose magnitude is at least `limit`."""
     if isinstance(value, float):
         return math.copysign(LARGEST_SCORE, value) if limit <= abs(value) < math.inf else value
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
@@ -129,8 +130,8 @@ def _in_range(value: Any, limit: float) -> Any:
 def _rewritten(
     graph: Graph, target: Any, args: tuple[Any, ...], is_constant: Callable[[Any], bool]
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Return the target and arguments that coremltools gets; operators that must come before are added to the graph."""
-    if target is aten.squeeze_copy.dims:  # coremltools takes the dims of one call for an order of dims in memory
+    """Return target and arguments for coremltools; operators that must come before are added to the graph."""
+    if target is aten.squeeze_copy.dims:  # coremltools misreads several dims of one call as a dim order
         value, dims = args
         *others, last = sorted((dim % value.meta["val"].dim() for dim in dims), reverse=True)
         for dim in others:
@@ -144,7 +145,7 @@ def _rewritten(
     if (weight := stored(target, args, is_constant)) is not None:
         return weight
     if target is aten.convolution.default and _is_variable(bias := args[2], is_constant):
-        # coremltools takes a bias that is not constant from iOS 17 on, and for transposed convolutions not at all.
+        # coremltools supports a bias that is not constant only from iOS 17 on, and not for transposed convolutions.
         result = _added(graph, target, (*args[:2], None, *args[3:]))
         shape = [1, -1, *[1] * (result.meta["val"].dim() - 2)]
         return aten.add.Tensor, (result, _added(graph, aten.view.default, (bias, shape)))
@@ -158,7 +159,7 @@ def _rewritten(
 
 
 def _is_variable(value: Any, is_constant: Callable[[Any], bool]) -> bool:
-    """Return True for a value that the model does not store."""
+    """Return True for a value that is not stored in the model."""
     return isinstance(value, Node) and not is_constant(value) and value.target not in WEIGHTS
 
 
@@ -169,7 +170,7 @@ def _as_number(graph: Graph, value: Any) -> Any:
 
 
 def _added(graph: Graph, target: Any, args: tuple[Any, ...], **kwargs: Any) -> Node:
-    # The program's signature has the names of results: a new node must not take one before its node is copied.
+    # Result names are reserved by the program's signature, so a new node gets a name that no result has.
     node = graph.create_node("call_function", target, args, kwargs, name="rewritten")
     vals = map_arg(args, lambda arg: arg.meta["val"])
     node.meta = {"val": target(*vals, **kwargs)}
@@ -177,9 +178,9 @@ def _added(graph: Graph, target: Any, args: tuple[Any, ...], **kwargs: Any) -> N
 
 
 def _with_defaults(target: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the arguments of a call, with the defaults that coremltools' converter of the operator does not know."""
+    """Return the arguments of a call, with defaults that coremltools' converter does not know."""
     if target is aten.max_pool2d.default and (len(args) < 3 or not args[2]):
-        return (*args[:2], args[1], *args[3:])  # the stride is the size of the kernel
+        return (*args[:2], args[1], *args[3:])  # the default stride is the kernel size
     if target is aten.elu.default and len(args) == 1:
         return (*args, 1.0)
     return (*args, *_HARDTANH[len(args) - 1 :]) if target is aten.hardtanh.default else args

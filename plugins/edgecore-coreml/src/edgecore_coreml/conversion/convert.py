@@ -1,4 +1,4 @@
-"""Convert a partition with coremltools, whose output is kept off the terminal."""
+"""Convert a partition with coremltools, without its output on the terminal."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from edgecore_coreml.options import CoreMLOptions
 from edgecore_coreml.package.files import Package, State
 from edgecore_coreml.weights.palettes import PASS, Palette, palette_config, palettes_of
 
-_DTYPES = {torch.float32: np.float32, torch.float16: np.float16}  # Core ML's only integers are int32
+_DTYPES = {torch.float32: np.float32, torch.float16: np.float16}  # Core ML has no integers but int32
 aten = torch.ops.aten
 _ROUNDING = (aten.floor.default, aten.ceil.default, aten.round.default, aten.div.Tensor_mode, aten._to_copy.default)
-"""Operators that make 0 of 41 / 41, if coremltools multiplies by the reciprocal instead: 41 * (1 / 41) is 0.99999994."""
+"""Operators that round 41 / 41 to 0 if coremltools multiplies by the reciprocal: 41 * (1 / 41) is 0.99999994."""
 
 
 @dataclass(frozen=True)
 class Converted:
-    """A Core ML model, the oldest system that runs it, the reason for that, and what coremltools wrote to the terminal."""
+    """A Core ML model, its oldest system, the reason for that system, and coremltools' terminal output."""
 
     package: Package
     target: str
@@ -44,11 +44,11 @@ class Converted:
 
 
 def convert(program: ExportedProgram, options: CoreMLOptions) -> Converted:
-    """Convert a partition to a Core ML model for the oldest deployment target that has all that it needs.
+    """Convert a partition to a Core ML model for the oldest deployment target that supports it.
 
     Raises:
-        CompileError: coremltools cannot convert the partition, with coremltools' own message; or the user chose a
-            system that lacks something.
+        CompileError: coremltools cannot convert the partition (with coremltools' message); or the user's deployment
+            target lacks a feature that the partition needs.
     """
     rewritten, log = to_aten(program, in_half=options.compute_precision == "FLOAT16"), io.StringIO()
     palettes = palettes_of(PartitionView(program))
@@ -61,15 +61,15 @@ def convert(program: ExportedProgram, options: CoreMLOptions) -> Converted:
                 break
             except Exception as error:
                 if target == targets[-1][0] or "iOS" not in str(error):
-                    said = " ".join(str(error).split())[:500] or type(error).__name__
-                    raise CompileError(f"coremltools cannot convert the partition for {target}: {said}") from error
+                    message = " ".join(str(error).split())[:500] or type(error).__name__
+                    raise CompileError(f"coremltools cannot convert the partition for {target}: {message}") from error
     return Converted(package, target, reason, log.getvalue())
 
 
 def _convert(program: ExportedProgram, options: CoreMLOptions, target: str, palettes: Mapping[str, Palette]) -> Package:
     import coremltools as ct
 
-    precision = options.compute_precision or "FLOAT32"  # which leaves values of float16 as they are
+    precision = options.compute_precision or "FLOAT32"  # "FLOAT32" leaves float16 values unchanged
     passes = ct.PassPipeline()
     if any(node.target in _ROUNDING for node in program.graph.nodes):
         passes.remove_passes({"common::divide_to_multiply"})
@@ -98,12 +98,12 @@ def _convert(program: ExportedProgram, options: CoreMLOptions, target: str, pale
 
 
 def _in_half(ct: Any) -> Any:
-    """Return the precision FLOAT16 of all operators but those that need float32."""
+    """Return the precision FLOAT16, except for operators with the prefix `IN_FLOAT32`."""
     return ct.transform.FP16ComputePrecision(op_selector=lambda op: not op.name.startswith(IN_FLOAT32))
 
 
 def contents(model: Any) -> tuple[bytes, bytes]:
-    """Return the specification and the file of the weights of a model of coremltools."""
+    """Return the serialized specification and the weight file of a coremltools model."""
     weights = Path(model.weights_dir or "") / "weight.bin"
     data = weights.read_bytes() if model.weights_dir and weights.is_file() else b""
     return model.get_spec().SerializeToString(deterministic=True), data
@@ -113,11 +113,11 @@ def _states(program: ExportedProgram, names: Sequence[str]) -> tuple[State, ...]
     """Return the mutable buffers of a partition with the names of their states in the model.
 
     Raises:
-        CompileError: A buffer is no state of the model.
+        CompileError: The model has no state for a buffer.
     """
     states = []
     for buffer in mutable_buffers(program):
-        state = re.sub(r"\W", "_", buffer.name)  # as coremltools names it
+        state = re.sub(r"\W", "_", buffer.name)  # coremltools' naming
         if state not in names:
             raise CompileError(f"coremltools made no state of the buffer {buffer.name}; its states: {', '.join(names)}")
         dtype = str(buffer.initial.dtype).removeprefix("torch.")
@@ -126,7 +126,7 @@ def _states(program: ExportedProgram, names: Sequence[str]) -> tuple[State, ...]
 
 
 def _inputs(program: ExportedProgram, options: CoreMLOptions) -> list[Any] | None:
-    """Return the types of the inputs if some have enumerated shapes, else None: coremltools derives them."""
+    """Return the input types if inputs have enumerated shapes; else None: coremltools derives the types."""
     if not options.enumerated_shapes:
         return None
     import coremltools as ct
@@ -144,7 +144,7 @@ def _inputs(program: ExportedProgram, options: CoreMLOptions) -> list[Any] | Non
 
 
 def _outputs(program: ExportedProgram) -> list[Any]:
-    """Return the types of the outputs, which have the dtypes of the program also if Core ML computes in others."""
+    """Return the output types. They have the program's dtypes, even if Core ML computes in others."""
     import coremltools as ct
 
     vals = {node.name: node.meta["val"] for node in program.graph.nodes if node.op != "output"}
@@ -154,7 +154,7 @@ def _outputs(program: ExportedProgram) -> list[Any]:
 
 @contextmanager
 def quiet(log: io.StringIO) -> Iterator[None]:
-    """Write to `log` all that coremltools prints or logs, also when it is imported."""
+    """Redirect everything that coremltools prints or logs to `log`, also during its import."""
     logger, handler = logging.getLogger("coremltools"), logging.StreamHandler(log)
     propagates, logger.propagate = logger.propagate, False
     logger.addHandler(handler)

@@ -1,4 +1,4 @@
-"""Converters for coremltools' registry: weights of integers or of indices into tables, LSTM layers, rows and masks."""
+"""Converters for coremltools' registry: LSTM layers, row updates, stored weights, and masks of attention."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ from edgecore_coreml.conversion.masks import IN_FLOAT32, finite_mask, finite_sco
 from edgecore_coreml.conversion.quantized import block_weight, channel_weight, table_weight
 
 SUFFIX = "_dequantized"
-"""End of the name of a stored weight; the rest is the name of the placeholder of its integers or indices."""
+"""Suffix of a stored weight's name, after the name of the placeholder of its integers or indices."""
 
 
 @cache
 def register() -> None:
-    """Add the converters to the registry of coremltools, which this imports."""
-    from coremltools.converters.mil import Builder, register_torch_op
-    from coremltools.converters.mil.frontend._utils import (
-        _construct_constexpr_dequant_op,
-        _construct_constexpr_lut_op,
-        pymil_broadcast_tensors,
-    )
-    from coremltools.converters.mil.frontend.torch.ops import _get_inputs, index_put, lstm
-    from coremltools.converters.mil.mil import types
-    from coremltools.converters.mil.mil.types.symbolic import any_symbolic
+    """Add the converters to the registry of coremltools, which this function imports."""
+    _register_replacements()
+    _register_weights()
+    _register_masks()
 
-    # coremltools has it for scripted models only
+
+def _register_replacements() -> None:
+    """Register converters of PyTorch's operators that coremltools lacks or converts wrongly."""
+    from coremltools.converters.mil import Builder, register_torch_op
+    from coremltools.converters.mil.frontend.torch.ops import index_put, lstm
+    from coremltools.converters.mil.mil import types
+
+    # coremltools converts `lstm.input` only in scripted models.
     @register_torch_op(torch_alias=["lstm.input"])  # type: ignore[untyped-decorator]
     def _lstm(context: Any, node: Any) -> None:
-        scripted = copy.copy(node)  # whose results have names, in place of the items of one
+        scripted = copy.copy(node)  # coremltools' converter needs a name for each result
         scripted.outputs = [f"{node.name}_{part}" for part in ("sequence", "hidden", "cell")]
         lstm(context, scripted)
         context.add(tuple(context[name] for name in scripted.outputs), node.name)
 
-    # It takes one dtype only, and coremltools reads a state of float16 as float32.
+    # coremltools needs equal dtypes of tensor and values, but reads a float16 state as float32.
     @register_torch_op(torch_alias=["index_put"], override=True)  # type: ignore[untyped-decorator]
     def _index_put(context: Any, node: Any) -> None:
         x, values = (context[node.inputs[place]] for place in (0, 2))
@@ -49,13 +50,21 @@ def register() -> None:
             context.add(Builder.cast(x=values, dtype=dtype, name=node.inputs[2]), node.inputs[2])
         index_put(context, node)
 
+
+def _register_weights() -> None:
+    """Register converters of the functions that stand for stored weights."""
+    from coremltools.converters.mil import Builder, register_torch_op
+    from coremltools.converters.mil.frontend._utils import _construct_constexpr_dequant_op, _construct_constexpr_lut_op
+    from coremltools.converters.mil.frontend.torch.ops import _get_inputs
+    from coremltools.converters.mil.mil import types
+
     def integers(values: Any, kind: Any, bits: Any) -> Any:
-        """Return numbers as integers of some bits, signed like those of `kind`."""
+        """Convert an array to integers of `bits` bits with the sign of `kind`'s dtype."""
         name = f"{'int' if kind.dtype.kind == 'i' else 'uint'}{int(bits)}"
         return values.astype(types.nptype_from_builtin(types.string_to_builtin(name)))
 
     def named(node: Any) -> str:
-        """Return the name of the stored weight: its integers' name with a suffix."""
+        """Return the name of the stored weight."""
         return f"{node.inputs[0]}{SUFFIX}"
 
     @register_torch_op(torch_alias=[channel_weight.__name__])  # type: ignore[untyped-decorator]
@@ -82,6 +91,15 @@ def register() -> None:
             _construct_constexpr_lut_op(indices.astype(np.uint8), tables.astype(np.float32), name=named(node)),
             node.name,
         )
+
+
+def _register_masks() -> None:
+    """Register converters of the functions in `masks.py`."""
+    from coremltools.converters.mil import Builder, register_torch_op
+    from coremltools.converters.mil.frontend._utils import pymil_broadcast_tensors
+    from coremltools.converters.mil.frontend.torch.ops import _get_inputs
+    from coremltools.converters.mil.mil import types
+    from coremltools.converters.mil.mil.types.symbolic import any_symbolic
 
     @register_torch_op(torch_alias=[finite_mask.__name__])  # type: ignore[untyped-decorator]
     def _finite_mask(context: Any, node: Any) -> None:
@@ -110,6 +128,6 @@ def register() -> None:
         count = Builder.reduce_max(x=visible, axes=[-1], keep_dims=True)
         zero = types.nptype_from_builtin(attention.dtype)(0)
         parts = [Builder.cast(x=count, dtype="bool"), attention, zero]
-        if not any(any_symbolic(part.shape) for part in parts[:2]):  # as coremltools' own converter of `where`
+        if not any(any_symbolic(part.shape) for part in parts[:2]):  # like coremltools' converter of `where`
             parts = pymil_broadcast_tensors([parts[0], attention, Builder.const(val=zero)])
         context.add(Builder.select(cond=parts[0], a=parts[1], b=parts[2], name=node.name))

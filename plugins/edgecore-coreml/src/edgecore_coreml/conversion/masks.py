@@ -1,7 +1,7 @@
-"""Attention with a mask, as coremltools gets it: rows without a visible key have the zeros that PyTorch gives them.
+"""Masked attention for coremltools: rows without a visible key become zeros, as in PyTorch.
 
-Core ML computes 0 / 0 there, or attention as if there were no mask, as coremltools adds -30,000 where booleans hide keys.
-These functions are converted by `converters.py`.
+Without these functions, Core ML computes 0 / 0 in such rows, or attention without the mask, since coremltools adds
+-30,000 where a boolean mask hides keys. `converters.py` converts the functions.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from edgecore.sdk import LARGEST_SCORE
 aten = torch.ops.aten
 
 IN_FLOAT32 = "in_float32_"
-"""Start of the names of operators that compute in float32 also in a model that computes in float16."""
+"""Prefix of operators that compute in float32 even in a float16 model."""
 
 
 def finite_mask(mask: torch.Tensor) -> torch.Tensor:
-    """Return a mask whose numbers, and their sums with scores, stay finite in float16.
+    """Clamp a mask so that its elements, and their sums with scores, stay finite in float16.
 
     Args:
         mask: Floating point, any shape.
@@ -30,7 +30,7 @@ def finite_mask(mask: torch.Tensor) -> torch.Tensor:
 
 
 def finite_scores(scores: torch.Tensor) -> torch.Tensor:
-    """Return scores, or a mask to add to them, whose finite numbers, and their sums, stay finite in float16.
+    """Clamp the finite elements of scores, or of a mask added to them, so that sums stay finite in float16.
 
     Args:
         scores: float32, any shape.
@@ -39,11 +39,11 @@ def finite_scores(scores: torch.Tensor) -> torch.Tensor:
 
 
 def without_hidden_rows(attention: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return the result of attention with zeros in the rows without a visible key.
+    """Set the rows of an attention result without a visible key to zero.
 
     Args:
         attention: Floating point [..., queries, channels].
-        mask: Booleans, or floating point with -infinity for hidden keys; its shape broadcasts to [..., queries, keys].
+        mask: Boolean, or floating point with -infinity for hidden keys; broadcasts to [..., queries, keys].
     """
     visible = mask if mask.dtype == torch.bool else mask != -torch.inf
     return torch.where(visible.any(-1, keepdim=True), attention, 0.0)
@@ -52,17 +52,17 @@ def without_hidden_rows(attention: torch.Tensor, mask: torch.Tensor) -> torch.Te
 def masked(
     add: Callable[..., Node], attention: tuple[Any, ...], options: dict[str, Any], mask: Node, *, in_half: bool
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Return the target and arguments in place of attention with a mask.
+    """Return target and arguments that replace a call of masked attention.
 
     Args:
-        add: A function (target, arguments, keywords) -> node that it adds before the call.
-        attention: The arguments of the call: query, key, value, and maybe others.
-        options: Its keywords.
-        mask: Its mask.
+        add: Function (target, arguments, keywords) that adds a node before the call and returns it.
+        attention: Positional arguments of the call: query, key, value, and optionally more.
+        options: Keyword arguments of the call.
+        mask: The mask of the call.
         in_half: The model computes in float16.
     """
     val, keys = mask.meta["val"], attention[1].meta["val"].shape[-2]
-    if val.shape[-1] == 1 and isinstance(keys, int):  # Core ML's own attention does not broadcast it
+    if val.shape[-1] == 1 and isinstance(keys, int):  # Core ML's attention does not broadcast masks of width 1
         mask = add(aten.expand.default, (mask, [*val.shape[:-1], keys]))
     options = {**options, "attn_mask": mask}
     if val.dtype == torch.float16 or (in_half and val.dtype == torch.float32):

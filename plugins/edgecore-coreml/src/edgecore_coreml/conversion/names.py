@@ -1,4 +1,4 @@
-"""The names that weights of an ML program have in the PyTorch model, for the report."""
+"""Names of an ML program's weights in the PyTorch model, for the report."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from edgecore_coreml.weights.stored import StoredWeight, plain_name
 aten = torch.ops.aten
 
 _FOLDED = re.compile(r"_frozen_param\d+")
-"""Names of constants that torchao's `convert_pt2e` folds."""
+"""Names of constants that torchao's `convert_pt2e` creates by folding."""
 _MOVES = (*VIEWS, aten.permute_copy.default, aten.transpose_copy.int, aten.t_copy.default)
-"""Calls after which a weight is the same one."""
+"""Calls that leave a weight's elements unchanged."""
 
 
 def names_by_precision(program: ExportedProgram, weights: Sequence[StoredWeight]) -> dict[str, list[str]]:
-    """Return precision -> the names that weights have in the PyTorch model.
+    """Return precision -> the names of the weights in the PyTorch model.
 
     Args:
         program: The partition.
-        weights: The weights of its ML program.
+        weights: The weights of the ML program.
     """
     of_placeholders, of_readers = _names(program)
     names: dict[str, list[str]] = {}
@@ -38,9 +38,9 @@ def names_by_precision(program: ExportedProgram, weights: Sequence[StoredWeight]
 
 
 def _names(program: ExportedProgram) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the names of the weights of a partition by placeholder, and by the calls that read them.
+    """Return the names of a partition's weights by placeholder, and by the calls that read them.
 
-    `convert_pt2e` drops the names of quantized weights. Such a weight of a layer gets the name of the layer.
+    `convert_pt2e` drops the names of quantized weights. Such a weight is named after its layer.
     """
     constants, of_placeholders, of_readers = Constants(program), dict[str, str](), dict[str, str]()
     for node in filter(constants.has, program.graph.nodes):
@@ -57,9 +57,9 @@ def _names(program: ExportedProgram) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _readers(value: Node) -> Iterator[tuple[Node, Node]]:
-    """Yield each call that reads a weight, with the form of the weight that it reads."""
+    """Yield each call that reads a weight, with the converted or moved weight that it reads."""
     for user in value.users:
         if user.target in STORED or user.target in _MOVES:
-            yield from _readers(user) if user.args[0] is value else ()  # not of scales
+            yield from _readers(user) if user.args[0] is value else ()  # excludes readers of scales
         else:
             yield user, value

@@ -1,7 +1,7 @@
-"""Weights of 1 to 8 bits that the model stores as they are: the calls that Core ML takes, and how coremltools gets them.
+"""Convert calls that dequantize constants to stored weights of 1 to 8 bits.
 
-coremltools' converters take zero points only if they have the dtype of the integers, and blocks only of matrices. So
-these calls become functions of this module, whose converters are in `converters.py`.
+coremltools' converters support zero points only in the dtype of the integers, and blocks only for matrices. So these
+calls become functions of this module, which `converters.py` converts.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ CHANNELS = library.dequantize_per_channel.default
 BLOCKS = library.dequantize_per_channel_group.default
 CODEBOOK = torch.ops.quant.dequantize_codebook.default
 STORED = frozenset({TENSOR, CHANNELS, BLOCKS, CODEBOOK})
-"""Operators that stand for a stored weight if what they read is constant."""
+"""Operators that become a stored weight if their input is constant."""
 
 _LIMITS = {torch.int8: (-128, 127), torch.uint8: (0, 255)}
 VIEWS = (aten.view_copy.default, aten.view.default, aten.reshape.default)
 _WORDS = "int8 or uint8"
 _PLAIN_TABLES = (2, 4, 16, 64, 256)
-"""Sizes of tables that iOS 16 has."""
+"""Sizes of tables that iOS 16 supports."""
 
 
 def channel_weight(
     data: torch.Tensor, scales: torch.Tensor | float, zeros: torch.Tensor | int, axis: int, bits: int
 ) -> torch.Tensor:
-    """Compute a weight with one scale or one for each index of a dim: scale * (data - zero).
+    """Compute a weight with one scale in total, or one per index of a dim: scale * (data - zero).
 
     Args:
         data: int8 or uint8, integers of 4 or 8 bits.
@@ -55,13 +55,13 @@ def channel_weight(
 def block_weight(
     data: torch.Tensor, scales: torch.Tensor, zeros: torch.Tensor | int, shape: Sequence[int], bits: int
 ) -> torch.Tensor:
-    """Compute a weight with a scale for each block: scale * (data - zero).
+    """Compute a weight with a scale per block: scale * (data - zero).
 
     Args:
         data: int8 or uint8 [rows, width], integers of 4 or 8 bits.
         scales: Floating point [rows, blocks].
         zeros: Integers [rows, blocks]; 0 for none.
-        shape: Shape of the weight; a block is a part of its second dim with all of the later ones.
+        shape: Shape of the weight. A block is a part of the second dim and all of the later dims.
         bits: 4 or 8.
     """
     size = data.shape[1] // scales.shape[1]
@@ -70,24 +70,24 @@ def block_weight(
 
 
 def table_weight(indices: torch.Tensor, tables: torch.Tensor) -> torch.Tensor:
-    """Compute a weight of indices into tables of values.
+    """Compute a weight from indices into tables of values.
 
     Args:
         indices: Integers [d0, d1, ...].
-        tables: Floating point [t0, t1, ..., 2**bits, 1]; t0 divides d0, and each table serves d0 / t0 indices of the dim.
+        tables: Floating point [t0, t1, ..., 2**bits, 1]; t0 divides d0, and each table serves d0 / t0 indices of dim 0.
     """
     groups = [torch.arange(size) // (size // count) for size, count in zip(indices.shape, tables.shape, strict=False)]
     return tables[(*torch.meshgrid(*groups, indexing="ij"), indices.long())].squeeze(-1).float()
 
 
 WEIGHTS = (channel_weight, block_weight, table_weight)
-"""The functions that stand for a stored weight."""
+"""The functions that represent stored weights."""
 
 
 def stored(
     target: Any, args: tuple[Any, ...], is_constant: Callable[[Any], bool]
 ) -> tuple[Any, tuple[Any, ...]] | None:
-    """Return the function of this module and its arguments in place of a call, or None if the call stays.
+    """Return the function of this module and its arguments that replace a call; None if the call stays.
 
     Args:
         target: Operator of the call.
@@ -115,7 +115,7 @@ def stored(
 
 
 def is_stored(query: NodeQuery, value: Any) -> bool:
-    """Return True for a value that the model stores: a constant, or a quantized weight in its own or a new shape."""
+    """Return True if the model stores a value: a constant, or a quantized weight or its reshaped form."""
     if not isinstance(value, Node) or query.is_constant(value):
         return isinstance(value, Node)
     source = value.args[0] if value.target in VIEWS else value
@@ -130,7 +130,7 @@ def is_stored(query: NodeQuery, value: Any) -> bool:
 
 
 def quantizes(query: NodeQuery) -> str | None:
-    """Return the reason why a `quantize_per_tensor` or `dequantize_per_tensor` is not supported, or None."""
+    """Return why a `quantize_per_tensor` or `dequantize_per_tensor` is not supported, or None."""
     dtype, low, high = (query.argument(name) for name in ("dtype", "quant_min", "quant_max"))
     if dtype not in _LIMITS:
         return f"its integers are {str(dtype).removeprefix('torch.')}, not {_WORDS}"
@@ -139,12 +139,12 @@ def quantizes(query: NodeQuery) -> str | None:
         return f"its zero point is beyond {low_limit} to {high_limit}"
     if query.node.target is QUANTIZE and (low, high) != (low_limit, high_limit):
         return f"its integers are {low} to {high}, not {low_limit} to {high_limit}"
-    # NaN fails this comparison, too.
+    # This comparison also rejects NaN.
     return None if query.argument("scale") > 0 else "its scale is not positive"
 
 
 def stores_channels(query: NodeQuery) -> str | None:
-    """Return the reason why a `dequantize_per_channel` or one for each group is not supported, or None."""
+    """Return why a dequantize call with a scale per channel or group is not supported, or None."""
     if not _is_weight(query):
         return "its integers, scales or zero points are computed at run time"
     args = arguments_by_name(query.node)
@@ -161,7 +161,7 @@ def stores_channels(query: NodeQuery) -> str | None:
 
 
 def stores_table(query: NodeQuery) -> str | None:
-    """Return the reason why a `dequantize_codebook` is not supported, or None."""
+    """Return why a `dequantize_codebook` is not supported, or None."""
     if not _is_weight(query):
         return "its indices or tables are computed at run time"
     table = query.argument("codebook").meta["val"]
@@ -169,7 +169,7 @@ def stores_table(query: NodeQuery) -> str | None:
 
 
 def needed_system(node: Node, is_constant: Callable[[Any], bool]) -> tuple[str, str] | None:
-    """Return the first system that has a call of quantization, and what the call is; None for another call."""
+    """Return (first system that supports a call of quantization, description); None for another call."""
     if node.target not in (QUANTIZE, *STORED):
         return None
     if node.target is CODEBOOK:
@@ -191,7 +191,7 @@ def _bits(low: int, high: int) -> int:
 
 
 def _fits(matrix: Sequence[int], blocks: int, shape: Sequence[int]) -> bool:
-    """Return True if the groups of the rows of a matrix are blocks of its second dim when it gets a shape."""
+    """Return True if groups within matrix rows are blocks of the second dim after reshaping the matrix to `shape`."""
     rows, width = matrix
     is_same = len(shape) > 1 and shape[0] == rows and math.prod(shape[1:]) == width
     return is_same and (width // blocks) % math.prod(shape[2:]) == 0
@@ -203,6 +203,6 @@ def _is_weight(query: NodeQuery) -> bool:
 
 
 def _before_cast(node: Node) -> Node:
-    """Return the indices of a table before they become int32, which is known when compiling."""
+    """Return the argument of a cast, such as of table indices to int32; return other nodes unchanged."""
     source = node.args[0] if node.target in (aten.to.dtype, aten._to_copy.default) else node
     return source if isinstance(source, Node) else node

@@ -1,6 +1,6 @@
-"""The operators of PyTorch for which coremltools has converters.
+"""The PyTorch operators for which coremltools has converters.
 
-Importing coremltools takes seconds and writes to the terminal, so a child process asks it, once for each version.
+Importing coremltools takes seconds and prints to the terminal, so a child process queries it, once per version.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VERSION = "9.0"
 INSTALL = 'pip install "coremltools>=9,<10"'
 
 _UNDISTINGUISHED = {"default", "input", "int", "tensor", "tensor_mode", "scalar", "tensor_scalar"}
-"""Overloads that share the converter of their operator."""
+"""Overloads that share their operator's converter."""
 _ASK = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -29,7 +29,7 @@ open(sys.argv[2], "w").write(json.dumps(sorted(registry.name_to_func_mapping)))
 
 
 def coremltools_version() -> str | None:
-    """Return the version of the installed coremltools; None if there is none. coremltools is not imported."""
+    """Return the version of the installed coremltools without importing it; None if it is not installed."""
     try:
         return importlib.metadata.version("coremltools")
     except importlib.metadata.PackageNotFoundError:
@@ -37,10 +37,10 @@ def coremltools_version() -> str | None:
 
 
 def check_version() -> str:
-    """Return the version of the installed coremltools, which is not imported.
+    """Return the version of the installed coremltools without importing it.
 
     Raises:
-        CompileError: coremltools is not installed, or is another version than this package was tested with.
+        CompileError: coremltools is not installed, or has a version that this package was not tested with.
     """
     version = coremltools_version()
     if version is None:
@@ -51,7 +51,7 @@ def check_version() -> str:
 
 
 def has_converter(converters: frozenset[str], operator: str) -> bool:
-    """Return True if `converters` has one for an operator such as `aten.add.Tensor`."""
+    """Return True if `converters` includes an operator such as `aten.add.Tensor`."""
     namespace, _, name = operator.lower().partition(".")
     base, _, overload = name.partition(".")
     short = base if overload in _UNDISTINGUISHED else name
@@ -62,7 +62,7 @@ def converters() -> frozenset[str]:
     """Return the names of all converters of the installed coremltools.
 
     Raises:
-        CompileError: coremltools is not installed, is another version, or cannot be imported.
+        CompileError: coremltools is not installed, has an untested version, or cannot be imported.
     """
     version = check_version()
     path = _cache_folder() / f"coremltools-{version}.json"
@@ -76,7 +76,7 @@ def converters() -> frozenset[str]:
             json.dump(sorted(names), file)
         Path(file.name).replace(path)
     except OSError:
-        pass  # the next process asks again
+        pass  # not cached; the next process asks again
     return names
 
 

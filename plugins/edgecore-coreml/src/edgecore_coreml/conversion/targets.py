@@ -1,4 +1,4 @@
-"""Choose the oldest system that has all that a partition needs, with the reason for it."""
+"""Choose the oldest system that supports everything a partition needs, and give the reason."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from edgecore_coreml.weights.palettes import Palette
 _GROUPED_SHAPES = "iOS18"  # the first with enumerated shapes of several inputs
 _STATES = "iOS18"  # the first with states
 _HALF = "iOS16"  # the first with inputs and outputs of float16
-_VARIABLE = "iOS17"  # the first whose transposed convolutions take weights that are not constant
+_VARIABLE = "iOS17"  # the first with transposed convolutions whose weights are not constant
 _ORDER = {target: index for index, target in enumerate(TARGETS)}
 
 
 def candidates(
     program: ExportedProgram, options: CoreMLOptions, palettes: Mapping[str, Palette]
 ) -> list[tuple[str, str]]:
-    """List the deployment targets to try, the best first, each with the reason for it; the oldest of all has none.
+    """List the deployment targets to try, the best first, each with the reason for it; the oldest target needs none.
 
     Args:
         program: The partition.
-        options: The options, whose `minimum_deployment_target` is the only one to try.
+        options: The options. Their `minimum_deployment_target`, if set, is the only target.
         palettes: Name of a weight's placeholder -> its palette.
 
     Raises:
-        CompileError: The user chose a system that does not have all that the partition needs.
+        CompileError: The user's deployment target lacks a feature that the partition needs.
     """
     needed, reason = _oldest(program, options, palettes)
     chosen = options.minimum_deployment_target
@@ -40,13 +40,14 @@ def candidates(
         return [(needed, reason), *((target, "operators") for target in list(TARGETS)[_ORDER[needed] + 1 :])]
     if _ORDER[chosen] < _ORDER[needed]:
         raise CompileError(
-            f"minimum_deployment_target is {chosen}, and the model needs {needed}, the first with {reason}; choose {needed}"
+            f"minimum_deployment_target is {chosen}, and the model needs {needed}, the first with {reason}; "
+            f"choose {needed}"
         )
     return [(chosen, reason if chosen == needed else "as chosen")]
 
 
 def _oldest(program: ExportedProgram, options: CoreMLOptions, palettes: Mapping[str, Palette]) -> tuple[str, str]:
-    """Return the oldest target that the graph and the options of a partition allow, and what it is the first to have."""
+    """Return the oldest target that supports a partition with these options, and the feature that it introduces."""
     constants = Constants(program)
     vals = [node.meta.get("val") for node in program.graph.nodes]
     calls = [node for node in program.graph.nodes if node.op == "call_function"]

@@ -1,13 +1,13 @@
-"""Write and read a blob: a folder as one string of bytes, the in-memory file system of ExecuTorch's Core ML delegate.
+"""Write and read blobs: a folder as one byte string, in the format of ExecuTorch's Core ML delegate.
 
-The blob has the contents of all files one after the other, then a JSON object whose bytes are stored in reverse order,
-so that a reader starts at the end of the blob:
+The blob has the contents of all files, then a JSON object whose bytes are in reverse order, so that a reader starts at
+the end of the blob:
 
     {"nodes": [{"name", "kind", "dataRegion": {"offset", "size"}, "children": {name: index of a node}}, ...]}
 
 The `kind` is 0 for a file and 1 for a folder. The last node is the folder itself; ExecuTorch calls it `lowered_module`.
 
-If several methods share a folder, it is named data of the file, and the blob of each is a reference to it: `CMJR`, then
+If several methods share a folder, it is named data of the file. The blob of each method then is a reference: `CMJR` and
 a JSON object `{"version": 1, "key", "functionName"}`. This module imports neither torch nor coremltools.
 """
 
@@ -28,9 +28,9 @@ _ROOT = "lowered_module"
 _MAX_TEXT = 1 << 20
 """Maximum size of a JSON text in bytes. A model package has fewer than ten files."""
 _MAX_DEPTH = 16
-"""Maximum number of folders in each other."""
+"""Maximum depth of nested folders."""
 _REFERENCE = b"CMJR"
-"""The first bytes of a blob that is a reference to a folder."""
+"""First bytes of a blob that refers to a folder in the named data."""
 _VERSION = 1
 
 Files = dict[str, bytes]
@@ -38,13 +38,13 @@ Files = dict[str, bytes]
 
 
 def write_blob(files: Mapping[str, bytes]) -> bytes:
-    """Return the blob of a folder. Files and folders are in the order of their names, so equal folders give equal blobs.
+    """Return the blob of a folder. Entries are sorted by name, so equal folders give equal blobs.
 
     Args:
         files: Path with `/` -> content.
 
     Raises:
-        ValueError: A path is absolute or leads out of the folder, or is a file and a folder.
+        ValueError: A path is absolute, leads out of the folder, or is both a file and a folder.
     """
     tree: dict[str, Any] = {}
     for path, content in files.items():
@@ -65,12 +65,12 @@ def write_blob(files: Mapping[str, bytes]) -> bytes:
 
 
 def write_reference(key: str, function: str) -> bytes:
-    """Return the blob of a method whose folder is the named data `key`, and which calls a function of its model."""
+    """Return the blob of a method that calls `function` of the model whose folder is the named data `key`."""
     return _REFERENCE + json.dumps({"version": _VERSION, "key": key, "functionName": function}).encode()
 
 
 def resolve(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> tuple[bytes | memoryview, str]:
-    """Return the folder of a blob, and the name of the model's function that it calls; empty if the model has only one.
+    """Return the folder of a blob, and the name of the model's function to call (empty if there is only one).
 
     Args:
         blob: A folder, or a reference to one.
@@ -94,14 +94,14 @@ def resolve(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> tuple[by
 
 
 def read_blob(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> Files:
-    """Return the files of a blob. Folders without files are left out.
+    """Return the files of a blob; empty folders are omitted.
 
     Args:
         blob: A folder, or a reference to one.
         named_data: Named data of the file: key -> object with the bytes as `data`.
 
     Raises:
-        FormatError: The blob is damaged, or not one of a Core ML delegate.
+        FormatError: The blob is damaged, or not a Core ML delegate's.
     """
     blob, _ = resolve(blob, named_data)
     nodes, data = _nodes(blob)
@@ -112,12 +112,12 @@ def read_blob(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> Files:
 
 
 def parse(text: bytes) -> Any:
-    """Return the value of a JSON text of a blob.
+    """Parse a JSON text of a blob.
 
     Raises:
-        ValueError: It is no JSON, is larger than 1 MiB, or has an object with the same key twice, of which two readers
-            could take different ones.
-        RecursionError: It is nested too deeply.
+        ValueError: The text is not JSON, is larger than 1 MiB, or repeats a key in an object. Readers may differ in
+            which value of a repeated key they use.
+        RecursionError: The text is nested too deeply.
     """
     if len(text) > _MAX_TEXT:
         raise ValueError(f"JSON of {len(text)} bytes")
@@ -136,7 +136,7 @@ def _is_name(name: str) -> bool:
 
 
 def _append(name: str, content: Any, contents: list[bytes], nodes: list[dict[str, Any]], start: int) -> int:
-    """Append the nodes and contents of a file, or of a folder after those of its files, whose contents begin at `start`.
+    """Append nodes and contents of a file, or of a folder after its entries. The contents begin at `start`.
 
     Returns:
         The end of the contents. The last node is the file or folder itself.
@@ -160,7 +160,7 @@ def _nodes(blob: bytes | memoryview) -> tuple[Sequence[Any], memoryview]:
     """Return the nodes of a blob, and the bytes before them."""
     end = bytes(blob[-_MAX_TEXT:])[::-1]
     try:
-        # Contents of files follow the JSON text here, so only a decoder that accepts all bytes can find its end.
+        # File contents follow the reversed JSON text, so decode as Latin-1, which accepts all bytes, to find its end.
         _, size = json.JSONDecoder().raw_decode(end.decode("latin-1"))
         tree = parse(end[:size])
     except (ValueError, RecursionError):
@@ -174,7 +174,7 @@ def _nodes(blob: bytes | memoryview) -> tuple[Sequence[Any], memoryview]:
 def _collect(
     nodes: Sequence[Any], index: int, path: str, data: memoryview, files: Files, used: set[int], depth: int = 0
 ) -> None:
-    """Add the file `index`, or all files in the folder `index`, to `files`. Each node may be reached once."""
+    """Add the file `index`, or all files in the folder `index`, to `files`. A node must not be reached twice."""
     if depth > _MAX_DEPTH:
         raise FormatError(f"the blob is damaged: its tree has more than {_MAX_DEPTH} folders in each other")
     kind, offset, size, children = _fields(nodes, index, used)
@@ -192,7 +192,7 @@ def _collect(
 
 
 def _fields(nodes: Sequence[Any], index: Any, used: set[int]) -> tuple[int, int, int, dict[str, Any]]:
-    """Return kind, offset, size and children of a node, all checked."""
+    """Return kind, offset, size and children of a node after validating them."""
     if type(index) is not int or not 0 <= index < len(nodes) or index in used:
         raise FormatError(f"the blob is damaged: {index!r} is no node of its tree of files, or two folders have it")
     used.add(index)

@@ -1,4 +1,4 @@
-"""Compile a model package with Apple's compiler, which Xcode has, into the folder that Core ML loads (`.mlmodelc`).
+"""Compile a model package with Apple's compiler, a part of Xcode, into the folder that Core ML loads (`.mlmodelc`).
 
 This module imports neither torch nor coremltools.
 """
@@ -22,7 +22,7 @@ def check_compiler() -> None:
     """Check that this machine has Apple's compiler.
 
     Raises:
-        CompileError: It has none.
+        CompileError: The compiler is missing.
     """
     try:
         is_there = _xcrun("--find", _COMPILER).status == 0
@@ -36,7 +36,7 @@ def check_compiler() -> None:
 
 
 def compile_model(blob: bytes) -> bytes:
-    """Return the blob with the compiled model in place of its model package, and with the same metadata.
+    """Return the blob with its model package replaced by the compiled model, and the same metadata.
 
     Raises:
         CompileError: Apple's compiler fails, with its message.
@@ -46,10 +46,10 @@ def compile_model(blob: bytes) -> bytes:
         folder, target = Path(name) / "package", Path(name) / "compiled"
         write_files(files, folder)
         target.mkdir()
-        done = _xcrun(_COMPILER, "compile", str(folder / MODEL), str(target))
-        if done.status != 0:
-            said = " ".join(f"{done.err} {done.out}".split())[:500] or f"it ended with {exit_text(done.status)}"
-            raise CompileError(f"Apple's {_COMPILER} cannot compile the model: {said}")
+        xcrun = _xcrun(_COMPILER, "compile", str(folder / MODEL), str(target))
+        if xcrun.status != 0:
+            message = " ".join(f"{xcrun.err} {xcrun.out}".split())[:500] or f"it ended with {exit_text(xcrun.status)}"
+            raise CompileError(f"Apple's {_COMPILER} cannot compile the model: {message}")
         paths = [path for path in (target / COMPILED).rglob("*") if path.is_file()]
         if not paths:
             raise CompileError(f"Apple's {_COMPILER} ended without an error, and wrote no {COMPILED}")
@@ -58,5 +58,5 @@ def compile_model(blob: bytes) -> bytes:
 
 
 def _xcrun(*arguments: str) -> Ended:
-    """Run `xcrun`, which finds the tools of Xcode."""
+    """Run `xcrun`, which locates Xcode's tools."""
     return run_command(["xcrun", *arguments])

@@ -18,7 +18,7 @@ _PRECISIONS = ("FLOAT32", "FLOAT16")
 
 
 def describe_blob(blob: bytes, named_data: Mapping[str, Any]) -> list[str]:
-    """Return lines that describe a blob; if its model has several functions, only the function that it calls.
+    """Describe a blob in lines. If its model has several functions, describe only the function that it calls.
 
     Args:
         blob: A folder, or a reference to one.
@@ -54,10 +54,10 @@ def describe_blob(blob: bytes, named_data: Mapping[str, Any]) -> list[str]:
 
 
 def specification_of(package: Package) -> Any:
-    """Return the specification of a model that is not compiled, as a protobuf message of coremltools.
+    """Parse the specification of a model that is not compiled, as coremltools' protobuf message.
 
     Raises:
-        FormatError: It is damaged.
+        FormatError: The specification is damaged.
     """
     from google.protobuf.message import DecodeError
 
@@ -70,7 +70,7 @@ def specification_of(package: Package) -> Any:
 
 
 def _describe_compiled(package: Package) -> list[str]:
-    """Return lines that describe a compiled model, whose operators are in files of Apple's."""
+    """Describe a compiled model in lines, without its operators, which are in Apple's own formats."""
     described = _metadata_of_core_ml(package)
     version = described.get("specificationVersion")
     lines = [_system(version)] if isinstance(version, int) else ["model: for the system that the compatibility names"]
@@ -84,7 +84,7 @@ def _describe_compiled(package: Package) -> list[str]:
 
 
 def _metadata_of_core_ml(package: Package) -> dict[str, Any]:
-    """Return the description that Apple's compiler writes, in an undocumented form; empty if it is not there."""
+    """Return the metadata that Apple's compiler writes (the format is not documented); empty if missing."""
     try:
         (described,) = parse(package.compiled.get(f"{COMPILED}/metadata.json", b""))
     except (ValueError, TypeError, RecursionError):
@@ -93,7 +93,7 @@ def _metadata_of_core_ml(package: Package) -> dict[str, Any]:
 
 
 def _types_of_core_ml(schema: Any) -> dict[str, str]:
-    """Return name -> dtype and shape of the inputs or outputs, where Apple's compiler wrote them as expected."""
+    """Return name -> dtype and shape of inputs or outputs, as far as Apple's metadata has the expected form."""
     types = {}
     for item in schema if isinstance(schema, list) else ():
         if isinstance(item, dict) and {"name", "dataType", "shape"} <= item.keys():
@@ -108,7 +108,7 @@ def _system(version: int) -> str:
 
 
 def _messages() -> Any:
-    """Return coremltools' declarations of the specification."""
+    """Return coremltools' protobuf classes of the specification."""
     import io
 
     from edgecore_coreml.conversion.convert import quiet
@@ -119,7 +119,7 @@ def _messages() -> Any:
 
 
 def _precision(op: Any) -> str | None:
-    """Return the float type of an operator's first result; None for constants and other types."""
+    """Return the float dtype of an operator's first result; None for constants and other dtypes."""
     if op.type == _SCALAR or not op.outputs:
         return None
     name = dtype_of(op.outputs[0].type.tensorType)
@@ -127,7 +127,7 @@ def _precision(op: Any) -> str | None:
 
 
 def dtype_of(tensor: Any) -> str:
-    """Return the dtype of a tensor's type in lower case; a number that the specification does not know as "dtype 99"."""
+    """Return the dtype of a tensor type in lower case, such as "float16"; "dtype 99" for an unknown number."""
     names = tensor.DESCRIPTOR.fields_by_name["dataType"].enum_type.values_by_number
     return names[tensor.dataType].name.lower() if tensor.dataType in names else f"dtype {tensor.dataType}"
 

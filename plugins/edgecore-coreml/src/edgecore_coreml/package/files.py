@@ -1,6 +1,6 @@
-"""The files of a model package (`.mlpackage`), and the folder that ExecuTorch's Core ML delegate expects in a blob.
+"""The files of a model package (`.mlpackage`), and the folder in a blob that ExecuTorch's Core ML delegate expects.
 
-The files have no random identifiers, as coremltools writes them, so that equal models give equal blobs. This module
+Unlike coremltools' packages, the files contain no random identifiers, so equal models give equal blobs. This module
 imports neither torch nor coremltools.
 """
 
@@ -29,11 +29,11 @@ class State:
 
     Attributes:
         buffer: Qualified name of the buffer.
-        state: Name of the state in the Core ML model, where it is of float16.
-        dtype: "float32" or "float16", of the buffer.
-        shape: Shape of both.
-        initial: True if the file has initial values: named data with the name of the buffer. Core ML itself starts with
-            zeros.
+        state: Name of the state in the Core ML model, where it is float16.
+        dtype: dtype of the buffer: "float32" or "float16".
+        shape: Shape of buffer and state.
+        initial: True if the file has initial values, as named data with the buffer's name. Otherwise, Core ML starts
+            with zeros.
     """
 
     buffer: str
@@ -48,13 +48,13 @@ class Package:
     """A Core ML model.
 
     Attributes:
-        specification: The model as coremltools serializes it, without its weights.
-        weights: The file of the weights; empty if there is none.
+        specification: The model as coremltools serializes it, without weights.
+        weights: The weight file; empty if there is none.
         inputs: Names of the inputs, in the order of the delegate's arguments.
         outputs: Names of the outputs.
-        states: The mutable buffers that are states.
+        states: The mutable buffers that Core ML keeps as states.
         function: Name of the function of the ML program; empty if it has only one.
-        compiled: The files of the compiled model with their paths in a blob, if it has that instead of a package.
+        compiled: The files of a compiled model by path in the blob, if the blob has one instead of a package.
     """
 
     specification: bytes
@@ -67,7 +67,7 @@ class Package:
 
 
 def pack(package: Package) -> bytes:
-    """Return the blob of a model. Its identifier, by which a device caches the compiled model, depends on all bytes."""
+    """Return the blob of a model. Devices cache compiled models by its identifier, which is a hash of the model."""
     identifier = identify(package.specification, package.weights)
     return _folder(package.specification, package.weights, _arguments(package) | {"identifier": identifier})
 
@@ -77,8 +77,8 @@ def pack_functions(specification: bytes, weights: bytes, packages: Mapping[str, 
 
     Args:
         specification: The model with all functions, as coremltools serializes it.
-        weights: The file of the weights of all functions.
-        packages: Name of each function -> its model alone, with the function's arguments and states.
+        weights: The weight file of all functions.
+        packages: Function name -> a package with only this function, its arguments and states.
     """
     methods = {name: _arguments(package) for name, package in packages.items()}
     identifier = identify(specification, weights)
@@ -86,12 +86,12 @@ def pack_functions(specification: bytes, weights: bytes, packages: Mapping[str, 
 
 
 def identify(specification: bytes, weights: bytes) -> str:
-    """Return the identifier of a model, which depends on all its bytes."""
+    """Return the identifier of a model, a hash of all its bytes."""
     return f"edgecore_{_digest(specification, weights).hex()}"
 
 
 def package_files(specification: bytes, weights: bytes) -> Files:
-    """Return the files of a model package, with their paths in a blob."""
+    """Return the files of a model package by their path in a blob."""
     files = {SPECIFICATION: specification, _MANIFEST: _manifest(_digest(specification, weights))}
     return files | ({WEIGHTS: weights} if weights else {})
 
@@ -99,7 +99,7 @@ def package_files(specification: bytes, weights: bytes) -> Files:
 def write_files(files: Files, folder: Path) -> None:
     """Write the files of a blob with a model package into a folder.
 
-    The folder of the weights exists also if the model has none, since the package's manifest names it.
+    The weights' folder is created even without weights, because the package's manifest names it.
     """
     for path in (WEIGHTS, *files):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +147,7 @@ def _folder(specification: bytes, weights: bytes, metadata: Mapping[str, Any]) -
 
 def _arguments(package: Package) -> dict[str, Any]:
     arguments: dict[str, Any] = {"inputNames": list(package.inputs), "outputNames": list(package.outputs)}
-    if package.states:  # ExecuTorch's delegate ignores what it does not know
+    if package.states:  # ExecuTorch's delegate ignores unknown entries
         states = [asdict(state) for state in package.states]
         arguments["edgecoreStates"] = [
             {key: value for key, value in state.items() if value is not False} for state in states
@@ -192,7 +192,7 @@ def _names(metadata: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _manifest(digest: bytes) -> bytes:
-    """Return the list of the items of a package, with identifiers made of a hash."""
+    """Return the manifest of a package, with identifiers derived from a hash."""
     model, weights = (str(uuid.UUID(bytes=digest[at : at + 16], version=4)).upper() for at in (0, 16))
     items = {
         model: _item("Specification", "model.mlmodel"),

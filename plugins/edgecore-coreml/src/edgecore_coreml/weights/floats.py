@@ -1,4 +1,4 @@
-"""The weights of an exported program that recipes replace, and batch norms, which become a part of them before."""
+"""Find the weights that recipes replace, and fold batch norms into convolutions before that."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def rewrite_weights(
 ) -> ExportedProgram:
     """Return a copy of an exported program in which `rewrite` has replaced the weights.
 
-    Batch norms become a part of the convolution before them first.
+    Batch norms are folded into the convolution before them first.
 
     Args:
         program: The exported program.
         selects: Returns True for the calls that a recipe may quantize.
-        is_weight: Returns True for the values of constants that are weights.
+        is_weight: Returns True for a constant that counts as a weight.
         rewrite: Replaces a weight for the calls that read it.
-        missing: The error message for a program without such a weight.
+        missing: Error message if the program has no such weight.
 
     Raises:
         NothingToQuantize: The program has no such weight.
@@ -63,13 +63,13 @@ def rewrite_weights(
 def readers_of_weights(
     graph_module: GraphModule, constants: Constants, selects: Selects, is_weight: Callable[[torch.Tensor], bool]
 ) -> dict[Node, list[Node]]:
-    """Return the weights of layers and of products with a constant, each with the calls that read it, in their order.
+    """Map each weight of a layer, or constant of a product, to the calls that read it, in execution order.
 
     Args:
         graph_module: The graph.
         constants: The constants of the program.
         selects: Returns True for the calls that a recipe may quantize.
-        is_weight: Returns True for the values of constants that are weights.
+        is_weight: Returns True for a constant that counts as a weight.
     """
     readers: dict[Node, list[Node]] = {}
     for node in filter(selects, calls(graph_module, *CONVOLUTIONS, *TRANSPOSED, *OTHERS)):
@@ -80,7 +80,7 @@ def readers_of_weights(
 
 
 def store(constants: Constants, weight: Node, readers: Sequence[Node], values: torch.Tensor, suffix: str) -> None:
-    """Replace the values of a weight for some of its readers; the others keep it, and the new one gets a suffix."""
+    """Replace a weight for some of its readers. If others keep the old one, the new weight's name gets `suffix`."""
     if set(weight.users) <= set(readers):
         constants.set(weight, values)
         return
@@ -90,7 +90,7 @@ def store(constants: Constants, weight: Node, readers: Sequence[Node], values: t
 
 
 def fuse_batch_norms(graph_module: GraphModule, constants: Constants, selects: Selects) -> None:
-    """Make batch norms a part of the convolution before them, as lowering does: afterwards the weights would be others."""
+    """Fold batch norms into convolutions now; lowering would fold them later, and change the new weights."""
     for norm in calls(graph_module, aten.batch_norm.default):
         conv = norm.args[0]
         if not isinstance(conv, Node) or conv.target not in CONVOLUTIONS + TRANSPOSED or len(conv.users) != 1:

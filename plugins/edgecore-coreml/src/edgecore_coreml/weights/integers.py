@@ -1,6 +1,6 @@
-"""Integer weights: the recipes `int8-weights` and `int4-weights` rewrite an exported program.
+"""Integer weights for the recipes `int8-weights` and `int4-weights`, which rewrite an exported program.
 
-Dequantize calls take the place of the weights, so quantized eager computes what the file does.
+Dequantize calls replace the weights, so the eager program computes what the file does.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ library = torch.ops.quantized_decomposed
 
 _PRODUCTS = frozenset({aten.matmul.default, aten.mm.default, aten.addmm.default, aten.bmm.default})
 _STEPS = {8: (127.0,), 4: tuple(7 + 0.5 * step for step in range(7))}
-"""Bits -> divisors for a scale: each candidate is the largest magnitude divided by one of these."""
+"""Bits -> divisors of the largest magnitude; each gives a candidate for the scale."""
 
 
 def quantize_weights(
     program: ExportedProgram, selects: Selects, *, recipe: str, bits: int, group: int | None = None
 ) -> ExportedProgram:
-    """Return a copy of an exported program whose weights are dequantized integers.
+    """Return a copy of an exported program with dequantized integer weights.
 
-    Batch norms become a part of the convolution before them. Weights of depthwise convolutions, which are small and lose
-    most, have 8 bits.
+    Batch norms are folded into the convolution before them. Weights of depthwise convolutions always have 8 bits,
+    because they are small and lose most by quantization.
 
     Args:
         program: The exported program.
-        selects: Returns True for the calls whose weights become integers: constants of float32 with two or more dims.
+        selects: Returns True for calls whose weights to quantize, if they are float32 constants with two or more dims.
         recipe: The name of the recipe, for the error message.
         bits: 4 or 8.
-        group: The least number of elements of a row that share a scale; None for a scale for each output channel.
+        group: Minimum number of elements of a row that share a scale; None for a scale per output channel.
 
     Raises:
         CompileError: The program has no such weight.
@@ -67,9 +67,9 @@ def _is_depthwise(node: Node) -> bool:
 
 
 def _elements(shape: torch.Size, group: int) -> int | None:
-    """Return the number of elements of a row that share a scale: whole indices of the second dim; None for the whole row.
+    """Return the number of row elements that share a scale, as whole indices of the second dim; None for a whole row.
 
-    It is the least number from `group` on that divides the row: Core ML has equal blocks along each dim.
+    It is the smallest number >= `group` that divides the row, because Core ML needs blocks of equal size.
     """
     inner = math.prod(shape[2:])
     counts = [count for count in range(1, shape[1]) if shape[1] % count == 0 and count * inner >= group]
@@ -86,7 +86,7 @@ def _channel_dim(weight: Node, reader: Node) -> int:
 
 
 def _of_channels(graph_module: GraphModule, constants: Constants, weight: Node, reader: Node, bits: int) -> Node:
-    """Insert a weight of integers with a scale for each output channel before its first reader."""
+    """Insert an integer weight with a scale per output channel before its first reader."""
     axis, values = _channel_dim(weight, reader), constants.get(weight)
     rows = values.movedim(axis, 0).flatten(1)
     scales = _best_scales(rows, bits)
@@ -101,7 +101,7 @@ def _of_channels(graph_module: GraphModule, constants: Constants, weight: Node, 
 def _of_groups(
     graph_module: GraphModule, constants: Constants, weight: Node, reader: Node, bits: int, size: int
 ) -> Node:
-    """Insert a weight of integers with a scale for each `size` elements of a row before its first reader."""
+    """Insert an integer weight with a scale per `size` elements of a row before its first reader."""
     values = constants.get(weight)
     groups = values.reshape(-1, size)
     scales = _best_scales(groups, bits)
@@ -124,7 +124,7 @@ def _rounded(rows: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Tenso
 
 
 def _best_scales(rows: torch.Tensor, bits: int) -> torch.Tensor:
-    """Return the best scale for each row, [rows, 1], among candidates that clip more or fewer of the largest numbers."""
+    """Return the best scale of each row, [rows, 1]. The candidates clip more or fewer of the largest values."""
     magnitude = rows.abs().amax(1, keepdim=True).clamp(min=SMALLEST_SCALE)
     smallest, best = torch.full_like(magnitude, torch.inf), magnitude
     for step in _STEPS[bits]:

@@ -1,7 +1,7 @@
-"""Palettes: weights as indices into a table of values, which the recipe `palette4` chooses by k-means.
+"""Palettes: weights as indices into a table of values. The recipe `palette4` chooses the values by k-means.
 
-The recipe rewrites the weights of the exported program, so that quantized eager computes with the values of the tables,
-and marks the calls that read them. Conversion finds the marks, and stores these tables and indices.
+The recipe replaces the weights of the exported program by values of the tables, so that the eager program computes with
+them, and marks the calls that read them. Conversion finds the marks, and stores tables and indices.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from edgecore_coreml.weights.floats import rewrite_weights, store
 MIN_ELEMENTS = 1024
 """Smaller weights stay as they are: often they belong to depthwise convolutions, which lose the most accuracy."""
 MARK = "coreml_palette"
-"""Key in `node.meta["custom"]` of a call, with the fields of the `Palette` of its weights."""
+"""Key in a call's `node.meta["custom"]` for the fields of the `Palette` of its weights."""
 PASS = "compression::palettize_weights"
-"""Pass of coremltools that stores weights as palettes."""
+"""coremltools' pass that stores weights as palettes."""
 
 
 @dataclass(frozen=True)
 class Palette:
-    """The tables of a weight.
+    """How a weight is divided into tables.
 
     Attributes:
-        bits: Bits of an index; a table has 2^bits values.
-        group: Rows (of the first dim) that share a table; 0: all rows.
+        bits: Bits per index; a table has 2^bits values.
+        group: Number of rows (of the first dim) that share a table; 0 for all rows.
     """
 
     bits: int
@@ -46,25 +46,25 @@ class Palette:
 
     @property
     def target(self) -> str:
-        """The oldest deployment target with such tables."""
+        """The oldest deployment target that supports such tables."""
         return "iOS18" if self.group or self.bits == 3 else "iOS16"
 
     def of(self, rows: int) -> Palette:
-        """Return the tables of a weight with a number of rows: one table if it is no multiple of `group`."""
+        """Return the palette for a weight of `rows` rows: with a single table if `group` does not divide it."""
         is_grouped = self.group and rows % self.group == 0 and rows != self.group
         return self if is_grouped else replace(self, group=0)
 
 
 def palettize(program: ExportedProgram, selects: Selects, palette: Palette) -> ExportedProgram:
-    """Return a copy of an exported program whose weights have the values of tables.
+    """Return a copy of an exported program in which weights only have values from tables.
 
-    Batch norms become a part of the convolution before them. Results with equal weights are equal.
+    Batch norms are folded into the convolution before them. Equal weights give equal results.
 
     Args:
         program: The exported program.
-        selects: Returns True for the calls whose weights get tables: constants of float32 or float16 with two or more
-            dims and at least `MIN_ELEMENTS` elements.
-        palette: The kind of tables.
+        selects: Returns True for calls whose weights to store as tables, if they are float32 or float16 constants with
+            two or more dims and at least `MIN_ELEMENTS` elements.
+        palette: The division into tables.
 
     Raises:
         CompileError: The program has no such weight.
@@ -85,11 +85,11 @@ def _is_weight(val: torch.Tensor) -> bool:
 
 
 def _nearest(weight: torch.Tensor, palette: Palette) -> torch.Tensor:
-    """Return a weight with each element replaced by the nearest value of its table.
+    """Replace each element of a weight by the nearest value of its table.
 
-    K-means has one thread, so that its sums do not depend on the order of threads.
+    K-means runs in one thread, so that its sums do not depend on the scheduling of threads.
     """
-    import sklearn.cluster  # noqa: F401 - threadpool_limits limits libraries that are loaded
+    import sklearn.cluster  # noqa: F401 - threadpool_limits only limits loaded libraries
     from threadpoolctl import threadpool_limits
 
     groups = torch.split(weight, palette.group or weight.shape[0])
@@ -98,9 +98,9 @@ def _nearest(weight: torch.Tensor, palette: Palette) -> torch.Tensor:
 
 
 def _clustered(values: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
-    """Replace each element by the nearest of 2^bits centers, which k-means finds for a histogram of the elements.
+    """Replace each element by the nearest of 2^bits centres, found by k-means on a histogram of the elements.
 
-    The histogram has the numbers of float16 as its bins.
+    The bins of the histogram are the float16 numbers.
     """
     from sklearn.cluster import KMeans
 
@@ -114,13 +114,13 @@ def _clustered(values: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
 
 
 def describe_weights(node: Node) -> str | None:
-    """Return how the weights of a call are stored, for the report; None for a call that the recipe has not marked."""
+    """Return how a call's weights are stored, for the report; None if the recipe has not marked the call."""
     fields = (node.meta.get("custom") or {}).get(MARK)
     return None if fields is None else f"weights as {Palette(*fields)}"
 
 
 def palettes_of(partition: PartitionView) -> dict[str, Palette]:
-    """Return the palettes of the weights of a partition that the recipe has marked, by the names of their placeholders."""
+    """Return the palettes of the marked weights of a partition by the name of their placeholder."""
     marked = {}
     for node in partition.calls:
         fields = (node.meta.get("custom") or {}).get(MARK)
@@ -133,7 +133,7 @@ def palettes_of(partition: PartitionView) -> dict[str, Palette]:
 
 
 def palette_config(palettes: Mapping[str, Palette]) -> Any:
-    """Return the configuration of coremltools' pass `PASS` that stores palettes as they are.
+    """Return the configuration with which coremltools' pass `PASS` stores the chosen palettes unchanged.
 
     Args:
         palettes: Name of a weight's placeholder -> its palette.
@@ -151,7 +151,7 @@ def palette_config(palettes: Mapping[str, Palette]) -> Any:
 
 def _exact_table(name: str, bits: int) -> Callable[[np.ndarray[Any, Any]], tuple[np.ndarray[Any, Any], ...]]:
     def table_of(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
-        """Return a table of the values, and the index of each element."""
+        """Return a table of the distinct values, and the index of each element."""
         table, indices = np.unique(values, return_inverse=True)
         if len(table) > 1 << bits:
             raise CompileError(f"{name} has {len(table)} values, and its table {1 << bits}")

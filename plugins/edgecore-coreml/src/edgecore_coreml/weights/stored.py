@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 _SUFFIXES = re.compile(r"(_palettized|_quantized|_fused|_to_fp16|_cast_fp16|_dequantized|_integers|_qdata|_codes)+$")
-"""Suffixes by which coremltools, torchao and this package rename a weight."""
+"""Suffixes that coremltools, torchao and this package append to the name of a weight."""
 
 
 @dataclass(frozen=True)
 class StoredWeight:
-    """A weight of an ML program: its name there, the outputs of the operators that read it, and its precision."""
+    """A weight of an ML program: its name, the outputs of the operators that read it, and its precision."""
 
     name: str
     readers: Sequence[str]
@@ -21,12 +21,12 @@ class StoredWeight:
 
 
 def plain_name(name: str) -> str:
-    """Return the name of a weight without the suffixes of its stored forms."""
+    """Return the name of a weight without suffixes."""
     return _SUFFIXES.sub("", name)
 
 
 def stored_weights(function: Any) -> list[StoredWeight]:
-    """List the weights of a function: constants with two or more dims in the file of the weights.
+    """List the weights of a function: constants with two or more dims in the weight file.
 
     Args:
         function: A function of an ML program, a protobuf message of coremltools.
@@ -65,12 +65,12 @@ def stored_weights(function: Any) -> list[StoredWeight]:
 
 
 def _is_large(op: Any) -> bool:
-    """Return True if the value of a constant is in the file of the weights."""
+    """Return True if a constant's value is in the weight file."""
     return bool(op.attributes["val"].WhichOneof("value") == "blobFileValue")
 
 
 def _type(op: Any, name: str, types: Mapping[str, Any]) -> Any:
-    """Return the type of an argument, which is an attribute before iOS 18."""
+    """Return the type of an argument; before iOS 18 the argument is an attribute."""
     if name in op.attributes:
         return op.attributes[name].type.tensorType
     argument = op.inputs[name].arguments[0]

@@ -1,8 +1,8 @@
-"""Compile TOSA graphs with Arm's compiler Vela: by its module `ethosu.regor`, or by its command line.
+"""Compile TOSA graphs with Arm's compiler Vela, through its module `ethosu.regor` or its command line.
 
-The module takes the graph, the configuration file and its options as texts, and starts ten times faster. Its interface
-is not documented, so another release may change it: then, and for flags that only the command line has, `compile_tosa`
-calls the command line. Both run in a process of their own and give the same bytes.
+The module takes the graph, the configuration file and the options as arguments, and starts ten times faster than the
+command line. But its interface is not documented and may change. If it has changed, or if a flag only exists on the
+command line, `compile_tosa` runs the command line. Both run in a separate process and give the same bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COLUMNS = {"Sram": "sram", "Dram": "dram", "OnChipFlash": "on_chip_flash", "Off
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """Use of one memory: the peak in bytes, and the bytes that a run reads and writes."""
+    """Use of a memory: its peak in bytes, and the bytes that a run reads and writes."""
 
     peak: int
     transferred: int
@@ -51,13 +51,13 @@ class VelaReport:
 
     Attributes:
         npu_cycles: Cycles in which the NPU computes.
-        total_cycles: Cycles of a run, with waiting for memory.
-        milliseconds: Time of a run at the clock of the system configuration.
+        total_cycles: Cycles of a run, including waiting for memory.
+        milliseconds: Time of a run at the clock rate of the system configuration.
         multiplications: Number of multiply-accumulate operations.
         npu_operators: Number of operations of the NPU.
-        encoded_weights: Bytes of the weights as the NPU reads them.
-        memories: Use of each memory, by Vela's name for it; weights in SRAM count as `OnChipFlash`, as in Vela.
-        operators: The estimates for operators, by their numbers in the file of the TOSA graph.
+        encoded_weights: Size of the encoded weights in bytes.
+        memories: Use of each memory by Vela's name; weights in SRAM count as `OnChipFlash`, as in Vela's reports.
+        operators: Estimates by operator, with the operator's number in the TOSA file as key.
     """
 
     npu_cycles: int
@@ -95,7 +95,7 @@ def compile_tosa(tosa: bytes, options: EthosUOptions, *, folder: Path | None = N
         folder: Existing folder for the files of Vela's command line; None to keep none.
 
     Raises:
-        CompileError: Vela is missing or an untested release, it refuses the graph, or the graph needs too much SRAM.
+        CompileError: Vela is missing, has an untested version or refuses the graph; or the graph needs too much SRAM.
     """
     check_version()
     flags = parse_flags(options.extra_flags)
@@ -111,7 +111,7 @@ def compile_tosa(tosa: bytes, options: EthosUOptions, *, folder: Path | None = N
 
 
 def check_version() -> None:
-    """Raise `CompileError` if Vela is not installed, or a release that this package was not tested with."""
+    """Raise `CompileError` if Vela is not installed, or has a version that this package was not tested with."""
     try:
         installed = version(PACKAGE)
     except PackageNotFoundError:
@@ -194,7 +194,7 @@ def _compile_by_command(tosa: bytes, options: EthosUOptions, config: Configurati
     if done.status < 0:
         raise _crashed(done, options)
     if done.status:
-        # The last line of a traceback is the exception; for a refused flag it is `vela: error: ...`.
+        # The last line of a traceback is the exception; for a refused flag, it is `vela: error: ...`.
         message = re.split(r"^\w[\w.]*(?:Error|Exception): |^vela: error: ", done.err.strip(), flags=re.MULTILINE)[-1]
         raise _refused(message, options)
     summary = (folder / f"graph_summary_{options.system}.csv").read_text(encoding="utf-8")
@@ -204,7 +204,7 @@ def _compile_by_command(tosa: bytes, options: EthosUOptions, config: Configurati
 
 
 def _program_of_file(path: Path) -> tuple[VelaProgram, int]:
-    """Return the program in a file of Vela, and the bytes of its fast scratch."""
+    """Read a program from a file of Vela; return it and the size of its fast scratch in bytes."""
     import numpy as np
 
     with np.load(path, allow_pickle=False) as arrays:
@@ -217,14 +217,14 @@ def _program_of_file(path: Path) -> tuple[VelaProgram, int]:
             )
             for kind in ("input", "output")
         }
-        # The two streams are strings of numpy: `item()` would cut zeros off their ends.
+        # numpy holds the two streams as strings, and `item()` would strip trailing zeros.
         commands, weights = (arrays[name].tobytes() for name in ("cmd_data", "weight_data"))
         program = VelaProgram(commands, weights, int(arrays["scratch_size"]), tensors["input"], tensors["output"])
         return program, int(arrays["scratch_fast_size"])
 
 
 def _tables_of_file(path: Path) -> Tables:
-    """Read the file of Vela's debug database: each table is CSV in an element of XML."""
+    """Read Vela's debug database: XML in which each table is an element with CSV text."""
     tables = {}
     for table in ElementTree.parse(path).iter("table"):
         header, *rows = csv.reader(io.StringIO((table.text or "").strip()))
@@ -255,13 +255,13 @@ def _report_of_command(
 
 
 def _check_operators(on_cpu: int, options: EthosUOptions) -> None:
-    """Raise if Vela leaves operators of the graph to a CPU, which the delegate on a device cannot run."""
+    """Raise if Vela leaves operators to a CPU, because the delegate on a device cannot run them."""
     if on_cpu:
         raise CompileError(f"Vela cannot compile {on_cpu} operators of the TOSA graph for {options.target}")
 
 
 def _refused(message: str, options: EthosUOptions) -> CompileError:
-    """Return the error for a message of Vela: titles such as `Const:`, each with reasons in lines that begin `-`."""
+    """Return the error for a message of Vela, which has titles such as `Const:`, and lines with reasons after `-`."""
     entries: list[str] = []
     for line in message.removeprefix("Compilation failed: ").splitlines():
         reason = line.strip().removeprefix("- ")
@@ -274,7 +274,7 @@ def _refused(message: str, options: EthosUOptions) -> CompileError:
 
 
 def _crashed(done: Ended, options: EthosUOptions) -> CompileError:
-    """Return the error for a process of Vela that died of a signal or an unexpected exception."""
+    """Return the error for a Vela process that ended by a signal or an unexpected exception."""
     return CompileError(
         f"Vela ended with {exit_text(done.status)} while it compiled the TOSA graph for {options.target}, which is a "
         "fault of Vela; dump_intermediate_artifacts_to keeps the graph"
@@ -289,7 +289,7 @@ def _arena_limit(flags: Flags, config: Configuration) -> int:
 
 
 def _check_memory(report: VelaReport, options: EthosUOptions, flags: Flags, config: Configuration) -> None:
-    """Raise if a run needs more SRAM than the limit, which Vela may exceed."""
+    """Raise if a run needs more SRAM than the limit, which Vela does not enforce."""
     limit, use = _arena_limit(flags, config), report.memories.get("Sram")
     if use is not None and use.peak > limit:
         raise CompileError(

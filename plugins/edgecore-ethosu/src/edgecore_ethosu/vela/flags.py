@@ -1,4 +1,4 @@
-"""Additional flags of Vela's command line, as the option `extra_flags` holds them."""
+"""Additional flags of Vela's command line, from the option `extra_flags`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Flags:
 
     Attributes:
         optimise: `Performance` or `Size`.
-        arena_cache_size: Limit of the SRAM to plan with, in bytes; None for the memory mode's limit.
+        arena_cache_size: Maximum SRAM to plan with, in bytes; None for the memory mode's limit.
         cpu_tensor_alignment: Alignment of inputs and outputs in bytes.
-        others: Flags that only Vela's command line has, such as `--verbose-performance`.
+        others: Flags that exist only on Vela's command line, such as `--verbose-performance`.
     """
 
     optimise: str
@@ -40,15 +40,15 @@ class _Parser(ArgumentParser):
 
 
 def split_flags(flags: Sequence[str]) -> tuple[str, ...]:
-    """Split strings such as `--optimise Size` at blanks, as a shell does."""
+    """Split strings such as `--optimise Size` at spaces, as a shell does."""
     return tuple(word for flag in flags for word in flag.split())
 
 
 def parse_flags(flags: Sequence[str]) -> Flags:
-    """Read flags.
+    """Parse flags.
 
     Raises:
-        ValueError: A value is not possible, or an option of the backend sets this flag.
+        ValueError: A value is not allowed, or an option of the backend already sets this flag.
     """
     for flag in flags:
         name = flag.partition("=")[0]
@@ -60,7 +60,7 @@ def parse_flags(flags: Sequence[str]) -> Flags:
     parser.add_argument("--optimise", choices=("Performance", "Size"), default="Performance")
     parser.add_argument("--arena-cache-size", type=int, default=None)
     parser.add_argument("--cpu-tensor-alignment", type=int, default=_DEFAULT_ALIGNMENT)
-    # Users of ExecuTorch write these three; they say what is so anyway.
+    # Accept three flags of ExecuTorch users that request what is done in any case.
     parser.add_argument("--output-format", choices=("raw",))
     parser.add_argument("--cop-format", choices=("COP1",))
     parser.add_argument("--debug-force-regor", action="store_true")

@@ -1,4 +1,4 @@
-"""Vela's estimates for each operator of a TOSA graph, and the node of the model that needs the operator."""
+"""Vela's estimates for each operator of a TOSA graph, and the model's node to which the operator belongs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class OperatorEstimate:
     """Vela's estimates for one operator.
 
     Attributes:
-        cycles: Cycles in which the operator runs, with waiting for memory. All operators together have `total_cycles`.
+        cycles: Cycles of the operator, including waiting for memory. Over all operators they add up to `total_cycles`.
         npu_cycles: Cycles in which the NPU computes.
         multiplications: Number of multiply-accumulate operations.
     """
@@ -37,9 +37,9 @@ class Layer:
     """An operator of a TOSA graph with its estimates.
 
     Attributes:
-        operator: The key of the operator in the debug handles of the delegate, such as `CONV2D t37`.
-        node: The node that needs it, with the line of the model.
-        estimate: The estimates. They include the operators that Vela fuses into this one.
+        operator: Key of the operator in the delegate's debug handles, such as `CONV2D t37`.
+        node: The node to which it belongs, with the line in the model's source.
+        estimate: The estimates, including operators that Vela fuses into this one.
     """
 
     operator: str
@@ -48,10 +48,10 @@ class Layer:
 
 
 def operator_estimates(tables: Tables) -> dict[int, OperatorEstimate]:
-    """Return the estimates by the operators' numbers in the TOSA graph; empty if Vela's tables have another layout.
+    """Return the estimates by operator number in the TOSA graph; empty if Vela's tables have another layout.
 
-    Each row of the table `perf` is an operation of the NPU. `source_id` names the row of `source` that it comes from,
-    whose `ext_key` is the number of the operator in the file.
+    Each row of the table `perf` is an operation of the NPU. Its `source_id` refers to a row of `source`, whose
+    `ext_key` is the operator's number in the file.
     """
     if not {"perf", "source"} <= tables.keys():
         return {}
@@ -69,7 +69,7 @@ def operator_estimates(tables: Tables) -> dict[int, OperatorEstimate]:
 
 
 def layers_of(graph: Graph, estimates: Mapping[int, OperatorEstimate]) -> tuple[Layer, ...]:
-    """Return the operators of a graph that Vela has compiled, in their order."""
+    """Return the operators for which Vela gives estimates, in graph order."""
     return tuple(
         Layer(operator.name, describe(operator.source), estimates[number])
         for number, operator in graph.numbered().items()
@@ -90,7 +90,7 @@ def write_layers(layers: Sequence[Layer], path: Path) -> None:
 
 
 def most_expensive(layers: Sequence[Layer]) -> list[str]:
-    """Return lines with the nodes whose operators need the most cycles."""
+    """Return lines that name the nodes with the most cycles."""
     cycles: Counter[str] = Counter()
     for layer in layers:
         cycles[layer.node] += layer.estimate.cycles

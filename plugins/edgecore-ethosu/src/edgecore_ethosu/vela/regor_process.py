@@ -1,7 +1,7 @@
 """`python -m edgecore_ethosu.vela.regor_process`: compile a TOSA graph with `ethosu.regor`, Vela's compiler.
 
-It runs in a process of its own, because the compiler crashes on some graphs. Standard input has the arguments of
-`compile_graph` and standard output its result, as pickles; the module imports nothing that makes the process slow.
+It is a separate process, because the compiler crashes on some graphs. Standard input has the arguments of
+`compile_graph`, and standard output its result, both pickled. To start fast, the module imports little.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ def compile_graph(architecture: str, tosa: bytes, system: str, settings: str) ->
     Args:
         architecture: Name of the NPU's family, such as `EthosU55`.
         tosa: The graph, as a flatbuffer of TOSA.
-        system: Configuration of the system, in the syntax of Vela's configuration files.
+        system: System configuration, in the syntax of Vela's configuration files.
         settings: Options of the compiler, in the same syntax.
 
     Returns:
-        The parts of the compiler's result; its message if it refuses the graph; None if it does not have the interface
-        that this function calls, which is not documented.
+        The parts of the compiler's result that are needed; its message if it refuses the graph; None if its
+            undocumented interface has changed.
     """
     try:
         from ethosu import regor
@@ -64,7 +64,7 @@ def _tensor(tensor: Any) -> tuple[tuple[int, ...], int, int, int]:
 
 
 def main() -> None:
-    """Read the arguments, compile, and write the result; what the compiler prints goes to standard error."""
+    """Read the arguments, compile, and write the result. The compiler's output goes to standard error."""
     with os.fdopen(os.dup(1), "wb") as output:
         os.dup2(2, 1)
         pickle.dump(compile_graph(*pickle.load(sys.stdin.buffer)), output)

@@ -1,8 +1,8 @@
-"""The NPUs, and the system configurations and memory modes in a configuration file of Vela.
+"""The NPUs, and the system configurations and memory modes in Vela's configuration files.
 
-Such a file is an .ini file: a section `[System_Config.NAME]` says which memory is at each of the two AXI ports of the
-NPU, a section `[Memory_Mode.NAME]` which port the constants, the arena and the cache use. A key that a section does not
-have comes from the section that its key `inherit` names.
+Such an .ini file has sections `[System_Config.NAME]`, which assign a memory to each of the NPU's two AXI ports, and
+`[Memory_Mode.NAME]`, which assign a port to constants, arena and cache. A section inherits missing keys from the
+section that its key `inherit` names.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def family(target: str) -> str:
 
 
 def tosa_spec(target: str) -> TosaSpec:
-    """Return version, profile and extensions of TOSA that Vela supports for the target."""
+    """Return the TOSA profile and extensions that Vela supports for the target."""
     return TosaSpec.parse(f"TOSA-1.0+INT+int16+int4+{_EXTENSIONS[family(target)]}")
 
 
 def macs(target: str) -> int:
-    """Return the number of multiply-accumulate units of one core."""
+    """Return the number of multiply-accumulate units per core."""
     return 256 if target == "ethos-u65-512" else int(target.split("-")[2])
 
 
@@ -63,25 +63,25 @@ def cores(target: str) -> int:
 
 
 def default_system_config(target: str) -> str:
-    """Return the system configuration that a target has by default."""
+    """Return the default system configuration of a target."""
     return _DEFAULTS[family(target)][0]
 
 
 def default_memory_mode(target: str) -> str:
-    """Return the memory mode that a target has by default."""
+    """Return the default memory mode of a target."""
     return _DEFAULTS[family(target)][1]
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """The settings of a configuration file for one system configuration and memory mode.
+    """The settings of a configuration file for a system configuration and a memory mode.
 
     Attributes:
         text: Text of the whole file.
-        core_clock: Clock of the NPU in Hz.
-        constants: Name of the memory of weights, such as `OffChipFlash`.
-        arena_cache_size: Limit of the SRAM for the arena or the cache, in bytes; None if the memory mode has none.
-        address_range: Bytes that the NPU can address.
+        core_clock: Clock rate of the NPU in Hz.
+        constants: Name of the memory that holds weights, such as `OffChipFlash`.
+        arena_cache_size: Maximum SRAM for the arena or the cache, in bytes; None if the memory mode does not limit it.
+        address_range: Number of bytes that the NPU can address.
     """
 
     text: str
@@ -92,9 +92,9 @@ class Configuration:
 
 
 def config_path(config_ini: str) -> Path | None:
-    """Return the path of a configuration file; None for a file of Vela's own if Vela is not installed.
+    """Return the path of a configuration file; None for a file in Vela's package if Vela is not installed.
 
-    A path of one folder and a file, such as `Arm/vela.ini`, names a file in Vela's package, as for the command `vela`.
+    A path of a folder and a file, such as `Arm/vela.ini`, refers to Vela's package, as for the command `vela`.
     """
     path = Path(config_ini).expanduser()
     if path.is_absolute() or config_ini.startswith(".") or len(path.parts) != len(Path(DEFAULT_CONFIG).parts):
@@ -107,7 +107,7 @@ def configuration(target: str, system_config: str, memory_mode: str, path: Path)
     """Read and check a configuration file.
 
     Raises:
-        ValueError: The file cannot be read, has no such sections, or the target cannot have this memory mode.
+        ValueError: The file cannot be read, lacks a section, or the target does not support the memory mode.
     """
     text, parser = _parsed(path)
     systems, modes = (_names(parser, prefix) for prefix in ("System_Config.", "Memory_Mode."))
@@ -149,13 +149,13 @@ def _listed(names: list[str]) -> str:
 
 
 def _is_of_another_family(system_config: str, target: str) -> bool:
-    """Return True if a system configuration is named after another NPU, by Arm's naming convention."""
+    """Return True if, by Arm's naming convention, a system configuration is for another NPU family."""
     others = set(_DEFAULTS) - {family(target)}
     return any(system_config.lower().startswith(f"ethos_{other}") for other in others)
 
 
 def _problem(parser: ConfigParser, system_config: str, memory_mode: str, target: str) -> str | None:
-    """Return why a target with a system configuration cannot have a memory mode; None if it can."""
+    """Return why a target with a system configuration does not support a memory mode; None if it does."""
     arena, cache = (_port(parser, memory_mode, key) for key in ("arena_mem_area", "cache_mem_area"))
     if family(target) == "u55" and arena != cache:
         return "the Ethos-U55 has no dedicated SRAM"

@@ -1,1 +1,1 @@
-"""Readers of checkpoints. Each presents its tensors under the names of Hugging Face, as `edgecore_llm.model.load` wants."""
+"""Readers of checkpoints, which present tensors under Hugging Face's names for `edgecore_llm.model.load`."""

@@ -39,7 +39,7 @@ _KEYS = {
     "embedding_scale": "embedding_multiplier", "residual_scale": "residual_multiplier",
     "attention.scale": "attention_multiplier", "logit_scale": "logits_scaling", "rope.freq_base": "rope_theta",
 }  # fmt: skip
-"""Keys of the metadata, after the architecture, and those of a `config.json`."""
+"""GGUF metadata keys without the architecture's prefix, and the equivalent keys of a `config.json`."""
 _ROOT_OF_WIDTH = {("gemma2", 46), ("gemma3", 62)}
 """Architecture and layers of the models whose scores are scaled by the width of all heads; the metadata lacks it."""
 
@@ -60,21 +60,21 @@ class GgufCheckpoint:
 
     @cached_property
     def config(self) -> DecoderConfig:
-        """The facts about the model."""
+        """The model's configuration."""
         return decoder_config(self._values())
 
     @cached_property
     def eos_ids(self) -> tuple[int, ...]:
         """The tokens that end a text."""
         keys = [f"tokenizer.ggml.{key}_token_id" for key in ("eos", "eot", "eom")]
-        found = (self.file.metadata.get(key) for key in keys)
-        return tuple(dict.fromkeys(token for token in found if isinstance(token, int)))
+        tokens = (self.file.metadata.get(key) for key in keys)
+        return tuple(dict.fromkeys(token for token in tokens if isinstance(token, int)))
 
     @property
     def chat_template(self) -> str | None:
-        """The Jinja template of a chat."""
-        found = self.file.metadata.get("tokenizer.chat_template")
-        return found if isinstance(found, str) else None
+        """The Jinja template of a chat; None if there is none."""
+        template = self.file.metadata.get("tokenizer.chat_template")
+        return template if isinstance(template, str) else None
 
     def names(self) -> Sequence[str]:
         return list(self._tensors)
@@ -85,7 +85,7 @@ class GgufCheckpoint:
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
         tensor, rows = self.file.tensors[self._tensors[name]], self.file.raw(self._tensors[name])
         projection = re.search(r"self_attn\.([qk])_proj", name) if self.family.is_interleaved else None
-        # The data of a bias or of a norm is one row.
+        # Biases and norms are one-dimensional: their data is a single row.
         if len(tensor.shape) == 1:
             values = decode_rows(tensor.type, rows)[0]
             return torch.from_numpy(values[self._order(projection[1])] if projection else values)[start:stop]
@@ -115,7 +115,7 @@ class GgufCheckpoint:
         return f"{'' if layer is None else f'layers.{layer}.'}{names.get(part, part)}.{kind}"
 
     def _values(self) -> dict[str, Any]:
-        """Return the metadata as a `config.json`."""
+        """Translate the metadata to the keys of a `config.json`."""
         metadata, architecture = self.file.metadata, self.family.architectures[0]
         values: dict[str, Any] = {"model_type": self.family.model_types[0]}
         for key, name in _KEYS.items():

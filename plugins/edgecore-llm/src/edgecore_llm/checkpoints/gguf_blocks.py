@@ -1,4 +1,4 @@
-"""The block types of GGUF that are read, and the numbers that blocks stand for, which the package gguf computes."""
+"""The supported block types of GGUF, and their decoding by the package gguf."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class BlockType:
-    """A type: its name, how many values a block has, and its bytes."""
+    """A block type: its name, values per block, and bytes per block."""
 
     name: str
     size: int
@@ -35,10 +35,10 @@ BLOCKS = {
 
 
 def decode_rows(block: BlockType, rows: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Return the values of rows, uint8 [n, bytes of a row], as float32 [n, values of a row]."""
-    from gguf import GGMLQuantizationType  # the extra `compile` has it
+    """Decode rows, uint8 [n, bytes per row], to float32 [n, values per row]."""
+    from gguf import GGMLQuantizationType  # part of the extra `compile`
     from gguf.quants import dequantize
 
-    with np.errstate(invalid="ignore", over="ignore"):  # scales of a damaged file
+    with np.errstate(invalid="ignore", over="ignore"):  # damaged files have invalid scales
         values: Any = dequantize(np.array(rows), GGMLQuantizationType[block.name])
     return np.asarray(values, np.float32)

@@ -1,7 +1,7 @@
-"""The structure of GGUF files. A file is not trusted: every count is checked before it is used.
+"""Parser of GGUF files. Files are not trusted: every count is checked before it is used.
 
-The reader of the package gguf does not check counts: it accepts a file of 49 bytes that announces 100,000 numbers, and
-its work and memory grow with what a file announces (0.19.0). Only its functions for blocks are used (`gguf_blocks.py`).
+The reader of the package gguf (0.19.0) does not check counts: it accepts a file of 49 bytes that announces 100,000
+numbers, so a small file can exhaust time and memory. Only its decoders of blocks are used (`gguf_blocks.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SMALLEST_ENTRY, _SMALLEST_TENSOR = 8 + 4 + 1, 8 + 4 + 8 + 4 + 8
 
 @dataclass(frozen=True)
 class GgufTensor:
-    """A tensor of a file: its shape with the innermost dimension last, its type, and the place of its data."""
+    """A tensor of a file: shape (innermost dimension last), type, and offset of its data."""
 
     name: str
     shape: tuple[int, ...]
@@ -39,11 +39,11 @@ class GgufFile:
     """A mapped GGUF file.
 
     Attributes:
-        metadata: The entries by key.
+        metadata: The metadata entries by key.
         tensors: The tensors by name.
 
     Raises:
-        CheckpointError: The file is truncated or damaged, or has a tensor of a type that is not supported.
+        CheckpointError: The file is truncated or damaged, or a tensor has an unsupported type.
     """
 
     def __init__(self, path: Path) -> None:
@@ -67,13 +67,13 @@ class GgufFile:
         for _ in range(entries):
             key = self._string()
             self.metadata[key] = self._value(self._number("I"))
-        found = [self._tensor() for _ in range(tensors)]
-        self.tensors = {tensor.name: tensor for tensor in self._placed(found)}
-        if len(self.tensors) != len(found):
+        listed = [self._tensor() for _ in range(tensors)]
+        self.tensors = {tensor.name: tensor for tensor in self._placed(listed)}
+        if len(self.tensors) != len(listed):
             raise CheckpointError(f"{path} has two tensors of one name")
 
     def raw(self, name: str) -> NDArray[np.uint8]:
-        """Return the mapped bytes of a tensor, [rows, bytes of a row]."""
+        """Return the mapped bytes of a tensor, uint8 [rows, bytes per row]."""
         tensor = self.tensors[name]
         data = self._bytes[tensor.offset : tensor.offset + tensor.nbytes]
         return data.reshape(prod(tensor.shape[:-1]), -1)
@@ -90,10 +90,10 @@ class GgufFile:
     def _number(self, form: str) -> Any:
         return struct.unpack(f"<{form}", self._take(struct.calcsize(f"<{form}")))[0]
 
-    def _count(self, what: str, smallest: int, count: int) -> int:
-        """Return a count, for which there are enough bytes."""
+    def _count(self, noun: str, smallest: int, count: int) -> int:
+        """Return `count` after checking that the file has room for so many items of at least `smallest` bytes."""
         if count * smallest > len(self._bytes) - self._place:
-            raise self._damaged(f"it has room for fewer than {count} {what}")
+            raise self._damaged(f"it has room for fewer than {count} {noun}")
         return count
 
     def _string(self) -> str:
@@ -132,7 +132,7 @@ class GgufFile:
         return GgufTensor(name, shape, block, offset, prod(shape) // block.size * block.nbytes)
 
     def _placed(self, tensors: list[GgufTensor]) -> list[GgufTensor]:
-        """Return the tensors with their places in the file."""
+        """Return the tensors with checked offsets into the file."""
         alignment = self.metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or not 1 <= alignment <= _MAX_ALIGNMENT:
             raise self._damaged(f"its alignment is {alignment!r}")

@@ -1,4 +1,4 @@
-"""Models by the names that `transformers` takes, in the cache of `huggingface_hub`."""
+"""Models by their name on the Hugging Face Hub, in the cache of `huggingface_hub`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from edgecore_llm.errors import CheckpointError
 
 PREFIX = "hf:"
-"""A name that begins so is never a path."""
+"""A name with this prefix is never taken for a path."""
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _FILES = ["*.json", "model*.safetensors", "*.jinja", "tokenizer.model"]
@@ -17,10 +17,10 @@ _FILES = ["*.json", "model*.safetensors", "*.jinja", "tokenizer.model"]
 
 
 def model_path(model: str | Path) -> Path:
-    """Return the path of a model: a path that exists, or the folder of a name in the cache, to which it is downloaded.
+    """Return an existing path, or the cache folder of a named model, which is downloaded if necessary.
 
     Raises:
-        CheckpointError: There is no such path, and no such model in the cache or on the Hub.
+        CheckpointError: There is no such path, nor such a model in the cache or on the Hub.
     """
     name = str(model).removeprefix(PREFIX)
     if name == str(model) and Path(model).exists():
@@ -36,19 +36,19 @@ def model_path(model: str | Path) -> Path:
     for is_local in (True, False):
         try:
             folder = Path(snapshot_download(name, allow_patterns=_FILES, local_files_only=is_local))
-        except Exception as error:  # the package raises those of its HTTP client, too
+        except Exception as error:  # it also raises errors of its HTTP client
             reason = error
             continue
         if not is_local or _is_complete(folder):
             return folder
     raise CheckpointError(
-        f"there is no checkpoint {model}, and a model of that name is neither in the cache of huggingface_hub nor can it be "
-        f"downloaded ({type(reason).__name__}); with a network: hf download {name}"
+        f"there is no checkpoint {model}, and a model of that name is neither in the cache of huggingface_hub nor can "
+        f"it be downloaded ({type(reason).__name__}); with a network: hf download {name}"
     ) from reason
 
 
 def _is_complete(folder: Path) -> bool:
-    """Return True if the cache holds all of a model, and not what another program needed of it."""
+    """Return True if the cache has all files of a model; other programs may have downloaded only some."""
     if not (folder / "config.json").is_file():
         return False
     if (folder / _WEIGHTS).is_file():

@@ -1,4 +1,4 @@
-"""Folders of Hugging Face: `config.json` and safetensors, in one file or in shards with an index."""
+"""Hugging Face folders: `config.json` and safetensors in one file, or in shards with an index."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from edgecore_llm.model.config import DecoderConfig
 
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 _PREFIXES = ("language_model.model.", "model.language_model.", "language_model.", "model.")
-"""Prefixes of the names of the decoder; several in multimodal models."""
+"""Prefixes of the decoder's tensor names; multimodal models have longer ones."""
 
 
 class HuggingFaceFolder:
-    """A folder with `config.json` and safetensors. Tensors are read when they are asked for.
+    """A folder with `config.json` and safetensors. Tensors are read on demand.
 
-    All files are there and complete, which the constructor checks by their headers and sizes.
+    The constructor checks by headers and sizes that all files exist and are complete.
 
     Raises:
         CheckpointError: A file is missing or damaged.
@@ -39,12 +39,12 @@ class HuggingFaceFolder:
         for path, header in self._headers().items():
             for name, entry in header.items():
                 self._tensors[_short_name(name)] = (path, name, tuple(entry["shape"]), entry["dtype"])
-        # One file at a time: pages of a mapped file count as memory of the process until it is closed.
+        # Only one file is mapped at a time: the touched pages of a mapping count as the process's memory.
         self._opened: tuple[Path, Any] | None = None
 
     @cached_property
     def config(self) -> DecoderConfig:
-        """The facts about the model."""
+        """The model's configuration."""
         return decoder_config(self.values)
 
     @cached_property
@@ -55,7 +55,7 @@ class HuggingFaceFolder:
 
     @property
     def chat_template(self) -> str | None:
-        """The Jinja template of a chat."""
+        """The Jinja template of a chat; None if there is none."""
         return chat_template_of(self.folder)
 
     def names(self) -> Sequence[str]:
@@ -74,7 +74,7 @@ class HuggingFaceFolder:
         return rows
 
     def _headers(self) -> dict[Path, dict[str, dict[str, Any]]]:
-        """Return the entries of the tensors of all files."""
+        """Return the tensor entries of all files."""
         index = self.folder / "model.safetensors.index.json"
         if not index.exists():
             if not (single := self.folder / "model.safetensors").exists():
@@ -105,7 +105,7 @@ def _short_name(name: str) -> str:
 
 
 def _header(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the entries of the tensors of a file, whose data is there as a whole.
+    """Return the tensor entries of a file after checking that all their data exists.
 
     Raises:
         CheckpointError: The file is truncated or damaged.

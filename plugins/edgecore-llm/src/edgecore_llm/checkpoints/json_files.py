@@ -13,7 +13,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object.
 
     Raises:
-        CheckpointError: The file is missing or holds something else.
+        CheckpointError: The file is missing, or does not contain a JSON object.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -27,10 +27,10 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_json_if_there(path: Path) -> dict[str, Any]:
-    """Read a JSON object; an empty one if the file is missing.
+    """Read a JSON object; return an empty one if the file is missing.
 
     Raises:
-        CheckpointError: The file holds something else.
+        CheckpointError: The file does not contain a JSON object.
     """
     return read_json(path) if path.exists() else {}
 
@@ -48,7 +48,7 @@ def chat_template_of(folder: Path) -> str | None:
     except (OSError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
     template = read_json_if_there(folder / "tokenizer_config.json").get("chat_template")
-    if isinstance(template, list):  # of named ones
+    if isinstance(template, list):  # a list of named templates
         template = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}.get(
             "default"
         )
@@ -56,6 +56,6 @@ def chat_template_of(folder: Path) -> str | None:
 
 
 def token_ids(value: object) -> tuple[int, ...]:
-    """Return the ids of a configuration's entry, which is a number, a list of them, or missing."""
+    """Return the token ids of an entry that is a number, a list of numbers, or missing."""
     listed = value if isinstance(value, list) else [value]
     return tuple(token for token in listed if isinstance(token, int))

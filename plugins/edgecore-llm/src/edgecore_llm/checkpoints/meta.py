@@ -1,4 +1,4 @@
-"""Checkpoints of Meta: `params.json` and a `.pth` file."""
+"""Meta's checkpoints: `params.json` and a `.pth` file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SAME_KEYS = (
     "partial_rotary_factor", "residual_multiplier", "attention_multiplier", "logits_scaling", "no_rope_layer_interval",
     "original_max_position_embeddings", "final_logit_softcapping", "attn_logit_softcapping",
 )  # fmt: skip
-"""Parameters that a `config.json` has under the same names."""
+"""Parameters whose names equal the keys of Hugging Face's `config.json`."""
 _NAMES = {
     "tok_embeddings": "embed_tokens", "norm": "norm", "output": "lm_head", "attention.wq": "self_attn.q_proj",
     "attention.wk": "self_attn.k_proj", "attention.wv": "self_attn.v_proj", "attention.wo": "self_attn.o_proj",
@@ -41,22 +41,21 @@ _NAMES = {
 
 
 class MetaCheckpoint:
-    """A `params.json` with a `.pth` file, which is mapped and not unpickled beyond tensors.
+    """A `params.json` with a `.pth` file, which is memory-mapped; only tensors are unpickled.
 
-    With the parameters that executorch adds they describe other families, too: Qwen by `attention_qkv_bias` and
-    `use_qk_norm`, Phi 4-mini by the factors of longrope, SmolLM3 by `no_rope_layer_interval`, Granite by its
-    multipliers.
+    ExecuTorch extends the parameters to further families: Qwen by `attention_qkv_bias` and `use_qk_norm`, Phi 4-mini by
+    the factors of longrope, SmolLM3 by `no_rope_layer_interval`, Granite by its multipliers.
 
-    Matrices may be quantized, as in the SpinQuant and QAT checkpoints of Llama 3.2: int8 tensors with `scales` beside
-    them, one for each row or for groups of columns, and with adapters, which `lora_args` of the parameters describes.
+    The SpinQuant and QAT checkpoints of Llama 3.2 store int8 matrices. A tensor `scales` beside each matrix has one
+    scale per row or per group of columns. `lora_args` in the parameters describes adapters.
 
     Args:
         params: The file with the parameters.
         checkpoint: The file with the tensors.
-        method: How the checkpoint was quantized; None if it is not, or if the parameters say.
+        method: How the checkpoint was quantized; None if it is not, or if `params.json` tells the method.
 
     Attributes:
-        precision: The bits of a quantized checkpoint; None for any other.
+        precision: The bits of a quantized checkpoint; None if it is not quantized.
 
     Raises:
         CheckpointError: A file is missing or damaged, or the method of a quantized checkpoint is not known.
@@ -82,7 +81,7 @@ class MetaCheckpoint:
 
     @cached_property
     def config(self) -> DecoderConfig:
-        """The facts about the model."""
+        """The model's configuration."""
         config = decoder_config(self._values())
         inner = config.intermediate_size
         if self._is_spinquant and (inner & (inner - 1) or inner < KEY_BLOCK):
@@ -105,15 +104,15 @@ class MetaCheckpoint:
         return rows.float() * self._adapter_scale if name.endswith(".adaptor.B.weight") else rows
 
     def bits(self, name: str) -> Literal[4, 8] | None:
-        """Return the bits of a matrix; None if its values are floats."""
+        """Return the bits of a matrix; None if it is stored as floats."""
         scales = self._tensors.get(_beside(name, "scales"))
         if scales is None:
             return None
-        # Linear layers have groups with 4 bits, and a scale for each row with 8. Tables of embeddings do not tell.
+        # A linear layer with 4 bits has a scale per group, with 8 bits per row. Embedding tables always have 8 bits.
         return 4 if scales.numel() > len(scales) and name != "embed_tokens.weight" else 8
 
     def read_quantized(self, name: str, start: int, stop: int) -> QuantizedMatrix:
-        """Read some rows of a quantized matrix: the integers of the file, and its scales, rounded to float16."""
+        """Read some rows of a quantized matrix: the integers of the file, and the scales as float16."""
         bits, values = self.bits(name), self._rows(name, name, start, stop)
         scales = self._rows(name, _beside(name, "scales"), start, stop).reshape(len(values), -1).float()
         zeros = _beside(name, "zeros")
@@ -128,16 +127,16 @@ class MetaCheckpoint:
         return QuantizedMatrix(values, repeated, 4 if bits == 4 else 8)
 
     def _rows(self, name: str, source: str, start: int, stop: int | None) -> Tensor:
-        """Return rows of a tensor that has those of the matrix or bias `name`, in the order of Hugging Face."""
+        """Return rows of the tensor `source` (a matrix, its scales or bias) in Hugging Face's order for `name`."""
         projection = re.search(r"self_attn\.([qk])_proj\.", name)
-        is_first = ".adaptor.A." in name  # its rows are no outputs
+        is_first = ".adaptor.A." in name  # the rows of A are ranks, not outputs
         if projection is None or is_first or self.params.get("use_hf_rope", False):
             return self._tensors[source][start:stop]
         heads = self.config.heads if projection[1] == "q" else self.config.kv_heads
         return self._tensors[source][torch.from_numpy(interleaved_rows(heads, self.config.head_dim))[start:stop]]
 
     def _precision(self) -> Precision | None:
-        """Return the bits of a quantized checkpoint, after checks of what belongs together."""
+        """Return the bits and group of a quantized checkpoint after checking that its tensors are consistent."""
         stored: dict[str, set[Literal[4, 8]]] = {"linear": set(), "embedding": set(), "output": set()}
         group = GROUP
         for name, value in self._tensors.items():
@@ -184,13 +183,13 @@ class MetaCheckpoint:
         has_rotation = method == "spinquant" or bool(arguments.get("spinquant"))
         if has_rotation and self._adapter_rank > 0:
             raise CheckpointError(
-                f"the parameters of {self.path} describe adapters, which checkpoints of SpinQuant do not have; is it of "
-                "the method qat?"
+                f"the parameters of {self.path} describe adapters, which checkpoints of SpinQuant do not have; is it "
+                "of the method qat?"
             )
         return has_rotation
 
     def _adapter(self) -> tuple[int, float]:
-        """Return the rank of the adapters, 0 for none, and the factor of their products."""
+        """Return the rank of the adapters (0 for none), and the factor of their products."""
         arguments = self.params.get("lora_args") or {"rank": 0}
         rank, scale = (arguments.get(key, 2.0) for key in ("rank", "scale")) if isinstance(arguments, dict) else (-1, 0)
         if not isinstance(rank, int) or not 0 <= rank <= _LARGEST_RANK or not isinstance(scale, int | float):
@@ -205,7 +204,7 @@ class MetaCheckpoint:
         return rank, float(scale)
 
     def _values(self) -> dict[str, Any]:
-        """Return the parameters as a `config.json`."""
+        """Translate the parameters to the keys of a `config.json`."""
         params = self.params
         for key in ("dim", "n_layers", "n_heads"):
             if not isinstance(params.get(key), int):
@@ -220,7 +219,7 @@ class MetaCheckpoint:
             "num_attention_heads": params["n_heads"],
             "num_key_value_heads": params.get("n_kv_heads"),
             "head_dim": params.get("head_dim") or params["dim"] // max(params["n_heads"], 1),
-            # Those of the parameters are rounded, and -1 for the vocabulary of Llama 2.
+            # Read the sizes from tensors: `params.json` has rounded sizes, and the vocabulary -1 for Llama 2.
             "vocab_size": self.shape("embed_tokens.weight")[0],
             "intermediate_size": self.shape("layers.0.mlp.gate_proj.weight")[0],
             "rms_norm_eps": params.get("norm_eps", 1e-5),
@@ -271,5 +270,5 @@ def _name(name: str) -> str:
 
 
 def _beside(name: str, kind: str) -> str:
-    """Return the name of the tensor of another kind that belongs to a matrix."""
+    """Return the name of a tensor that accompanies a matrix, such as its scales."""
     return f"{name.removesuffix('weight')}{kind}"

@@ -15,11 +15,11 @@ from edgecore_llm.model.load import QuantizedWeights, Weights
 
 
 class Checkpoint(Weights, Protocol):
-    """A model in files: its weights, the facts about it, the tokens that end a text, and its chat template."""
+    """A model in files: weights, configuration, end-of-text tokens and chat template."""
 
     @property
     def config(self) -> DecoderConfig:
-        """The facts about the model."""
+        """The model's configuration."""
         ...
 
     @property
@@ -41,7 +41,7 @@ def open_checkpoint(
     Args:
         path: The folder or file.
         params: The file with the parameters of a `.pth` file.
-        method: How a `.pth` file was quantized, if the parameters do not say.
+        method: How a `.pth` file was quantized, if its parameters do not say.
 
     Raises:
         CheckpointError: A file is missing or damaged.
@@ -61,5 +61,5 @@ def open_checkpoint(
 
 
 def stored_precision(checkpoint: Checkpoint) -> Precision | None:
-    """Return the bits of a quantized checkpoint, whose integers stay as they are; None for any other."""
+    """Return the bits of a quantized checkpoint, whose integers the export keeps; None if it is not quantized."""
     return checkpoint.precision if isinstance(checkpoint, QuantizedWeights) else None

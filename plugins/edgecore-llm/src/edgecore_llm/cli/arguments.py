@@ -13,7 +13,7 @@ BITS = "32 for float32, 8 or 4"
 
 @dataclass(frozen=True)
 class ExportArguments:
-    """The arguments of `edgecore llm export`, in the form that typer reads; an option that is absent is None or False."""
+    """Arguments of `edgecore llm export` as typer reads them; an absent option is None or False."""
 
     arguments: Annotated[
         list[str] | None,
@@ -86,15 +86,15 @@ class ExportArguments:
 
     @property
     def settings(self) -> list[str]:
-        """The settings `+SECTION.KEY=VALUE`."""
+        """The arguments of the form `+SECTION.KEY=VALUE`."""
         return [argument for argument in self.arguments or () if argument.startswith("+")]
 
     @property
     def model(self) -> str | None:
-        """MODEL, or None if it is absent.
+        """The argument MODEL, or None if it is absent.
 
         Raises:
-            typer.BadParameter: There is more than one.
+            typer.BadParameter: There is more than one MODEL.
         """
         models = [argument for argument in self.arguments or () if not argument.startswith("+")]
         if len(models) > 1:
@@ -102,6 +102,6 @@ class ExportArguments:
         return next(iter(models), None)
 
     def first_present(self, *fields: str) -> str | None:
-        """Return the first option that is present, as users write it; None if all of `fields` are absent."""
+        """Return the first present option of `fields` as users write it; None if all are absent."""
         present = (name for name in fields if getattr(self, name) is not None and getattr(self, name) is not False)
         return next((f"--{name.replace('_', '-')}" for name in present), None)

@@ -27,7 +27,8 @@ def bench_command(
     model = Model(file, threads=threads)
     if prompt_tokens + new_tokens > model.metadata.context:
         raise SessionError(
-            f"{prompt_tokens} + {new_tokens} tokens do not fit into the context of {model.metadata.context}; use -p and -n"
+            f"{prompt_tokens} + {new_tokens} tokens do not fit into the context of {model.metadata.context}; "
+            "use -p and -n"
         )
     session = model.new_session()
     tokens = np.random.default_rng(0).integers(0, model.metadata.vocabulary, prompt_tokens + new_tokens).tolist()
@@ -47,7 +48,7 @@ def bench_command(
 
 
 def measure(session: Session, tokens: list[int], prompt_tokens: int, new_tokens: int) -> tuple[float, float]:
-    """Return the tokens per second of a prompt and of the tokens after it, from an empty sequence."""
+    """Return the tokens per second for a prompt and for the answer after it, from an empty sequence."""
     session.rewind(0)
     start = time.perf_counter()
     session.append(tokens[:prompt_tokens])

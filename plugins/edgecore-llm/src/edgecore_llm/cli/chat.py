@@ -48,8 +48,8 @@ def chat_command(arguments: ChatArguments) -> None:
         most = arguments.max_new_tokens if shift else min(arguments.max_new_tokens, session.room - len(prompt) + 1)
         if most < 1 or len(prompt) > session.room:
             raise SessionError(
-                f"the chat has reached the context of {session.metadata.context} tokens; begin a new one, use --shift, or "
-                "export with a longer context"
+                f"the chat has reached the context of {session.metadata.context} tokens; begin a new one, use --shift, "
+                "or export with a longer context"
             )
         answer = ""
         tokens = session.generate(prompt, most, sampling, vocabulary=tokenizer.vocabulary, keep=keep)
@@ -65,9 +65,9 @@ def chat_command(arguments: ChatArguments) -> None:
 
 
 def next_prompt(session: Session, tokens: list[int]) -> list[int]:
-    """Rewind a session to what it has in common with a chat, and return the tokens of the chat that are missing.
+    """Rewind a session to its common prefix with a chat, and return the remaining tokens of the chat.
 
-    A template may render earlier messages otherwise than the model wrote them, so the common begin is looked for.
+    A template may render earlier answers differently from the generated tokens, so the tokens are compared.
     """
     common = 0
     for known, token in zip(session.tokens, tokens[:-1]):
@@ -79,7 +79,7 @@ def next_prompt(session: Session, tokens: list[int]) -> list[int]:
 
 
 def head_of_chat(template: ChatTemplate, tokenizer: Tokenizer, first: list[dict[str, str]]) -> int:
-    """Return how many tokens of a chat come before the text of the first question."""
+    """Return how many tokens of a chat come before the first question: the system message and its frame."""
     chats = (template.encode(tokenizer, [*first, {"role": "user", "content": text}]) for text in ("a", "b"))
     return next((index for index, (token, other) in enumerate(zip(*chats, strict=False)) if token != other), 0)
 

@@ -38,9 +38,9 @@ def eval_command(
 
 
 def perplexity(session: Session, tokens: list[int], window: int, bos: int | None = None) -> tuple[float, int]:
-    """Return the perplexity of tokens, and of how many: exp of the mean of -log(probability).
+    """Return the perplexity, exp(mean(-log(probability))), and the number of tokens that it counts.
 
-    Windows follow each other. Each begins with `bos`, or without one its first token counts for nothing.
+    Windows are consecutive and independent. Each begins with `bos`; without `bos`, its first token is not counted.
 
     Raises:
         SessionError: There are fewer than two tokens.

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _DEFAULTS = {"chunk": 128, "bits": 4, "embedding_bits": 8, "output_bits": 8, "group": 32, "cache_bits": 32}
 _EXCLUDED_BY_SETTINGS = (
-    "context", *_DEFAULTS, "window", "sinks", "quantized_by", "calibration", "calibration_tokens", "tokenizer", "report",
-    "backend", "bos_id",
+    "context", *_DEFAULTS, "window", "sinks", "quantized_by", "calibration", "calibration_tokens", "tokenizer",
+    "report", "backend", "bos_id",
 )  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def export_command(arguments: ExportArguments) -> None:
 
 
 def _export_by_settings(arguments: ExportArguments) -> None:
-    # torch is imported here: the other commands do without.
+    # torch is imported only here, since the other commands do not need it.
     from edgecore_llm.config.llm_config import load_config
     from edgecore_llm.config.plan import plan
 
@@ -73,7 +73,7 @@ def _export_by_options(arguments: ExportArguments) -> None:
 
 
 def export_llama_command(arguments: typer.Context) -> None:
-    """Compile a checkpoint to a file, with the flags of ExecuTorch's `export_llama`: -c FILE, -p FILE, -qmode 8da4w, ..."""
+    """Compile a checkpoint with the flags of ExecuTorch's `export_llama`: -c FILE, -p FILE, -qmode 8da4w, ..."""
     from edgecore_llm.config.flags import config_from_flags
     from edgecore_llm.config.plan import plan
 
@@ -81,7 +81,7 @@ def export_llama_command(arguments: typer.Context) -> None:
 
 
 def _export_plan(planned: Plan, model: str | None, params: Path | None, output: Path | None) -> None:
-    """Export what settings and arguments name together."""
+    """Run an export that settings and arguments describe together."""
     from edgecore_llm.errors import ConfigError
 
     if params is not None and planned.params is not None:
@@ -111,12 +111,12 @@ def _export_plan(planned: Plan, model: str | None, params: Path | None, output: 
 
 
 def _with_stored_precision(options: ExportOptions, checkpoint: Checkpoint, quantized: QuantizedPlan) -> ExportOptions:
-    """Return `options` with the bits of a quantized checkpoint, which must be those of the settings."""
+    """Return `options` with the bits of a quantized checkpoint, after checking them against the settings."""
     from edgecore_llm.checkpoints.open import stored_precision
     from edgecore_llm.errors import ConfigError
 
     config, precision = checkpoint.config, stored_precision(checkpoint)
-    if precision is not None and config.tied:  # the bits of the output layer are those of the table
+    if precision is not None and config.tied:  # a tied output layer has the bits of the table
         precision = replace(precision, output=quantized.precision.output)
     if (precision, config.adapter_rank) != (quantized.precision, quantized.adapter_rank):
         raise ConfigError(
@@ -128,7 +128,7 @@ def _with_stored_precision(options: ExportOptions, checkpoint: Checkpoint, quant
 
 
 def _with_tokenizer(options: ExportOptions, checkpoint: Checkpoint, path: str) -> ExportOptions:
-    """Return `options` with the chat template and the special tokens of a tokenizer."""
+    """Return `options` with the chat template and special tokens of a tokenizer."""
     from edgecore_llm.errors import ConfigError, TokenizerError
     from edgecore_llm.tokenizer.open import open_tokenizer
 
@@ -146,7 +146,7 @@ def _with_tokenizer(options: ExportOptions, checkpoint: Checkpoint, path: str) -
 
 
 def default_output(model: str) -> Path:
-    """Return the file for a model that is named `Llama-3.2-1B`, or `folder/llama.gguf`."""
+    """Return the output file for a model such as `Llama-3.2-1B` or `folder/llama.gguf`."""
     path = Path(model)
     return Path(f"{path.stem if path.suffix in ('.gguf', '.pth', '.pt') else path.name}.pte")
 
@@ -161,7 +161,7 @@ def _open(model: str, params: Path | str | None, method: str | None) -> Checkpoi
 
 
 def _options(arguments: ExportArguments, checkpoint: Checkpoint) -> ExportOptions:
-    """Return the options of an export; absent ones are those of a quantized checkpoint, or else the defaults."""
+    """Return the options of an export. Missing options come from a quantized checkpoint, or are the defaults."""
     from edgecore_llm.checkpoints.open import stored_precision
     from edgecore_llm.export import ExportOptions
     from edgecore_llm.model.layers import Precision

@@ -51,7 +51,7 @@ class AnswerArguments:
 
     @property
     def sampling(self) -> Sampling:
-        """The sampling.
+        """The sampling settings.
 
         Raises:
             typer.BadParameter: A value is outside of its range.
@@ -77,7 +77,7 @@ def read_text(path: Path) -> str:
     """Return the content of a text file.
 
     Raises:
-        SessionError: It is not UTF-8.
+        SessionError: The file is not UTF-8.
     """
     try:
         return path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The flags of executorch's older command `export_llama`, as settings of `LlmConfig`."""
+"""Translate the flags of ExecuTorch's older command `export_llama` to settings of `LlmConfig`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _VALUES = {
     "backend.vgf.compile_spec": "--vgf-compile-spec",
     "backend.vgf.quantize_scope": "--vgf-quantize-scope",
 }
-"""Settings with a value, and their flags."""
+"""Settings with a value, and the flags that set them."""
 _SWITCHES = {
     "model.use_shared_embedding": "--use_shared_embedding",
     "model.use_kv_cache": "-kv --use_kv_cache",
@@ -86,13 +86,13 @@ _SWITCHES = {
     "backend.openvino.openvino_scale_estimation": "--openvino_scale_estimation",
     "backend.mlx.enabled": "--mlx",
 }
-"""Settings that a flag alone turns on."""
+"""Settings that a flag without a value turns on."""
 _ALSO = {
     "quantization.group_size": "backend.openvino.nncf_compression_group_size",
     "backend.vgf.quantize_scope": "quantization.quantize_scope",
     "backend.mlx.enabled": "model.use_kv_cache",
 }
-"""Settings that get the value of another one."""
+"""Settings that are copied to another setting."""
 
 
 def config_from_flags(arguments: Sequence[str]) -> LlmConfig:
@@ -119,7 +119,7 @@ def config_from_flags(arguments: Sequence[str]) -> LlmConfig:
     if settings.pop("torchao", False):
         settings |= {key: True for key in _SWITCHES if key.startswith("backend.torchao.")}
     for key, other in _ALSO.items():
-        if settings.get(key, "0") != "0":  # `-G 0` says nothing about OpenVINO's groups
+        if settings.get(key, "0") != "0":  # `-G 0` does not change OpenVINO's groups
             settings[other] = settings[key]
     if "base.lora_config.adapter_checkpoint" in settings and "base.lora_config.adapter_config" not in settings:
         raise ConfigError("--adapter_checkpoint needs --adapter_config")
@@ -127,7 +127,7 @@ def config_from_flags(arguments: Sequence[str]) -> LlmConfig:
 
 
 def _nested(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings with dots in their keys as sections in sections."""
+    """Turn keys with dots into nested sections."""
     values: dict[str, Any] = {}
     for key, value in settings.items():
         *sections, name = key.split(".")
@@ -139,7 +139,7 @@ def _nested(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are exceptions."""
+    """An argument parser that raises exceptions for errors."""
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(message)

@@ -1,4 +1,4 @@
-"""`LlmConfig`, its YAML file, and settings of the command line: `+section.key=value`."""
+"""`LlmConfig`, its YAML file, and settings on the command line: `+section.key=value`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class LlmConfig(Section):
 
 
 def load_config(path: str | Path | None = None, settings: Sequence[str] = ()) -> LlmConfig:
-    """Read a YAML file, if there is one, and apply settings `+section.key=value`; later ones win.
+    """Read an optional YAML file, then apply settings `+section.key=value`; the last setting of a key wins.
 
     Raises:
         ConfigError: A key does not exist, or a value does not fit. The message names the key.
@@ -66,7 +66,7 @@ def load_config(path: str | Path | None = None, settings: Sequence[str] = ()) ->
 
 
 def validate(values: dict[str, Any]) -> LlmConfig:
-    """Return the configuration with these values; a section that is None has its defaults.
+    """Validate a configuration; a section that is None has its defaults.
 
     Raises:
         ConfigError: A key does not exist, or a value does not fit. The message names the key.
@@ -108,7 +108,7 @@ def _apply(values: dict[str, Any], setting: str) -> None:
 
 
 def _sentence(error: ValidationError) -> str:
-    """Return the first error as one sentence."""
+    """Return the first validation error as one sentence."""
     first = error.errors(include_url=False, include_context=False)[0]
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":

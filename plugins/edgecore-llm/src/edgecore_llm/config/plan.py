@@ -1,4 +1,4 @@
-"""Options of an export from `LlmConfig`. Each setting acts, or is refused with a reason."""
+"""Map the settings of `LlmConfig` to export options. A setting without effect is refused with a reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REPOSITORIES = {
     "qwen3_1_7b": "Qwen/Qwen3-1.7B", "qwen3_4b": "Qwen/Qwen3-4B", "phi_4_mini": "microsoft/Phi-4-mini-instruct",
     "smollm2": "HuggingFaceTB/SmolLM2-135M",
 }  # fmt: skip
-"""Where executorch takes the models of `base.model_class` from, if no checkpoint is given."""
+"""The Hub repository for each `base.model_class`, used if no checkpoint is given."""
 _FAMILIES = {
     "stories110m": "llama", "llama2": "llama", "llama3": "llama", "llama3_1": "llama", "llama3_2": "llama",
     "smollm2": "llama", "qwen2_5_0_5b": "qwen2", "qwen2_5_1_5b": "qwen2", "qwen2_5_coder_32b": "qwen2",
@@ -32,13 +32,15 @@ _FAMILIES = {
 }  # fmt: skip
 ACTING = {
     "base.model_class", "base.params", "base.checkpoint", "base.tokenizer_path", "base.metadata", "base.preq_mode",
-    "base.preq_group_size", "base.preq_embedding_quantize", "base.use_lora", "model.use_attention_sink", "model.use_shared_embedding", "model.use_sdpa_with_kv_cache", "model.use_kv_cache", "model.local_global_attention",
+    "base.preq_group_size", "base.preq_embedding_quantize", "base.use_lora", "model.use_attention_sink",
+    "model.use_shared_embedding", "model.use_sdpa_with_kv_cache", "model.use_kv_cache", "model.local_global_attention",
     "model.quantize_kv_cache", "export.max_seq_length", "export.max_context_length", "export.output_dir",
-    "export.output_name", "debug.verbose", "debug.generate_full_logits", "quantization.qmode", "quantization.embedding_quantize", "quantization.group_size",
+    "export.output_name", "debug.verbose", "debug.generate_full_logits", "quantization.qmode",
+    "quantization.embedding_quantize", "quantization.group_size",
     "quantization.use_spin_quant", "quantization.use_qat",
     "backend.xnnpack.enabled", "backend.xnnpack.extended_ops", "backend.vulkan.enabled", "backend.openvino.enabled",
 }  # fmt: skip
-"""The settings that have an effect, or ask for what every file has."""
+"""Settings that have an effect, or request what every exported file has."""
 _ADAPTERS = "adapters are not supported yet; merge the adapter into the checkpoint first"
 _CACHE = "scales of a quantized cache are those of its rows; use model.quantize_kv_cache"
 _LAYOUT = "the layout of tables is chosen by this package; remove it"
@@ -84,17 +86,17 @@ REFUSED = {
     "backend.ethosu": _STATIC,
     "backend.vgf": _STATIC,
 }
-"""Settings and sections that are refused unless they have their default: why, and what to do."""
+"""Settings and sections that are refused unless they have their default, with the reason and the remedy."""
 
 
 @dataclass(frozen=True)
 class QuantizedPlan:
-    """A quantized checkpoint.
+    """The quantized checkpoint that the settings require.
 
     Attributes:
-        method: How it was quantized.
-        precision: The bits and groups that its matrices must have.
-        adapter_rank: The rank that its adapters must have; 0 for none.
+        method: How the checkpoint was quantized.
+        precision: Required bits and groups of its matrices.
+        adapter_rank: Required rank of its adapters; 0 for none.
     """
 
     method: QuantizationMethod
@@ -104,19 +106,19 @@ class QuantizedPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """An export.
+    """An export, as the settings describe it.
 
     Attributes:
         checkpoint: `base.checkpoint`.
-        repository: The model of `base.model_class` on the Hub; None if there is none.
-        params: The file with the parameters of a `.pth` file.
-        family: The family that the settings ask for; None for any.
+        repository: The Hub repository for `base.model_class`; None if it has none.
+        params: The `params.json` of a `.pth` checkpoint.
+        family: The required family; None for any.
         tokenizer: The path of a tokenizer.
-        output: The file to write; None if the settings name none.
-        needs_tied: The output layer must use the table of embeddings.
+        output: The file to write; None if the settings do not name it.
+        needs_tied: The output layer must share the embedding table.
         quantized: The quantized checkpoint that the settings describe; None if they describe none.
-        is_verbose: The options are printed.
-        options: The options.
+        is_verbose: Print the options.
+        options: The export options.
     """
 
     checkpoint: str | None
@@ -132,13 +134,13 @@ class Plan:
 
 
 def plan(config: LlmConfig) -> Plan:
-    """Return the export that settings ask for.
+    """Return the export that the settings describe.
 
     Raises:
-        ConfigError: A setting is not supported. The message says why, and what to do.
+        ConfigError: A setting is not supported; the message says why, and what to do.
     """
     changed = dict(_changed(config, LlmConfig()))
-    # The older command sets it with the group.
+    # `--group_size` of ExecuTorch's older export command sets this option, too.
     if changed.get("backend.openvino.nncf_compression_group_size") == config.quantization.group_size:
         changed.pop("backend.openvino.nncf_compression_group_size", None)
     for key, value in changed.items():
@@ -161,7 +163,7 @@ def plan(config: LlmConfig) -> Plan:
         checkpoint=checkpoint,
         repository=REPOSITORIES.get(name),
         params=config.base.params,
-        family=_FAMILIES[name] if name != "llama3" else None,  # the default
+        family=_FAMILIES[name] if name != "llama3" else None,  # the default, which may mean any
         tokenizer=config.base.tokenizer_path,
         output=None if output is None else Path(config.export.output_dir) / output,
         needs_tied=config.model.use_shared_embedding,
@@ -192,7 +194,7 @@ def _changed(section: BaseModel, default: BaseModel, prefix: str = "") -> list[t
 
 
 def _sinks_and_window(config: LlmConfig) -> tuple[int, int]:
-    """Return the numbers of `model.use_attention_sink`: the first positions that stay, and the window after them."""
+    """Parse `model.use_attention_sink`: the number of sinks, and the window after them."""
     text = config.model.use_attention_sink
     if text is None:
         return 0, 0
@@ -210,7 +212,7 @@ def _windows(config: LlmConfig) -> Sequence[int]:
 
 
 def _quantized(config: LlmConfig) -> QuantizedPlan | None:
-    """Return what `base.preq_mode` and the settings that belong to it say; None without it."""
+    """Return the quantized checkpoint that `base.preq_mode` and its related settings describe; None without it."""
     base, settings = config.base, config.quantization
     is_spinquant = settings.use_spin_quant is not None
     if base.preq_mode is None:
@@ -247,7 +249,7 @@ def _precision(config: LlmConfig) -> Precision:
     if settings.embedding_quantize is not None:
         bits, group = (int(part) for part in settings.embedding_quantize.removeprefix("torchao:").split(","))
         embedding = _bits("quantization.embedding_quantize", settings.embedding_quantize, bits)
-    # Smaller groups take no more bytes, see `edgecore_llm.quantize.rounding`.
+    # Groups below 32 would not save bytes, see `edgecore_llm.quantize.rounding`.
     linear_group = GROUP if settings.group_size is None else settings.group_size
     cache: Literal[8, 32] = 8 if config.model.quantize_kv_cache else 32
     return Precision(
@@ -260,7 +262,8 @@ def _linear_bits(mode: str) -> Literal[4, 8]:
     if match is None:
         advice = "use 8da4w" if "4" in mode else "use 8da8w"
         raise ConfigError(
-            f"quantization.qmode={mode} is not supported: inputs are rounded to 8 bits, and scales need no samples; {advice}"
+            f"quantization.qmode={mode} is not supported: inputs are rounded to 8 bits, and scales need no samples; "
+            f"{advice}"
         )
     return _bits("quantization.qmode", mode, int(match[1]))
 
@@ -272,7 +275,7 @@ def _bits(key: str, value: str, bits: int) -> Literal[4, 8]:
 
 
 def _constants(metadata: str | None) -> Mapping[str, Any]:
-    """Return the constant methods that `base.metadata` asks for."""
+    """Parse the constant methods of `base.metadata`."""
     constants: dict[str, Any] = {} if metadata is None else json.loads(metadata)
     for name, value in constants.items():
         values = value if isinstance(value, list) else [value]

@@ -1,4 +1,4 @@
-"""The sections of `LlmConfig`. Names and defaults are those that executorch documents for its `export_llm`."""
+"""The sections of `LlmConfig`. Names and defaults equal those that ExecuTorch documents for `export_llm`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 
 class Section(BaseModel):
-    """A section, which takes its own keys only."""
+    """A section; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
 
 def _json_text(value: Any) -> Any:
-    """Return an object as its JSON text, and let a text pass that is one."""
+    """Convert an object to its JSON text; a string passes unchanged."""
     if isinstance(value, dict):
         return json.dumps(value)
     if isinstance(value, str):
@@ -31,7 +31,7 @@ def _json_text(value: Any) -> Any:
 
 
 def _two_numbers(value: Any) -> Any:
-    """Return a text of two whole numbers; YAML may have read it as a list."""
+    """Validate two whole numbers, "A,B"; YAML may have parsed them as a list."""
     text = ",".join(map(str, value)) if isinstance(value, list) else value
     if text is not None and not re.fullmatch(r"\d+,\d+", str(text)):
         raise ValueError("this is no pair of whole numbers, such as 4,124")
@@ -39,7 +39,7 @@ def _two_numbers(value: Any) -> Any:
 
 
 def _preq_mode(value: Any) -> Any:
-    """Return a mode by its value; executorch's own files have the name in its enumeration."""
+    """Return a mode by its value. ExecuTorch's own configuration files write the name of the enumeration member."""
     return {"preq_8da4w": "8da4w", "preq_8da4w_out_8da8w": "8da4w_output_8da8w"}.get(value, value)
 
 
@@ -66,7 +66,8 @@ QMode = Annotated[
 ]
 ModelClass = Literal[
     "stories110m", "llama2", "llama3", "llama3_1", "llama3_2", "llama3_2_vision", "static_llama", "qwen2_5_0_5b",
-    "qwen2_5_1_5b", "qwen2_5_coder_32b", "qwen3_0_6b", "qwen3_1_7b", "qwen3_4b", "qwen3_5_0_8b", "qwen3_5_2b", "qwen3_5_4b",
+    "qwen2_5_1_5b", "qwen2_5_coder_32b", "qwen3_0_6b", "qwen3_1_7b", "qwen3_4b", "qwen3_5_0_8b", "qwen3_5_2b",
+    "qwen3_5_4b",
     "phi_4_mini", "smollm2", "lfm2_350m", "lfm2_700m", "lfm2_1_2b", "lfm2_5_350m", "lfm2_5_1_2b",
 ]  # fmt: skip
 Pt2eQuantize = Literal[
@@ -77,7 +78,7 @@ Pt2eQuantize = Literal[
 
 
 class LoraConfig(Section):
-    """An adapter."""
+    """A LoRA adapter."""
 
     adapter_checkpoint: str
     adapter_config: str | None = None
@@ -103,7 +104,7 @@ class BaseConfig(Section):
 
 
 class ModelConfig(Section):
-    """The form of the exported model."""
+    """Options of the decoder's form."""
 
     dtype_override: Literal["fp32", "fp16", "bf16"] = "fp32"
     enable_dynamic_shape: bool = True
@@ -135,7 +136,7 @@ class ModelConfig(Section):
 
 
 class ExportConfig(Section):
-    """Lengths, and the written file."""
+    """Sequence lengths and the output file."""
 
     max_seq_length: Positive = 128
     max_context_length: Positive = 128
@@ -156,7 +157,7 @@ class ExportConfig(Section):
 
 
 class DebugConfig(Section):
-    """Reports and traces beside the file."""
+    """Reports and traces that are written beside the file."""
 
     profile_memory: bool = False
     profile_path: str | None = None

@@ -1,4 +1,4 @@
-"""Rounding of a decoder's layers by samples of their inputs, one layer in memory at a time."""
+"""Round a decoder's layers by samples of their inputs. Only one layer is in memory at a time."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from edgecore_llm.quantize.packed import pack
 from edgecore_llm.quantize.rounding import quantize
 
 SEQUENCE = 256
-"""Calibration tokens that are computed as one sequence."""
+"""Number of calibration tokens per sequence."""
 
 
 @dataclass(frozen=True)
 class RoundedMatrix:
-    """A matrix that was rounded by its inputs.
+    """A matrix that was rounded with calibration.
 
     Attributes:
         name: Its name in the decoder.
         value: The packed matrix.
-        loss: The squared error of its results on the calibration tokens, as a share of their squares.
-        nearest_loss: The same for rounding without calibration.
+        loss: Squared error of its products with the calibration inputs, divided by their squares.
+        nearest_loss: The same for rounding to nearest.
     """
 
     name: str
@@ -42,10 +42,10 @@ class RoundedMatrix:
 def calibrate(
     config: DecoderConfig, weights: Weights, tokens: Sequence[int], context: int, precision: Precision
 ) -> Iterator[RoundedMatrix]:
-    """Round the linear layers but the last, by tokens of a text. The inputs of a layer come from the rounded ones before.
+    """Round the linear layers but the last by their inputs on `tokens`. Earlier, rounded layers produce the inputs.
 
     Raises:
-        ConfigError: There are no tokens, one is outside of the vocabulary, or the linear layers are not rounded at all.
+        ConfigError: There are no tokens, one is outside of the vocabulary, or `precision` does not round linear layers.
         CheckpointError: A tensor is missing, has another shape, or values that are not finite.
     """
     bits = precision.linear
@@ -58,9 +58,10 @@ def calibrate(
     length = min(SEQUENCE, context)
     xs = [
         torch.cat([weights.read("embed_tokens.weight", token, token + 1) for token in tokens[start : start + length]])
-        .float().mul(config.embedding_multiplier)
+        .float()
+        .mul(config.embedding_multiplier)
         for start in range(0, len(tokens), length)
-    ]  # fmt: skip
+    ]
     tables = [rope_table(rope, context) for rope in config.ropes]
     for index, layer in enumerate(config.layers):
         window, sinks = (layer.window, layer.sinks) if layer.window + layer.sinks < length else (0, 0)
@@ -82,7 +83,7 @@ def calibrate(
 
 
 def _products(block: Block, xs: list[Tensor], table: Tensor | None) -> dict[str, Tensor]:
-    """Return the sum of x x^T over all inputs x of each projection of a layer."""
+    """Return for each projection of a layer the sum of x x^T over its inputs x."""
     products: dict[str, Tensor] = {}
 
     def hook(name: str) -> object:

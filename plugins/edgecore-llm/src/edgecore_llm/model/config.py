@@ -1,4 +1,4 @@
-"""The facts about one model from which its decoder is built."""
+"""The configuration of one model, from which its decoder is built."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ Activation = Literal["silu", "gelu_tanh"]
 
 @dataclass(frozen=True)
 class Rope:
-    """Rotary positions of some layers: value i and i + dims / 2 of a head are turned by position x frequency i.
+    """Rotary embedding of some layers: rotates values i and i + dims / 2 of a head by position x frequency i.
 
-    Every scaling in use comes down to numbers by which the frequencies are divided.
+    All supported kinds of scaling are expressed as divisors of the frequencies.
 
     Attributes:
         theta: The base of the frequencies `theta ** (-2 i / dims)`.
-        dims: How many values at the start of each head are turned.
-        divisors: A divisor for each frequency; empty for ones.
-        long_divisors: The divisors of a decoder for a longer context than `original_context`, where the family has two
-            lists.
-        original_context: The context of the training before it was extended; 0 if that does not matter.
-        amplitude: A factor of cosine and sine.
+        dims: How many values at the start of each head are rotated.
+        divisors: One divisor per frequency; empty for all 1.
+        long_divisors: The divisors for contexts longer than `original_context`, for families with two lists (longrope).
+        original_context: The context of the original training; 0 if the scaling does not depend on it.
+        amplitude: Factor of cosine and sine.
     """
 
     theta: float
@@ -33,7 +32,7 @@ class Rope:
     amplitude: float = 1.0
 
     def divisors_for(self, context: int) -> tuple[float, ...]:
-        """Return the divisors of a decoder for this context."""
+        """Return the divisors of a decoder with this context."""
         is_long = self.long_divisors and context > self.original_context
         return (self.long_divisors if is_long else self.divisors) or (1.0,) * (self.dims // 2)
 
@@ -43,9 +42,9 @@ class Layer:
     """One layer.
 
     Attributes:
-        rope: The index of its rotary positions in `DecoderConfig.ropes`; None for a layer without positions.
-        window: How many positions a token sees, with its own; 0 for all.
-        sinks: How many of the first positions each token of a layer with a window sees, too.
+        rope: Index of its rotary embedding in `DecoderConfig.ropes`; None for a layer without positions.
+        window: How many positions a token sees, including its own; 0 for all.
+        sinks: How many of the first positions each token also sees, if the layer has a window.
     """
 
     rope: int | None = 0
@@ -59,17 +58,17 @@ class DecoderConfig:
 
     Attributes:
         family: The name of its row in `edgecore_llm.families`.
-        norm_offset: A number that the checkpoint leaves out of the weights of norms: 1 for Gemma.
-        qk_norms: Each head of q and k is normalized before it is turned.
-        branch_norms: The results of attention and of the feed-forward part are normalized before they are added.
-        attention_scale: The factor of the scores.
+        norm_offset: Constant to add to stored weights of norms: 1 for Gemma, else 0.
+        qk_norms: Normalize each head of q and k before its rotation.
+        branch_norms: Normalize the results of attention and feed-forward part before they are added to the residual.
+        attention_scale: Factor of the attention scores.
         attention_softcap: Scores s become `cap * tanh(s / cap)`; 0 for none.
         logit_softcap: The same for logits.
         logit_divisor: Logits are divided by it.
         tied: The output layer uses the embedding table.
         max_context: The longest context that the model was made for.
-        rotates_inner: The inputs of the last matrix of the feed-forward part are rotated (SpinQuant).
-        adapter_rank: The rank of the adapter (LoRA) beside each matrix of a layer; 0 for none.
+        rotates_inner: Multiply the inputs of `down_proj` by a Hadamard matrix (SpinQuant).
+        adapter_rank: The rank of the LoRA adapter of each matrix of a layer; 0 for none.
     """
 
     family: str
@@ -104,10 +103,10 @@ class DecoderConfig:
 def llama3_divisors(
     theta: float, dims: int, *, factor: float, low: float, high: float, original_context: int
 ) -> tuple[float, ...]:
-    """Return the divisors of Llama 3.1: `factor` for long waves, 1 for short ones, and between them a mixture."""
+    """Return the divisors of Llama 3.1: `factor` for long wavelengths, 1 for short ones, interpolated in between."""
     divisors = []
     for pair in range(dims // 2):
-        waves = original_context * theta ** (-2 * pair / dims) / (2 * math.pi)  # in the original context
+        waves = original_context * theta ** (-2 * pair / dims) / (2 * math.pi)  # wavelengths per original context
         share = min(max((waves - low) / (high - low), 0.0), 1.0)
         divisors.append(1 / ((1 - share) / factor + share))
     return tuple(divisors)

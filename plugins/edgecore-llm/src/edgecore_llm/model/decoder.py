@@ -1,4 +1,4 @@
-"""One decoder for all families."""
+"""One decoder implementation for all families."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ ops = torch.ops.edgecore_llm
 
 
 def round_up(count: int) -> int:
-    """Return the next multiple of `KEY_BLOCK`."""
+    """Round up to a multiple of `KEY_BLOCK`."""
     return -(-count // KEY_BLOCK) * KEY_BLOCK
 
 
 class Attention(nn.Module):
-    """Attention with a cache of turned keys and of values, see `edgecore_llm.operators`.
+    """Attention with a cache of rotated keys and of values, see `edgecore_llm.operators`.
 
-    The projection has the rows of all queries, then of the keys, then of the values.
+    `qkv_proj` has the rows of all queries, then of the keys, then of the values.
     """
 
     def __init__(self, config: DecoderConfig, window: int, sinks: int, rows: int, precision: Precision) -> None:
@@ -62,7 +62,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """The gated feed-forward part. Rows of gates and of values alternate in blocks of 16; missing ones are zeros."""
+    """The gated feed-forward part. Gate and value rows alternate in blocks of 16, padded with zero rows."""
 
     def __init__(self, config: DecoderConfig, precision: Precision) -> None:
         super().__init__()
@@ -79,12 +79,12 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """One layer: attention and feed-forward part, each with a residual sum."""
+    """One layer: attention and feed-forward part, each with a residual connection."""
 
     def __init__(self, config: DecoderConfig, window: int, sinks: int, rows: int, precision: Precision) -> None:
         super().__init__()
         self.config = config
-        # The sum is part of a projection if nothing stands between them.
+        # The projection itself adds the residual if no norm or factor comes in between.
         self.adds_at_once = not config.branch_norms and config.residual_multiplier == 1
         self.self_attn = Attention(config, window, sinks, rows, precision)
         self.mlp = FeedForward(config, precision)
@@ -115,14 +115,14 @@ class Decoder(nn.Module):
     """A language model with its caches.
 
     Args:
-        config: The facts about the model.
-        context: How many positions a sequence may have.
-        chunk: How many tokens a call may have. Layers with a window keep `sinks + window + chunk - 1` rows.
+        config: The model's configuration.
+        context: Maximum number of positions of a sequence.
+        chunk: Maximum number of tokens per call. Layers with a window cache `sinks + window + chunk - 1` rows.
         precision: The bits of the weights.
 
     Attributes:
-        rewindable: How many of the last positions can be taken back; None for all. A ring keeps more rows than its
-            window, but each later position has overwritten one that a token farther back sees.
+        rewindable: How many of the last positions can be dropped again; None for all. Each position written to a ring
+            buffer overwrites an older one, which a rewound sequence may need.
     """
 
     def __init__(self, config: DecoderConfig, *, context: int, chunk: int, precision: Precision = Precision()) -> None:
@@ -134,7 +134,7 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList()
         spare = []
         for layer in config.layers:
-            # A token sees all positions if they are no more than its window and the sinks.
+            # A window that covers the whole context has no effect.
             window, sinks = (layer.window, layer.sinks) if layer.window + layer.sinks < context else (0, 0)
             rows = round_up(min(context, sinks + window + chunk - 1) if window else context)
             self.layers.append(Block(config, window, sinks, rows, precision))
@@ -150,15 +150,15 @@ class Decoder(nn.Module):
             self.register_buffer(f"rope_{index}", rope_table(rope, context))
 
     def forward(self, tokens: Tensor, positions: Tensor, rows: Tensor) -> Tensor:
-        """Compute the logits [R, vocab_size] of the tokens that `rows` [R] picks.
+        """Compute the logits [R, vocab_size] of the tokens that `rows` [R] selects.
 
         Args:
             tokens: int64 [T], with T at most `chunk`.
-            positions: int64 [T], below `context`; those before them have been computed by earlier calls.
+            positions: int64 [T], below `context`. Earlier calls must have computed all positions before them.
             rows: int64 [R], indices into `tokens`.
 
         Raises:
-            ValueError: There are more tokens than `chunk`: the rings of windows would lose rows that are still seen.
+            ValueError: More tokens than `chunk`: the ring buffers would overwrite rows that the call still needs.
         """
         if tokens.shape[0] > self.chunk:
             raise ValueError(f"a call has {tokens.shape[0]} tokens, but the decoder was made for {self.chunk}")

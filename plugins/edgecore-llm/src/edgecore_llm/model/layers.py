@@ -1,4 +1,4 @@
-"""Linear layers and tables of embeddings, with float32 weights or packed ones."""
+"""Linear layers and embedding tables with float32 or packed weights."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from edgecore_llm.quantize.packed import BLOCK_OUTPUTS, GROUP, QuantizedMatrix, 
 from edgecore_llm.quantize.rounding import quantize
 
 CacheBits = Literal[8, 16, 32]
-"""The bits of the elements of caches."""
+"""Bits per element of a key-value cache."""
 Bits = Literal[4, 8] | None
-"""The bits of a weight; None for float32."""
+"""Bits per weight; None for float32."""
 
 
 @dataclass(frozen=True)
 class Precision:
-    """The bits of a decoder's weights.
+    """Number of bits of the weights and caches of a decoder.
 
     Attributes:
-        linear: Of the linear layers but the last.
-        embedding: Of the table of embeddings, and of the output layer if it uses the table.
-        output: Of an output layer of its own.
-        group: The number of inputs that share a scale, see `edgecore_llm.quantize.rounding.quantize`.
-        embedding_group: The same of the table of embeddings; None for `group`.
-        cache: Of the caches of keys and values: float32, float16, or int8 with a scale for each row of a head.
+        linear: For all linear layers but the output layer.
+        embedding: For the embedding table, and for the output layer if it is tied to the table.
+        output: For an output layer that is not tied.
+        group: Number of inputs per scale, see `edgecore_llm.quantize.rounding.quantize`.
+        embedding_group: The same for the embedding table; None: equal to `group`.
+        cache: For the caches: float32, float16, or int8 with one scale per row and head.
     """
 
     linear: Bits = None
@@ -42,7 +42,7 @@ class Precision:
 
 
 class Norm(nn.Module):
-    """RMS normalization of the last dimension. The weight is the factor itself, for every family."""
+    """RMS normalization of the last dimension. The family's offset is already added to the weight."""
 
     def __init__(self, size: int, eps: float) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Norm(nn.Module):
 
 
 class Matrix(nn.Module):
-    """A weight [rows, columns]: float32, or packed."""
+    """A weight [rows, columns], float32 or packed."""
 
     def __init__(self, rows: int, columns: int, bits: Bits, group: int) -> None:
         super().__init__()
@@ -66,10 +66,10 @@ class Matrix(nn.Module):
         self.value: Tensor
 
     def stored(self, rows: Iterable[Tensor | QuantizedMatrix]) -> Iterator[Tensor]:
-        """Yield parts of `value`, one after the other.
+        """Yield the content of `value` in parts.
 
         Args:
-            rows: Parts of the weight, each some of its rows. Rows of integers have the bits of this matrix, and stay.
+            rows: The weight in parts of some rows. Parts that are already quantized must have the bits of this matrix.
         """
         waiting: list[QuantizedMatrix] = []
         for part in rows:
@@ -77,7 +77,7 @@ class Matrix(nn.Module):
                 dense = part.dequantize() if isinstance(part, QuantizedMatrix) else part
                 yield dense.float().contiguous()
                 continue
-            # Only whole tiles are packed; the other rows wait for the next part.
+            # Only whole tiles can be packed; the remaining rows wait for the next part.
             waiting.append(part if isinstance(part, QuantizedMatrix) else quantize(part, self.bits, self.group))
             joined = join(waiting)
             whole = len(joined) // BLOCK_OUTPUTS * BLOCK_OUTPUTS
@@ -89,7 +89,7 @@ class Matrix(nn.Module):
 
 
 class Table(Matrix):
-    """Embeddings."""
+    """An embedding table."""
 
     def forward(self, ids: Tensor) -> Tensor:
         """Return the rows [T, columns] of ids [T]."""
@@ -100,7 +100,7 @@ class Table(Matrix):
 
 
 class Adapter(nn.Module):
-    """A product of two small matrices (LoRA), which is added to a linear layer's product."""
+    """A LoRA adapter: a product of two small matrices that is added to a linear layer's result."""
 
     def __init__(self, outputs: int, inputs: int, rank: int) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class Adapter(nn.Module):
 
 
 class Projection(Matrix):
-    """A linear layer with the steps around it: `edgecore_llm::linear` describes them. `rank` is its adapter's rank."""
+    """A linear layer that calls `edgecore_llm::linear`. `rank` is the rank of its adapter, 0 for none."""
 
     def __init__(self, outputs: int, inputs: int, has_bias: bool, bits: Bits, group: int, rank: int = 0) -> None:
         super().__init__(outputs, inputs, bits, group)

@@ -1,4 +1,4 @@
-"""Build a decoder and put the weights of a checkpoint in, one matrix at a time."""
+"""Build a decoder and load the weights of a checkpoint, one matrix at a time."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from edgecore_llm.operators import KEY_BLOCK
 from edgecore_llm.quantize.packed import GROUP, QuantizedMatrix
 
 PARTS = {"qkv_proj": ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("gate_proj", "up_proj")}
-"""Projections of the decoder, and those of a checkpoint whose rows they hold."""
+"""Fused projections of the decoder, and the checkpoint's projections whose rows they contain."""
 PART_ELEMENTS = 1 << 18
-"""The number of elements read at a time, about: so many stay in a cache of the processor while they are rounded."""
+"""Approximate number of elements per read, so that a part stays in the processor's cache while it is packed."""
 
 
 class Weights(Protocol):
-    """The tensors of a checkpoint, under the names of Hugging Face without `model.` at the front."""
+    """The tensors of a checkpoint, under Hugging Face's names without the prefix `model.`."""
 
     has_norm_offset: bool
-    """The weights of norms lack `DecoderConfig.norm_offset`."""
+    """True if the stored weights of norms lack `DecoderConfig.norm_offset`, which must be added."""
 
     def names(self) -> Sequence[str]:
         """Return the names of all tensors."""
@@ -41,27 +41,27 @@ class Weights(Protocol):
         ...
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
-        """Read a tensor, or some of its rows. It has the file's dtype, or float32 if the file holds quantized values."""
+        """Read a tensor, or some of its rows, in the file's dtype; quantized values are returned as float32."""
         ...
 
 
 @runtime_checkable
 class QuantizedWeights(Weights, Protocol):
-    """The tensors of a checkpoint in which some matrices are integers with scales. `read` returns their products.
+    """A checkpoint that stores some matrices as integers with scales. `read` returns them dequantized.
 
     A matrix may have an adapter: the tensors `NAME.adaptor.A.weight` [rank, inputs] and `NAME.adaptor.B.weight`
     [outputs, rank], whose product is added to `NAME.weight`.
     """
 
     precision: Precision | None
-    """The bits of the matrices; None if all are floats."""
+    """The bits of the quantized matrices; None if all matrices are floats."""
 
     def bits(self, name: str) -> Literal[4, 8] | None:
-        """Return the bits of a matrix; None if its values are floats."""
+        """Return the bits of a matrix; None if it is stored as floats."""
         ...
 
     def read_quantized(self, name: str, start: int, stop: int) -> QuantizedMatrix:
-        """Read some rows of a matrix that has bits."""
+        """Read some rows of a matrix for which `bits` is not None."""
         ...
 
 
@@ -82,13 +82,13 @@ def load_decoder(
     """Return a decoder with the weights of a checkpoint.
 
     Args:
-        config: The facts about the model.
+        config: The model's configuration.
         weights: The tensors of the checkpoint.
-        context: How many positions a sequence may have.
-        chunk: How many tokens a call may have.
+        context: Maximum number of positions of a sequence.
+        chunk: Maximum number of tokens per call.
         precision: The bits of the weights.
-        is_lazy: Matrices are lazy constants of edgecore: for compiling only, which reads them one after the other.
-        rounded: Packed matrices by name, in place of those of the checkpoint.
+        is_lazy: Make matrices lazy constants of edgecore: `compile` reads them one by one, and the decoder cannot run.
+        rounded: Packed matrices by name that replace the checkpoint's.
 
     Raises:
         CheckpointError: A tensor is missing, or has another shape than the configuration asks for.
@@ -107,7 +107,7 @@ def fill(
     is_lazy: bool = False,
     rounded: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> None:
-    """Put the weights of a checkpoint into the norms and matrices of a decoder or of a part of it, whose names begin so."""
+    """Load the weights of all norms, matrices and adapters below `root`; their names begin with `prefix`."""
     for name, module in root.named_modules(prefix=prefix.removesuffix(".")):
         if isinstance(module, Norm):
             module.weight = _constant(reader.norm(f"{name}.weight", module.weight.shape[0]))
@@ -135,13 +135,13 @@ def _value(reader: Reader, name: str, module: Matrix, is_lazy: bool, rounded: Te
 
 
 def _constant(value: Tensor) -> nn.Parameter:
-    # A copy: a tensor that is a view of a mapped file would keep the file open.
+    # Copy: a view of a mapped file would keep the file open.
     return nn.Parameter(value.to(torch.float32, copy=True), requires_grad=False)
 
 
 @dataclass(frozen=True)
 class _Source:
-    """Rows of a tensor of the checkpoint."""
+    """Some rows of a checkpoint's tensor, with the shape that the whole tensor must have."""
 
     name: str
     shape: tuple[int, ...]
@@ -163,23 +163,22 @@ class Reader:
         }  # fmt: skip
 
     def norm(self, name: str, size: int) -> Tensor:
-        """Read the factors of a norm."""
+        """Read the weights of a norm."""
         offset = self.config.norm_offset if self._weights.has_norm_offset else 0.0
         source = _Source(name, (size,), 0, size)
         self._check(source)
         return self._weights.read(name).float() + offset
 
     def check(self, name: str, columns: int | None) -> None:
-        """Check that the checkpoint has the tensors of a matrix."""
+        """Check that the checkpoint has the tensors of a matrix, with the right shapes."""
         for source in self._sources(name, columns):
             self._check(source)
 
     def rows(self, name: str, columns: int, bits: Literal[4, 8] | None) -> Iterator[Part]:
-        """Read a matrix in parts: some rows at a time. Integers of the checkpoint that these bits hold stay."""
+        """Read a matrix in parts of some rows. Quantized rows stay integers if they fit into `bits`."""
         sources = self._sources(name, columns)
         for source in sources:
             self._check(source)
-        # A part of a matrix has about this number of elements.
         step = max(1, PART_ELEMENTS // columns // KEY_BLOCK) * KEY_BLOCK
         if ".gate_up_proj." in name:
             gates, values = (self._parts(source, step, bits) for source in sources)
@@ -199,7 +198,7 @@ class Reader:
         return _alternate_rows(*parts) if name.endswith("gate_up_proj") else torch.cat(parts)
 
     def adapter(self, name: str, adapter: Adapter) -> tuple[nn.Parameter, nn.Parameter]:
-        """Read the matrices of an adapter. That of a matrix with several parts has the ranks of all of them."""
+        """Read the matrices of an adapter. The adapter of a fused projection concatenates the ranks of its parts."""
         owner, projection, _ = name.rsplit(".", 2)
         parts, rank, columns = PARTS.get(projection, (projection,)), self.config.adapter_rank, adapter.a.shape[1]
         inputs = self.config.intermediate_size if projection == "down_proj" else columns
@@ -254,7 +253,7 @@ class Reader:
 
 
 def _widen(part: Part, columns: int) -> Part:
-    """Return rows with zeros at their ends: down_proj may have more inputs than the checkpoint gives."""
+    """Pad the rows with zeros: `down_proj` has its inputs rounded up to a multiple of 16."""
     if isinstance(part, QuantizedMatrix):
         scales = _widen_rows(part.scales, -(-columns // GROUP))
         return QuantizedMatrix(_widen_rows(part.values, columns), scales, part.bits)
@@ -275,7 +274,7 @@ def _alternate(gates: Part, values: Part) -> Part:
 
 
 def _alternate_rows(gates: Tensor, values: Tensor) -> Tensor:
-    """Return the rows of both in turns of `KEY_BLOCK`, after zeros were added to fill the last turn."""
+    """Pad gates and values with zero rows to a multiple of `KEY_BLOCK`, then alternate blocks of `KEY_BLOCK` rows."""
     padding = (0, 0) * (gates.ndim - 1) + (0, round_up(len(gates)) - len(gates))
     turns = [F.pad(rows, padding).reshape(-1, KEY_BLOCK, *rows.shape[1:]) for rows in (gates, values)]
     return torch.stack(turns, 1).flatten(0, 2)

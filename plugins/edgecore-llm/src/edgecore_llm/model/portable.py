@@ -1,4 +1,4 @@
-"""The decoder of all families in operators that executorch and the backends have."""
+"""The decoder of all families, built from operators that ExecuTorch and the backends support."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from edgecore_llm.quantize.hadamard import factors, transform
 from edgecore_llm.quantize.packed import QuantizedMatrix
 
 Form = Literal["llama", "aten", "products"]
-"""The operators of attention: `llama::update_cache` and `llama::custom_sdpa`; PyTorch's operator for it; or two products
-with a softmax between them."""
+"""How attention is written: with `llama::update_cache` and `llama::custom_sdpa`, with `scaled_dot_product_attention`,
+or with two matrix products and a softmax."""
 
 
 class Step:
-    """The values that the layers of a call share.
+    """Values that all layers of a call share.
 
     Attributes:
         start: The first position.
@@ -41,7 +41,7 @@ class Step:
         self._masks: dict[int, Tensor] = {}
 
     def mask(self, window: int) -> Tensor:
-        """Return float32 [T, context]: 0 where a token sees a position, and minus infinity else."""
+        """Return float32 [T, context]: 0 at positions that a token sees, minus infinity elsewhere."""
         if window not in self._masks:
             places, own = torch.arange(self.context), self.positions[:, None]
             seen = places <= own
@@ -52,15 +52,15 @@ class Step:
 
 
 class PortableAttention(nn.Module):
-    """Attention with a cache of all positions.
+    """Attention with a cache for the whole context.
 
-    The caches are [1, context, heads, size] for the operators of executorch, and [1, heads, context, size] else.
+    The caches are [1, context, heads, size] for the form "llama", else [1, heads, context, size].
     """
 
     def __init__(self, config: DecoderConfig, window: int, context: int, form: Form, precision: Precision) -> None:
         super().__init__()
         self.config, self.window = config, window
-        # The operator has no cap for scores.
+        # `llama::custom_sdpa` has no soft cap of the scores.
         self.form: Form = "aten" if config.attention_softcap else form
         self.sizes = [config.heads * config.head_dim, *[config.kv_heads * config.head_dim] * 2]
         bits, group, rank = precision.linear, precision.group, config.adapter_rank
@@ -104,7 +104,7 @@ class PortableAttention(nn.Module):
             return F.scaled_dot_product_attention(
                 q, self.k_cache, self.v_cache, mask, scale=config.attention_scale, enable_gqa=True
             ).transpose(1, 2)
-        count = config.heads // config.kv_heads  # of the query heads that read one head of the cache
+        count = config.heads // config.kv_heads  # query heads per cached head
         rows = q.unflatten(1, (config.kv_heads, count)).flatten(2, 3)  # type: ignore[no-untyped-call]
         scores = rows @ self.k_cache.transpose(2, 3) * config.attention_scale
         if config.attention_softcap:
@@ -115,7 +115,7 @@ class PortableAttention(nn.Module):
 
 
 def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn the heads of x [1, T, heads, size] by cos and sin [T, 1, pairs]; values beyond the pairs stay as they are."""
+    """Rotate the leading pairs of x [1, T, heads, size] by rotary embeddings cos and sin [T, 1, pairs]."""
     half = cos.shape[-1]
     first, second = x[..., :half], x[..., half : 2 * half]
     parts = [first * cos - second * sin, second * cos + first * sin]
@@ -147,7 +147,7 @@ class PortableFeedForward(nn.Module):
 
 
 class PortableBlock(nn.Module):
-    """One layer: attention and feed-forward part, each with a residual sum."""
+    """One layer: attention and feed-forward part, each with a residual connection."""
 
     def __init__(self, config: DecoderConfig, window: int, context: int, form: Form, precision: Precision) -> None:
         super().__init__()
@@ -173,11 +173,11 @@ class PortableBlock(nn.Module):
 
 
 class PortableDecoder(nn.Module):
-    """A language model with its caches, with the signature that executorch's runner of texts calls.
+    """A language model with its caches, with the signature that ExecuTorch's text runner calls.
 
     Args:
-        config: The facts about the model.
-        context: How many positions a sequence may have.
+        config: The model's configuration.
+        context: Maximum number of positions of a sequence.
         form: How attention is written.
         precision: The bits of the weights.
     """
@@ -201,7 +201,8 @@ class PortableDecoder(nn.Module):
 
         Args:
             tokens: int64 [1, T].
-            input_pos: int64 [1], the position of the first token; those before it have been computed by earlier calls.
+            input_pos: int64 [1], the position of the first token. Earlier calls must have computed the positions before
+                it.
         """
         config = self.config
         step = Step(input_pos, tokens.shape[1], self.context, self.form)
@@ -225,7 +226,7 @@ class PortableDecoder(nn.Module):
 def load_portable(
     config: DecoderConfig, weights: Weights, *, context: int, form: Form, precision: Precision = Precision()
 ) -> PortableDecoder:
-    """Return a decoder with the weights of a checkpoint, which is read one matrix at a time.
+    """Return a decoder with the weights of a checkpoint, which are read one matrix at a time.
 
     Raises:
         CheckpointError: A tensor is missing, or has another shape than the configuration asks for.
@@ -253,7 +254,7 @@ def load_portable(
 
 
 def _read_gates(reader: Reader, name: str, module: PortableFeedForward) -> None:
-    """Read the rows of gates and of values, which the reader gives in turns, with zeros after the last."""
+    """Split `gate_up_proj`, whose gate and value rows alternate in blocks, into two matrices; drop the padding rows."""
     gate, up = module.gate_proj, module.up_proj
     start = 0
     for part in reader.rows(f"{name}.gate_up_proj.weight", gate.columns, gate.bits):
@@ -267,7 +268,7 @@ def _read_gates(reader: Reader, name: str, module: PortableFeedForward) -> None:
 
 
 def _half(part: Part, half: int) -> Part:
-    """Return the rows of gates, or those of values."""
+    """Return the gate rows (half 0) or the value rows (half 1) of an interleaved matrix."""
     if isinstance(part, QuantizedMatrix):
         return QuantizedMatrix(_half_of_rows(part.values, half), _half_of_rows(part.scales, half), part.bits)
     return _half_of_rows(part, half)

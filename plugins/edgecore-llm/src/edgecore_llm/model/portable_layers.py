@@ -1,4 +1,4 @@
-"""Linear layers and tables of embeddings in operators of PyTorch, which executorch and the backends have."""
+"""Linear layers and embedding tables in PyTorch operators that ExecuTorch and the backends support."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from edgecore_llm.quantize.packed import GROUP, QuantizedMatrix
 
 library = torch.ops.quantized_decomposed
 DIVISORS = (7.0, 7.25, 7.5, 7.75, 8.0, 8.5, 9.0)
-"""Candidates for a scale of 4 bits: the largest magnitude of a group divided by these."""
+"""Candidate scales for 4 bits divide a group's largest magnitude by these numbers."""
 
 
 class PortableMatrix(nn.Module):
-    """A weight [rows, columns]: float32, integers of 4 bits with a scale for each group of columns, or 8 bits per row.
+    """A weight [rows, columns]: float32, int4 with a scale per group of columns, or int8 with a scale per row.
 
-    Scales are positive and have the precision of bfloat16, as XNNPACK stores those of groups.
+    Scales are positive and rounded to bfloat16, as XNNPACK stores the scales of groups.
     """
 
     def __init__(self, rows: int, columns: int, bits: Bits, group: int) -> None:
         super().__init__()
         self.rows, self.columns, self.bits = rows, columns, bits
-        # XNNPACK has no groups that end within a row, and 8 bits only for whole rows.
+        # XNNPACK needs groups that divide the row, and supports 8 bits only with a scale per row.
         has_groups = bits == 4 and group > 0 and columns % group == 0
         self.group = group if has_groups else columns
         self.has_more_bits = bits == 4 and group > 0 and not has_groups
@@ -41,7 +41,7 @@ class PortableMatrix(nn.Module):
             self.zeros: Tensor
 
     def put(self, start: int, part: Tensor | QuantizedMatrix) -> None:
-        """Store rows of the weight from row `start` on, rounded if the matrix has bits. Integers stay if they can."""
+        """Store rows of the weight from row `start` on; round them, or keep quantized rows if the layout allows it."""
         stop = start + len(part)
         if isinstance(part, QuantizedMatrix):
             scales = self._kept_scales(part)
@@ -60,7 +60,7 @@ class PortableMatrix(nn.Module):
         self.scales[start:stop] = scales.reshape(self.scales[start:stop].shape)
 
     def _kept_scales(self, part: QuantizedMatrix) -> Tensor | None:
-        """Return the scales of the groups of this matrix; None if the part has smaller groups, or scales below zero."""
+        """Return the part's scales for this matrix's groups; None for smaller groups or negative scales."""
         size = -(-self.group // GROUP)
         if self.group % GROUP and self.group != self.columns:
             return None
@@ -69,7 +69,7 @@ class PortableMatrix(nn.Module):
         return first if (scales == first[..., None]).all() and (first >= 0).all() else None
 
     def weight(self) -> Tensor:
-        """Return the weight in float32."""
+        """Return the dequantized weight, float32."""
         if self.bits is None:
             return self.value
         limits = (self.low, self.high, torch.int8)
@@ -85,16 +85,16 @@ class PortableMatrix(nn.Module):
 
 
 class PortableTable(PortableMatrix):
-    """Embeddings."""
+    """An embedding table."""
 
     def forward(self, ids: Tensor) -> Tensor:
         return F.embedding(ids, self.weight())
 
 
 class PortableLinear(PortableMatrix):
-    """A linear layer. If the weight has bits, each row of inputs is rounded to 8 bits at run time.
+    """A linear layer. With quantized weights, it quantizes each input row to 8 bits at run time.
 
-    `rank` is its adapter's rank.
+    `rank` is the rank of its adapter, 0 for none.
     """
 
     def __init__(self, outputs: int, inputs: int, has_bias: bool, bits: Bits, group: int, rank: int = 0) -> None:
@@ -116,7 +116,7 @@ class PortableLinear(PortableMatrix):
 
 
 def _scales(groups: Tensor, bits: int) -> Tensor:
-    """Return a scale for each group [rows, groups, size]; with 4 bits the candidate with the least squared error."""
+    """Return a scale per group [rows, groups, size]; for 4 bits the candidate with the smallest squared error."""
     largest = groups.abs().amax(-1)
     if bits == 8:
         return _positive(largest / 127)

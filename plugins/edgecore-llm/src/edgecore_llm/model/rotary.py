@@ -1,4 +1,4 @@
-"""Tables of rotary positions."""
+"""Tables of rotary embeddings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edgecore_llm.model.config import Rope
 def rope_table(rope: Rope, context: int) -> torch.Tensor:
     """Return float32 [context, dims]: for each position the cosines of all frequencies, then their sines.
 
-    The angles are products in float32, as in training.
+    Angles are computed in float32, as in training.
     """
     exponents = torch.arange(0, rope.dims, 2, dtype=torch.float32) / rope.dims
     divisors = torch.tensor(rope.divisors_for(context), dtype=torch.float32)

@@ -1,1 +1,1 @@
-"""Weights in few bits: rounding, the packed layout, and reference products."""
+"""Quantized weights: rounding, the packed layout, and reference products."""

@@ -1,4 +1,4 @@
-"""Rounding of weights by the inputs of a matrix: GPTQ (Frantar et al., 2022)."""
+"""Round weights by samples of a matrix's inputs: GPTQ (Frantar et al., 2022)."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ DAMPING = 0.01
 
 
 def quantize_by_inputs(weight: Tensor, products: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:
-    """Round a matrix so that its products with given inputs change little.
+    """Round a matrix so that its products with typical inputs change little.
 
-    Columns are rounded one after the other, and the error of each is made up for by the columns that follow. The scales
-    of a group are those of `quantize`, for the columns as they are when their turn comes.
+    Columns are rounded one by one; the following columns compensate the error of each. The scales of a group are
+    computed by `quantize` from the compensated columns.
 
     Args:
         weight: [outputs, inputs].
-        products: The sum of x x^T over samples x of the inputs: [inputs, inputs].
+        products: The sum of x x^T over sample inputs x: [inputs, inputs].
         bits: 4 or 8.
-        group: As for `quantize`.
+        group: See `quantize`.
     """
     outputs, inputs = weight.shape
     rest = weight.float().clone()
     damped = products.float().clone()
     diagonal = damped.diagonal()
     diagonal += DAMPING * diagonal.mean() + torch.finfo(torch.float32).tiny
-    # Row i of the factor says how the columns from i on share an error of column i.
+    # Row i of `factor` says how columns i, i + 1, ... compensate an error of column i.
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(damped))
     factor = torch.linalg.cholesky(inverse, upper=True)
     values = torch.zeros(outputs, inputs, dtype=torch.int8)
@@ -55,6 +55,6 @@ def quantize_by_inputs(weight: Tensor, products: Tensor, bits: int, group: int =
 
 
 def loss(weight: Tensor, rounded: Tensor, products: Tensor) -> float:
-    """Return the squared error of the products with rounded weights, as a share of the products' squares."""
+    """Return the squared error of the products with rounded weights, divided by the squares of the exact products."""
     change = rounded - weight
     return float(((change @ products) * change).sum() / ((weight @ products) * weight).sum().clamp_min(1e-30))

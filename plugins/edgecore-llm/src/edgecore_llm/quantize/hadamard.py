@@ -1,4 +1,4 @@
-"""The rotation of SpinQuant (Liu et al., 2024): the Walsh-Hadamard transform with the norm 1, its own inverse."""
+"""SpinQuant's rotation (Liu et al., 2024): the orthonormal Walsh-Hadamard transform, which is its own inverse."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torch import Tensor
 
 
 def factors(size: int) -> tuple[Tensor, Tensor]:
-    """Return the Hadamard matrices [a, a] and [b, b] whose Kronecker product has `size` = a * b rows.
+    """Return Hadamard matrices [a, a] and [b, b] with a * b = `size`; their Kronecker product is the transform.
 
     Raises:
-        ValueError: The size is no power of two.
+        ValueError: The size is not a power of two.
     """
     if size < 1 or size & (size - 1):
         raise ValueError(f"a Hadamard transform needs a power of two, not {size}")

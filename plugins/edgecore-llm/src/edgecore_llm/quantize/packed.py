@@ -1,8 +1,7 @@
-"""The packed layout of weight matrices, which `native/src/packed.h` describes.
+"""The packed layout of weight matrices, see `native/src/packed.h`.
 
 A matrix [outputs, inputs] of 4 or 8 bits becomes a uint8 tensor [tiles, groups, bytes]: blocks of 16 outputs x 32
-inputs, each with its values and then a float16 scale for each output. The size of the last dim tells the number of
-bits.
+inputs, each with its integers and then a float16 scale per output. The last dimension determines the number of bits.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ GROUP = 32
 SCALE_BYTES = 2 * BLOCK_OUTPUTS
 BLOCK_BYTES = {4: 256 + SCALE_BYTES, 8: 512 + SCALE_BYTES}
 OFFSETS = {4: 8, 8: 128}
-"""The number that a stored value exceeds the integer by."""
+"""Number added to an integer before it is stored as unsigned."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class QuantizedMatrix:
     """A matrix of integers with scales: weight [o, i] = values [o, i] * scales [o, i // 32].
 
     Attributes:
-        values: int8 [outputs, inputs]; in [-8, 7] with 4 bits. With 8, `quantize` gives no -128, but a checkpoint may.
+        values: int8 [outputs, inputs]; 4 bits: in [-8, 7]. 8 bits: -128 occurs only if a checkpoint contains it.
         scales: float16 [outputs, ceil(inputs / 32)].
         bits: 4 or 8.
     """
@@ -50,7 +49,7 @@ class QuantizedMatrix:
 
 
 def join(parts: Sequence[QuantizedMatrix]) -> QuantizedMatrix:
-    """Return the rows of matrices of the same bits as one matrix."""
+    """Concatenate the rows of matrices that have the same number of bits."""
     values, scales = torch.cat([part.values for part in parts]), torch.cat([part.scales for part in parts])
     return QuantizedMatrix(values, scales, parts[0].bits)
 
@@ -59,7 +58,7 @@ def packed_bits(packed: Tensor) -> int:
     """Return the number of bits of a packed matrix.
 
     Raises:
-        ValueError: The tensor is no packed matrix.
+        ValueError: The tensor is not a packed matrix.
     """
     for bits, size in BLOCK_BYTES.items():
         if packed.dtype == torch.uint8 and packed.dim() == 3 and packed.shape[2] == size:
@@ -70,17 +69,17 @@ def packed_bits(packed: Tensor) -> int:
 
 
 def packed_shape(outputs: int, inputs: int, bits: int) -> tuple[int, int, int]:
-    """Return the shape of a packed matrix."""
+    """Return the shape [tiles, groups, bytes] of a packed matrix."""
     return -(-outputs // BLOCK_OUTPUTS), -(-inputs // GROUP), BLOCK_BYTES[bits]
 
 
 def pack(matrix: QuantizedMatrix) -> Tensor:
-    """Return the packed form. Outputs that fill up the last tile have scales of 0, inputs of the last group weights of 0."""
+    """Return the packed matrix. Padding outputs in the last tile have scale 0, padding inputs have weight 0."""
     outputs, inputs = matrix.values.shape
     tiles, groups, _ = packed_shape(outputs, inputs, matrix.bits)
     padding = (0, groups * GROUP - inputs, 0, tiles * BLOCK_OUTPUTS - outputs)
     stored = (F.pad(matrix.values, padding).to(torch.int16) + OFFSETS[matrix.bits]).to(torch.uint8)
-    blocks = stored.reshape(tiles, BLOCK_OUTPUTS, groups, GROUP // 4, 4).permute(0, 2, 3, 1, 4)  # lines of 4 inputs
+    blocks = stored.reshape(tiles, BLOCK_OUTPUTS, groups, GROUP // 4, 4).permute(0, 2, 3, 1, 4)  # groups of 4 inputs
     if matrix.bits == 4:
         blocks = blocks[:, :, :4] | blocks[:, :, 4:] << 4
     scales = F.pad(matrix.scales, (0, 0, 0, padding[3])).reshape(tiles, BLOCK_OUTPUTS, groups).permute(0, 2, 1)
@@ -88,10 +87,10 @@ def pack(matrix: QuantizedMatrix) -> Tensor:
 
 
 def unpack(packed: Tensor, outputs: int, inputs: int) -> QuantizedMatrix:
-    """Return the matrix [outputs, inputs] of a packed form.
+    """Return the matrix [outputs, inputs] that `packed` stores.
 
     Raises:
-        ValueError: The tensor is no packed matrix of that size.
+        ValueError: The tensor is not a packed matrix of that size.
     """
     bits = packed_bits(packed)
     if tuple(packed.shape) != packed_shape(outputs, inputs, bits):
@@ -107,10 +106,10 @@ def unpack(packed: Tensor, outputs: int, inputs: int) -> QuantizedMatrix:
 
 
 def round_rows(x: Tensor, size: int = GROUP) -> tuple[Tensor, Tensor]:
-    """Round rows to 8 bits as the kernels do: int8 values [rows, groups, size] and float32 scales [rows, groups].
+    """Round rows to 8 bits like the kernels: int8 values [rows, groups, size] and float32 scales [rows, groups].
 
-    Values are rounded to the nearest, ties to even. A group with a NaN or an infinity has the scale NaN; one whose
-    largest magnitude is at most 2**-119 counts as zeros.
+    Values are rounded to nearest, ties to even. A group that contains NaN or infinity has the scale NaN; a group with a
+    largest magnitude of at most 2**-119 becomes zeros.
     """
     groups = F.pad(x.float(), (0, -x.shape[-1] % size)).reshape(*x.shape[:-1], -1, size)
     largest = groups.abs().amax(-1)
@@ -121,7 +120,7 @@ def round_rows(x: Tensor, size: int = GROUP) -> tuple[Tensor, Tensor]:
 
 
 def linear(x: Tensor, packed: Tensor, outputs: int) -> Tensor:
-    """Multiply rows x [..., inputs] by a packed matrix as the kernels do, up to the rounding of sums of groups."""
+    """Multiply rows x [..., inputs] by a packed matrix like the kernels, except for the rounding of float sums."""
     matrix = unpack(packed, outputs, x.shape[-1])
     values, scales = round_rows(x)
     rounded = (values.float() * scales[..., None]).flatten(-2)[..., : x.shape[-1]]

@@ -1,4 +1,4 @@
-"""Rounding of weights to integers with one scale for each group of 32."""
+"""Round weights to integers with one scale per group of 32."""
 
 from __future__ import annotations
 
@@ -9,28 +9,27 @@ from torch.nn import functional as F
 from edgecore_llm.quantize.packed import GROUP, QuantizedMatrix
 
 EXTREMES = (-9.0, -8.5, -8.0, -7.5, -7.0, -6.5)
-"""The integers, before they are clamped, that the value of largest magnitude of a group becomes by the scales that are tried
-for 4 bits. With -8 are the weights of Q4_0, which so stay as they are."""
+"""Candidate scales for 4 bits divide a group's value of largest magnitude by these numbers. -8 reproduces weights of
+GGUF's Q4_0 exactly."""
 SMALLEST_SCALE = 2.0**-24
-"""The smallest float16 above zero."""
+"""The smallest positive float16."""
 
 
 def quantize(weight: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:
     """Round a matrix symmetrically to 4 or 8 bits.
 
-    With 8 bits the largest magnitude of a group becomes 127. With 4 bits the integers are [-8, 7]: integers are found
-    by several scales, then the scale that fits them best by least squares; of these the one with the least squared
-    error is taken. A scale may be negative, so that the value of largest magnitude can become -8.
+    8 bits: the largest magnitude of a group becomes 127. 4 bits: the integers lie in [-8, 7]. Each candidate scale
+    gives integers, and these a least-squares scale; the scale with the smallest squared error wins. Scales may be
+    negative, so that the value of largest magnitude can become -8.
 
     Args:
         weight: [outputs, inputs].
         bits: 4 or 8.
-        group: The number of inputs that share a scale: 32, 64, 128, 256; 0 for a whole row. The layout stores a scale
-            for each 32 anyway, so larger groups take as many bytes and are less precise; they are for results equal to
-            those of other tools.
+        group: Number of inputs per scale: 32, 64, 128, 256; 0 for a whole row. The layout stores a scale per 32 inputs
+            in any case, so larger groups save no bytes and lose precision; they reproduce the results of other tools.
 
     Raises:
-        ValueError: Other bits or another group.
+        ValueError: Other bits, or another group size.
     """
     if bits not in (4, 8):
         raise ValueError(f"bits must be 4 or 8, not {bits}")
@@ -47,7 +46,7 @@ def quantize(weight: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:
 
 
 def _round(groups: Tensor, scales: Tensor, bits: int) -> Tensor:
-    """Return integers as floats; a scale of 0 gives zeros."""
+    """Divide groups by scales and round to integers, as floats; a scale of 0 gives zeros."""
     divisors = scales.float().where(scales != 0, torch.ones(()))[..., None]
     low, high = (-8, 7) if bits == 4 else (-127, 127)
     return (groups / divisors).round().clamp(low, high).where(scales[..., None] != 0, torch.zeros(()))
@@ -58,8 +57,8 @@ def _scales_of_8_bits(groups: Tensor) -> Tensor:
 
 
 def _scales_of_4_bits(groups: Tensor) -> Tensor:
-    """Return the scales of groups w: for integers q the best one is <w, q> / <q, q>, and its squared error is
-    <w, w> - <w, q>^2 / <q, q>.
+    """Return the scales of groups w. Integers q have the best scale <w, q> / <q, q>, which reduces the squared error
+    from <w, w> by <w, q>^2 / <q, q>.
     """
     largest = groups.gather(-1, groups.abs().argmax(-1, keepdim=True))
     inverse = torch.where(largest == 0, torch.zeros(()), 1 / largest)
@@ -76,6 +75,6 @@ def _scales_of_4_bits(groups: Tensor) -> Tensor:
 
 
 def to_half(scales: Tensor) -> Tensor:
-    """Return float16 scales. A scale below the smallest float16 becomes that, so that no group vanishes silently."""
+    """Return float16 scales. Tiny scales become the smallest float16, not 0, so that no group vanishes."""
     tiny = (scales != 0) & (scales.abs() < SMALLEST_SCALE)
     return scales.where(~tiny, scales.sign() * SMALLEST_SCALE).clamp(-65504.0, 65504.0).to(torch.float16)

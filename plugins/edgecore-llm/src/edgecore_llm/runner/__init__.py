@@ -1,1 +1,1 @@
-"""Run exported files: sessions, text in pieces, statistics. Importing it imports no torch."""
+"""Run exported files: sessions, streamed text, statistics. Importing this package does not import torch."""

@@ -1,4 +1,4 @@
-"""The text of an answer in pieces, which ends before a stop string."""
+"""Cut a streamed answer before a stop string."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from edgecore_llm.tokenizer.stream import TextStream
 
 
 class StopText:
-    """Text in pieces up to the first of some stop strings.
+    """A streamed text up to the first stop string.
 
-    The end of the text so far that may be the begin of a stop string is held back.
+    A suffix that may be the beginning of a stop string is held back until the next piece decides.
 
     Args:
-        stops: The strings; the text ends before the one that is complete first, and of several before the longest. So
-            the result is the same however a text is divided into pieces.
+        stops: The text ends before the stop string that is complete first; if several are complete at once, before the
+            longest. So the result does not depend on how the text is divided into pieces.
     """
 
     def __init__(self, stops: Sequence[str] = ()) -> None:
@@ -23,7 +23,7 @@ class StopText:
         self.is_stopped = False
 
     def push(self, text: str) -> str:
-        """Take a piece, and return the text that is known to come before any stop string."""
+        """Take a piece, and return the text that cannot belong to a stop string."""
         if self.is_stopped:
             return ""
         self._held += text
@@ -39,18 +39,18 @@ class StopText:
         return self._take(len(self._held))
 
     def finish(self) -> str:
-        """Return what was held back."""
+        """Return the text that was held back."""
         return "" if self.is_stopped else self._take(len(self._held))
 
     def _take(self, count: int) -> str:
-        taken, self._held = self._held[:count], self._held[count:]
-        return taken
+        text, self._held = self._held[:count], self._held[count:]
+        return text
 
 
 def answer_text(tokens: Iterable[int], stream: TextStream, stops: Sequence[str] = ()) -> Iterator[str]:
     """Yield the text of tokens in pieces of whole characters, and end before a stop string.
 
-    No further token is taken after a stop string.
+    After a stop string, no further token is requested.
     """
     stop = StopText(stops)
     for token in tokens:

@@ -1,4 +1,4 @@
-"""Files that executorch's runner of texts can run: those of its exporter, and of `edgecore llm export --backend`."""
+"""Run files of ExecuTorch's LLM exporter and of `edgecore llm export --backend`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import edgecore
 from edgecore_llm.errors import SessionError
 
 KEEPS_ALL = "keeps_all_positions"
-"""The constant method of a file whose caches keep every position, so that a rewind computes nothing anew."""
+"""Constant method that marks a file whose caches keep every position, so that a rewind computes nothing again."""
 _IDENTITY_BYTES = 1 << 20
-"""The bytes at the front of a file that tell it apart: they hold the graph, and the digests of delegates' weights."""
+"""Number of bytes at the start of a file that identify it: they hold the graph and digests of delegates' weights."""
 
 
 def is_portable(program: edgecore.Program) -> bool:
-    """Return True if the file has a method with the signature of executorch's runner, and its constant methods."""
+    """Return True if the file has the methods that ExecuTorch's text runner calls."""
     if not {"forward", "get_max_seq_len"} <= set(program.methods):
         return False
     inputs = program["forward"].inputs
@@ -28,10 +28,10 @@ def is_portable(program: edgecore.Program) -> bool:
 
 
 def portable_facts(program: edgecore.Program, path: str | Path) -> dict[str, Any]:
-    """Return the facts about the model as `Metadata` has them.
+    """Return the model's metadata as arguments of `Metadata`.
 
     Raises:
-        SessionError: The file keeps no cache.
+        SessionError: The file has no key-value cache.
     """
     if not _constant(program, "use_kv_cache", True):
         raise SessionError(f"{path} keeps no keys and values; export it with use_kv_cache")
@@ -46,7 +46,7 @@ def portable_facts(program: edgecore.Program, path: str | Path) -> dict[str, Any
         "chunk": chunk,
         "vocabulary": int(forward.outputs[0].shape[-1]),
         "eos_ids": tuple(token for token in (eos if isinstance(eos, (list, tuple)) else [eos]) if token >= 0),
-        # Rings of other exporters overwrite old positions, and a file does not tell that it has them.
+        # Files of other exporters may have ring buffers, which overwrite old positions, without saying so.
         "rewindable": None if _constant(program, KEEPS_ALL, False) else 0,
     }
     return {
@@ -57,7 +57,7 @@ def portable_facts(program: edgecore.Program, path: str | Path) -> dict[str, Any
 
 
 class PortableForward:
-    """The method `forward(tokens [1, T], input_pos)` of such a file, with the arguments of a file of `edgecore_llm.export`."""
+    """Calls `forward(tokens [1, T], input_pos)` with the arguments of a file of `edgecore_llm.export`."""
 
     def __init__(self, program: edgecore.Program) -> None:
         self._method = program["forward"]
@@ -65,7 +65,7 @@ class PortableForward:
         self._takes_positions = int(self._method.inputs[1].shape[0]) > 1
 
     def __call__(self, tokens: NDArray[Any], positions: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
-        """Return the logits [R, vocabulary] after the tokens that `rows` picks: the last, or all."""
+        """Return the logits [R, vocabulary] after the tokens that `rows` selects: the last one, or all."""
         if self._gives_all:
             logits: NDArray[Any] = self._logits(tokens, positions)[0][rows]
             return logits

@@ -1,4 +1,4 @@
-"""A model in a file, and sequences of tokens that it goes on with."""
+"""Load an exported language model, and extend token sequences with it."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from edgecore_llm.runner.portable_files import PortableForward, is_portable, por
 from edgecore_llm.sampler import Logits, Sampling, sample
 
 METADATA_METHOD = "get_llm_metadata"
-"""The constant method of a file that returns the facts as a JSON text."""
+"""The constant method of a file that returns its metadata as a JSON text."""
 FORMAT = 2
-"""Of the facts; it changes when they get another meaning."""
-# Mark, number of tokens, positions written, bytes of the text that identifies the model, dropped tokens.
+"""Version of the metadata; raised when the meaning of an entry changes."""
+# Magic bytes, number of tokens, `Session._written`, length of the metadata text, number of dropped tokens.
 _SAVED = struct.Struct("<4sIIIQ")
 _MARK = b"ECS2"
 
 
 @dataclass(frozen=True)
 class Metadata:
-    """The facts that `edgecore_llm.export` writes into a file.
+    """Metadata that `edgecore_llm.export` stores in a file.
 
     Attributes:
-        family: The name of the model's family.
-        context: How many positions a sequence may have.
-        chunk: How many tokens a call computes at most.
+        family: The model's family, a row of `edgecore_llm.families`.
+        context: Maximum number of positions of a sequence.
+        chunk: Maximum number of tokens per call.
         vocabulary: The number of logits.
         eos_ids: The tokens that end a text.
-        rewindable: How many of the last positions the caches can take back; None for all.
+        rewindable: How many of the last positions the caches can drop again; None for all.
         chat_template: The Jinja template of a chat; None if the checkpoint had none.
-        text: The JSON text itself. It has a number of this export, which tells files apart.
+        text: The JSON text itself. It contains a random id of the export, so two exports of a model differ.
     """
 
     family: str
@@ -54,7 +54,7 @@ class Metadata:
 
     @classmethod
     def of(cls, program: edgecore.Program, path: str | Path) -> Metadata:
-        """Read the facts from a loaded file.
+        """Read the metadata of a loaded file.
 
         Raises:
             SessionError: The file was not made by `edgecore llm export`.
@@ -68,7 +68,8 @@ class Metadata:
             values = json.loads(text)
             if values["format"] != FORMAT:
                 raise SessionError(
-                    f"{path} has format {values['format']} of edgecore-llm, and this version reads {FORMAT}; export again"
+                    f"{path} has format {values['format']} of edgecore-llm, and this version reads {FORMAT}; "
+                    "export again"
                 )
             return cls(
                 family=values["family"],
@@ -86,7 +87,7 @@ class Metadata:
 
 @dataclass
 class Statistics:
-    """Numbers of tokens and seconds of a session since it began."""
+    """Token counts and seconds since the session began."""
 
     load_seconds: float = 0.0
     prompt_tokens: int = 0
@@ -95,7 +96,7 @@ class Statistics:
     decode_seconds: float = 0.0
 
     def line(self) -> str:
-        """Return one line for people."""
+        """Return the speeds of prompt and answer as one readable line."""
         prompt = self.prompt_tokens / self.prompt_seconds if self.prompt_seconds else 0.0
         decode = self.new_tokens / self.decode_seconds if self.decode_seconds else 0.0
         return (
@@ -105,7 +106,7 @@ class Statistics:
 
 
 class Model:
-    """A loaded file, from which sessions are made. The weights are mapped from the file, once for all sessions.
+    """A loaded file that creates sessions. All sessions share the weights, which are mapped from the file.
 
     Args:
         path: A file that `edgecore llm export` made.
@@ -120,12 +121,12 @@ class Model:
         self._program: edgecore.Program | None = edgecore.load(path, threads=threads)
         self._first = self._program
         self.metadata = Metadata.of(self._program, path)
-        self._program.load_method("forward")  # now, not with the first token
+        self._program.load_method("forward")  # load now, so that the first token is not delayed
         self.load_seconds = time.perf_counter() - start
         self._lock = threading.Lock()
 
     def new_session(self) -> Session:
-        """Return a session with caches of its own. Sessions may run in different threads at the same time."""
+        """Return a session with separate caches. Sessions may run in different threads at the same time."""
         with self._lock:
             program, self._program = self._program, None
         return Session(self._first.new_session() if program is None else program, self.metadata, self.load_seconds)
@@ -133,7 +134,7 @@ class Model:
 
 @dataclass
 class Session:
-    """A sequence of tokens with its caches, which grows by `append` and `generate`.
+    """A token sequence with its caches; `append` and `generate` extend the sequence.
 
     Attributes:
         metadata: The facts about the model.
@@ -154,8 +155,8 @@ class Session:
         is_ours = METADATA_METHOD in self._program.methods
         self._forward = self._program["forward"] if is_ours else PortableForward(self._program)
         self._cancelled = threading.Event()
-        # The most positions that the caches have held since they were last filled from the first one: each has overwritten
-        # an older one in the ring of a window, although the sequence may be shorter since.
+        # Positions written since the caches were last refilled from position 0. `rewind` does not lower the count: rows
+        # that a window's ring buffer overwrote stay lost, even if the sequence is shorter now.
         self._written = 0
 
     @property
@@ -164,7 +165,7 @@ class Session:
         return self.metadata.context - len(self.tokens)
 
     def append(self, tokens: Sequence[int]) -> Logits:
-        """Compute tokens that follow the sequence, and return the logits [vocabulary] after the last of them.
+        """Append tokens to the sequence, and return the logits [vocabulary] after the last of them.
 
         Raises:
             SessionError: There are no tokens, a token is outside of the vocabulary, or they do not fit into the
@@ -184,7 +185,7 @@ class Session:
         return last
 
     def logits(self, tokens: Sequence[int]) -> Logits:
-        """Compute tokens that follow the sequence, and return the logits [tokens, vocabulary] after each of them.
+        """Append tokens to the sequence, and return the logits [tokens, vocabulary] after each of them.
 
         Raises:
             SessionError: As `append`.
@@ -192,7 +193,7 @@ class Session:
         return np.concatenate(list(self.logits_in_pieces(tokens)))
 
     def logits_in_pieces(self, tokens: Sequence[int]) -> Iterator[Logits]:
-        """Return an iterator over the same in pieces of at most a chunk. A piece is computed when it is taken.
+        """Yield the logits that `logits` returns, one chunk of tokens at a time. Each chunk is computed when requested.
 
         Raises:
             SessionError: As `append`.
@@ -201,7 +202,7 @@ class Session:
         return self._compute(tokens, is_last_only=False)
 
     def _compute(self, tokens: Sequence[int], *, is_last_only: bool) -> Iterator[Logits]:
-        """Compute tokens that follow the sequence in pieces. Yield the logits of each piece, or those of its last token."""
+        """Append tokens chunk by chunk. Yield the logits of each chunk's tokens, or of its last token only."""
         for first in range(0, len(tokens), self.metadata.chunk):
             part = np.asarray(tokens[first : first + self.metadata.chunk], np.int64)
             positions = np.arange(len(self.tokens), len(self.tokens) + len(part), dtype=np.int64)
@@ -213,17 +214,17 @@ class Session:
             yield logits
 
     def _compute_all(self, tokens: Sequence[int]) -> Logits:
-        """Compute tokens that follow the sequence, and return the logits [1, vocabulary] after the last of them."""
+        """Append tokens, and return the logits [1, vocabulary] after the last of them."""
         return deque(self._compute(tokens, is_last_only=True), maxlen=1)[0]
 
     def shift(self, keep: int, count: int = 1) -> None:
-        """Drop old tokens after the first `keep`: half of them, or more if `count` new ones need more room.
+        """Drop the oldest tokens after the first `keep`: half of them, or more if `count` new tokens need more room.
 
-        The tokens that stay are computed anew, so the sequence goes on as if it had begun with them, with the bits of a
-        new session. Turning the keys in the caches instead would be faster, but values would still come from what was
-        dropped, caches of few bits would be rounded again at each shift, rings would lack rows, and each file would
-        need another method. Half a context is computed for half a context of new tokens: about one token of a prompt,
-        which is several times faster, for each token of an answer.
+        The remaining tokens are computed again at their new positions, so the results equal a new session's that begins
+        with them. Rotating the cached keys would be faster, but the cached values would still depend on dropped
+        tokens, quantized caches would be rounded at each shift, ring buffers would lack rows, and each file would need
+        another method. The cost is about one prompt token for each generated token, and prompt tokens are several times
+        faster.
 
         Raises:
             SessionError: `count` tokens and the kept ones do not fit into the context.
@@ -232,8 +233,8 @@ class Session:
             raise SessionError(f"the first {keep} tokens cannot be kept: the sequence has {len(self.tokens)}")
         if keep + count > self.metadata.context:
             raise SessionError(
-                f"{count} tokens after the {keep} that are kept do not fit into the context of {self.metadata.context}; "
-                "shorten the prompt, or keep fewer"
+                f"{count} tokens after the {keep} that are kept do not fit into the context of "
+                f"{self.metadata.context}; shorten the prompt, or keep fewer"
             )
         dropped = min(max((len(self.tokens) - keep + 1) // 2, count - self.room), len(self.tokens) - keep)
         kept = self.tokens[:keep] + self.tokens[keep + dropped :]
@@ -248,23 +249,21 @@ class Session:
         self, prompt: Sequence[int], max_new_tokens: int, sampling: Sampling = Sampling(temperature=0.0), *,
         ignore_eos: bool = False, vocabulary: int = 0, keep: int | None = None,
     ) -> Iterator[int]:  # fmt: skip
-        """Return an iterator over the tokens of an answer.
+        """Yield the tokens of an answer; each is computed when requested.
 
-        The answer ends with a token that ends a text, which is yielded, or is cut off. It is computed while it is
-        taken.
+        The answer ends after `max_new_tokens`, or with an end-of-text token, which is yielded too.
 
         Args:
             prompt: Tokens that follow the sequence; at least one.
-            max_new_tokens: The most tokens of the answer.
+            max_new_tokens: Maximum length of the answer.
             sampling: How tokens are chosen.
-            ignore_eos: Goes on after a token that ends a text.
-            vocabulary: The tokens that the tokenizer has; others are never chosen. 0 for all.
-            keep: A full context is shifted: the oldest tokens after the first `keep` of the sequence are dropped, see
-                `shift`. None: an answer that does not fit into the context is refused.
+            ignore_eos: Continue after an end-of-text token.
+            vocabulary: Number of ids of the tokenizer; larger ids are never chosen. 0 for all rows of the output layer.
+            keep: If the context is full, `shift` drops the oldest tokens after the first `keep`. None: raise an error
+                if the answer does not fit into the context.
 
         Raises:
-            SessionError: The prompt and the answer do not fit into the context, or the prompt is refused as by
-                `append`.
+            SessionError: The prompt is not valid, see `append`, or prompt and answer do not fit into the context.
         """
         if keep is not None:
             if not 0 <= keep <= self.metadata.context // 2:
@@ -302,13 +301,13 @@ class Session:
             logits = self.append([token])
 
     def cancel(self) -> None:
-        """End the answer of the last `generate` after its current token or prompt; may be called from another thread."""
+        """Stop the last `generate` after the current token or prompt; may be called from another thread."""
         self._cancelled.set()
 
     def rewind(self, count: int) -> None:
         """Keep the first `count` tokens of the sequence.
 
-        Layers with a window keep few positions beyond it. Where more are taken back, the kept tokens are computed anew.
+        Layers with a window keep only a few older positions. If more are dropped, the kept tokens are computed again.
 
         Raises:
             SessionError: The sequence has fewer tokens.
@@ -328,14 +327,14 @@ class Session:
             self._compute_all(kept)
 
     def save(self) -> bytes:
-        """Return the sequence and its caches, for `restore`."""
+        """Return the sequence and its caches as bytes for `restore`."""
         text = self.metadata.text.encode()
         tokens = np.asarray(self.tokens, "<i8").tobytes()
         head = _SAVED.pack(_MARK, len(self.tokens), self._written, len(text), self.dropped)
         return head + text + tokens + self._program.export_state()
 
     def restore(self, saved: bytes) -> None:
-        """Take a sequence that `save` returned, of the same file.
+        """Continue a sequence that `save` returned for the same file.
 
         Raises:
             SessionError: The bytes are not a saved session of this model.

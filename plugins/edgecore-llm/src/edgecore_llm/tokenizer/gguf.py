@@ -1,4 +1,4 @@
-"""The tokenizer inside a GGUF file, as the content of a `tokenizer.json`."""
+"""Convert the tokenizer inside a GGUF file to the content of a `tokenizer.json`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PATTERNS = {
     "gpt-2": _GPT2_PATTERN, "qwen2": _QWEN2_PATTERN, "deepseek-r1-qwen": _QWEN2_PATTERN, "gpt-4o": _GPT4O_PATTERN,
     "tekken": _TEKKEN_PATTERN, **dict.fromkeys(_LLAMA3, LLAMA3_PATTERN), **dict.fromkeys(_SINGLE_DIGITS, _GPT2_PATTERN),
 }  # fmt: skip
-"""How a text is split, by the value of `tokenizer.ggml.pre`."""
+"""Patterns that split a text, by the value of `tokenizer.ggml.pre`."""
 _IGNORES_MERGES = (*_LLAMA3, "tekken")
 
 
@@ -37,7 +37,7 @@ def open_gguf_tokenizer(path: Path) -> HuggingFaceTokenizer:
     """Open the tokenizer of a GGUF file: byte-level BPE, or BPE of SentencePiece.
 
     Raises:
-        TokenizerError: The file is damaged or has no tokenizer, or one of another kind.
+        TokenizerError: The file is damaged, or has no tokenizer of these kinds.
     """
     try:
         metadata = GgufFile(path).metadata
@@ -64,15 +64,15 @@ def open_gguf_tokenizer(path: Path) -> HuggingFaceTokenizer:
             f"{path} has a tokenizer of kind {kind!r}; gpt2 and llama are read, so give the original one"
         )
     content["added_tokens"] = added_tokens(pieces, kinds)
-    found = HuggingFaceTokenizer(path, json.dumps(content))
+    tokenizer = HuggingFaceTokenizer(path, json.dumps(content))
     is_beginning = kind == "llama" or values.get("pre") in _IGNORES_MERGES
-    found.bos_id = _id(values.get("bos_token_id"), len(pieces))
-    found.adds_bos = bool(values.get("add_bos_token", is_beginning))
+    tokenizer.bos_id = _id(values.get("bos_token_id"), len(pieces))
+    tokenizer.adds_bos = bool(values.get("add_bos_token", is_beginning))
     ends = (_id(values.get(f"{name}_token_id"), len(pieces)) for name in ("eos", "eot", "eom"))
-    found.eos_ids = tuple(dict.fromkeys(token for token in ends if token is not None))
+    tokenizer.eos_ids = tuple(dict.fromkeys(token for token in ends if token is not None))
     template = metadata.get("tokenizer.chat_template")
-    found.chat_template = template if isinstance(template, str) else None
-    return found
+    tokenizer.chat_template = template if isinstance(template, str) else None
+    return tokenizer
 
 
 def _id(value: Any, count: int) -> int | None:

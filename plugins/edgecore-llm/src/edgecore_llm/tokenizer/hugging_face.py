@@ -1,4 +1,4 @@
-"""`tokenizer.json` of Hugging Face, by the package `tokenizers`."""
+"""Hugging Face's `tokenizer.json`, run by the package `tokenizers`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SEQUENCES = ("normalizers", "pretokenizers", "decoders")
 
 
 class HuggingFaceTokenizer(Tokenizer):
-    """A `tokenizer.json` whose tokens stand for bytes: byte-level BPE, or SentencePiece with `▁` for spaces.
+    """A `tokenizer.json` of byte-level BPE, or of SentencePiece with `▁` for spaces.
 
     Args:
         path: The file.
-        text: Its content, if it comes from elsewhere.
+        text: Its content, if it does not come from the file.
 
     Attributes:
         text: The content.
@@ -34,11 +34,12 @@ class HuggingFaceTokenizer(Tokenizer):
         try:
             self.text = text = path.read_text(encoding="utf-8") if text is None else text
             content = json.loads(text)
-            # Two of them, since the switch for special tokens is a property: a change would reach other threads.
+            # Two tokenizers, since recognition of special tokens is a property: switching it would affect other
+            # threads.
             self._plain, self._with_specials = (tokenizers.Tokenizer.from_str(text) for _ in range(2))
         except OSError as error:
             raise TokenizerError(f"{path} cannot be read: {error.strerror}") from error
-        except Exception as error:  # the package raises no other class
+        except Exception as error:  # the package raises plain Exception
             raise TokenizerError(
                 f"{path} holds no tokenizer of Hugging Face: {' '.join(str(error).split())}"
             ) from error
@@ -67,7 +68,7 @@ class HuggingFaceTokenizer(Tokenizer):
         return [self.bos_id, *tokens] if bos and self.adds_bos and self.bos_id is not None else tokens
 
     def begin(self) -> int | None:
-        """Return the token that the file puts at the front of every text; None if it puts none there."""
+        """Return the token that the file puts before every text; None if it adds none."""
         tokens: list[int] = self._plain.encode("", add_special_tokens=True).ids
         return tokens[0] if tokens else None
 
@@ -86,13 +87,13 @@ class HuggingFaceTokenizer(Tokenizer):
         return token in self._added and self._added[token].special
 
     def id_of(self, text: str) -> int | None:
-        """Return the id of the token that is spelled so."""
+        """Return the id of the token with this spelling; None if there is none."""
         token: int | None = self._plain.token_to_id(text)
         return token
 
     @cached_property
     def _continued(self) -> tuple[Any, Any]:
-        """The two tokenizers without a space at the front of a text."""
+        """Both tokenizers for a text that continues another one, so without a space before it."""
         if not self._has_prefix:
             return self._plain, self._with_specials
         content = json.loads(self.text)
@@ -104,7 +105,7 @@ class HuggingFaceTokenizer(Tokenizer):
 
     @cached_property
     def _alphabet(self) -> dict[str, int]:
-        """The characters that stand for bytes: printable ones for themselves, and others from U+0100 on."""
+        """GPT-2's characters for bytes: printable bytes stand for themselves, the others for U+0100 onwards."""
         printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
         others = [byte for byte in range(0x100) if byte not in printable]
         shifted = {chr(0x100 + index): byte for index, byte in enumerate(others)}
@@ -119,12 +120,12 @@ def _parts(step: Any) -> Iterator[dict[str, Any]]:
 
 
 def _inner(step: dict[str, Any]) -> list[Any]:
-    """Return the steps of a sequence."""
+    """Return the inner steps if `step` is a sequence of steps, else an empty list."""
     return next((step[key] for key in _SEQUENCES if isinstance(step.get(key), list)), [])
 
 
 def _without_prefix(step: Any) -> Any:
-    """Return a normalizer or a pre-tokenizer that puts no space at the front of a text."""
+    """Return a normalizer or pre-tokenizer without the steps that put a space before a text."""
     if not isinstance(step, dict):
         return step
     kind = step.get("type")

@@ -20,10 +20,10 @@ _NAMES = ("tokenizer.json", "tokenizer.model", "tokenizer.bin")
 
 
 def open_tokenizer(path: str | Path) -> Tokenizer:
-    """Open a file, or a folder, in which `tokenizer.json` is preferred.
+    """Open a tokenizer file, or a folder; `tokenizer.json` is preferred.
 
     Raises:
-        TokenizerError: There is none, or it is damaged.
+        TokenizerError: There is no tokenizer, or it is damaged.
     """
     path = Path(path)
     try:
@@ -59,7 +59,7 @@ def _open(path: Path) -> Tokenizer:
 
 
 def _set_special_tokens(tokenizer: HuggingFaceTokenizer, config: dict[str, Any], generation: dict[str, Any]) -> None:
-    """Set the tokens that begin and end a text, which files beside a `tokenizer.json` name."""
+    """Set the tokens that begin and end a text from the files beside a `tokenizer.json`."""
     tokenizer.bos_id = _id_of(tokenizer, config.get("bos_token"))
     if tokenizer.bos_id is None:
         tokenizer.bos_id = next(iter(token_ids(generation.get("bos_token_id"))), None)

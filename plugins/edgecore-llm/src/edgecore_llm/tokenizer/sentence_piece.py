@@ -1,4 +1,4 @@
-"""`tokenizer.model` of SentencePiece, by the package `sentencepiece`."""
+"""SentencePiece's `tokenizer.model`, run by the package `sentencepiece`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from edgecore_llm.errors import TokenizerError
 from edgecore_llm.tokenizer.tokenizer import Tokenizer, check_text, sentencepiece_bytes
 
 _NO_SPACE = b"\x1a\x02\x18\x00"
-"""`normalizer_spec { add_dummy_prefix: false }`, which is merged into the model that it follows."""
+"""Protobuf bytes of `normalizer_spec { add_dummy_prefix: false }`; appended to a model, they override its field."""
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """A model of SentencePiece.
+    """A SentencePiece model.
 
     Raises:
         TokenizerError: The file is damaged, or the package is not installed.
@@ -47,7 +47,8 @@ class SentencePieceTokenizer(Tokenizer):
     def encode(self, text: str, *, bos: bool = False, specials: bool = False, is_continued: bool = False) -> list[int]:
         check_text(text)
         tokens = [self.bos_id] if bos and self.bos_id is not None else []
-        # The package takes the spelling of a special token for text, and what follows one for the begin of a text.
+        # The package encodes a special token's spelling as plain text, so split there. It treats each part as a new
+        # text, with a space at its start.
         for index, part in enumerate(self._specials.split(text) if specials else [text]):
             if specials and part in self._special_ids:
                 tokens.append(self._special_ids[part])
@@ -62,7 +63,7 @@ class SentencePieceTokenizer(Tokenizer):
         return 0 <= token < self.vocabulary and bool(self._model.is_control(token) or self._model.is_unknown(token))
 
     def facts(self) -> tuple[list[str], list[int], list[float]]:
-        """Return the pieces, their kinds as the format numbers them, and their scores."""
+        """Return the pieces, their kinds as SentencePiece numbers them, and their scores."""
         proto: bytes = self._model.serialized_model_proto()
         kinds = [dict(_fields(value)).get(3, 1) for field, value in _fields(proto) if field == 1]
         return self._pieces, kinds, [self._model.get_score(token) for token in range(self.vocabulary)]
@@ -78,7 +79,7 @@ class SentencePieceTokenizer(Tokenizer):
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Iterate over the fields of a message of protobuf that has been read before: numbers and contents."""
+    """Yield the fields (number, content) of a protobuf message that has been parsed successfully before."""
     place = 0
 
     def number() -> int:

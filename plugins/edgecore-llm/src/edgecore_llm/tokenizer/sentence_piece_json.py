@@ -1,4 +1,4 @@
-"""BPE of SentencePiece as the content of a `tokenizer.json`."""
+"""Convert a BPE model of SentencePiece to the content of a `tokenizer.json`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgecore_llm.tokenizer.hugging_face import HuggingFaceTokenizer
 from edgecore_llm.tokenizer.sentence_piece import SentencePieceTokenizer
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
-"""Kinds of pieces, as in models of SentencePiece."""
+"""Kinds of pieces, numbered as in SentencePiece's models."""
 _SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 _TEXTS = (
     "",
@@ -35,7 +35,7 @@ def sentence_piece_json(
         pieces: The spellings of the tokens.
         kinds: Their kinds, such as `BYTE`.
         scores: Their scores.
-        has_prefix: A space is put before a text.
+        has_prefix: Put a space before each text.
     """
     space: dict[str, Any] = {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}
     normalizers = [{"type": "Prepend", "prepend": _SPACE}, space] if has_prefix else [space]
@@ -60,20 +60,20 @@ def sentence_piece_json(
 
 
 def added_tokens(pieces: Sequence[str], kinds: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return the tokens that no merge makes: special ones, and those that a user defined."""
+    """Return the tokens that merges cannot produce: special and user-defined tokens."""
     return [
         {
             "id": token, "content": piece, "special": kind != USER_DEFINED, "single_word": False, "lstrip": False,
             "rstrip": False, "normalized": False,
         }
         for token, (piece, kind) in enumerate(zip(pieces, kinds, strict=True))
-        # Runs of spaces are merged like other pieces.
+        # User-defined pieces with spaces are excluded: they are merged like normal pieces.
         if piece and (kind in (CONTROL, UNKNOWN) or (kind == USER_DEFINED and _SPACE not in piece))
     ]  # fmt: skip
 
 
 def _merges(pieces: Sequence[str], kinds: Sequence[Any], scores: Sequence[float]) -> list[tuple[str, str]]:
-    """Return the pairs that SentencePiece merges, in the order of the scores of their results."""
+    """Return the pairs that SentencePiece merges, ordered by the scores of the merged pieces."""
     usable = {piece: token for token, piece in enumerate(pieces) if kinds[token] not in (UNKNOWN, CONTROL, BYTE)}
     merges = []
     for piece, token in usable.items():
@@ -85,10 +85,10 @@ def _merges(pieces: Sequence[str], kinds: Sequence[Any], scores: Sequence[float]
 
 
 def convert(path: Path, folder: Path) -> None:
-    """Write the `tokenizer.json` of a model of SentencePiece, and its `tokenizer_config.json` if there is none.
+    """Write the `tokenizer.json` for a SentencePiece model, and a `tokenizer_config.json` if there is none.
 
     Raises:
-        TokenizerError: The model is damaged, or a `tokenizer.json` would give other tokens.
+        TokenizerError: The model is damaged, or a `tokenizer.json` cannot reproduce its tokens.
     """
     model = SentencePieceTokenizer(path)
     pieces, kinds, scores = model.facts()
@@ -102,8 +102,8 @@ def convert(path: Path, folder: Path) -> None:
     for sample in (*_TEXTS, *words, "".join(words[::3]), " ".join(words[::2])):
         if model.encode(sample) != other.encode(sample):
             raise TokenizerError(
-                f"{path} cannot become a tokenizer.json: {sample[:40]!r} would have other tokens; it is no BPE, or it changes "
-                "texts"
+                f"{path} cannot become a tokenizer.json: {sample[:40]!r} would have other tokens; it is no BPE, or it "
+                "changes texts"
             )
     try:
         folder.mkdir(parents=True, exist_ok=True)

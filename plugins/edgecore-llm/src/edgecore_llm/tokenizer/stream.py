@@ -1,4 +1,4 @@
-"""Text from tokens that come one at a time."""
+"""Decode tokens to text one at a time."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from edgecore_llm.tokenizer.tokenizer import Tokenizer
 
 
 class TextStream:
-    """The text of a growing sequence of tokens, in whole characters.
+    """The text of a growing token sequence, in whole characters.
 
-    A character whose bytes are spread over tokens comes with the last of them.
+    A character whose bytes come from several tokens is returned with the last of them.
 
     Args:
         tokenizer: The tokenizer.
-        is_start: The first token begins a text, so that a space which the tokenizer puts there is taken away.
-        specials: Special tokens are spelled.
+        is_start: The first token begins a text, so the space that the tokenizer puts there is removed.
+        specials: Include the spellings of special tokens.
     """
 
     def __init__(self, tokenizer: Tokenizer, *, is_start: bool = False, specials: bool = False) -> None:
@@ -24,7 +24,7 @@ class TextStream:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def push(self, token: int) -> str:
-        """Take a token and return the text that it completes."""
+        """Take a token, and return the text that it completes."""
         is_special = self._tokenizer.is_special(token)
         if is_special and not self._specials:
             return ""
@@ -35,5 +35,5 @@ class TextStream:
         return self._decoder.decode(data)
 
     def finish(self) -> str:
-        """Return what is left: U+FFFD for a character that stays incomplete."""
+        """Return the rest: U+FFFD for an incomplete character."""
         return self._decoder.decode(b"", final=True)

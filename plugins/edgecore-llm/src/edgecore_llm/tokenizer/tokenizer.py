@@ -16,11 +16,11 @@ class Tokenizer(ABC):
     Attributes:
         vocabulary: The number of ids: one more than the largest.
         bos_id: The token that begins a text; None if there is none.
-        adds_bos: Texts really begin with it. Qwen and SmolLM2 name such a token, but do not use it so.
+        adds_bos: Texts must begin with `bos_id`. Qwen and SmolLM2 define such a token without using it.
         eos_ids: The tokens that end a text.
-        strips_first_space: A text gets a space at its front, which decoding takes away again.
-        spaces_after_specials: Text after a special token gets such a space, too.
-        chat_template: The Jinja template of a chat that lies beside the tokenizer; None if there is none.
+        strips_first_space: Encoding puts a space before a text, and decoding removes it.
+        spaces_after_specials: Encoding also puts a space before text that follows a special token.
+        chat_template: The Jinja template of a chat that is stored beside the tokenizer; None if there is none.
     """
 
     vocabulary: int
@@ -38,24 +38,24 @@ class Tokenizer(ABC):
         Args:
             text: The text.
             bos: Begin with `bos_id`, if `adds_bos`.
-            specials: Text that spells a special token, such as `<|eot_id|>`, becomes this token. Wrong for what users
-                write.
-            is_continued: The text goes on after another one, so it gets no space at its front.
+            specials: Encode spellings of special tokens, such as `<|eot_id|>`, as these tokens. Keep it False for text
+                that users write.
+            is_continued: The text continues another one, so no space is put before it.
         """
 
     @abstractmethod
     def token_bytes(self, token: int) -> bytes:
-        """Return the bytes that a token stands for within a text, which may be a part of a character.
+        """Return the bytes that a token stands for within a text, possibly a part of a character.
 
-        An id without a token stands for none.
+        An id without a token has no bytes.
         """
 
     @abstractmethod
     def is_special(self, token: int) -> bool:
-        """Return if a token is no text: the begin or end of a text, a role, padding."""
+        """Return True if a token is not text, but begins or ends a text, marks a role, or pads."""
 
     def decode(self, tokens: Sequence[int], *, specials: bool = False) -> str:
-        """Return the text of tokens, with special ones spelled only if asked for. Bytes that are no UTF-8 become U+FFFD."""
+        """Return the text of tokens, with special tokens only if asked for. Invalid UTF-8 becomes U+FFFD."""
         shown = [token for token in tokens if specials or not self.is_special(token)]
         data = b"".join(map(self.token_bytes, shown))
         if self.strips_first_space and shown and not self.is_special(shown[0]):
@@ -64,13 +64,13 @@ class Tokenizer(ABC):
 
     @cached_property
     def special_texts(self) -> re.Pattern[str]:
-        """A pattern of the spellings of special tokens, the longest first."""
+        """A pattern that matches the spellings of special tokens, the longest first."""
         tokens = (self.token_bytes(token) for token in range(self.vocabulary) if self.is_special(token))
         patterns = {re.escape(text.decode("utf-8", "replace")) for text in tokens if text}
         return re.compile("|".join(sorted(patterns, key=lambda text: (-len(text), text))) or "(?!)")
 
     def check_fit(self, rows: int) -> None:
-        """Check that a model whose output layer has `rows` rows can have been made with this tokenizer.
+        """Check that a model whose output layer has `rows` rows fits this tokenizer.
 
         Raises:
             TokenizerError: The tokenizer has more tokens.
@@ -82,10 +82,10 @@ class Tokenizer(ABC):
 
 
 def check_text(text: str) -> None:
-    """Check that a text has characters only: what is no UTF-8 in a command line has none.
+    """Check that a text contains no lone surrogates, which stand for invalid UTF-8 on the command line.
 
     Raises:
-        TokenizerError: It has something else.
+        TokenizerError: It contains some.
     """
     try:
         text.encode()
@@ -94,7 +94,7 @@ def check_text(text: str) -> None:
 
 
 def sentencepiece_bytes(piece: str) -> bytes:
-    """Return the bytes of a piece of SentencePiece: `▁` is a space, and `<0x0A>` one byte."""
+    """Return the bytes of a SentencePiece piece: `▁` is a space, and `<0x0A>` one byte."""
     if len(piece) == len("<0x00>") and piece.startswith("<0x") and piece.endswith(">"):
         try:
             return bytes([int(piece[3:5], 16)])

@@ -1,1 +1,1 @@
-"""The bytes of a blob: its format, the graph in its model, and the process that compiles it for a device."""
+"""Blobs: their format, the graph of their model, and the process that compiles the model for a device."""

@@ -1,7 +1,7 @@
-"""`python -m edgecore_openvino.blob.compile FOLDER DEVICE [KEY=VALUE ...]`: compile FOLDER/model.xml to FOLDER/model.blob.
+"""`python -m edgecore_openvino.blob.compile FOLDER DEVICE [KEY=VALUE ...]`: compile model.xml to model.blob in FOLDER.
 
-Each model is compiled in a process of its own. OpenVINO numbers the nodes that it creates from the start of the
-process, and the blob contains these numbers: in one process, equal models would give different blobs.
+Each model is compiled in a new process. OpenVINO numbers the nodes that it creates from the start of the process, and
+the blob contains these numbers, so in one process equal models would give different blobs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def main(folder: str, device: str, *properties: str) -> None:
-    """Compile the model and write the compiled model; if OpenVINO fails, exit with OpenVINO's message."""
+    """Compile the model and write the result; if OpenVINO fails, exit with its message."""
     import openvino as ov
 
     core = ov.Core()
@@ -30,7 +30,7 @@ def main(folder: str, device: str, *properties: str) -> None:
 
 
 def _absent(device: str, available: Sequence[str]) -> str | None:
-    """Return the first device of a list such as `AUTO:GPU,CPU` that is not available; None if all are."""
+    """Return the first device of a list such as `AUTO:GPU,CPU` that is missing; None if all are available."""
     names = device.removeprefix("AUTO").removeprefix(":").split(",")
     return next(
         (name for name in names if name and not any(f"{device}.".startswith(f"{name}.") for device in available)), None

@@ -8,10 +8,10 @@
     property:      length and text of the key, and of the value
     size of the model
 
-The model and then the weights follow, each at a multiple of 64 bytes from the start of the blob. In kind 0 (`portable`)
-the model is the XML text of OpenVINO's intermediate representation, and the weights are its binary file. In kind 1
-(`blob`) the model is the result of `CompiledModel.export_model`, and there are no weights. The delegate passes the
-properties to OpenVINO when it compiles or imports the model: a compiled model does not store its precision.
+The model and the weights follow, each aligned to 64 bytes from the start of the blob. Kind 0 (`portable`): the model is
+the XML text of OpenVINO's intermediate representation, and the weights are its binary file. Kind 1 (`blob`): the model
+is the result of `CompiledModel.export_model`, without weights. The delegate passes the properties to OpenVINO when it
+compiles or imports the model, since a compiled model does not store its precision.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAGIC = b"OPENVINO"
 VERSION = 1
 MAX_RANK = 8
 COMPILED_FOR_CPU = b"RR_UPCVO"
-"""The first bytes of OpenVINO's models that are compiled for the CPU."""
+"""First bytes of OpenVINO models that are compiled for the CPU."""
 _ALIGNMENT = 64
 
 _INT, _UINT, _FLOAT, _BOOL = 0, 1, 2, 6
@@ -38,14 +38,14 @@ DTYPES: Mapping[torch.dtype, tuple[int, int]] = {
     torch.float32: (_FLOAT, 32), torch.int8: (_INT, 8), torch.uint8: (_UINT, 8), torch.int32: (_INT, 32),
     torch.int64: (_INT, 64), torch.bool: (_BOOL, 8), torch.float16: (_FLOAT, 16),
 }  # fmt: skip
-"""Type code and number of bits in DLPack, by dtype."""
+"""DLPack's type code and number of bits for each dtype."""
 
 
 class Kind(IntEnum):
-    """Kind of the model in a blob: compiled when the file is loaded, or compiled for one device already.
+    """Kind of the model in a blob: compiled when the file is loaded, or already compiled for one device.
 
-    `BARE` is a model that is compiled for the CPU and has no header, as ExecuTorch's backend writes it: no number of a
-    header, and the blob is the model.
+    `BARE` is a model compiled for the CPU without a header, as ExecuTorch's backend writes it. It does not occur as a
+    number in a header.
     """
 
     PORTABLE = 0
@@ -55,7 +55,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Argument:
-    """An input or output of the delegate: the dtype, and (minimum, maximum) of the size of each dim."""
+    """An input or output of the delegate: dtype, and (minimum, maximum) size of each dim."""
 
     dtype: torch.dtype
     sizes: tuple[tuple[int, int], ...]
@@ -75,7 +75,7 @@ class Payload:
 
 
 def encode(payload: Payload) -> bytes:
-    """Return the blob with the content `payload`."""
+    """Return the blob for a payload."""
     if payload.kind == Kind.BARE:
         return payload.model
     counts = (len(payload.inputs), len(payload.outputs), len(payload.properties))
@@ -92,7 +92,7 @@ def encode(payload: Payload) -> bytes:
 
 
 def decode(blob: bytes) -> Payload:
-    """Return the content of a blob; without a header, only the model is known.
+    """Return the content of a blob. Without a header, the content is only the model.
 
     Raises:
         FormatError: The bytes are not a blob of this version, or the header is damaged.

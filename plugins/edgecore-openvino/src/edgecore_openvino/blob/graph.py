@@ -1,4 +1,4 @@
-"""Read the graph in OpenVINO's intermediate representation (XML), for the views that open delegates."""
+"""Read the graph in OpenVINO's intermediate representation (XML), for tools that show the inside of delegates."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _ARGUMENT = re.compile(r"(?:input|output)_(\d+)")
 
 
 def graph_of(model: bytes) -> BlobGraph:
-    """Return the operators of a model without its constants; an operator's key is the number at the end of its name.
+    """Return the operators of a model without constants. An operator's key is the number at the end of its name.
 
     Raises:
         FormatError: The model is damaged.
     """
     try:
-        if b"<!" in model or b"\0" in model:  # a document type, also in UTF-16: its entities could expand without end
+        if b"<!" in model or b"\0" in model:  # entities of a document type (also in UTF-16) may expand without end
             raise ValueError("it has a document type, or is in UTF-16")
         return _read(ElementTree.fromstring(model))
     except (ElementTree.ParseError, ValueError, LookupError) as error:
@@ -63,7 +63,7 @@ def _read(root: ElementTree.Element) -> BlobGraph:
         else:
             numbered = _NUMBERED.fullmatch(name)
             key: int | str = int(numbered[1]) if numbered else name
-            key = f"{name} #{number}" if key in keys else key  # a name that OpenVINO has given twice
+            key = f"{name} #{number}" if key in keys else key  # OpenVINO may use a name twice
             keys.add(key)
             nodes.append(BlobNode(key, kind, read, tuple(computed)))
     inputs, outputs = ([ends[end][index] for index in range(len(ends[end]))] for end in ("input", "output"))

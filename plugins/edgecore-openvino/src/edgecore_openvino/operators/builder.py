@@ -1,4 +1,4 @@
-"""Helpers for the functions of the operator table, which build the OpenVINO model of a partition."""
+"""Helpers for the functions of the operator table, which translate nodes to an OpenVINO model."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ OV_TYPES = {
 }  # fmt: skip
 
 FLOATS = (torch.float32, torch.float16)
-"""Floating-point dtypes of operators. The model holds a float16 value as float32: float16 is the dtype of arguments of
-the delegate and of stored constants, and `precision` says what OpenVINO computes in."""
+"""Floating-point dtypes of operators. The model computes with float32 values; float16 is the dtype of arguments of
+the delegate and of stored constants. `precision` is OpenVINO's actual precision."""
 
 LARGEST = {"f16": LARGEST_SCORE, "bf16": 3.19e38}
-"""Magnitude of a number by precision: its sums with numbers below a sixteenth of it stay finite."""
+"""Clamping limit by precision: sums of a clamped value and numbers up to a sixteenth of the limit stay finite."""
 
 _LARGEST_BESIDE_INTEGERS = 1e30
-"""Magnitude of a number of a mask in float32: OpenVINO divides masks by the scales of the integers that they are added to."""
+"""Clamping limit of float32 masks. OpenVINO divides a mask by the scale of the integers that it is added to."""
 
 
 class Builder:
-    """Maps the nodes of a partition to values of the OpenVINO model; constants are made when they are first read.
+    """Maps nodes of a partition to values of the OpenVINO model; a constant is created by its first reader.
 
-    With `half_weights`, float32 constants with two or more dims are stored as float16. `precision` is what OpenVINO
-    computes in.
+    With `half_weights`, float32 constants with two or more dims are stored as float16. `precision` is the precision in
+    which OpenVINO computes.
     """
 
     def __init__(self, partition: PartitionView, half_weights: bool = False, precision: str = "f32") -> None:
@@ -45,10 +45,10 @@ class Builder:
             self.largest = _LARGEST_BESIDE_INTEGERS
         self.values: dict[Node, Any] = {}
         self.owners: dict[str, Node | None] = {}
-        """The node that needs each operator, by OpenVINO's unique name for the operator; None for a parameter."""
+        """The node that needs each operator, by OpenVINO's unique operator name; None for an input of the model."""
 
     def value(self, argument: Any, like: Node | None = None) -> Any:
-        """Return the value of an argument: a node, or a number, which becomes a constant of the dtype of `like`."""
+        """Return the value of an argument, a node or a number; a number becomes a constant in the dtype of `like`."""
         if not isinstance(argument, Node):
             assert like is not None
             dtype = like.meta["val"].dtype
@@ -63,13 +63,13 @@ class Builder:
         return self.values[argument]
 
     def in_float32(self, op: Any) -> Any:
-        """Make OpenVINO compute an operator in float32 whatever the precision of the model is, and return it."""
+        """Let OpenVINO compute an operator in float32 regardless of the model's precision, and return it."""
         if self.precision != "f32":
             op.get_rt_info()["precise_0"] = ""
         return op
 
     def scores(self, value: Any) -> Any:
-        """Return an input that a softmax reads, maybe in a sum: its finite numbers stay finite within the model."""
+        """Clamp an input that reaches a softmax, directly or in a sum, so that finite numbers stay finite."""
         if self.largest is None:
             return value
         is_infinite = self.in_float32(ops.equal(self.in_float32(ops.absolute(value)), number(np.inf)))
@@ -78,7 +78,7 @@ class Builder:
         )
 
     def own(self, results: Any, node: Node) -> None:
-        """Note that `node` needs the operators that compute `results`, as far as no node before it does."""
+        """Record that `node` needs the operators that compute `results`, except those that earlier nodes need."""
         pending = [*results] if isinstance(results, (list, tuple)) else [results]
         while pending:
             value = pending.pop()
@@ -86,13 +86,13 @@ class Builder:
             if op.get_name() not in self.owners:
                 self.owners[op.get_name()] = node
                 sources = [op.input_value(index) for index in range(op.get_input_size())]
-                # OpenVINO would take the largest number of a lower precision instead.
+                # In a lower precision, OpenVINO would replace infinity by the largest finite number.
                 if self.precision != "f32" and any(map(_has_infinity, sources)):
                     self.in_float32(op)
                 pending += sources
 
     def _held(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a constant whose finite numbers stay finite within the model."""
+        """Clamp a constant so that its finite numbers stay finite within the model."""
         if self.largest is None or not tensor.is_floating_point():
             return tensor
         return torch.where(tensor.isfinite(), tensor.clamp(-self.largest, self.largest), tensor)
@@ -110,17 +110,17 @@ def _fits_half(tensor: torch.Tensor) -> bool:
 
 
 def whole(value: Any, dtype: torch.dtype) -> Any:
-    """Convert a value of the dtype float16, which an argument or a constant has, to float32."""
+    """Convert a float16 argument or constant to float32; return other values unchanged."""
     return ops.convert(value, "f32") if dtype == torch.float16 else value
 
 
 def ints(values: Sequence[int]) -> Any:
-    """Make a 1-d constant of int64, for sizes and axes."""
+    """Create a 1-d int64 constant for sizes or axes."""
     return ops.constant(np.asarray(list(values), dtype=np.int64))
 
 
 def number(value: float) -> Any:
-    """Make a scalar float32 constant."""
+    """Create a scalar float32 constant."""
     return ops.constant(np.float32(value))
 
 

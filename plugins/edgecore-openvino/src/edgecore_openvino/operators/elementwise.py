@@ -17,7 +17,7 @@ FLOAT_OR_BOOL = (*FLOATS, torch.bool)
 
 
 def _unary(function: Any, *constants: float) -> Build:
-    """Return a `Build` that applies `function` of `openvino.opset15` to a tensor and these constants."""
+    """Return a `Build` that applies a function of `openvino.opset15` to a tensor and the constants."""
 
     def build(b: Builder, node: Node) -> Any:
         return function(b.value(node.args[0]), *map(number, constants))
@@ -26,7 +26,7 @@ def _unary(function: Any, *constants: float) -> Build:
 
 
 def _binary(function: Any) -> Build:
-    """Return a `Build` for two tensors, or a tensor and a number. It multiplies the second by the argument `alpha`."""
+    """Return a `Build` for two tensors, or a tensor and a number. The second operand is multiplied by `alpha`."""
 
     def build(b: Builder, node: Node) -> Any:
         args, (left, right) = arguments_by_name(node), node.args[:2]
@@ -106,7 +106,7 @@ def _full_like(b: Builder, node: Node) -> Any:
 
 
 def _cast(b: Builder, node: Node) -> Any:
-    """Round to float16 where the model does; the result is float32, as all values are here."""
+    """Round to float16 if the model does; the result is float32, like all values in the OpenVINO model."""
     value = b.value(node.args[0])
     return ops.convert(ops.convert(value, "f16"), "f32") if node.meta["val"].dtype == torch.float16 else value
 
@@ -156,8 +156,8 @@ ROWS = [
     *(_row(operator.default, FLOATS, _unary(function)) for operator, function in _UNARY.items()),
     *(_row(getattr(operator, kind), FLOATS, _binary(function)) for operator, function in _BINARY.items()
       for kind in ("Tensor", "Scalar")),
-    *(_row(getattr(operator, kind), FLOAT_OR_BOOL, _binary(function), "floating-point inputs", _of_floats) for operator, function in _COMPARE.items()
-      for kind in ("Tensor", "Scalar")),
+    *(_row(getattr(operator, kind), FLOAT_OR_BOOL, _binary(function), "floating-point inputs", _of_floats)
+      for operator, function in _COMPARE.items() for kind in ("Tensor", "Scalar")),
     _row(aten.div.Tensor, FLOATS, _binary(ops.divide)),
     _row(aten.div.Scalar, FLOATS, _binary(ops.divide)),
     _row(aten.maximum.default, FLOATS, _binary(ops.maximum)),
@@ -167,7 +167,7 @@ ROWS = [
     _row(aten.rsub.Scalar, FLOATS, _rsub),
     _row(aten.clamp.default, FLOATS, _clamp),
     _row(aten.hardtanh.default, FLOATS, _hardtanh),
-    _row(aten.hardsigmoid.default, FLOATS, lambda b, node: ops.hard_sigmoid(b.value(node.args[0]), number(1 / 6), number(0.5))),
+    _row(aten.hardsigmoid.default, FLOATS, _unary(ops.hard_sigmoid, 1 / 6, 0.5)),
     _row(aten.gelu.default, FLOATS, _gelu),
     _row(aten.silu.default, FLOATS, _silu),
     _row(aten.elu.default, FLOATS, _elu, "scale and input_scale must be 1", _elu_scales),

@@ -1,4 +1,4 @@
-"""Constants of 8 or 4 bits, from which the model computes floating-point weights: OpenVINO keeps them compressed."""
+"""Constants of 8 or 4 bits from which the model computes floating-point weights; OpenVINO keeps them compressed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ _LIMITS = {ov.Type.i4: (-8, 7), ov.Type.u4: (0, 15), ov.Type.i8: (-128, 127), ov
 
 
 def dequantized(integers: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None, *, bits: int) -> Any:
-    """Return (integers - zeros) * scales in float32, computed by the model from compressed constants.
+    """Build (integers - zeros) * scales in float32 from compressed constants.
 
-    Integers with zero points become unsigned, and so do the zero points, as OpenVINO's kernels for compressed weights
-    need it. An odd number of integers in the last dim is stored in 8 bits: OpenVINO's kernels for processors without
-    AVX-512 take rows of 4 bits to begin at whole bytes.
+    If there are zero points, integers and zero points become unsigned, as OpenVINO's kernels for compressed weights
+    require. Rows with an odd number of integers are stored in 8 bits, because OpenVINO's kernels for processors without
+    AVX-512 need 4-bit rows that begin at whole bytes.
 
     Args:
         integers: int8 or uint8, any shape.
-        scales: float32, with sizes of 1 where integers share a scale.
-        zeros: Whole numbers of the shape of `scales`; None for zeros.
-        bits: 4 if the integers may have 4 bits, else 8. Numbers that do not fit into 4 bits, and rows of odd length, get 8.
+        scales: float32, with sizes of 1 in dims where integers share a scale.
+        zeros: Integral numbers in the shape of `scales`; None for zeros.
+        bits: 4 to store integers in 4 bits if possible, else 8. Integers beyond 4 bits, and rows of odd length, need 8.
 
     Example:
-        A matrix with a scale for each row: `dequantized(integers, scales[:, None], None, bits=8)`.
+        A matrix with a scale per row: `dequantized(integers, scales[:, None], None, bits=8)`.
     """
     has_zeros = zeros is not None and bool(np.any(zeros))
     values = [integers.astype(np.int32), *([zeros.astype(np.int32)] if has_zeros else [])]  # type: ignore[union-attr]
@@ -40,7 +40,8 @@ def dequantized(integers: np.ndarray, scales: np.ndarray, zeros: np.ndarray | No
         if all(value.min() >= low and value.max() <= high for value in shifted):
             break
     else:  # zero points outside of 8 bits
-        difference = ops.subtract(ops.convert(ops.constant(integers), "f32"), ops.constant(zeros.astype(np.float32)))  # type: ignore[union-attr]
+        offsets = ops.constant(zeros.astype(np.float32))  # type: ignore[union-attr]
+        difference = ops.subtract(ops.convert(ops.constant(integers), "f32"), offsets)
         return ops.multiply(difference, ops.constant(scales))
     result, *zero = (ops.convert(_constant(value, dtype), "f32") for value in shifted)
     for value in zero:
@@ -49,7 +50,7 @@ def dequantized(integers: np.ndarray, scales: np.ndarray, zeros: np.ndarray | No
 
 
 def _constant(values: np.ndarray, dtype: ov.Type) -> Any:
-    """Make a constant; two integers of 4 bits share a byte, the first in the lower half."""
+    """Create a constant. Two 4-bit integers share a byte, the first in the lower half."""
     if dtype in (ov.Type.i8, ov.Type.u8):
         return ops.constant(values.astype(np.int8 if dtype == ov.Type.i8 else np.uint8))
     halves = (values.reshape(-1) & 15).astype(np.uint8)

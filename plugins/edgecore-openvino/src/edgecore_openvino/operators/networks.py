@@ -76,14 +76,14 @@ def _attention(b: Builder, node: Node) -> Any:
     query, key, value = (b.value(args[name]) for name in ("query", "key", "value"))
     mask = None if args["attn_mask"] is None else _mask(b, args["attn_mask"])
     scale = None if args["scale"] is None else number(args["scale"])
-    if scale is not None and mask is None:  # OpenVINO allows a scale only together with a mask
+    if scale is not None and mask is None:  # OpenVINO needs a mask if there is a scale
         mask = number(0)
     result = ops.scaled_dot_product_attention(query, key, value, mask, scale, args["is_causal"])
     return result if args["attn_mask"] is None else _without_masked_rows(b, args["attn_mask"], result)
 
 
 def _mask(b: Builder, node: Node) -> Any:
-    """Return a mask; its numbers stay finite in the precision of the model if sums of them and scores are taken."""
+    """Return a mask, clamped so that its sums with scores stay finite in the model's precision."""
     mask = b.value(node)
     if node.meta["val"].dtype == torch.bool or b.precision == "f32":
         return mask
@@ -91,9 +91,9 @@ def _mask(b: Builder, node: Node) -> Any:
 
 
 def _without_masked_rows(b: Builder, mask: Node, result: Any) -> Any:
-    """Put zeros, as PyTorch has them, in rows of attention without a visible key: OpenVINO computes 0 / 0 there.
+    """Set rows of attention without a visible key to zero, as in PyTorch; OpenVINO computes 0 / 0 there.
 
-    A constant mask without such rows needs no operators.
+    A constant mask without such rows needs no additional operators.
     """
     constant = b.partition.constants.get(mask)
     if constant is not None and not has_hidden_rows(constant):
@@ -157,7 +157,7 @@ def _adaptive(b: Builder, node: Node) -> Any:
 
 
 def _only_first(query: NodeQuery) -> str | None:
-    """Refuse a call if a result other than the first is read: OpenVINO computes only the first result."""
+    """Refuse a call if a result other than the first is read, because only the first is computed."""
     for user in query.node.users:
         if user.args[1] != 0 and user.users:
             return f"result {user.args[1]} is read, but only result 0 is supported"

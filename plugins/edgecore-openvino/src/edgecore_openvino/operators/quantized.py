@@ -1,9 +1,8 @@
 """Quantize and dequantize operators.
 
-OpenVINO replaces a float operator between a dequantize and a quantize operator by an integer kernel.
+OpenVINO replaces a float operator between dequantize and quantize operators by an integer kernel.
 
-The formulas are those of `quantize_per_tensor` in `torch.ao.quantization.fx._decomposed` and of OpenVINO's
-FakeQuantize-1.
+The formulas follow `quantize_per_tensor` in `torch.ao.quantization.fx._decomposed`, and OpenVINO's FakeQuantize-1.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ def _quantize(b: Builder, node: Node) -> Any:
 
 
 def _shift(node: Any) -> int:
-    """Return the number that is added to the integers of `node` inside the delegate: 128 for int8, which becomes uint8.
+    """Return the number that is added to a node's integers inside the delegate: 128 for int8, which becomes uint8.
 
-    This changes no real number, because the zero point moves as well. OpenVINO 2026.4 computes wrong results if a
-    concatenation is quantized to int8 and a convolution reads it: the outputs of a 1x1 and a 3x3 convolution with an error
-    as large as the result. With uint8 they are right. Integers that leave the delegate are not shifted.
+    The represented values do not change, because the zero point is shifted, too. OpenVINO 2026.4 computes wrong results
+    if a convolution reads a concatenation that is quantized to int8: the error of a 1x1 and a 3x3 convolution was as
+    large as the result. With uint8 they are correct. Integers that leave the delegate are not shifted.
     """
     is_int8 = isinstance(node, Node) and node.target is quantized.quantize_per_tensor.default
     if not is_int8 or arguments_by_name(node)["dtype"] != torch.int8:
@@ -75,7 +74,7 @@ def _dequantize_channels(b: Builder, node: Node) -> Any:
 
 
 def _dequantize_groups(b: Builder, node: Node) -> Any:
-    """Dequantize a constant matrix [rows, width] with a scale for each group of elements of a row."""
+    """Dequantize a constant matrix [rows, width] with a scale per group of elements of a row."""
     args = arguments_by_name(node)
     integers, scales = _parameter(b, args["input"]), _parameter(b, args["scales"]).astype(np.float32)
     zeros = None if args["zero_points"] is None else _parameter(b, args["zero_points"])

@@ -32,7 +32,7 @@ def _view(b: Builder, node: Node) -> Any:
 
 
 def _sizes(node: Node) -> list[int]:
-    """Return the sizes of a result, with -1 for a symbolic size."""
+    """Return the sizes of a result, with -1 for symbolic sizes."""
     return [size if isinstance(size, int) else -1 for size in shape(node)]
 
 
@@ -56,7 +56,8 @@ def _unsqueeze(b: Builder, node: Node) -> Any:
 
 def _squeeze(b: Builder, node: Node) -> Any:
     source, dims = node.args
-    squeezed = [d for d in axes([dims] if isinstance(dims, int) else dims, source) if shape(source)[d] == 1]  # type: ignore[arg-type]
+    squeezable = axes([dims] if isinstance(dims, int) else dims, source)  # type: ignore[arg-type]
+    squeezed = [dim for dim in squeezable if shape(source)[dim] == 1]
     return ops.squeeze(b.value(source), ints(squeezed)) if squeezed else b.value(source)
 
 
@@ -93,7 +94,8 @@ def _slice(b: Builder, node: Node) -> Any:
 def _select(b: Builder, node: Node) -> Any:
     source, dim, index = node.args
     axis = dim % rank(source)  # type: ignore[operator]
-    return ops.gather(b.value(source), ops.constant(np.int64(index)), ops.constant(np.int64(axis)))  # type: ignore[arg-type]
+    indices = ops.constant(np.int64(index))  # type: ignore[arg-type]
+    return ops.gather(b.value(source), indices, ops.constant(np.int64(axis)))
 
 
 def _split(b: Builder, node: Node) -> Any:
@@ -130,7 +132,8 @@ def _check_embedding(query: NodeQuery) -> str | None:
 
 def _index_select(b: Builder, node: Node) -> Any:
     source, dim, index = node.args
-    return ops.gather(b.value(source), b.value(index), ops.constant(np.int64(dim % rank(source))))  # type: ignore[operator]
+    axis = dim % rank(source)  # type: ignore[operator]
+    return ops.gather(b.value(source), b.value(index), ops.constant(np.int64(axis)))
 
 
 def _pixel_shuffle(b: Builder, node: Node) -> Any:

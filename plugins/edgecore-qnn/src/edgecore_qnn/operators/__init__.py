@@ -1,4 +1,4 @@
-"""The operators that the backend can build: one table for the partitioner, the lowering and the README."""
+"""The operators that the backend supports: one table for partitioner, lowering and README."""
 
 from __future__ import annotations
 

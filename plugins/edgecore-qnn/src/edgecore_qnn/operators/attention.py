@@ -1,4 +1,4 @@
-"""Attention: the NPU has no such operator, so it is built of products and a softmax."""
+"""Attention, which the NPU lacks, composed of matrix products and a softmax."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgecore_qnn.operators.builder import Builder, Row
 aten = torch.ops.aten
 
 _HIDDEN = -30000.0
-"""A number of fp16 whose sum with a score stays finite, and whose exponential is 0."""
+"""An fp16 number whose sum with a score stays finite, and whose exponential is 0."""
 
 
 def _attention(b: Builder, node: Node) -> Any:
@@ -32,7 +32,7 @@ def _attention(b: Builder, node: Node) -> Any:
 
 
 def _mask(b: Builder, args: dict[str, Any]) -> str | None:
-    """Return what is added to the scores; None for nothing."""
+    """Return the mask to add to the scores; None if there is none."""
     if args["is_causal"]:
         rows, columns = shape(args["query"])[-2], shape(args["key"])[-2]
         return b.array(np.triu(np.full((rows, columns), _HIDDEN, np.float32), 1))

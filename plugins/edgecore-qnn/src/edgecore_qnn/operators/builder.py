@@ -1,4 +1,4 @@
-"""Helpers for the functions of the operator table, which build the ONNX graph of a partition."""
+"""Helpers for the functions of the operator table, which translate nodes to ONNX."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from edgecore.sdk import LARGEST_SCORE, OperatorRow, PartitionView, reaches_softmax
 
-if TYPE_CHECKING:  # the operator table is also read where onnx is not installed
+if TYPE_CHECKING:  # the operator table is also used without onnx
     from onnx import NodeProto, TensorProto
 
 _INT4 = (-8, 7)
@@ -20,7 +20,7 @@ _INT4 = (-8, 7)
 
 @dataclass(frozen=True)
 class Scale:
-    """Quantization of a value with one scale: value = (integer - zero) * scale, integers from `low` to `high`."""
+    """Per-tensor quantization: value = (integer - zero) * scale, with integers from `low` to `high`."""
 
     scale: float
     zero: int
@@ -30,21 +30,21 @@ class Scale:
 
     @property
     def range(self) -> tuple[float, float]:
-        """The smallest and the largest number that an integer stands for."""
+        """The smallest and largest representable value."""
         return (self.low - self.zero) * self.scale, (self.high - self.zero) * self.scale
 
 
 class Builder:
-    """Collects the nodes and constants of an ONNX graph; names are numbered, so equal partitions give equal graphs.
+    """Collects the nodes and constants of an ONNX graph. Names are numbered, so equal partitions give equal graphs.
 
     Attributes:
         partition: The partition.
-        values: For each node that is built: the name of its result, or the names of its results.
-        scales: For values that a DequantizeLinear computes: how they are quantized.
+        values: For each translated node: the name of its result, or a list of names.
+        scales: The quantization of values that a DequantizeLinear computes.
         nodes: The ONNX nodes.
         initializers: The constants.
-        owners: For each ONNX node, by name: the node of the partition that it belongs to.
-        owner: The node that is being built.
+        owners: ONNX node name -> the partition's node that it belongs to.
+        owner: The node that is being translated.
     """
 
     def __init__(self, partition: PartitionView) -> None:
@@ -90,11 +90,11 @@ class Builder:
         return self.array(np.asarray(list(values), np.int64).reshape(len(values)))
 
     def number(self, value: float, like: str = "") -> str:
-        """Add a scalar; if the value `like` is quantized, the scalar is quantized to its dtype, without an error."""
+        """Add a scalar. If the value `like` is quantized, quantize the scalar exactly, with the same dtype."""
         scale = self.scales.get(like)
         if scale is None:
             is_mask = self.owner is not None and reaches_softmax(self.owner)
-            return self.array(held(torch.tensor(value)).item() if is_mask else value, np.float32)
+            return self.array(clamped(torch.tensor(value)).item() if is_mask else value, np.float32)
         top = np.iinfo(scale.dtype).max - np.iinfo(scale.dtype).min
         integer, zero = (0, 0) if value == 0 else (top, 0) if value > 0 else (0, top)
         low = np.iinfo(scale.dtype).min
@@ -102,9 +102,9 @@ class Builder:
         return self.dequantize(self.array(integer + low, scale.dtype), exact)
 
     def value(self, argument: Any, like: str = "") -> str:
-        """Return the name of an argument: a node's result, or a number.
+        """Return the name of an argument's value; the argument is a node or a number.
 
-        A number, and a constant of finite floats, is quantized if the value `like` is.
+        If the value `like` is quantized, numbers and finite floating-point constants are quantized, too.
         """
         if not isinstance(argument, Node):
             return self.number(float(argument), like)
@@ -112,12 +112,12 @@ class Builder:
             tensor = self.partition.constants[argument].contiguous()
             if like in self.scales and tensor.dtype == torch.float32 and bool(tensor.isfinite().all()):
                 return self.quantized_constant(tensor.numpy(), self.scales[like].dtype)
-            self.values[argument] = self.array((held(tensor) if reaches_softmax(argument) else tensor).numpy())
+            self.values[argument] = self.array((clamped(tensor) if reaches_softmax(argument) else tensor).numpy())
         name: str = self.values[argument]
         return name
 
     def quantized_constant(self, values: Any, dtype: str, symmetric: bool = False) -> str:
-        """Add a constant of floats as integers of `dtype` with one scale, and its DequantizeLinear."""
+        """Quantize a floating-point constant to `dtype` with one scale; add it and its DequantizeLinear."""
         info = np.iinfo(dtype)
         low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
         if symmetric:
@@ -142,11 +142,11 @@ class Builder:
         return name
 
     def requantize(self, value: str, scale: Scale) -> str:
-        """Round a value to integers inside of an operator: a QuantizeLinear and a DequantizeLinear."""
+        """Round a value to integers within an operator, by a QuantizeLinear and a DequantizeLinear."""
         return self.dequantize(self.quantize(value, scale), scale)
 
     def between(self, value: str, low: float, high: float, like: str) -> str:
-        """Round a value in a known range to integers, if the value `like` is quantized; otherwise return it."""
+        """Round a value with a known range to integers if the value `like` is quantized; else return it unchanged."""
         scale = self.scales.get(like)
         if scale is None:
             return value
@@ -157,15 +157,15 @@ class Builder:
         )
 
 
-def held(mask: torch.Tensor) -> torch.Tensor:
-    """Return a mask, or scores, whose finite numbers differ from infinities on the NPU, also in sums."""
+def clamped(mask: torch.Tensor) -> torch.Tensor:
+    """Clamp a mask, or scores, so that finite elements and their sums stay finite on the NPU."""
     if not mask.is_floating_point():
         return mask
     return torch.where(mask.isfinite(), mask.clamp(-LARGEST_SCORE, LARGEST_SCORE), mask)
 
 
 Build = Callable[[Builder, Node], Any]
-"""A function that adds the ONNX nodes of a call, and returns the name of its result, or a list of names."""
+"""Adds the ONNX nodes of a call, and returns the name of its result, or a list of names."""
 
 Row = OperatorRow[Build]
 """A row of the operator table; its `lower` is a `Build`."""

@@ -17,11 +17,11 @@ aten = torch.ops.aten
 F32, BOOL = (torch.float32,), (torch.bool,)
 F32_OR_BOOL = (torch.float32, torch.bool)
 _SATURATED = 10.0
-"""A number whose tanh is 1."""
+"""A number with a tanh of 1."""
 _GELU = {"none": (0.8001429970, 0.0347073059), "tanh": (math.sqrt(2 / math.pi), 0.044715 * math.sqrt(2 / math.pi))}
-"""Factors of x and x ** 3 in gelu's tanh. The error of those for the exact function is 2.7e-4, half a step of fp16 at 1."""
+"""Factors of x and x ** 3 in gelu's tanh. For the exact gelu, the error is 2.7e-4, half a step of fp16 at 1."""
 _TURN = (6.0, 0.25, 0.03125, 2 * math.pi - 6.28125)
-"""Parts of 2 pi; the products of all but the last with up to 325 turns, angles up to 2048, are exact in fp16."""
+"""Parts of 2 pi. Products of all but the last part with up to 325 turns, angles up to 2048, are exact."""
 
 
 def _unary(op_type: str, **attributes: Any) -> Build:
@@ -29,7 +29,7 @@ def _unary(op_type: str, **attributes: Any) -> Build:
 
 
 def _binary(op_type: str) -> Build:
-    """Return a `Build` for two tensors, or a tensor and a number. It multiplies the second by the argument `alpha`."""
+    """Return a `Build` for two tensors, or a tensor and a number. The second operand is multiplied by `alpha`."""
 
     def build(b: Builder, node: Node) -> Any:
         args, (left, right) = arguments_by_name(node), node.args[:2]
@@ -42,9 +42,9 @@ def _binary(op_type: str) -> Build:
 
 
 def _operands(b: Builder, left: Any, right: Any, is_quantized: bool = True) -> tuple[str, str]:
-    """Return both operands; a constant or a number is quantized like the operand that is computed.
+    """Return both operands. A constant or number is quantized like the other operand, which is computed.
 
-    Without `is_quantized` it stays in floating point: the integers of a mask would leave none for the scores beside it.
+    Without `is_quantized` it stays floating-point: quantizing scores together with a mask would lose the scores.
     """
     if isinstance(left, Node) and left not in b.partition.constants:
         first = b.value(left)
@@ -90,11 +90,11 @@ def _finite(query: NodeQuery) -> str | None:
 
 
 def _tanh_of(b: Builder, value: str) -> Any:
-    """Return tanh of a value that is no integer.
+    """Return tanh of a floating-point value.
 
-    A tanh or sigmoid that reads the result of a layer is fused with it, and then has errors of 0.7% or 0.4% in fp16
-    instead of 0.2% or less. A limit between the two prevents this; it changes no result, because tanh is 1 from 5 on in
-    fp16.
+    A tanh or sigmoid that reads a layer's result is fused with the layer, and then has fp16 errors of 0.7% or 0.4%
+    instead of at most 0.2%. A Clip in between prevents this without changing a result, because tanh(x) is 1 for x >= 5
+    in fp16.
     """
     ends = (b.array(end, np.float32) for end in (-_SATURATED, _SATURATED))
     return b.add("Tanh", b.add("Clip", value, *ends))
@@ -106,9 +106,9 @@ def _tanh(b: Builder, node: Node) -> Any:
 
 
 def _periodic(op_type: str) -> Build:
-    """Return a `Build` of a sine or cosine, of an angle between -pi and pi unless it is quantized.
+    """Return a `Build` of a sine or cosine. Unless quantized, the angle is first reduced to [-pi, pi].
 
-    The NPU's own operator reduces the angle with 16 bits, and so has errors of 0.04 for angles of 32, and of 1 for 1000.
+    The NPU's operator reduces the angle with 16 bits, with errors of 0.04 for angles of 32, and of 1 for 1000.
     """
 
     def build(b: Builder, node: Node) -> Any:
@@ -123,9 +123,9 @@ def _periodic(op_type: str) -> Build:
 
 
 def _sigmoid(b: Builder, node: Node) -> Any:
-    """Return (1 - tanh(-x / 2)) / 2, unless x is quantized: the NPU's own operator is less exact in fp16.
+    """Return (1 - tanh(-x / 2)) / 2 unless x is quantized, because the NPU's sigmoid is less exact in fp16.
 
-    In this form no result is below 0.
+    This form never gives a negative result.
     """
     value = b.value(node.args[0])
     if value in b.scales:
@@ -143,7 +143,7 @@ def _silu(b: Builder, node: Node) -> Any:
 
 
 def _gelu(b: Builder, node: Node) -> Any:
-    """Return x / 2 * (1 + tanh(x * (c + d * x ** 2))), unless x is quantized: the NPU's own operator is less exact."""
+    """Return x / 2 * (1 + tanh(x * (c + d * x ** 2))) unless quantized, because the NPU's gelu is less exact."""
     value, mode = b.value(node.args[0]), arguments_by_name(node)["approximate"]
     if value in b.scales:
         return b.add("Gelu", value, approximate=mode)

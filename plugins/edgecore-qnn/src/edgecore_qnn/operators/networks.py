@@ -17,7 +17,7 @@ aten = torch.ops.aten
 F32 = (torch.float32,)
 _BIAS = np.iinfo(np.int32)
 _MATRIX = 2
-_BLOCK, _WRONG = 32, 4  # channels
+_BLOCK, _WRONG = 32, 4  # channels per block, and how many of the last ones are wrong
 
 
 def _convolution(b: Builder, node: Node) -> Any:
@@ -34,10 +34,10 @@ def _convolution(b: Builder, node: Node) -> Any:
 
 
 def _bias(b: Builder, args: dict[str, Any], value: str, channels: int) -> list[str]:
-    """Return the operand of the bias, if there is one.
+    """Return the bias operand as a list, empty if there is none.
 
-    The provider adds a bias of int32 to the products of the integers of a layer, so its scale is the product of theirs.
-    If the weight has a scale for each block, the largest one of the channel counts.
+    The provider adds an int32 bias to integer products, so its scale is the product of the scales of input and weight.
+    If a weight has a scale per block, the largest scale of the channel counts.
     """
     bias, weight = args["bias"], args["weight"]
     if bias is None:
@@ -53,9 +53,7 @@ def _bias(b: Builder, args: dict[str, Any], value: str, channels: int) -> list[s
     factors = factors.max(1) if factors.ndim > 1 else factors
     scales = (factors * np.float32(scale.scale)).astype(np.float32)
     numbers = b.partition.constants[bias].numpy()
-    scales = np.maximum(
-        scales, np.float32(np.abs(numbers).max() / _BIAS.max)
-    )  # so that the integers have room in 32 bits
+    scales = np.maximum(scales, np.float32(np.abs(numbers).max() / _BIAS.max))  # so that integers fit into 32 bits
     integers = np.clip(np.rint(numbers / scales.astype(np.float64)), _BIAS.min, _BIAS.max).astype(np.int32)
     if len(scales) == 1:
         step = Scale(float(scales[0]), 0, "int32", int(_BIAS.min), int(_BIAS.max))
@@ -65,9 +63,10 @@ def _bias(b: Builder, args: dict[str, Any], value: str, channels: int) -> list[s
 
 
 _DEQUANTIZE = (
-    quantized.dequantize_per_tensor.default, quantized.dequantize_per_channel.default,
+    quantized.dequantize_per_tensor.default,
+    quantized.dequantize_per_channel.default,
     BLOCKS,
-)  # fmt: skip
+)
 
 
 def _is_dequantize(node: Any) -> bool:
@@ -87,11 +86,11 @@ def _check_convolution(query: NodeQuery) -> str | None:
 
 
 def _has_wrong_channels(node: Node) -> bool:
-    """Return True for a convolution whose last 1 to 4 channels the emulator computes wrongly.
+    """Return True for a convolution whose last 1 to 4 channels the emulator computes incorrectly.
 
-    They were off by 4 to 78 steps for SM8550, SM8650 and SM8750 (HTP V73, V75, V79), with all sizes of images and paddings
-    that were tried, and right for SM8350 and SM8450 (V68, V69) and for other kernels, strides, numbers of channels and
-    dtypes. A convolution of 3x3 over one pixel becomes one of 1x1.
+    They were off by 4 to 78 steps for SM8550, SM8650 and SM8750 (HTP V73, V75, V79) with all tested image sizes and
+    paddings, but correct for SM8350 and SM8450 (V68, V69), and for other kernels, strides, channel counts and dtypes. A
+    3x3 convolution of one pixel is reduced to 1x1.
     """
     args = arguments_by_name(node)
     scale, kernel = scale_of(args["input"]), shape(args["weight"])
@@ -108,7 +107,7 @@ def _has_wrong_channels(node: Node) -> bool:
 
 
 def _constant_operands(query: NodeQuery, *names: str) -> str | None:
-    """Refuse a call whose weight is computed at run time; the dequantization of a constant is none."""
+    """Refuse a call whose weight is not constant; dequantized constants are allowed."""
     for node in query.nodes_of(names):
         source = node.args[0] if _is_dequantize(node) else node
         if not query.is_constant(source):
@@ -197,7 +196,7 @@ def _image(query: NodeQuery) -> str | None:
 
 
 def _only_first(query: NodeQuery) -> str | None:
-    """Refuse a call if a result other than the first is read: only that one is computed."""
+    """Refuse a call if a result other than the first is read, because only the first is computed."""
     for user in query.node.users:
         if user.args[1] != 0 and user.users:
             return f"result {user.args[1]} is read, but only result 0 is supported"
@@ -224,11 +223,11 @@ def _only_layer_norm(b: Builder, node: Node) -> Any:
 
 
 def _limited(b: Builder, node: Node, value: str) -> str:
-    """Limit the result of a norm of 16 bits to the range of its integers, which changes no number.
+    """Clip the 16-bit result of a norm to its integer range, which changes no value.
 
-    Without an operator between them, onnxruntime-qnn 2.7.0 computes a matmul that reads a layer norm of 16 rows wrongly, by
-    1.4 times the largest value, for SM8450, SM8550, SM8650 and SM8750. Right were all other numbers of rows that were
-    tried (4 to 64), integers of 8 bits, and additions, convolutions, softmax and norms that read a norm.
+    Without an operator in between, onnxruntime-qnn 2.7.0 computes a matmul that reads a layer norm of 16 rows
+    incorrectly, by 1.4 times the maximum, for SM8450, SM8550, SM8650 and SM8750. Correct were all other tested row
+    counts (4 to 64), 8-bit integers, and additions, convolutions, softmax and norms that read a norm.
     """
     readers = [user for user in node.users if user.target is operator.getitem] or [node]
     scale = result_scale(readers[0])
@@ -240,7 +239,7 @@ def _limited(b: Builder, node: Node, value: str) -> str:
 
 
 def _group_norm(b: Builder, node: Node) -> Any:
-    """Normalize each group as an instance, then scale each channel."""
+    """Normalize groups with InstanceNormalization, then scale each channel."""
     args = arguments_by_name(node)
     groups, sizes = args["group"], shape(node.args[0])
     value = b.add("Reshape", b.value(node.args[0]), b.ints([sizes[0], groups, -1]))
@@ -279,7 +278,7 @@ def _softmax(b: Builder, node: Node) -> Any:
 
 
 def _log_softmax(b: Builder, node: Node) -> Any:
-    """Return x - log(sum(exp(x))), after subtracting the maximum: the NPU's own operator has errors of 5% in fp16."""
+    """Return x - log(sum(exp(x))) after subtracting the maximum: the NPU's own operator has errors of 5% in fp16."""
     args, source = arguments_by_name(node), node.args[0]
     value, dims = b.value(source), axes([args["dim"]], source)
     if value in b.scales:
@@ -324,7 +323,13 @@ _FIRST = "only the first result may be read"
 _MULTIPLES = "4 dims; sizes that are multiples of the result's"
 _CONSTANT = "constant weight and bias"
 ROWS = [
-    _row(aten.convolution.default, _convolution, f"1 to 3 spatial dims; {_CONSTANT}", _check_convolution, do_not_decompose=True),
+    _row(
+        aten.convolution.default,
+        _convolution,
+        f"1 to 3 spatial dims; {_CONSTANT}",
+        _check_convolution,
+        do_not_decompose=True,
+    ),
     _row(aten.linear.default, _linear, f"{_CONSTANT}; several input features", _check_linear, do_not_decompose=True),
     _row(aten.addmm.default, _addmm, "alpha and beta must be 1", _check_addmm),
     _row(aten.mm.default, _matmul),

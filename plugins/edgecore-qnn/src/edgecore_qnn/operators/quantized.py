@@ -1,6 +1,6 @@
 """Quantize and dequantize operators, as ONNX's QuantizeLinear and DequantizeLinear.
 
-The provider recognizes an operator between a DequantizeLinear and a QuantizeLinear and computes with integers.
+The provider recognizes an operator between DequantizeLinear and QuantizeLinear, and computes it in integers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WORDS = "uint8, int8, uint16 or int16"
 
 
 def onnx_dtype(dtype: torch.dtype, low: int, high: int) -> str | None:
-    """Return the name of the integers from `low` to `high` in ONNX; None if there are no such integers.
+    """Return ONNX's name for integers with this dtype and range; None if ONNX has no such type.
 
     ExecuTorch's quantizer for QNN stores uint16 as int32 with the range of uint16.
     """
@@ -36,7 +36,7 @@ def onnx_dtype(dtype: torch.dtype, low: int, high: int) -> str | None:
 
 
 def scale_of(node: Any) -> Scale | None:
-    """Return the quantization of a `quantize_per_tensor` or `dequantize_per_tensor`; None for another node."""
+    """Return the quantization parameters of a per-tensor quantize or dequantize node; None for another node."""
     if not isinstance(node, Node) or node.target not in (
         quantized.quantize_per_tensor.default,
         quantized.dequantize_per_tensor.default,
@@ -52,7 +52,7 @@ CLAMPS = {
     torch.ops.aten.relu.default: (0.0, math.inf), torch.ops.aten.relu6.default: (0.0, 6.0),
     torch.ops.aten.hardtanh.default: (-1.0, 1.0), torch.ops.aten.clamp.default: (None, None),
 }  # fmt: skip
-"""Operators that limit their result, and the limits, which their arguments override."""
+"""Operators that limit their result, with the default limits."""
 
 
 _OWN_SCALES = {
@@ -60,11 +60,11 @@ _OWN_SCALES = {
     torch.ops.aten.hardsigmoid.default: (2.0**-16, 0),
     torch.ops.aten.tanh.default: (2.0**-15, 2**15),
 }
-"""Scale and zero point, above the least integer, that the provider gives results of 16 bits, whatever theirs are."""
+"""Scale and zero point (relative to the minimum integer) that the provider forces for these 16-bit results."""
 
 
 def limits(node: Node) -> tuple[float, float]:
-    """Return the smallest and the largest result of a call of one of `CLAMPS`."""
+    """Return the minimum and maximum result of a call of one of `CLAMPS`."""
     args, (low, high) = arguments_by_name(node), CLAMPS[node.target]  # type: ignore[index]
     low = args.get("min", args.get("min_val", low))
     high = args.get("max", args.get("max_val", high))
@@ -72,9 +72,9 @@ def limits(node: Node) -> tuple[float, float]:
 
 
 def result_scale(node: Node) -> Scale | None:
-    """Return how the result of a node is quantized; None unless all nodes that read it quantize it in the same way.
+    """Return the quantization of a node's result; None unless all readers quantize it in the same way.
 
-    Clamps between the node and the quantization are skipped if they change no integer: see `is_free`.
+    Clamps in between are skipped if they change no integer, see `is_free`.
     """
     clamps = []
     while len(node.users) == 1 and (user := next(iter(node.users))).target in CLAMPS:
@@ -86,17 +86,17 @@ def result_scale(node: Node) -> Scale | None:
 
 
 def is_free(node: Node) -> bool:
-    """Return True for a clamp whose result is quantized to integers that all are within its limits.
+    """Return True for a clamp with limits beyond all integers of its quantized result, so that it has no effect.
 
-    Half of a step is allowed, because the largest integer stands for a number that is rounded. No clamp is free beside
-    weights with a scale for each block: the NPU computes their layers with fp16 and does not round their input to
-    integers, so numbers beyond the integers are not limited.
+    Half a step is tolerated, because the largest integer represents a rounded number. Next to weights with a scale per
+    block, no clamp is free: the NPU computes such layers in fp16 without rounding their input to integers, so the
+    integer range does not limit it.
     """
     return _keeps(node, result_scale(node))
 
 
 def _keeps(clamp: Node, scale: Scale | None) -> bool:
-    """Return True if a clamp changes no number for which an integer of `scale` stands."""
+    """Return True if a clamp changes no value that `scale` can represent."""
     if scale is None or clamp.graph.find_nodes(op="call_function", target=BLOCKS, sort=False):
         return False
     if own_scale(clamp, scale) is not None:
@@ -106,9 +106,9 @@ def _keeps(clamp: Node, scale: Scale | None) -> bool:
 
 
 def own_scale(clamp: Node, scale: Scale) -> Scale | None:
-    """Return the scale that the provider gives the operator before a chain of clamps; None if it takes the model's scale.
+    """Return the scale that the provider forces on the operator before a chain of clamps; None if there is none.
 
-    The result of such an operator, and of a quantization that follows it, is not limited to the integers of its scale.
+    Such a result, also after a following quantization, is not limited to the integer range of the model's scale.
     """
     source = clamp.args[0]
     while isinstance(source, Node) and (source.target in CLAMPS or scale_of(source) is not None):
@@ -175,7 +175,7 @@ def _known_integers(query: NodeQuery) -> str | None:
     dtype, low, high = (query.argument(name) for name in ("dtype", "quant_min", "quant_max"))
     if onnx_dtype(dtype, low, high) is None:
         return f"quantized dtype {str(dtype).removeprefix('torch.')}"
-    # NaN fails this comparison, too.
+    # This comparison also rejects NaN.
     return None if query.argument("scale") > 0 else "a scale that is not positive"
 
 

@@ -155,7 +155,7 @@ def _resize(mode: str) -> Build:
 
 
 def _natural_scale(query: NodeQuery) -> str | None:
-    """Refuse a scale that is not the quotient of the sizes, with which the provider computes."""
+    """Refuse a scale factor that differs from the ratio of sizes, because the provider uses that ratio."""
     factors = query.argument("scale_factors")
     source: Any = query.node.args[0]
     if factors is None or rank(query.node) != 4:

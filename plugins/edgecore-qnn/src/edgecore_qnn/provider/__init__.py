@@ -1,1 +1,1 @@
-"""ONNX Runtime's QNN provider: processes that ask it, the SoCs that it compiles for, and what is installed of it."""
+"""ONNX Runtime's QNN provider: requests in child processes, supported SoCs, and installation checks."""

@@ -1,12 +1,12 @@
-"""`python -m edgecore_qnn.provider.child FOLDER`: ask the QNN provider of ONNX Runtime about FOLDER/model.onnx.
+"""`python -m edgecore_qnn.provider.child FOLDER`: ask ONNX Runtime's QNN provider about FOLDER/model.onnx.
 
-`FOLDER/request.json` has the task and the options of the provider and of the session. The task `compile` writes the
-context binary and the EPContext model that names it, `dump` the files that the options ask for. `assign` writes
-`FOLDER/refused.json`: the names of the nodes that the provider does not take.
+`FOLDER/request.json` has the task, and options of the provider and session. The task `compile` writes the context
+binary and the EPContext model that refers to it, `dump` the files that the options request. `assign` writes the names
+of the nodes that the provider refuses to `FOLDER/refused.json`.
 
-Each request gets a process of its own, because the provider keeps state: after another graph, it compiles the same
-graph to other bytes, and after another SoC, it may compute with another precision. All that is printed goes to standard
-error, in its order.
+Each request needs a new process, because the provider keeps state: after another graph, it compiles the same graph to
+different bytes, and after another SoC, it may compute in another precision. All output goes to standard error, in
+order.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from pathlib import Path
 from typing import Any
 
 FAILURE = "edgecore-qnn failure: "
-"""Start of the message of the exit, after the lines of the log."""
+"""Prefix of the error message, which follows the log lines."""
 
 
 def main(folder: Path) -> None:
-    """Answer the request in a folder; if the provider fails, exit with its message."""
+    """Process the request in a folder; if the provider fails, exit with its message."""
     import onnxruntime as ort
     import onnxruntime_qnn
 
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
-    if hasattr(signal, "alarm"):  # the parent enforces the limit; this one holds if the parent is killed
+    if hasattr(signal, "alarm"):  # in case the parent, which enforces the limit, is killed
         signal.alarm(request["seconds"])
     ort.set_default_logger_severity(request["log_severity"])
     name = onnxruntime_qnn.get_ep_name()
-    # Only under this name can the provider load what it compiles here: an EPContext node names its source.
+    # An EPContext node names its source, so the provider can only load its result later under this name.
     ort.register_execution_provider_library(name, onnxruntime_qnn.get_library_path())
     devices = [device for device in ort.get_ep_devices() if device.ep_name == name]
     if not devices:
@@ -53,7 +53,7 @@ def main(folder: Path) -> None:
 
 
 def _refused(session: Any, name: str) -> list[str]:
-    """Return the names of the nodes that the provider did not take."""
+    """Return the names of the nodes that the provider did not accept."""
     return [
         node.name
         for subgraph in session.get_provider_graph_assignment_info()

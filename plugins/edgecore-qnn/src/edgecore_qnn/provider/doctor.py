@@ -1,4 +1,4 @@
-"""Rows of `edgecore doctor qnn` beside the problems: packages, device, licence."""
+"""Additional rows of `edgecore doctor qnn`: packages, device, licence."""
 
 from __future__ import annotations
 

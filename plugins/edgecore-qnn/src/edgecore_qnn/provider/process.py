@@ -1,7 +1,7 @@
-"""Requests to ONNX Runtime's QNN provider: each runs in a process of its own, and its answer is cached.
+"""Send requests to ONNX Runtime's QNN provider. Each request runs in a separate process; answers are cached.
 
-The cache is a folder per user. The key of an entry is a hash of everything that the answer depends on: the model, the
-options, and the versions of the packages.
+Each user has a cache folder. The key of an entry is a hash of everything that the answer depends on: model, options,
+and versions of the packages.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Task = Literal["compile", "assign", "dump"]
 _CACHE_FORMAT = 1
 _PROFILE = "profile.csv"
 _CACHE_BYTES = 2**30
-_INFO, _VERBOSE = 1, 0  # severities of ONNX Runtime's log
+_INFO, _VERBOSE = 1, 0  # log severities of ONNX Runtime
 _LINES = 3
-_GRACE = 5  # seconds
+_GRACE = 5  # seconds that the child waits longer than the parent
 _NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1"}
 """Environment variable that keeps ONNX Runtime (1.29 and later) from sending events to Microsoft."""
 _COLOR = re.compile(r"\x1b?\[[0-9;]*m")
@@ -62,10 +62,10 @@ class Answer:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the packages that compile, by name.
+    """Return the versions of the packages needed to compile, by name.
 
     Raises:
-        CompileError: One of them is not installed.
+        CompileError: One of the packages is not installed.
     """
     installed = {}
     for package in PACKAGES:
@@ -77,7 +77,7 @@ def versions() -> dict[str, str]:
 
 
 def is_installed() -> bool:
-    """Return True if the packages that compile are installed."""
+    """Return True if the packages needed to compile are installed."""
     try:
         versions()
     except CompileError:
@@ -89,10 +89,10 @@ def ask(task: Task, model: bytes, soc: Soc, provider_options: Mapping[str, str],
     """Ask the provider about a model.
 
     Args:
-        task: `compile` it, or find the nodes that the provider takes (`assign`).
+        task: `compile`: compile the model. `assign`: find the nodes that the provider supports.
         model: The ONNX model.
         soc: The target.
-        provider_options: Options of the provider beside the target.
+        provider_options: Options of the provider, except the target.
         seconds: Time limit.
 
     Raises:
@@ -114,7 +114,7 @@ def ask(task: Task, model: bytes, soc: Soc, provider_options: Mapping[str, str],
             messages = _refusals(_log(request_folder)) if task == "assign" else {}
             if not messages:
                 raise
-            answer = Answer({"refused": messages}, b"", "")  # nothing else can run what the provider refuses
+            answer = Answer({"refused": messages}, b"", "")  # the provider refuses all nodes that could run
     _store(entry, answer)
     return answer
 
@@ -125,9 +125,9 @@ def dump(model: bytes, soc: Soc, provider_options: Mapping[str, str], folder: Pa
     Args:
         model: The ONNX model.
         soc: The target.
-        provider_options: Options of the provider beside the target.
+        provider_options: Options of the provider, except the target.
         folder: The folder.
-        seconds: Time limit for each of two requests.
+        seconds: Time limit for each of the two requests.
 
     Raises:
         CompileError: The provider cannot write a file.
@@ -143,7 +143,7 @@ def dump(model: bytes, soc: Soc, provider_options: Mapping[str, str], folder: Pa
             _run_child(request_folder, soc, seconds)
             for path in sorted(request_folder.iterdir()):
                 if path.suffix in suffixes and path.name != "request.json":
-                    # The provider names its files after the graph, which has the name of a hash.
+                    # The provider names its files after the graph, whose name is a hash.
                     kind = "graph_tensors" if path.stem.endswith("_tensor_log") else "graph"
                     shutil.copy(path, folder / (path.name if path.name == LOG else kind + path.suffix))
 
@@ -154,7 +154,7 @@ def profile(model: bytes, soc: Soc, provider_options: Mapping[str, str], level: 
     Args:
         model: The ONNX model.
         soc: The target.
-        provider_options: Options of the provider beside the target.
+        provider_options: Options of the provider, except the target.
         level: "basic" or "detailed".
         seconds: Time limit.
 
@@ -184,7 +184,7 @@ def _write_request(request_folder: Path, model: bytes, request: Mapping[str, Any
 
 
 def cache_folder() -> Path:
-    """Return the folder of the cache: `EDGECORE_QNN_CACHE`, or by the conventions of the system."""
+    """Return the cache folder: `EDGECORE_QNN_CACHE`, or the system's usual place."""
     if chosen := os.environ.get("EDGECORE_QNN_CACHE"):
         return Path(chosen)
     if sys.platform == "win32":
@@ -201,7 +201,7 @@ def _session_options(task: Task) -> dict[str, str]:
         "session.disable_cpu_ep_fallback": "1",
         "ep.context_enable": "1",
         "ep.context_embed_mode": "0",
-        "ep.context_file_path": CONTEXT_MODEL,  # in the folder of the request, which the child process starts in
+        "ep.context_file_path": CONTEXT_MODEL,  # relative to the request's folder, in which the child process runs
     }
 
 
@@ -231,7 +231,7 @@ def _log(request_folder: Path) -> str:
 
 
 def _message(log: str, status: int) -> str:
-    """Return the message with which the child process ended; the last line of its log if it crashed."""
+    """Return the child's error message, or the last line of its log if it crashed."""
     _, mark, text = log.rpartition(FAILURE)
     lines = [line.strip() for line in (text if mark else log).splitlines() if line.strip()]
     if mark:
@@ -253,7 +253,7 @@ def _answer(request_folder: Path, task: Task) -> Answer:
 
 
 def _facts(path: Path) -> dict[str, Any]:
-    """Return the facts of the only EPContext node that the provider wrote."""
+    """Read the attributes of the provider's EPContext node, which must be the only node."""
     import onnx
 
     if not path.is_file():
@@ -275,9 +275,9 @@ def _facts(path: Path) -> dict[str, Any]:
 
 
 def _refusals(log: str) -> dict[str, str]:
-    """Return the provider's messages about the nodes that it refused, by the names of the nodes.
+    """Return the provider's messages about refused nodes by node name.
 
-    A message is about a unit, such as an operator with the quantizers around it, and follows the names of its nodes.
+    The log lists the names of the nodes of a unit, such as an operator with its quantizers, and then a message.
     """
     messages: dict[str, str] = {}
     names: list[str] = []
@@ -293,7 +293,7 @@ def _refusals(log: str) -> dict[str, str]:
 
 
 def _read(entry: Path) -> Answer | None:
-    """Return the answer of an entry of the cache; None if there is none, or it is damaged."""
+    """Return the answer in a cache entry; None if the entry is missing or damaged."""
     try:
         stored = json.loads((entry / "answer.json").read_text(encoding="utf-8"))
         context = (entry / "context.bin").read_bytes()
@@ -306,7 +306,7 @@ def _read(entry: Path) -> Answer | None:
 
 
 def _store(entry: Path, answer: Answer) -> None:
-    """Write an entry of the cache; a cache that cannot be written is not used."""
+    """Write a cache entry. If the cache cannot be written, do nothing."""
     stored = {
         "result": answer.result,
         "log": answer.log,
@@ -327,7 +327,7 @@ def _store(entry: Path, answer: Answer) -> None:
 
 
 def _forget_oldest(folder: Path) -> None:
-    """Delete the entries that were not used for the longest time, until the cache is below its limit."""
+    """Delete the least recently used entries until the cache is below its size limit."""
     entries = []
     for path in folder.iterdir():
         context = path / "context.bin"

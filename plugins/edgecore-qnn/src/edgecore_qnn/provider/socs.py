@@ -1,7 +1,6 @@
-"""The SoCs with a Hexagon NPU that the backend compiles for.
+"""The SoCs with a Hexagon NPU that the backend supports.
 
-Names, numbers and architectures follow Qualcomm's documentation of supported SoCs, as ExecuTorch 1.5 lists them
-(`QcomChipset`).
+Qualcomm documents the names, numbers and architectures, and ExecuTorch 1.5 lists them in `QcomChipset`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Soc:
-    """A SoC: Qualcomm's number of it, and the version of its HTP (Hexagon Tensor Processor)."""
+    """A SoC with Qualcomm's number and the version of its HTP (Hexagon Tensor Processor)."""
 
     name: str
     number: int
@@ -19,7 +18,7 @@ class Soc:
 
     @property
     def has_fp16(self) -> bool:
-        """True if the HTP computes with fp16; V68 computes with integers only."""
+        """True if the HTP supports fp16; V68 only supports integers."""
         return self.htp_arch > _INTEGERS_ONLY
 
 

@@ -1,1 +1,1 @@
-"""The header of blobs: its flatbuffer schema, and the same tables as dataclasses."""
+"""The header of blobs: its flatbuffer schema and dataclasses of its tables."""

@@ -1,1 +1,1 @@
-"""The kit of the rows in `operators`: the table, the builder that writes a graph, and integer functions by lookup."""
+"""Helpers for the rows in `operators`: the table, the graph builder, and integer functions by lookup."""

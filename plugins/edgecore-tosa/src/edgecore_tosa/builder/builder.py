@@ -1,4 +1,4 @@
-"""The values and operators of a TOSA graph while it is written."""
+"""Build a TOSA graph: its values and operators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from edgecore_tosa.schema import ATTRIBUTES, DType, NanMode, Op, Rescale, Roundi
 from edgecore_tosa.spec import TosaSpec
 
 NHWC = (0, 2, 3, 1)
-"""The order in memory of the dims of an image, whose dims in the model are N, C, H and W."""
+"""Memory order of an image's dims; the model's order is NCHW."""
 
 DTYPES = {
     torch.bool: DType.BOOL,
@@ -39,10 +39,10 @@ class Value:
 
     Attributes:
         tensor: The tensor.
-        order: For each dim of the tensor, the dim of the model's value.
-        quantization: The meaning of its integers; None for real numbers, booleans and plain integers.
-        hidden: Elements that are minus infinity whatever the tensor has, as a boolean array that broadcasts to the
-            model's value; None if there are none. Only softmax reads such a value.
+        order: For each dim of the tensor, the corresponding dim of the model's value.
+        quantization: The quantization parameters; None for floating point, booleans and plain integers.
+        hidden: Boolean array that broadcasts to the model's value: elements that count as minus infinity, whatever the
+            tensor holds. None if there are none. Only a softmax may read such a value.
     """
 
     tensor: Tensor
@@ -52,43 +52,43 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes of the model's value."""
+        """The shape of the model's value."""
         return tuple(self.tensor.shape[self.order.index(dim)] for dim in range(len(self.order)))
 
     @property
     def zero_point(self) -> int:
-        """The integer that means 0; 0 for real numbers."""
+        """The zero point; 0 without quantization."""
         return 0 if self.quantization is None else self.quantization.zero_point
 
     def axis(self, dim: int) -> int:
-        """Return the dim of the tensor that holds a dim of the model's value, which may be negative."""
+        """Return the dim of the tensor that holds dim `dim` of the model's value; `dim` may be negative."""
         return self.order.index(dim % len(self.order))
 
     def in_order(self, array: Array) -> Array:
-        """Return an array that broadcasts to the model's value with the dims of the tensor."""
+        """Transpose an array that broadcasts to the model's value to the dim order of the tensor."""
         return array.reshape((1,) * (len(self.order) - array.ndim) + array.shape).transpose(self.order)
 
     def permuted(self, dims: Sequence[int]) -> Value:
-        """Return the value whose dim i is dim `dims[i]` of this one: the tensor stays, its order changes."""
+        """Permute the dims: dim i of the result is dim `dims[i]`. The tensor stays, only `order` changes."""
         return Value(self.tensor, tuple(dims.index(dim) for dim in self.order), self.quantization)
 
 
 _MAX_FACTOR = 2.0**16
-"""A larger factor of RESCALE has the same result: 1 becomes the largest number of 8 or 16 bits."""
+"""Upper limit for a RESCALE factor: 2**16 already saturates 1 in 8 and 16 bits, so larger factors change nothing."""
 
 
 class Builder:
     """Writes the operators of a partition.
 
-    A value is kept in the order of dims in which its operator computed it. It is transposed where an operator needs
-    another order, once for each order, and at the outputs. So only few transposes arise in a network of convolutions.
+    A value keeps the dim order in which its operator computed it. It is transposed only for operators that need another
+    order (once per order) and for the outputs, so networks of convolutions have few transposes.
 
     Attributes:
-        spec: The profile to write for.
-        graph: The operators so far.
+        spec: The TOSA profile to write for.
+        graph: The operators written so far.
         values: The value of each node.
-        parameters: The quantization of the nodes.
-        node: The node that the next operators compute.
+        parameters: The quantization parameters of the nodes.
+        node: The node that is being lowered.
     """
 
     def __init__(self, spec: TosaSpec, parameters: Parameters, constant: Callable[[Any], torch.Tensor | None]) -> None:
@@ -105,7 +105,7 @@ class Builder:
     # Values of the model
 
     def value(self, node: Any) -> Value:
-        """Return the value of a node; constants are added when they are first read."""
+        """Return the value of a node; a constant is added by its first reader."""
         if node not in self.values:
             tensor = self.constant_of(node)
             assert tensor is not None
@@ -116,18 +116,18 @@ class Builder:
 
     @property
     def computes_with_integers(self) -> bool:
-        """False if the current node computes with real numbers, though values that it reads may be quantized."""
+        """False if the current node computes in floating point, even if its inputs are quantized."""
         assert self.node is not None
         is_border = is_quantize(self.node) or is_dequantize(self.node)
         return not self.spec.floating or is_border or self.quantization is not None
 
     def real(self, value: Value) -> Value:
-        """Return a value as real numbers: (integer - zero point) * scale."""
+        """Dequantize a value: (integer - zero point) * scale. A value without quantization is returned unchanged."""
         q = value.quantization
         if q is None:
             return value
         if value.tensor.data is not None:
-            constant = q.real(self.read(value).data)  # type: ignore[arg-type]  # constants stay constants
+            constant = q.real(self.read(value).data)  # type: ignore[arg-type]  # constants have data
             return Value(self.constant(constant, DType.FP32), tuple(range(len(value.order))))
         if value not in self._real:
             numbers = self.emit(Op.CAST, [value.tensor], value.tensor.shape, DType.FP32)
@@ -150,9 +150,9 @@ class Builder:
         return self.value(self.argument(name))
 
     def operand(self, name: str) -> Value:
-        """Return the value of an argument that may be a number, or a constant of real numbers.
+        """Return the value of an argument that may be a number, or a floating-point constant.
 
-        If the result of the current node is quantized, so is the constant: to 16 bits, with zero point 0.
+        If the result of the current node is quantized, the constant is quantized to 16 bits with zero point 0.
         """
         argument = self.argument(name)
         real = self.real_constant(argument)
@@ -161,7 +161,7 @@ class Builder:
         return self.real_operand(real)
 
     def real_operand(self, real: Array) -> Value:
-        """Return constant real numbers as an operand of the current node: quantized if its result is."""
+        """Return floating-point constants as an operand, quantized if the result of the current node is."""
         order = tuple(range(real.ndim))
         if self.quantization is None:
             return Value(self.constant(real, self.dtype_of_operands), order)
@@ -170,7 +170,7 @@ class Builder:
         return Value(self.constant(np.rint(real / symmetric.step), DType.INT16), order, symmetric)
 
     def real_constant(self, argument: Any) -> Array | None:
-        """Return the real numbers of an argument that is a number or a constant, quantized or not; None for others."""
+        """Return the dequantized value of an argument that is a number or a constant; None for other arguments."""
         if isinstance(argument, (int, float)):
             return np.array(float(argument))
         tensor = self.constant_of(argument)
@@ -179,31 +179,31 @@ class Builder:
         value = self.values.get(argument) if isinstance(argument, Node) else None
         if value is None or value.tensor.data is None or value.quantization is None:
             return None
-        return value.quantization.real(self.read(value).data)  # type: ignore[arg-type]  # constants stay constants
+        return value.quantization.real(self.read(value).data)  # type: ignore[arg-type]  # constants have data
 
     @property
     def dtype_of_operands(self) -> DType:
-        """The type of the current node's first argument that is a tensor and no boolean; BOOL if all are booleans."""
+        """The dtype of the current node's first tensor argument that is not boolean; BOOL if all are."""
         assert self.node is not None
         vals = [source.meta["val"] for source in self.node.all_input_nodes]
         return next((DTYPES[val.dtype] for val in vals if val.dtype != torch.bool), DType.BOOL)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes of the current node's result."""
+        """The shape of the current node's result."""
         assert self.node is not None
         return tuple(self.node.meta["val"].shape)
 
     @property
     def quantization(self) -> Quantization | None:
-        """The quantization of the current node's result."""
+        """The quantization parameters of the current node's result."""
         assert self.node is not None
         return self.parameters.of(self.node)
 
     # Tensors
 
     def constant(self, array: Array, dtype: DType) -> Tensor:
-        """Return a constant; equal ones are one tensor."""
+        """Return a constant tensor. Equal constants share one tensor."""
         array = np.array(array, NUMPY[dtype], order="C")
         key = (dtype, array.shape, encode(array, dtype))
         if key not in self._constants:
@@ -215,7 +215,7 @@ class Builder:
         return self.constant(np.full((1,) * rank, number, NUMPY[dtype]), dtype)
 
     def sizes(self, sizes: Sequence[int]) -> Tensor:
-        """Return a constant list of sizes."""
+        """Return a list of sizes as a constant of type SHAPE."""
         return self.constant(np.array(sizes, np.int64).reshape(-1), DType.SHAPE)
 
     def emit(
@@ -232,7 +232,7 @@ class Builder:
         Args:
             op: The operator.
             *operands: Tensors of equal rank, or numbers.
-            shift: The number of bits by which MUL of 32-bit integers shifts its result to the right.
+            shift: For MUL of int32: number of bits by which the result is shifted right.
         """
         tensors = [operand for operand in operands if isinstance(operand, Tensor)]
         like = tensors[-1]
@@ -261,7 +261,7 @@ class Builder:
         return tensor
 
     def transpose(self, tensor: Tensor, perms: Sequence[int]) -> Tensor:
-        """Return a tensor whose dim i is dim `perms[i]` of `tensor`."""
+        """Transpose: dim i of the result is dim `perms[i]` of `tensor`."""
         perms = tuple(perms)
         if perms == tuple(range(tensor.rank)):
             return tensor
@@ -271,7 +271,7 @@ class Builder:
         key = (tensor, perms)
         if key not in self._transposed:
             kept = [dim for dim in perms if tensor.shape[dim] != 1]
-            if kept == sorted(kept):  # only dims of size 1 move, so the order in memory does not change
+            if kept == sorted(kept):  # only dims of size 1 move, so the bytes do not change
                 self._transposed[key] = self.reshape(tensor, shape)
             else:
                 attribute = Transpose(list(perms))
@@ -279,12 +279,12 @@ class Builder:
         return self._transposed[key]
 
     def read(self, value: Value, order: Sequence[int] | None = None) -> Tensor:
-        """Return the tensor of a value with its dims in an order; None for the model's order."""
+        """Return the tensor of a value with its dims in `order`; None for the model's order."""
         order = tuple(range(len(value.order))) if order is None else tuple(order)
         return self.transpose(value.tensor, [value.order.index(dim) for dim in order])
 
     def reshape(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
-        """Return a tensor with other dims."""
+        """Return a tensor with another shape and the same elements in memory order."""
         shape = tuple(shape)
         if shape == tensor.shape:
             return tensor
@@ -295,8 +295,9 @@ class Builder:
     def slice(self, tensor: Tensor, start: Sequence[int], shape: Sequence[int]) -> Tensor:
         """Return a part of a tensor.
 
-        In a tensor of more than 4 dims, dims that follow each other and stay whole become one, because Vela 5.2 crashes
-        on some slices of 5 dims: [1, 0, 0, 0, 0] of (2, 2, 8, 5, 6) is written as [1, 0] of (2, 480).
+        For more than 4 dims, adjacent dims that are taken whole are merged first, because Vela 5.2 crashes on some
+        slices of 5 dims. For example, the slice at [1, 0, 0, 0, 0] of (2, 2, 8, 5, 6) becomes the slice at [1, 0] of
+        (2, 480).
         """
         if tuple(shape) == tensor.shape:
             return tensor
@@ -315,7 +316,7 @@ class Builder:
         return self.reshape(part, shape)
 
     def concat(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
-        """Return tensors that follow each other along a dim."""
+        """Concatenate tensors along a dim."""
         if len(tensors) == 1:
             return tensors[0]
         shape = list(tensors[0].shape)
@@ -329,7 +330,7 @@ class Builder:
 
         Args:
             tensor: Integers.
-            scale: The factor, or a factor for each index of the last dim.
+            scale: The factor, or a factor per index of the last dim.
             dtype: The type of the result.
             input_zero: The zero point of `tensor`, 0 unless it is int8.
             output_zero: The zero point of the result, 0 unless it is int8.
@@ -339,10 +340,11 @@ class Builder:
             return self.constant(np.clip(scaled, *LIMITS[dtype]), dtype)
         is_cast = tensor.dtype in (DType.INT8, DType.INT16) and dtype == DType.INT32
         if is_cast and scale == 1.0 and not input_zero and not output_zero:
-            return self.emit(Op.CAST, [tensor], tensor.shape, dtype)  # one operator of an NPU, where RESCALE is two
-        # The factor of INT48 has a multiplier of 15 bits, whose error of up to 2^-15 is 0.004 of a step of the largest
-        # int8 weight. A power of two to INT32, and then 31 bits, would be exact, but Vela estimates 3 to 5 times the
-        # cycles for a network with that (INT32 results are written to memory), for 0.02 dB of 55 dB.
+            # An NPU needs one operation for CAST, but two for RESCALE.
+            return self.emit(Op.CAST, [tensor], tensor.shape, dtype)
+        # For INT48, the multiplier has only 15 bits; its error of up to 2^-15 is 0.004 steps of the largest int8
+        # weight. Scaling by a power of two to INT32 first, and then with 31 bits, would be exact. But Vela estimates 3
+        # to 5 times the cycles for such a network, since INT32 results go to memory, and it gains 0.02 of 55 dB.
         bits = 16 if tensor.dtype == DType.INT48 else 32
         pairs = [multiplier_and_shift(factor, bits) for factor in (scale if isinstance(scale, Sequence) else [scale])]
         multipliers, shifts = (np.array(column) for column in zip(*pairs, strict=True))
@@ -359,19 +361,20 @@ class Builder:
     # Results
 
     def finish(self, tensor: Tensor, scale: float | Sequence[float], order: Sequence[int]) -> Value:
-        """Return the result of the current node from a tensor that has it as integers of a scale, or as real numbers.
+        """Scale a tensor to the quantization of the current node's result; return it unchanged if that is not
+        quantized.
 
         Args:
-            tensor: Accumulators with zero point 0 if the result is quantized, else the result.
-            scale: The scale of the accumulators, or a scale for each index of the last dim.
-            order: The order of dims of `tensor`.
+            tensor: Accumulators with zero point 0 if the result is quantized, else the floating-point result.
+            scale: The scale of the accumulators, or one per index of the last dim.
+            order: The dim order of `tensor`.
         """
         result = self.quantization
         if result is None:
             return Value(tensor, tuple(order))
         factors = [unit / result.step for unit in (scale if isinstance(scale, Sequence) else [scale])]
-        # Factors as large as these occur if the calibrated range is a few units of the sums, such as the range of
-        # a result that is always 0. The products must fit into 32 bits before RESCALE saturates them.
+        # Such large factors occur if the calibrated range is only a few steps of the accumulator, as for a result that
+        # is always 0. Clamp the accumulators, because RESCALE's products must fit into 32 bits before they saturate.
         if tensor.dtype == DType.INT48 and max(factors) > 1:
             first = [min(factor, 1.0) for factor in factors]
             tensor = self.rescale(tensor, first if isinstance(scale, Sequence) else first[0], DType.INT32)
@@ -385,7 +388,7 @@ class Builder:
         return Value(self.rescale(tensor, scales, result.dtype, 0, result.zero_point), tuple(order), result)
 
     def convert(self, value: Value, quantization: Quantization | None) -> Value:
-        """Return a value with other quantization parameters."""
+        """Return a value with other quantization parameters. A value without quantization is returned unchanged."""
         old = value.quantization
         if quantization is None or old is None or quantization.is_near(old):
             return value

@@ -1,4 +1,4 @@
-"""Functions of one number as tables (TABLE)."""
+"""Functions of one variable as lookup tables (TABLE)."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from edgecore_tosa.quantization.scales import Quantization
 from edgecore_tosa.schema import DType, Op
 
 Function = Callable[[torch.Tensor], torch.Tensor]
-"""A function of each element of a tensor of float64 numbers."""
+"""An elementwise function of a float64 tensor."""
 
 ENTRIES = 513
-"""Entries of a table for int16: one for each 128th integer, between which TABLE interpolates."""
+"""Entries of an int16 table, one for every 128th integer; TABLE interpolates between them."""
 
 LIMIT = 32767
-"""The largest entry."""
+"""Largest entry."""
 
 FRACTION = 128
-"""Distance of the entries in integers. The result of TABLE is also this many times as fine as its entries."""
+"""Distance between entries in integers. TABLE's result also has 128 times the resolution of the entries."""
 
 
 def table(b: Builder, x: Value, function: Function) -> Value:
-    """Return a function of a quantized value, with the quantization of the current node's result.
+    """Apply a function to a quantized value; the result has the quantization of the current node.
 
-    From int8 to int8 the table has each result. From int8 to int16 and back its results have 16 bits. For int16 TABLE
-    interpolates between 513 points: the error is half of the error of linear interpolation, plus at most 1 step for
-    rounding twice, or 2 steps where the function leaves the range of the result. Near a pole, such as the logarithm's,
-    it is more.
+    From int8 to int8, the table holds every result. Between int8 and int16 in either direction, entries have 16 bits.
+    For int16, TABLE interpolates between 513 points: the error is half of linear interpolation's, plus at most 1
+    step for rounding twice, or 2 steps where the function leaves the result's range. Near a pole, as of the logarithm,
+    it is larger.
     """
     q, result = x.quantization, b.quantization
     assert q is not None and result is not None
@@ -49,7 +49,7 @@ def table(b: Builder, x: Value, function: Function) -> Value:
     finer = 1.0 if result.dtype == DType.INT16 else float(FRACTION)
     points = np.nan_to_num(points / (result.step / finer), nan=0.0, posinf=1e9, neginf=-1e9)
     outside = np.abs(points) > LIMIT
-    if q.dtype == DType.INT16 and (outside[1:] != outside[:-1]).any():  # results pass the limit between two entries
+    if q.dtype == DType.INT16 and (outside[1:] != outside[:-1]).any():  # results cross the limit between two entries
         points, finer = points / 2, finer / 2
     raw = lookup(b, index, np.rint(points))
     tensor = b.rescale(raw, 1 / FRACTION / finer, result.dtype, 0, result.zero_point)
@@ -57,10 +57,10 @@ def table(b: Builder, x: Value, function: Function) -> Value:
 
 
 def _interpolated(function: Function, q: Quantization) -> Array:
-    """Return the entries of a function of int16.
+    """Return the entries for a function of int16.
 
-    Half of the error of interpolation in the middle of the intervals beside an entry is subtracted from it, so that the
-    error has both signs.
+    Each entry is corrected by half of the interpolation error in the middle of its neighbouring intervals, so that the
+    error is positive in some places and negative in others, and half as large.
     """
     halves = np.arange(2 * ENTRIES - 1) * (FRACTION // 2) - 32768
     values = _real(function, q, halves)
@@ -73,15 +73,15 @@ def _interpolated(function: Function, q: Quantization) -> Array:
 
 
 def lookup(b: Builder, index: Tensor, entries: Array) -> Tensor:
-    """Return int32 numbers: 128 times the interpolated entries of a table, which are clipped to 16 bits, for int16."""
+    """Look up int16 `index`: return 128 times the interpolated entries as int32. Entries are clipped to 16 bits."""
     data = b.constant(np.clip(entries, -LIMIT - 1, LIMIT), DType.INT16)
     return b.emit(Op.TABLE, [index, data], index.shape, DType.INT32)
 
 
 def exact_entries(numbers: Array) -> Array:
-    """Return the table with which `lookup` of the index `256 * i + 1 - 32768` returns exactly `numbers[i]`.
+    """Return a table in which `lookup` of the index `256 * i + 1 - 32768` gives exactly `numbers[i]`.
 
-    At this index TABLE adds 127 times entry 2 * i and once entry 2 * i + 1, so the numbers may have 22 bits and a sign.
+    At this index TABLE returns 127 * entry 2i + entry 2i + 1, so the numbers may have 22 bits and a sign.
 
     Args:
         numbers: 256 integers, of absolute value below 127 * 32767.
@@ -92,14 +92,14 @@ def exact_entries(numbers: Array) -> Array:
 
 
 def _real(function: Function, q: Quantization, integers: Array) -> Array:
-    """Return the function's values, computed with float64, of the float32 numbers that the integers mean."""
+    """Return the function's values in float64 at the dequantized float32 numbers of `integers`."""
     reals = torch.from_numpy((integers - q.zero_point).astype(np.float32) * np.float32(q.step))
     result: Array = function(reals.double()).numpy()
     return result
 
 
 def _quantized(function: Function, q: Quantization, result: Quantization, integers: Array) -> Array:
-    """Return the integers of the function's values, rounded as a quantize node does: with float32."""
+    """Return the function's values quantized like a quantize node does, with float32 arithmetic."""
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = _real(function, q, integers).astype(np.float32) * np.float32(1 / result.step)
         rounded = np.nan_to_num(np.rint(scaled) + result.zero_point, nan=result.zero_point)

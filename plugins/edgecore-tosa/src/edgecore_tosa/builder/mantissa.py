@@ -1,4 +1,4 @@
-"""Integer arithmetic on numbers of any magnitude: reciprocals and the like of positive 32-bit integers."""
+"""Functions such as 1 / x of positive int32 numbers of any magnitude, in integer arithmetic."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from edgecore_tosa.schema import ArithmeticRightShift, DType, Op
 
 @dataclass(frozen=True)
 class Normalized:
-    """A positive int32 tensor x = mantissa * 2**(32 - zeros), with the mantissa from 0.5 to 1.
+    """A positive int32 tensor x = mantissa * 2**(32 - zeros) with the mantissa in [0.5, 1).
 
     Attributes:
-        mantissa: The mantissa as an index of a table: int16, -32768 for 0.5 and 32767 for 1.
-        zeros: The leading zeros of x, sign included: 1 to 31.
+        mantissa: The mantissa as an int16 table index: -32768 for 0.5, and 32767 for 1.
+        zeros: Leading zeros of x, including the sign bit: 1 to 31.
     """
 
     mantissa: Tensor
@@ -27,15 +27,15 @@ class Normalized:
 
 
 def normalize(b: Builder, x: Tensor) -> Normalized:
-    """Split a tensor of positive int32 numbers into mantissa and exponent."""
+    """Split positive int32 numbers into mantissa and exponent."""
     zeros = b.compute(Op.CLZ, x)
     high = b.compute(Op.LOGICAL_LEFT_SHIFT, x, b.compute(Op.SUB, zeros, 1))
-    offset = b.compute(Op.SUB, high, 3 * 2**29)  # from -2**29 to 2**29 - 1
+    offset = b.compute(Op.SUB, high, 3 * 2**29)  # in [-2**29, 2**29)
     return Normalized(b.rescale(offset, 2.0**-14, DType.INT16), zeros)
 
 
 def of_mantissa(b: Builder, x: Normalized, function: Callable[[Array], Array], bits: int) -> Tensor:
-    """Return function(mantissa) * 2**bits as int32; below 2**22 in magnitude."""
+    """Return function(mantissa) * 2**bits as int32; its magnitude must be below 2**22."""
     points = function(0.5 + np.arange(ENTRIES) / (2 * (ENTRIES - 1))) * 2**bits
     return lookup(b, x.mantissa, np.rint(points / FRACTION))
 

@@ -1,4 +1,4 @@
-"""The operator table of TOSA: which calls a profile of TOSA can compute."""
+"""The operator table of TOSA: the calls that a TOSA profile supports."""
 
 from __future__ import annotations
 
@@ -38,32 +38,32 @@ Lower = Callable[[Builder], "Value | list[Value]"]
 
 
 Lacks = Callable[[TosaSpec], "str | None"]
-"""Type of a function that returns why no call of an operator is supported with a specification, or None."""
+"""Function that returns why a specification lacks an operator, or None."""
 
 
 def needs_real_numbers(spec: TosaSpec) -> str | None:
-    """Return a reason unless the specification has the profile FP."""
+    """Return a reason if the specification lacks the profile FP."""
     return None if spec.floating else f"{spec} computes with integers only"
 
 
 def needs_integers(spec: TosaSpec) -> str | None:
-    """Return a reason unless the specification has the profile INT."""
+    """Return a reason if the specification lacks the profile INT."""
     return None if spec.integer else f"{spec} computes with real numbers only"
 
 
 def needs_more_than_u55(spec: TosaSpec) -> str | None:
-    """Return a reason for Ethos-U55 and U65."""
+    """Return a reason for targets with the limits of Ethos-U55 and U65."""
     return "Ethos-U55 and U65 lack this operator" if spec.is_u55 else None
 
 
 @dataclass(frozen=True)
 class Row(OperatorRow[Lower]):
-    """A row of the operator table; its `lower` is a `Lower`.
+    """A row of the operator table; `lower` is a `Lower`.
 
     Attributes:
-        real: Names of arguments that may be constants of real numbers where the other values are quantized.
-        lacks: Returns why a specification has no such operator; None if all have it.
-        on_u55: The constraints in words for Ethos-U55 and U65, if they differ.
+        real: Arguments that may be floating-point constants while the other values are quantized.
+        lacks: Returns why a specification lacks the operator; None if all have it.
+        on_u55: Constraints, in words, for Ethos-U55 and U65 if they differ.
     """
 
     real: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class Query(NodeQuery):
 
     Attributes:
         spec: The profile.
-        parameters: The quantization of the program's values.
+        parameters: The quantization parameters of the program's values.
     """
 
     spec: TosaSpec
@@ -87,7 +87,7 @@ class Query(NodeQuery):
         return super().is_constant(node) or (is_dequantize(node) and super().is_constant(node.args[0]))
 
     def vals(self, except_arguments: Sequence[str] = ()) -> list[tuple[str, Any]]:
-        """List (name for messages, `val`) of the call's inputs and results; of several results, those that are read."""
+        """List the call's inputs, and the results that are read, as (name for messages, `val`)."""
         named = super().vals(except_arguments)
         several = self.node.meta["val"]
         if not isinstance(several, (tuple, list)):
@@ -97,7 +97,7 @@ class Query(NodeQuery):
         return inputs + [result for index, result in enumerate(named[len(inputs) :]) if index in read]
 
     def sizes(self, name: str) -> tuple[int, ...]:
-        """Return the sizes of the tensor that is an argument."""
+        """Return the shape of a tensor argument."""
         return tuple(self.argument(name).meta["val"].shape)
 
 
@@ -105,7 +105,7 @@ class TosaTable(OperatorTable[Lower]):
     """edgecore's `OperatorTable` for a specification of TOSA.
 
     Args:
-        rows: The rows of all specifications. The table has those that `spec` does not lack.
+        rows: The rows of all specifications. Rows that `spec` lacks are dropped.
         spec: The profile.
     """
 
@@ -124,8 +124,8 @@ class TosaTable(OperatorTable[Lower]):
     def inside_only(self, node: Node) -> str | None:
         """Return why a value must not cross the border of a partition, or None.
 
-        Real numbers must not if the profile has only integers. With both profiles, those that stand for integers must
-        not: the partition that reads them would not know their scale. The program's results may.
+        An integer profile forbids floating-point values. With both profiles, dequantized values are forbidden, because
+        the partition that reads them would not know their scale; outputs of the program are allowed.
         """
         if is_dequantize(node) and any(user.op != "output" for user in node.users):
             return "real numbers that stand for integers"
@@ -135,7 +135,7 @@ class TosaTable(OperatorTable[Lower]):
         return "real numbers" if is_real and not self.spec.floating else None
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
-        """Return the function that makes the `Query` of a call."""
+        """Return a function that creates the `Query` of a call."""
         constants = Constants(program)
         first = Query(program.graph.output_node(), constants, is_decomposed)
         first.spec = self.spec
@@ -143,7 +143,7 @@ class TosaTable(OperatorTable[Lower]):
         return first.about
 
     def parameters(self, constant: ReadConstant) -> Parameters:
-        """Return the quantization of the values of a program for the profile."""
+        """Return the quantization parameters of a program's values for this profile."""
         return Parameters(constant, self._real_arguments if self.spec.floating else None)
 
     def _real_arguments(self, node: Node) -> set[Node]:
@@ -172,7 +172,7 @@ class TosaTable(OperatorTable[Lower]):
             return f"computes with {' and '.join(sorted(map(dtype_name, dtypes)))}"
         quantizations = {node: query.parameters.of(node) for node in floats}
         if self.spec.floating and not (self.spec.integer and all(quantizations.values())):
-            return None  # the call computes with real numbers
+            return None  # the call computes in floating point
         reasons = (self._quantization_reason(name, quantizations[node]) for node, name in floats.items())
         return next(filter(None, reasons), None)
 
@@ -187,13 +187,13 @@ class TosaTable(OperatorTable[Lower]):
 
 
 def _specialized(row: Row, spec: TosaSpec) -> Row:
-    """Return a row with the dtypes and the words for a specification. Quantized values are float32 in the program."""
+    """Restrict a row to the dtypes and constraints of a specification. Quantized values are float32 in the program."""
     dtypes = row.dtypes if spec.floating else tuple(dtype for dtype in row.dtypes if dtype != torch.float16)
     return replace(row, dtypes=dtypes, constraints=(spec.is_u55 and row.on_u55) or row.constraints)
 
 
 def results(node: Node) -> list[Node]:
-    """Return the nodes that are the results of a call: the call, or the `getitem` nodes of a list of results."""
+    """Return the nodes that hold a call's results: the call itself, or the `getitem` nodes of a list."""
     if not isinstance(node.meta["val"], (tuple, list)):
         return [node]
     return [user for user in node.users if user.target is operator.getitem]
@@ -218,12 +218,12 @@ def _rank(query: NodeQuery) -> str | None:
 
 
 def symmetric_weight(query: Query, name: str, *axes: int) -> str | None:
-    """Return why a weight is not a constant of signed integers with zero point 0, or None; floating-point passes.
+    """Return why a weight is not a constant of signed integers with zero point 0, or None. Floating point passes.
 
     Args:
         query: The call.
         name: The argument.
-        *axes: The dims that may have a scale for each index.
+        *axes: The dims that may have a scale per index.
     """
     node = query.argument(name)
     if not query.is_constant(node):

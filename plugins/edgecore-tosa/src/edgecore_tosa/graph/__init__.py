@@ -1,4 +1,4 @@
-"""TOSA graphs: in memory and as bytes (`graph`), their operators' origins in the model (`origins`), and their views."""
+"""TOSA graphs: in memory and serialized (`graph`), origins of operators (`origins`), conversion for tools."""
 
 from edgecore_tosa.graph.graph import NUMPY, Array, Graph, Operator, Tensor, decode, encode
 

@@ -1,4 +1,4 @@
-"""TOSA graphs for the views that open delegates."""
+"""Convert TOSA graphs for tools that show the inside of delegates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TOSA graph in memory, and its bytes."""
+"""A TOSA graph in memory, and its serialization."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Tensor:
     """A value of a graph: a tensor, or a list of sizes (DType.SHAPE).
 
     Attributes:
-        shape: The sizes of the dims; of a list of sizes, (its length,).
+        shape: The sizes of the dims; for a list of sizes: (its length,).
         dtype: The type of the elements.
         data: The elements of a constant as an array of `shape`; None if an operator computes them.
         name: The name in the file; `Graph.to_bytes` chooses one if it is empty.
@@ -78,10 +78,10 @@ class Operator:
     Attributes:
         op: The operator.
         attribute: An instance of the class in `schema.ATTRIBUTES`.
-        inputs: The inputs, in the order of the specification; constants among them.
+        inputs: The inputs in the order of the specification, including constants.
         output: The result.
-        source: The part of the model that needs the operator, such as an fx node.
-        others: Parts that need no operator of their own because this one does their work, such as quantize nodes.
+        source: The part of the model that this operator implements, such as an fx node.
+        others: Further parts that this operator also implements, such as quantize nodes.
     """
 
     op: Op
@@ -99,7 +99,7 @@ class Operator:
 
 @dataclass(eq=False)
 class Graph:
-    """Operators in an order in which they can run. A constant has no operator of its own; the file has one for it."""
+    """Operators in an executable order. Constants have no operator here, but one each in the file."""
 
     inputs: list[Tensor] = field(default_factory=list)
     operators: list[Operator] = field(default_factory=list)
@@ -111,7 +111,7 @@ class Graph:
         return list(dict.fromkeys(tensor for tensor in read if tensor.data is not None))
 
     def remove_unread(self) -> None:
-        """Remove operators whose results nothing reads."""
+        """Remove operators whose results are not read."""
         read = set(self.outputs)
         kept = []
         for operator in reversed(self.operators):
@@ -121,7 +121,7 @@ class Graph:
         self.operators = kept[::-1]
 
     def numbered(self) -> dict[int, Operator]:
-        """Return the operators by their number in the file, where the constants come first."""
+        """Return the operators by their index in the file, which begins with the constants."""
         return dict(enumerate(self.operators, len(self.constants())))
 
     def to_bytes(self) -> bytes:
@@ -209,7 +209,7 @@ def _read(block: TosaBasicBlock) -> Graph:
 
 
 def encode(array: Array, dtype: DType) -> bytes:
-    """Return the bytes of a constant, padded.
+    """Return the bytes of a constant, with padding.
 
     A byte holds two int4 numbers, the first in its lower half. An int48 number has six bytes.
     """
@@ -226,7 +226,7 @@ def encode(array: Array, dtype: DType) -> bytes:
 
 
 def decode(data: flat.Buffer, dtype: DType, shape: tuple[int, ...], name: str = "") -> Array:
-    """Return the array of a constant's bytes.
+    """Decode the bytes of a constant to an array.
 
     Raises:
         FormatError: There are too few bytes for the elements.

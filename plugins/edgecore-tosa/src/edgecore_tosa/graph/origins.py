@@ -11,13 +11,14 @@ from edgecore_tosa.graph.graph import Graph, Operator, Tensor
 
 
 def assign_unwritten(graph: Graph, calls: Sequence[Node], tensors: Mapping[Node, Tensor]) -> None:
-    """Assign each call that wrote no operator to the operators that compute it.
+    """Assign each call that wrote no operator to operators that compute it.
 
-    A call whose tensor an operator makes is assigned to that operator, such as a quantize node after a convolution. Any
-    other call is assigned to the operators of the calls that read it, such as a dequantize node.
+    If an operator's result is the tensor of the call, the call is assigned to that operator: for example a quantize
+    node to the convolution before it. Any other call, such as a dequantize node, is assigned to the operators of its
+    users.
 
     Args:
-        graph: The graph, whose operators name the call that wrote them.
+        graph: The graph. Each operator names the call that wrote it.
         calls: The calls of the partition in execution order.
         tensors: The tensor of each call's value.
     """
@@ -43,7 +44,7 @@ WHOLE = 0
 
 
 def debug_handle_map(graph: Graph) -> dict[int | str, tuple[int, ...]]:
-    """Return the debug handles of the calls that each operator computes, by `Operator.name`, in the model's order.
+    """Map `Operator.name` to the debug handles of the calls that the operator computes, in the model's order.
 
     `WHOLE` maps to all handles. Call `Graph.to_bytes` first: it names the operators.
     """

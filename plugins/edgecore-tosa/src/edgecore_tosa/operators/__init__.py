@@ -1,4 +1,4 @@
-"""The operators that the lowering knows, with the function that writes each."""
+"""The operator rows; each names the function that lowers the operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of one number: activations, and elementwise operators with a constant."""
+"""Functions of one variable: activations, and elementwise operators with a constant."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from edgecore_tosa.schema import DType, Op
 aten = torch.ops.aten
 
 Real = Callable[[Builder, Tensor], Tensor]
-"""A function that writes an operator for real numbers."""
+"""A function that writes an operator in floating point."""
 
 
 def tabulated(b: Builder) -> Value:
-    """Write a call as a table, which the operator itself computes."""
+    """Write a call as a table, whose entries the PyTorch operator computes."""
     node = b.node
     assert node is not None and callable(node.target)
     target, first = node.target, node.all_input_nodes[0]
@@ -36,7 +36,7 @@ def tabulated(b: Builder) -> Value:
 
 
 def _unary(real: Real | None) -> Callable[[Builder], Value]:
-    """Return the `Lower` of an operator: a table for integers, and `real` for real numbers."""
+    """Return the `Lower` of an operator: a table if it is quantized, `real` in floating point."""
 
     def lower(b: Builder) -> Value:
         assert b.node is not None
@@ -62,7 +62,7 @@ def _multiplied_by(b: Builder, x: Tensor) -> Tensor:
 
 
 def _shifted(op: Op, *, swapped: bool = False) -> Callable[[Builder], Value]:
-    """Return the `Lower` of a sum or difference with a number: a table for int8."""
+    """Return the `Lower` of a sum or difference with a number; a table for int8."""
 
     def lower(b: Builder) -> Value:
         x = b.input()
@@ -78,7 +78,7 @@ def _divided(b: Builder, x: Tensor) -> Tensor:
 
 
 def _power(b: Builder, x: Tensor) -> Tensor:
-    """A power: products for the exponents 2 and 3, since POW is not defined for negative numbers."""
+    """Write a power. Exponents 2 and 3 become products, because POW is not defined for negative numbers."""
     exponent = b.argument("exponent")
     if exponent in (2, 3):
         square = b.compute(Op.MUL, x, x)
@@ -92,7 +92,7 @@ def _leaky_relu(b: Builder, x: Tensor) -> Tensor:
 
 
 def _polynomial(b: Builder, x: Tensor, coefficients: Sequence[float]) -> Tensor:
-    """The sum of c x^i over the `coefficients`, which begin with i = 0."""
+    """Write the sum of c x^i over the `coefficients`, which begin with i = 0."""
     *lower, highest = coefficients
     total = b.compute(Op.MUL, x, highest)
     for coefficient in reversed(lower[1:]):
@@ -101,16 +101,16 @@ def _polynomial(b: Builder, x: Tensor, coefficients: Sequence[float]) -> Tensor:
 
 
 def _expm1(b: Builder, x: Tensor) -> Tensor:
-    """e^x - 1; near 0, where the difference would lose all digits, by its series."""
+    """Write e^x - 1; near 0, where the subtraction would cancel all digits, by its Taylor series."""
     far = b.compute(Op.SUB, b.compute(Op.EXP, x), 1.0)
     near = b.compute(Op.MUL, x, _polynomial(b, x, [1 / math.factorial(i) for i in range(1, 9)]))
     return b.compute(Op.SELECT, b.compute(Op.GREATER, b.compute(Op.ABS, x), 0.5), far, near)
 
 
 def _log1p(b: Builder, x: Tensor) -> Tensor:
-    """log(1 + x); near 0, where the sum would lose digits of x, as 2 atanh(y) = 2 (y + y^3 / 3 + ...).
+    """Write log(1 + x); near 0, where the addition would lose digits of x, as 2 atanh(y) = 2 (y + y^3 / 3 + ...).
 
-    y is x / (2 + x).
+    Here y = x / (2 + x).
     """
     far = b.compute(Op.LOG, b.compute(Op.ADD, x, 1.0))
     y = b.compute(Op.MUL, x, b.compute(Op.RECIPROCAL, b.compute(Op.ADD, x, 2.0)))
@@ -137,7 +137,7 @@ def _gelu(b: Builder, x: Tensor) -> Tensor:
 
 
 def _multiplied(b: Builder) -> Value:
-    """A product or quotient of a number: only another scale if the number is positive."""
+    """Multiply or divide by a number. If it is positive, only the scale changes."""
     assert b.node is not None
     divides = b.node.target is aten.div.Scalar
     number = float(b.argument("other"))
@@ -149,7 +149,7 @@ def _multiplied(b: Builder) -> Value:
 
 
 def _prelu(b: Builder) -> Value:
-    """max(x, 0) + weight * min(x, 0), with a weight of 16 bits for each channel."""
+    """Write max(x, 0) + weight * min(x, 0) with a 16-bit weight per channel."""
     x, weights = b.input(), b.real_constant(b.argument("weight"))
     q = x.quantization
     assert weights is not None and q is not None
@@ -165,9 +165,9 @@ def _prelu(b: Builder) -> Value:
 
 
 def _softshrink(b: Builder) -> Value:
-    """The difference x - min(max(x, -lambd), lambd); a table for int8.
+    """Write x - min(max(x, -lambd), lambd); a table for int8.
 
-    A table for int16 would be inexact where the slope changes.
+    An int16 table would be inexact where the slope changes.
     """
     bits = 8
     x = b.input()
@@ -230,7 +230,7 @@ _DIRECT = {
     aten.tanh.default: Op.TANH,
     aten.erf.default: Op.ERF,
 }
-"""Operators that TOSA has for real numbers."""
+"""Operators that TOSA has in floating point."""
 
 _COMPOSED: dict[Any, Real] = {
     aten.sqrt.default: lambda b, x: b.compute(Op.POW, x, 0.5),
@@ -241,7 +241,7 @@ _COMPOSED: dict[Any, Real] = {
     aten.leaky_relu.default: _leaky_relu,
     aten.elu.default: _elu,
 }
-"""Operators made of several of TOSA's for real numbers."""
+"""Operators composed of several floating-point operators of TOSA."""
 
 _TABLES_ONLY = (
     aten.tan.default,
@@ -255,7 +255,7 @@ _TABLES_ONLY = (
     aten.atanh.default,
     aten.logit.default,
 )
-"""Operators of the edge dialect that only quantized calls can have."""
+"""Operators of the edge dialect that are supported only if quantized."""
 
 _STEPS: dict[Any, Real | None] = {
     aten.floor.default: _direct(Op.FLOOR),
@@ -264,7 +264,7 @@ _STEPS: dict[Any, Real | None] = {
     aten.trunc.default: None,
     aten.sign.default: None,
 }
-"""Functions with steps, between which an int16 table would interpolate."""
+"""Functions with steps, where an int16 table would interpolate."""
 
 _DECOMPOSED = (
     aten.silu.default,
@@ -278,7 +278,7 @@ _DECOMPOSED = (
     aten.square.default,
     aten.exp2.default,
 )
-"""Operators that would be decomposed; a quantized call is one table."""
+"""Operators that are decomposed unless quantized; a quantized call becomes a single table."""
 
 ROWS = (
     *(Row(target, FLOAT, "", None, False, _unary(_direct(op))) for target, op in _DIRECT.items()),

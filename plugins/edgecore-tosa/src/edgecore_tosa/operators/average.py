@@ -22,16 +22,16 @@ def averages(
 ) -> Value:
     """Write the averages of the windows of an image, or their sums divided by `divisor`.
 
-    AVG_POOL2D rounds to the step of the image. So where the result has another step, sums are made by a depthwise
-    convolution with a kernel of ones, unless windows at the border have fewer elements.
+    AVG_POOL2D keeps the scale of the image. If the result has another scale, a depthwise convolution with a kernel of
+    ones computes the sums instead, unless windows at the border have fewer elements.
 
     Args:
         b: The builder.
         x: The image.
         kernel: The sizes of a window.
-        stride: The distances of windows.
-        padding: (top, bottom, left, right): rows and columns that do not count; negative ones are cut off.
-        divisor: The number to divide sums by, of windows that are whole; None for their number of elements.
+        stride: The stride.
+        padding: (top, bottom, left, right), excluded from the averages; negative numbers crop the image.
+        divisor: Divisor of the sums of whole windows; None for the number of elements.
     """
     image = crop(b, b.read(x, NHWC), [max(-padding[1], 0), max(-padding[3], 0)])
     pad = [max(size, 0) for size in padding]
@@ -56,7 +56,7 @@ def averages(
 
 
 def _pool(b: Builder) -> Value:
-    """Average pooling; padding that counts becomes part of the image, since AVG_POOL2D leaves out what it pads."""
+    """Write average pooling. Padding that counts is added to the image, since AVG_POOL2D excludes its own padding."""
     x, divisor = b.input(), b.argument("divisor_override")
     kernel = for_each(b.argument("kernel_size"), 2)
     stride = for_each(b.argument("stride") or kernel, 2)
@@ -64,10 +64,10 @@ def _pool(b: Builder) -> Value:
     image, extra = b.read(x, NHWC), []
     for dim in range(2):
         needed = (b.shape[2 + dim] - 1) * stride[dim] + kernel[dim]
-        extra.append(needed - image.shape[1 + dim] - padding[dim])  # the padding after the image
+        extra.append(needed - image.shape[1 + dim] - padding[dim])  # padding needed at the end
     counts = b.argument("count_include_pad") or divisor is not None
     pad = [padding[0], extra[0], padding[1], extra[1]]
-    if counts:  # what is beyond the padding, as for ceil_mode, counts only for a divisor of its own
+    if counts:  # elements beyond the padding (ceil_mode) count only with `divisor_override`
         inside = [size if divisor else min(size, before) for size, before in zip(extra, padding, strict=True)]
         whole = [(padding[0], max(inside[0], 0)), (padding[1], max(inside[1], 0))]
         image = padded(b, image, [(0, 0), *whole, (0, 0)], x.zero_point)

@@ -1,4 +1,4 @@
-"""Comparisons, selections by them, and the larger or smaller of two values."""
+"""Comparisons, selection by a condition, and elementwise maximum and minimum."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ _OPERATORS: dict[str, tuple[Op, bool, bool]] = {
     "eq": (Op.EQUAL, False, False),
     "ne": (Op.EQUAL, False, True),
 }
-"""Name of a comparison -> (operator of TOSA, its operands are exchanged, its result is inverted)."""
+"""Comparison -> (TOSA operator, True to swap its operands, True to invert its result)."""
 
 
 _CLOSED = {"gt": "ge", "lt": "le"}
-"""Comparisons of integers, and for each the one that includes the limit."""
+"""For integers: strict comparisons, replaced by those that include the limit of `_limit`."""
 
 
 def _written(b: Builder, name: str, left: Tensor, right: Tensor) -> Tensor:
-    """Write a comparison of two tensors of one type."""
+    """Write a comparison of two tensors of the same dtype."""
     op, is_exchanged, is_inverted = _OPERATORS[name]
     result = b.compute(op, right, left) if is_exchanged else b.compute(op, left, right)
     return b.compute(Op.LOGICAL_NOT, result) if is_inverted else result
 
 
 _TRUTH = Quantization(1.0, 0, DType.INT8, None, 0, 1)
-"""The meaning of a boolean as an integer."""
+"""Quantization parameters of a boolean as an integer."""
 
 
 def _whole(b: Builder, x: Value) -> Value:
-    """Return a value that TOSA compares: booleans as integers."""
+    """Return a value in a dtype that TOSA can compare: booleans become integers."""
     if x.tensor.dtype != DType.BOOL:
         return x
     return replace(x, tensor=b.emit(Op.CAST, [x.tensor], x.tensor.shape, DType.INT32))
@@ -71,7 +71,7 @@ def _compared(name: str) -> Lower:
 
 
 def _compared_with_number(name: str) -> Lower:
-    """Return the `Lower` of a comparison with a number: compiling finds the integers for which it holds."""
+    """Return the `Lower` of a comparison with a number, which becomes an integer limit at compile time."""
 
     def lower(b: Builder) -> Value:
         x, number = _whole(b, b.input()), float(b.argument("other"))
@@ -88,7 +88,7 @@ def _compared_with_number(name: str) -> Lower:
 
 
 def _limit(q: Quantization, number: float, name: str) -> int:
-    """Return the outermost integer for which a comparison holds; if none does, an integer that no value has."""
+    """Return the boundary integer for which a comparison holds; if none does, an integer beyond all values."""
     integers = np.arange(q.low, q.high + 1)
     reals = (integers - q.zero_point).astype(np.float32) * np.float32(q.step)
     compare: dict[str, Callable[[Any, Any], Any]] = {
@@ -106,7 +106,7 @@ def _limit(q: Quantization, number: float, name: str) -> int:
 
 
 def _where(b: Builder) -> Value:
-    """A selection by a condition that is computed or constant."""
+    """Select by a condition, computed or constant."""
     condition = b.input("condition")
     values = [b.convert(b.operand(name), b.quantization) for name in _TERMS]
     (chooser, *pair), order = aligned(b, [condition, *values])
@@ -115,7 +115,7 @@ def _where(b: Builder) -> Value:
 
 
 def _extreme(op: Op) -> Lower:
-    """Return the `Lower` of the larger or smaller of two values, which TOSA has for 32 bits."""
+    """Return the `Lower` of an elementwise maximum or minimum; TOSA supports int32 for it, but no int8 or int16."""
 
     def lower(b: Builder) -> Value:
         values = [b.operand("self"), b.operand("other")]

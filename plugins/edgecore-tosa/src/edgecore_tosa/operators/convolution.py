@@ -20,19 +20,19 @@ aten = torch.ops.aten
 
 
 def accumulator(dtype: DType) -> DType:
-    """Return the type of sums of products of numbers of a type and a weight."""
+    """Return the dtype that accumulates products of inputs of `dtype` and weights."""
     return {DType.INT8: DType.INT32, DType.INT16: DType.INT48}.get(dtype, DType.FP32)
 
 
 class Layer:
-    """The operands of a layer with a weight: the numbers of its weight and bias, and the scale of its sums.
+    """The weight, the bias and the accumulator scale of a layer.
 
     Attributes:
-        weight: The weight's tensor elements, in the order of the model.
-        weight_dtype: Their type; INT4 for integers from -7 to 7 beside an int8 input, if the target has this extension.
-        scales: The scale of the accumulator: one for each output channel, or a single one; (1.0,) for real numbers.
-        accumulator: The type of sums.
-        output: The type of the bias and of the result before scaling: float16 for float32 sums of float16.
+        weight: The weight's elements in the model's dim order.
+        weight_dtype: Its dtype; INT4 for integers from -7 to 7 if the input is int8 and the target has this extension.
+        scales: The scale of the accumulator: one per output channel, or a single one; (1.0,) for floating point.
+        accumulator: The dtype of the accumulator.
+        output: The dtype of the bias and the unscaled result: the accumulator's, but float16 for float16 inputs.
     """
 
     def __init__(self, b: Builder, x: Value, weight: Value, bias: Array | None, channels: int) -> None:
@@ -49,7 +49,7 @@ class Layer:
         self.zero_points = [b.number(x.zero_point, x.tensor.dtype), b.number(0, self.weight_dtype)]
 
     def bias(self, start: int = 0, stop: int | None = None) -> Tensor:
-        """Return the bias of output channels as a constant."""
+        """Return the bias of output channels [start, stop) as a constant."""
         bias = self._bias[start:stop]
         if self.output not in (DType.FP32, DType.FP16):
             scales = np.array(self.scales)[start:stop] if len(self.scales) > 1 else np.array(self.scales)
@@ -63,7 +63,7 @@ class Layer:
         return self.scale_of(slice(None))
 
     def scale_of(self, channels: slice) -> float | list[float]:
-        """Return the scale of the accumulator of output channels."""
+        """Return the accumulator scale of some output channels."""
         return list(self.scales[channels]) if len(self.scales) > 1 else self.scales[0]
 
 
@@ -75,17 +75,17 @@ def _is_int4(b: Builder, x: Value, weight: Value) -> bool:
 
 
 def exact_padding(size: int, kernel: int, stride: int, dilation: int, before: int, after: int) -> tuple[int, int]:
-    """Return (padding after, elements to cut off) of one dim of a convolution or pooling.
+    """Return (padding at the end, elements to crop) for one dim of a convolution or pooling.
 
-    TOSA requires size + before + after - dilation * (kernel - 1) - 1 to be a multiple of the stride. PyTorch ignores the
-    remainder.
+    TOSA requires that size + before + after - dilation * (kernel - 1) - 1 is a multiple of the stride. PyTorch ignores
+    the remainder.
     """
     rest = (size + before + after - dilation * (kernel - 1) - 1) % stride
     return max(after - rest, 0), max(rest - after, 0)
 
 
 def crop(b: Builder, x: Tensor, cut: list[int]) -> Tensor:
-    """Return an image, NHWC, without its last rows and columns; or a volume without its last planes, too."""
+    """Crop the last `cut` indices of each spatial dim of an NHWC image or NDHWC volume."""
     sizes = [size - rest for size, rest in zip(x.shape[1:-1], cut, strict=True)]
     return b.slice(x, [0] * x.rank, [x.shape[0], *sizes, x.shape[-1]])
 
@@ -101,7 +101,7 @@ def _convolution(b: Builder) -> Value:
     shape = [b.shape[dim] for dim in order]
     channels = b.shape[1]
     layer = Layer(b, x, weight, b.real_constant(b.argument("bias")), channels)
-    if dims == 1:  # an image of one row
+    if dims == 1:  # treat a sequence as an image of one row
         image = b.reshape(image, (image.shape[0], 1, *image.shape[1:]))
         shape.insert(1, 1)
         layer.weight = np.expand_dims(layer.weight, 2)
@@ -121,7 +121,7 @@ def _volume(b: Builder) -> Value:
 
 
 def _of_image(b: Builder, name: str, dims: int) -> list[int]:
-    """Return the numbers of an argument for the rows and columns of an image."""
+    """Expand an argument of a sequence or image to (rows, columns)."""
     numbers = list(for_each(b.argument(name), dims))
     return numbers if dims == 2 else [0 if name == "padding" else 1, *numbers]
 
@@ -161,9 +161,9 @@ def _direct(b: Builder, layer: Layer, image: Tensor, form: _Form, groups: int, s
 def _by_group(
     b: Builder, layer: Layer, image: Tensor, filters: Sequence[Array], shape: Sequence[int], op: Op, attribute: Any
 ) -> Value:
-    """Write an operator for the channels of each group, and put the results together.
+    """Write the operator once per group of channels, and concatenate the results.
 
-    They are scaled before: CONCAT has no INT48, the accumulator of int16.
+    The results are scaled before that, because CONCAT does not support INT48, the accumulator of int16.
     """
     inside, outside = image.shape[-1] // len(filters), shape[-1] // len(filters)
     order = (0, *range(2, image.rank), 1)
@@ -181,9 +181,9 @@ _STRIDES_OF_U55 = ([1, 1], [2, 2])
 
 
 def _transposed(b: Builder, layer: Layer, image: Tensor, form: _Form, groups: int, shape: Sequence[int]) -> Value:
-    """A transposed convolution; where the target lacks it, a convolution of an image with zeros between its pixels.
+    """Write a transposed convolution; if the target lacks it, a convolution of an image with zeros inserted.
 
-    The weight is (input channels, output channels / groups, H, W).
+    The weight is [input channels, output channels / groups, H, W].
     """
     stride, padding, _ = form
     weight, kernel, pad = layer.weight, layer.weight.shape[2:], []
@@ -205,7 +205,7 @@ def _transposed(b: Builder, layer: Layer, image: Tensor, form: _Form, groups: in
 
 
 def _spread(b: Builder, image: Tensor, stride: Sequence[int], zero_point: Tensor) -> Tensor:
-    """Return an image with `stride - 1` rows and columns of zeros after each of its own."""
+    """Insert `stride - 1` zero rows after each row, and zero columns likewise."""
     n, height, width, channels = image.shape
     for pixels, size, count in (
         (n * height * width, channels, stride[1]),
@@ -219,7 +219,7 @@ def _spread(b: Builder, image: Tensor, stride: Sequence[int], zero_point: Tensor
 
 
 def _linear(b: Builder) -> Value:
-    """A linear layer as a convolution with a kernel of one element over an image with a row for each input row."""
+    """Write a linear layer as a 1 x 1 convolution of an image with a row per input row."""
     x, weight = b.input("input"), b.input("weight")
     layer = Layer(b, x, weight, b.real_constant(b.argument("bias")), b.shape[-1])
     features = x.shape[-1]
@@ -258,7 +258,7 @@ def _check_transposed(query: Query) -> str | None:
 
 
 _MAX_GROUPS = 8
-"""Groups of a transposed convolution at most: each is an operator of its own."""
+"""Maximum number of groups of a transposed convolution, since each becomes a separate operator."""
 
 
 def _check_volume(query: NodeQuery) -> str | None:
@@ -274,7 +274,7 @@ def _check_linear(query: NodeQuery) -> str | None:
 
 
 def constant_bias(query: Query) -> str | None:
-    """Return a reason if the bias of a layer is computed, or None."""
+    """Return a reason if the bias of a layer is not a constant."""
     bias = query.argument("bias")
     return "its bias is not a constant" if bias is not None and not query.is_constant(bias) else None
 

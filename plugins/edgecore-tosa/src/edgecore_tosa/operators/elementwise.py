@@ -19,13 +19,13 @@ from edgecore_tosa.schema import Clamp, DType, NanMode, Op
 aten = torch.ops.aten
 
 _HEADROOM = 20
-"""Bits that the terms of a sum are shifted to the left, so that rescaling them loses less than the result's step."""
+"""Bits by which terms of a sum are shifted left, so that rescaling them loses less than their steps."""
 
 
 def aligned(b: Builder, values: Sequence[Value]) -> tuple[list[Tensor], tuple[int, ...]]:
-    """Return tensors of equal rank for values that are broadcast against each other, and their order of dims.
+    """Broadcast values to equal rank; return their tensors and the common dim order.
 
-    The order is taken from the first value of maximum rank that an operator computed.
+    The order is taken from the first computed value of maximum rank.
     """
     rank = max(len(value.order) for value in values)
     leading = [value for value in values if len(value.order) == rank]
@@ -44,8 +44,8 @@ def aligned(b: Builder, values: Sequence[Value]) -> tuple[list[Tensor], tuple[in
 def total(b: Builder, op: Op, first: str = "self", second: str = "other") -> Value:
     """Write the sum or difference of two arguments.
 
-    Both terms get the scale 2 * max(ranges) / 255 / 2**20, for 16 bits 2 * max(ranges) / 65535 / 2**12, with which the
-    sum does not overflow 32 bits, and each term is rounded to much less than the step of its input.
+    Both terms get the common scale 2 * max(ranges) / 255 / 2**20, or for 16 bits 2 * max(ranges) / 65535 / 2**12. With
+    this scale the sum fits into 32 bits, and rounding the terms loses much less than a step of the inputs.
     """
     values = [b.operand(first), b.operand(second)]
     pair, order = aligned(b, values)
@@ -59,13 +59,13 @@ def total(b: Builder, op: Op, first: str = "self", second: str = "other") -> Val
 def of_one_scale(
     b: Builder, tensors: Sequence[Tensor], quantizations: Sequence[Quantization], dtype: DType
 ) -> tuple[list[Tensor], float]:
-    """Return tensors of integers of different scales as int32 of one scale, and that scale; see `total`.
+    """Rescale integer tensors with different scales to int32 with one scale; return them and the scale. See `total`.
 
     Args:
         b: The builder.
         tensors: The tensors.
-        quantizations: The meaning of their integers.
-        dtype: The type of the current node's result: for int16, sums keep fewer bits.
+        quantizations: Their quantization parameters.
+        dtype: The dtype of the current node's result; int16 leaves fewer bits of headroom.
     """
     bits, levels = (_HEADROOM, 255) if dtype == DType.INT8 else (_HEADROOM - 8, 65535)
     common = 2 * max(q.step * (q.high - q.low) for q in quantizations) / levels
@@ -87,7 +87,7 @@ def product(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _quotient(b: Builder) -> Value:
-    """A quotient: of integers the product with the reciprocal of a constant."""
+    """Write a quotient. A quantized value is multiplied by the reciprocal of a constant."""
     divisor = b.real_constant(b.argument("other"))
     if divisor is not None:
         return product(b, b.input(), b.real_operand(1 / divisor))
@@ -107,7 +107,7 @@ def _check_quotient(query: NodeQuery) -> str | None:
 
 
 def clamp(b: Builder, x: Value, low: float, high: float) -> Value:
-    """Return a value limited to a range of real numbers, with its own quantization parameters."""
+    """Clamp a value to a range of real numbers; the quantization parameters do not change."""
     dtype, limits = x.tensor.dtype, (low, high)
     if x.quantization is not None:
         q = x.quantization

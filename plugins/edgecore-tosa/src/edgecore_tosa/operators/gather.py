@@ -1,4 +1,4 @@
-"""Operators that read rows by their indices."""
+"""Operators that read rows by index."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from edgecore_tosa.schema import DType, Op
 aten = torch.ops.aten
 
 _MAX_PARTS = 8
-"""Maximum number of slices that replace one GATHER."""
+"""Maximum number of slices that may replace a GATHER."""
 
 _MAX_PARTS_WITHOUT_GATHER = 64
 
 
 def runs(indices: Array) -> list[tuple[int, int]]:
-    """Return (first, count) of the longest parts of a list of indices that count up by 1."""
+    """Split indices into maximal runs that count up by 1; return (first, count) of each."""
     ends = np.flatnonzero(np.diff(indices) != 1) + 1
     return [(int(run[0]), len(run)) for run in np.split(indices, ends)]
 
 
 def gathered(b: Builder, tensor: Tensor, axis: int, indices: Tensor) -> Tensor:
-    """Return the indices of a dim of a tensor that a list of int32 numbers names."""
+    """Gather along a dim of a tensor by int32 indices."""
     shape, count = tensor.shape, indices.elements
     batch, after = prod(shape[:axis]), prod(shape[axis + 1 :])
     rows = b.reshape(tensor, (batch, shape[axis], after))
@@ -46,7 +46,7 @@ def gathered(b: Builder, tensor: Tensor, axis: int, indices: Tensor) -> Tensor:
 
 
 def _taken(b: Builder, x: Value, dim: int, node: Node, *, from_end: bool = False) -> Value:
-    """Return the indices of a dim of a value that a node holds, by slices if they are known and there are few.
+    """Gather along a dim of a value by the indices in a node; use slices if these are constant and few runs.
 
     If `from_end` is true, negative indices count from the end.
     """
@@ -84,7 +84,7 @@ def _indexed(indices: list[Node | None]) -> list[tuple[int, Node]]:
 
 
 def _gather(b: Builder) -> Value:
-    """An index for each element: the dim is brought to the end, and each of the other indices is a batch."""
+    """Gather with an index per element: move the dim to the end, and treat all other dims as batches."""
     x, dim = b.convert(b.input(), b.quantization), b.argument("dim") % len(b.shape)
     known = b.constant_of(b.argument("index"))
     assert known is not None
@@ -98,7 +98,7 @@ def _gather(b: Builder) -> Value:
 
 
 def _reason(query: Query, node: Node) -> str | None:
-    """Return why a list of indices is not supported, or None."""
+    """Return why an index argument is not supported, or None."""
     if not query.is_constant(node):
         if query.spec.is_u55:
             return "its indices are not known when compiling, and the target has no GATHER"

@@ -1,4 +1,4 @@
-"""Elements that a mask sets to a number."""
+"""Fill masked elements with a number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ aten = torch.ops.aten
 
 
 def hidden_elements(x: Value) -> Array | None:
-    """Return the elements of a value that are minus infinity, with the dims of its tensor; None if there are none."""
+    """Return which elements of the value's tensor count as minus infinity; None if there are none."""
     return None if x.hidden is None else x.in_order(x.hidden)
 
 
@@ -31,7 +31,7 @@ def _mask(b: Builder) -> Value:
 
 
 def _hidden(b: Builder) -> Value:
-    """Elements that become minus infinity; of integers the softmax after this takes care."""
+    """Set elements to minus infinity. For integers, only mark them: the softmax that follows ignores them."""
     x, mask = b.input(), b.constant_of(b.argument("mask"))
     assert mask is not None
     masked = replace(x, hidden=mask.numpy())
@@ -52,7 +52,7 @@ def _selected(b: Builder) -> Value:
 
 
 def _blended(b: Builder) -> Value:
-    """Integers times 0 where a constant mask sets others, which are added: Ethos-U55 and U65 lack SELECT."""
+    """Fill integers without SELECT, which Ethos-U55 and U65 lack: x * ~mask + number * mask."""
     x, q, mask = b.convert(b.input(), b.quantization), b.quantization, b.constant_of(b.argument("mask"))
     assert q is not None and mask is not None
     filled = x.in_order(mask.numpy())
@@ -66,7 +66,7 @@ def _check(query: NodeQuery) -> str | None:
     assert isinstance(query, Query)
     mask, value = query.argument("mask"), query.argument("value")
     if query.parameters.of(query.node) is None and not query.spec.floating:
-        return None  # `TosaTable.tensor_reason` says that it is not quantized
+        return None  # `TosaTable.tensor_reason` reports the missing quantization
     if query.node.meta["val"].shape != query.argument("self").meta["val"].shape:
         return "a mask that is larger than its input"
     if not query.is_constant(mask):
@@ -79,7 +79,7 @@ def _check(query: NodeQuery) -> str | None:
 
 
 def _check_readers(query: Query) -> str | None:
-    """Return why elements that become minus infinity are not those that a softmax leaves out, or None."""
+    """Return a reason if not every reader is a softmax that can ignore elements of minus infinity, or None."""
     for user in query.node.users:
         if user.target not in SOFTMAX:
             return "a user that is not softmax"

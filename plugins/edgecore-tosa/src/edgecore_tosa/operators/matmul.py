@@ -1,4 +1,4 @@
-"""Products of two computed matrices, and attention."""
+"""Matrix products of computed values, and attention."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from edgecore_tosa.schema import DType, Op
 aten = torch.ops.aten
 
 _SUMS = {DType.INT8: DType.INT32, DType.INT16: DType.INT48}
-"""The type of the sums of products of integers; real numbers keep their type."""
+"""Accumulator dtypes of quantized products; floating-point products keep their dtype."""
 
 
 def _product(b: Builder, left: Value, right: Value) -> Tensor:
-    """Write left @ right as one MATMUL, and return its sums with the shape of the result.
+    """Write left @ right as one MATMUL; return its accumulators in the shape of the result.
 
-    If only the left factor is a batch, the rows of all its matrices are multiplied at once.
+    If only the left operand is batched, its matrices are stacked into one.
     """
     x, y = b.read(left), b.read(right)
     batch = 1 if right.shape[:-2].count(1) == len(right.shape) - 2 else prod(left.shape[:-2])
@@ -36,7 +36,7 @@ def _product(b: Builder, left: Value, right: Value) -> Tensor:
 
 
 def _matmul(second: str) -> Lower:
-    """Return the `Lower` of a product whose second factor is the argument `second`."""
+    """Return the `Lower` of a matrix product; `second` names its second argument."""
 
     def lower(b: Builder) -> Value:
         left, right = b.input(), b.input(second)
@@ -56,7 +56,7 @@ def _addmm(b: Builder) -> Value:
 
 
 def _attention(b: Builder) -> Value:
-    """softmax(query @ key * scale + mask) @ value, of real numbers."""
+    """Write softmax(query @ key^T * scale + mask) @ value in floating point."""
     query, key, value = (b.input(name) for name in ("query", "key", "value"))
     scale = b.argument("scale")
     swapped = (*range(len(key.order) - 2), len(key.order) - 1, len(key.order) - 2)

@@ -1,4 +1,4 @@
-"""Operators that change the shape of a value, the order of its dims, or repeat it."""
+"""Operators that reshape, permute or repeat a value."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ ANY = FLOAT + INTEGER
 
 
 def matched_dims(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """Return the smallest groups of dims of a shape and the groups of dims that a view makes of them.
+    """Match the dims of a shape with the dims of its view, in groups that are as small as possible.
 
-    Both groups of a pair have the same number of elements. Dims of size 1 belong to no group.
+    Both groups of a pair have the same number of elements; for example (6, 4) and (2, 3, 4) give ([0], [0, 1]) and
+    ([1], [2]). Dims of size 1 belong to no group.
     """
     old, new = ([dim for dim, size in enumerate(shape) if size != 1] for shape in (before, after))
     groups: list[tuple[list[int], list[int]]] = []
@@ -39,9 +40,8 @@ def matched_dims(before: Sequence[int], after: Sequence[int]) -> list[tuple[list
 def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
     """Return a view of a value.
 
-    Dims that follow each other in the model, and that the view merges or splits, must follow each other in memory. The
-    others stay where they are: the view of an image as (N, C, H * W) is (N, H * W, C) in memory. Dims of size 1 do not
-    matter.
+    Dims that the view merges or splits must be adjacent in memory, so these are transposed. All other dims stay in
+    place: viewing an NHWC image as [N, C, H * W] gives [N, H * W, C] in memory. Dims of size 1 do not matter.
     """
     groups = matched_dims(x.shape, shape)
     groups.sort(key=lambda pair: x.order.index(pair[0][0]))
@@ -51,13 +51,13 @@ def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
     tensor = x.tensor if in_place else b.read(x, [*short, *dims])
     order = [dim for _, after in groups for dim in after]
     for dim, size in enumerate(shape):
-        if size == 1:  # after the dim before it
+        if size == 1:  # placed after the dim before it
             order.insert(order.index(dim - 1) + 1 if dim else 0, dim)
     return Value(b.reshape(tensor, [shape[dim] for dim in order]), tuple(order), x.quantization)
 
 
 def tiled(b: Builder, x: Value, counts: Sequence[int]) -> Value:
-    """Return a value that is repeated along each dim."""
+    """Repeat a value along each dim."""
     if set(counts) <= {1}:
         return x
     multiples = [counts[dim] for dim in x.order]
@@ -67,7 +67,7 @@ def tiled(b: Builder, x: Value, counts: Sequence[int]) -> Value:
 
 
 def reversed_along(b: Builder, tensor: Tensor, axis: int) -> Tensor:
-    """Return a tensor with the elements along a dim from the last to the first."""
+    """Reverse a tensor along a dim."""
     if axis == tensor.rank - 1:  # Vela cannot reverse the last dim on Ethos-U55 and U65
         columns = b.reshape(tensor, (tensor.elements // tensor.shape[axis], tensor.shape[axis], 1))
         return b.reshape(reversed_along(b, columns, 1), tensor.shape)
@@ -79,7 +79,7 @@ def _view(b: Builder) -> Value:
 
 
 def _reordered(b: Builder, dims: Sequence[int]) -> Value:
-    """Another order of dims for the same tensor; it is transposed where an operator needs it."""
+    """Change the dim order without moving data; a later operator transposes if it needs to."""
     return b.convert(b.input().permuted(dims), b.quantization)
 
 
@@ -95,7 +95,7 @@ def _transpose(b: Builder) -> Value:
 
 
 def _with_leading_dims(b: Builder) -> Value:
-    """Return the input with dims of size 1 before its own, so that it has as many as the result."""
+    """Return the input with leading dims of size 1, up to the rank of the result."""
     x = b.convert(b.input(), b.quantization)
     return reshaped(b, x, (*[1] * (len(b.shape) - len(x.shape)), *x.shape))
 
@@ -118,7 +118,7 @@ def _flip(b: Builder) -> Value:
 
 
 def _shuffle(b: Builder) -> Value:
-    """Channels to blocks of pixels: (C * r * r, H, W) to (C, H * r, W * r)."""
+    """Move channels to blocks of pixels: (C * r * r, H, W) to (C, H * r, W * r)."""
     x, r = b.convert(b.input(), b.quantization), b.argument("upscale_factor")
     *batch, channels, rows, columns = x.shape
     n = len(batch)
@@ -128,7 +128,7 @@ def _shuffle(b: Builder) -> Value:
 
 
 def _unshuffle(b: Builder) -> Value:
-    """Blocks of pixels to channels: (C, H * r, W * r) to (C * r * r, H, W)."""
+    """Move blocks of pixels to channels: (C, H * r, W * r) to (C * r * r, H, W)."""
     x, r = b.convert(b.input(), b.quantization), b.argument("downscale_factor")
     *batch, channels, rows, columns = x.shape
     n = len(batch)

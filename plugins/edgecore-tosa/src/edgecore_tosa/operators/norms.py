@@ -1,4 +1,4 @@
-"""Normalization over rows, groups of channels, or by the root mean square."""
+"""Layer norm, group norm and RMS norm."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from edgecore_tosa.schema import DType, Op
 aten = torch.ops.aten
 
 _MAX_BITS = 16
-"""A norm is over at most 2**16 elements: the sum of that many int16 numbers has 31 bits."""
+"""A norm has at most 2**16 elements, so that the sum of as many int16 numbers has 31 bits."""
 
 _EXACT_BITS = 8
-"""Sums over at most 2**8 elements of int8, and a product of two such sums, are exact in int32."""
+"""Up to 2**8 int8 elements, sums and the product of two sums are exact in int32."""
 
 _DEVIATION_BITS = 23
-"""Bits of a difference from the mean, without its sign."""
+"""Magnitude bits of a difference from the mean."""
 
 _ROOT_BITS = 21
-"""Bits of the reciprocal of a square root behind the point."""
+"""Fractional bits of 1 / sqrt."""
 
 
 @dataclass(frozen=True)
 class Norm:
-    """A norm of a tensor: (x - mean) / sqrt(mean of squares + eps).
+    """A norm of a tensor: (x - mean) / sqrt(mean of squared differences + eps).
 
     Attributes:
-        axes: The dims of the tensor over which the means are.
-        count: The number of elements of a mean.
-        eps: Term added to the mean of the squares.
-        is_centred: False if the mean is not subtracted, as for the root mean square.
+        axes: The dims of the tensor that are averaged.
+        count: Number of elements per average.
+        eps: Added to the mean of the squares.
+        is_centred: False for an RMS norm, which does not subtract the mean.
     """
 
     axes: tuple[int, ...]
@@ -52,17 +52,17 @@ class Norm:
 
 
 def normalized(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tensor, float]:
-    """Return the norm of integers as int32, and its scale. The numbers are below 2**30.
+    """Return the norm of quantized x as int32 below 2**30, and its scale.
 
-    1. E = (x - mean) * 2**F in 24 bits; F is 15 for int8 and 7 for int16.
-    2. Z = E << k, with the k that gives the largest |E| of its row 23 bits. So a row of small differences is as
-       precise as any other. k is smaller where eps is much larger than the squares.
-    3. D = sum(Z**2) + count * eps, shifted to 30 bits, and by another 2e bits where eps is still longer than that.
-       Squares are rounded before they are summed, in each dim.
-    4. D << 2h has 31 or 30 bits, and is the index of a table of 1 / sqrt. Z is multiplied with its entry << h.
+    1. E = (x - mean) * 2**F has 24 bits; F is 15 for int8 and 7 for int16.
+    2. Z = E << k, where k gives the largest |E| of a row 23 bits, so rows of small differences lose no precision. If
+       eps is much larger than the squares, k is smaller.
+    3. D = sum(Z**2) + count * eps, shifted to fit 30 bits, and by another 2e bits if eps needs it. Squares are rounded
+       before they are summed, in each dim.
+    4. D << 2h has 31 or 30 bits; a table maps it to an entry for 1 / sqrt. The result is Z * (entry << h).
 
-    The relative error is less than 2**-14 from the table, plus count**2 / 2**30 from rounding squares in the worst case,
-    a row with a single large element. With rows of 1,024 elements an int8 result differs by at most 1 step.
+    The relative error is below 2**-14 from the table, plus at most count**2 / 2**30 from rounding squares (for a row
+    with a single large element). With rows of 1,024 elements, an int8 result differs by at most 1 step.
     """
     fraction = _DEVIATION_BITS - (8 if q.dtype == DType.INT8 else 16)
     bits = sum(_bits(x.shape[axis]) for axis in norm.axes)
@@ -76,7 +76,7 @@ def normalized(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tens
         mean = b.rescale(total, 2.0**fraction / norm.count, DType.INT32)
         whole, *extremes = (b.compute(Op.SUB, x, mean) for x in (whole, *extremes))
     largest = b.compute(Op.MAXIMUM, extremes[0], b.compute(Op.SUB, b.number(0, DType.INT32, x.rank), extremes[1]))
-    eps = norm.count * norm.eps / q.step**2 * 4.0**fraction / 2 ** (16 + bits)  # as D has it if k is 0
+    eps = norm.count * norm.eps / q.step**2 * 4.0**fraction / 2 ** (16 + bits)  # the addend of D for k = 0
     room = math.floor(math.log2(2**29 / max(eps, 2.0**-99)) / 2)  # negative: -e
     limit, excess = min(max(room, 0), 31), max(-room, 0)
     spare = b.compute(Op.SUB, b.compute(Op.CLZ, largest), 32 - _DEVIATION_BITS)
@@ -95,14 +95,14 @@ def normalized(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tens
 
 
 def _exact(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tensor, float] | None:
-    """Return the norm of a few int8 numbers as `normalized` does; None if there are too many, or eps is too large.
+    """Compute `normalized` for few int8 elements, exactly except for 1 / sqrt; None if too many, or eps too large.
 
-    All but the reciprocal root is exact, and no zero point is subtracted, because it changes none of the differences.
+    The zero point is not subtracted, because it cancels out in the differences.
 
-    1. E = count * x - sum(x), and V = (count * sum(x**2) - sum(x)**2) * 2**2f, the square of count deviations; f is
-       the largest number with which V has 30 bits.
-    2. D = V + eps, and D << 2h has 31 or 30 bits, as in `normalized`. E is multiplied with its entry * 2**(h - 8),
-       rounded for each row: 14 to 29 bits.
+    1. E = count * x - sum(x). V = (count * sum(x**2) - sum(x)**2) * 2**2f is the square of count standard deviations;
+       f is the largest number for which V has 30 bits.
+    2. D = V + eps; D << 2h has 31 or 30 bits, as in `normalized`. The result is E * (entry * 2**(h - 8)), where the
+       factor is rounded per row and has 14 to 29 bits.
     """
     bits = _bits(norm.count)
     f = _EXACT_BITS - bits
@@ -119,13 +119,13 @@ def _exact(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tensor, 
     entry, half = _root_parts(b, b.compute(Op.MAXIMUM, variance, 1))
     root = shift_right(b, b.compute(Op.MUL, entry, 2**7), b.compute(Op.SUB, b.number(15, DType.INT32, x.rank), half))
     differences = b.compute(Op.SUB, b.compute(Op.MUL, whole, norm.count), total)
-    shift = max(-(-3 * bits // 2) - 9, 0)  # a result is at most sqrt(count), and so its integer below 2**30
+    shift = max(-(-3 * bits // 2) - 9, 0)  # a result is at most sqrt(count), so this keeps its integer below 2**30
     tensor = b.compute(Op.MUL, differences, root, shift=shift)
     return tensor, 2.0 ** (shift + f - _ROOT_BITS + 8 - 15.5)
 
 
 def _bits(count: int) -> int:
-    """Return the bits by which a sum of `count` numbers is longer than they are."""
+    """Return how many bits a sum of `count` numbers is longer than the numbers."""
     return (count - 1).bit_length()
 
 
@@ -135,7 +135,7 @@ def _shift_left(b: Builder, x: Tensor, bits: Tensor) -> Tensor:
 
 
 def _sum_of_squares(b: Builder, x: Tensor, axes: Sequence[int]) -> Tensor:
-    """Return the sums of squares of 24-bit numbers, divided by 2**16 and by the rounded-up counts of the dims."""
+    """Return sums of squares of 24-bit numbers, divided by 2**16 and each dim's size rounded up to 2**n."""
     first, *rest = axes
     terms = b.reduce(Op.REDUCE_SUM, b.compute(Op.MUL, x, x, shift=16 + _bits(x.shape[first])), first)
     for axis in rest:
@@ -144,10 +144,10 @@ def _sum_of_squares(b: Builder, x: Tensor, axes: Sequence[int]) -> Tensor:
 
 
 def _root_parts(b: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return e and h with sqrt(2**31 / x) * 2**21 = e * 2**h of positive int32 numbers."""
+    """For positive int32 x, return e and h with sqrt(2**31 / x) * 2**21 = e * 2**h."""
     zeros = b.compute(Op.SUB, b.compute(Op.CLZ, x), 1)
     half = b.emit(Op.ARITHMETIC_RIGHT_SHIFT, [zeros, b.number(1, DType.INT32, x.rank)], x.shape, DType.INT32)
-    mantissa = _shift_left(b, x, b.compute(Op.MUL, half, 2))  # from 2**29 to 2**31 - 1
+    mantissa = _shift_left(b, x, b.compute(Op.MUL, half, 2))  # in [2**29, 2**31)
     index = b.rescale(b.compute(Op.SUB, mantissa, 5 * 2**28), 2**16 / (3 * 2**29), DType.INT16)
     points = (0.25 + np.arange(ENTRIES) * (0.75 / (ENTRIES - 1))) ** -0.5 * 2 ** (_ROOT_BITS - 7)
     return lookup(b, index, np.rint(points)), half
@@ -164,15 +164,15 @@ def _real(b: Builder, x: Tensor, norm: Norm) -> Tensor:
 def _affine(
     b: Builder, x: Tensor, scale: float, weight: Array | None, bias: Array | None, bits: int
 ) -> tuple[Tensor, float]:
-    """Return x * weight + bias and its scale, with operands that broadcast to x; x is below 2**30.
+    """Return x * weight + bias and its scale; weight and bias broadcast to x, which is below 2**30.
 
     Args:
         b: The builder.
         x: The norm.
         scale: Its scale.
         weight: The factors, or None.
-        bias: The summands, or None.
-        bits: The bits of the constants, with sign.
+        bias: The addends, or None.
+        bits: Bits of the constants, including the sign.
     """
     if weight is None and bias is None:
         return x, scale
@@ -190,9 +190,9 @@ def _affine(
 
 
 def _constant(b: Builder, numbers: Array, bits: int, shift: int) -> Tensor:
-    """Return integers times 2**shift as int32.
+    """Return integers times 2**shift as an int32 constant.
 
-    Those of 16 bits are cast by the device: an NPU reads them from flash once, and constants of 32 bits for each row.
+    The device casts 16-bit numbers: an NPU reads these from flash only once, but 32-bit constants once per row.
     """
     if bits == 32:
         return b.constant(numbers, DType.INT32)
@@ -203,7 +203,7 @@ def _constant(b: Builder, numbers: Array, bits: int, shift: int) -> Tensor:
 def _write(
     b: Builder, x: Tensor, q: Quantization | None, norm: Norm, weight: Array | None, bias: Array | None
 ) -> Value:
-    """Write a norm of a tensor, with operands that broadcast to it."""
+    """Write a norm of a tensor; weight and bias broadcast to it."""
     if q is None:
         tensor, scale = _real(b, x, norm), 1.0
     else:
@@ -214,7 +214,7 @@ def _write(
 
 
 def _of_rows(is_centred: bool) -> Lower:
-    """Return the `Lower` of a norm over the last dims; it keeps the order of dims of its input."""
+    """Return the `Lower` of a norm over the last dims, which keeps the dim order of its input."""
 
     def lower(b: Builder) -> Value:
         x = b.input("input")
@@ -233,7 +233,7 @@ def _of_rows(is_centred: bool) -> Lower:
 
 
 def _operand(b: Builder, x: Value, name: str) -> Array | None:
-    """Return a constant argument of the last dims of a value with the dims of its tensor; None if it is None."""
+    """Return a constant argument, transposed to broadcast to the tensor of `x`; None if it is None."""
     constant = b.real_constant(b.argument(name))
     return None if constant is None else x.in_order(constant)
 
@@ -248,7 +248,7 @@ def _first_result(lower: Lower) -> Lower:
 
 
 def _of_groups(channels: str) -> Lower:
-    """Return the `Lower` of a norm over groups of channels: for images over their rows and columns, too."""
+    """Return the `Lower` of a norm over groups of channels, and over the rows and columns of images."""
 
     def lower(b: Builder) -> Value:
         x = b.input("input")
@@ -268,7 +268,7 @@ def _of_groups(channels: str) -> Lower:
 
 
 def _bits_of_sum(query: Query) -> int:
-    """Return the bits by which a sum over a norm's elements is longer than they are."""
+    """Return how many bits a sum over a norm's elements is longer than the elements."""
     names = query.node.target._schema.arguments  # type: ignore[union-attr]
     if any(argument.name == "normalized_shape" for argument in names):
         return sum(map(_bits, query.argument("normalized_shape")))

@@ -22,7 +22,7 @@ def _max_pool(b: Builder) -> Value:
     pad, cut = [], []
     for dim in range(2):
         size, needed = image.shape[1 + dim], (b.shape[2 + dim] - 1) * stride[dim] + kernel[dim]
-        after = needed - size - padding[dim]  # negative where rows are left over, larger than the padding for ceil_mode
+        after = needed - size - padding[dim]  # negative for left-over rows; larger than the padding for ceil_mode
         pad += [padding[dim], max(after, 0)]
         cut.append(max(-after, 0))
     image = crop(b, image, cut)

@@ -1,4 +1,4 @@
-"""Quantize and dequantize nodes, which give integers their meaning, and conversions of dtypes."""
+"""Quantize and dequantize nodes, and dtype conversions."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def _parameters(b: Builder) -> Quantization:
 
 
 def _dequantize(b: Builder) -> Value:
-    """The integers with their meaning; no operator is needed."""
+    """Attach the quantization parameters to the integers; no operator is needed."""
     return replace(b.input("input"), quantization=_parameters(b))
 
 
 def _quantize(b: Builder) -> Value:
-    """Return a value as integers with the current node's parameters: rescaled integers, or rounded real numbers."""
+    """Convert a value to the current node's parameters: rescale integers, or quantize floating point."""
     x, result = b.input("input"), _parameters(b)
     if x.quantization is None:
         x = _rounded(b, x, result)
@@ -39,7 +39,7 @@ def _quantize(b: Builder) -> Value:
 
 
 def _rounded(b: Builder, x: Value, result: Quantization) -> Value:
-    """Quantize real numbers. CAST rounds ties to even, so the zero point is added to integers."""
+    """Quantize floating-point values. CAST rounds ties to even, so the zero point is added after it."""
     scaled = b.compute(Op.MUL, x.tensor, 1 / result.step)
     limits = [np.float32(limit - result.zero_point).tobytes() for limit in (result.low, result.high)]
     shape = x.tensor.shape

@@ -1,4 +1,4 @@
-"""Sums, means, and largest and smallest elements over any dims."""
+"""Sums, means, maxima and minima over any dims."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from edgecore_tosa.schema import DType, Op
 aten = torch.ops.aten
 
 _BITS = {DType.INT8: 8, DType.INT16: 16}
-"""Bits of the integers that are summed, zero points subtracted, without the sign."""
+"""Magnitude bits of the summed integers after subtracting zero points."""
 
 
 def _dims(node: Node, rank: int) -> list[int]:
-    """Return the dims of a reduction; without the argument, all dims."""
+    """Return the dims of a reduction; all dims if the call names none."""
     dims = argument(node, "dim") if _has(node, "dim") else None
     if isinstance(dims, int):
         return [dims % rank]
@@ -34,7 +34,7 @@ def _has(node: Node, name: str) -> bool:
 
 
 def _without(b: Builder, value: Value, dims: list[int]) -> Value:
-    """Return a reduced value without the reduced dims, unless the current node keeps them."""
+    """Remove the reduced dims of a value, unless the current node keeps them."""
     assert b.node is not None
     if _has(b.node, "keepdim") and b.argument("keepdim"):
         return value
@@ -44,7 +44,7 @@ def _without(b: Builder, value: Value, dims: list[int]) -> Value:
 
 
 def _total(is_mean: bool) -> Lower:
-    """Return the `Lower` of a sum or mean. The sum of integers is exact, and scaled and rounded once."""
+    """Return the `Lower` of a sum or mean. Sums of integers are exact, and rounded only once, at the end."""
 
     def lower(b: Builder) -> Value:
         x = b.input()
@@ -64,7 +64,7 @@ def _total(is_mean: bool) -> Lower:
 
 
 def _extreme(op: Op) -> Lower:
-    """Return the `Lower` of a maximum or minimum, which needs no other scale."""
+    """Return the `Lower` of a maximum or minimum, which keeps the scale."""
 
     def lower(b: Builder) -> Value:
         x = b.input()
@@ -93,7 +93,7 @@ def _check_total(query: NodeQuery) -> str | None:
 
 
 def _values(lower: Lower) -> Lower:
-    """Return the `Lower` of a reduction with two results, the values and their indices."""
+    """Return the `Lower` of a reduction that returns values and indices."""
     return lambda b: [cast(Value, lower(b))]
 
 

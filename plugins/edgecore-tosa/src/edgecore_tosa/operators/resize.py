@@ -1,4 +1,4 @@
-"""Other sizes of images by interpolation."""
+"""Interpolation of images."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _MAX_UP = 2048
 _MAX_FACTOR = 256
 _MAX_FACTOR_OF_U55 = 32
 _FACTORS_OF_U55 = (1, 2, 4, 8)
-"""Factors by which Ethos-U55 and U65 repeat the pixels of one image as RESIZE; all else needs TILE."""
+"""Factors by which Ethos-U55 and U65 can repeat pixels of a single image by RESIZE; other cases need TILE."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """The rows or columns of RESIZE: index i of the result is at the position (i * down + offset) / up of the input.
+    """The rows or columns of a RESIZE: result index i reads the input position (i * down + offset) / up.
 
     Attributes:
-        size: The number of rows of the input.
-        count: That of the result.
+        size: Number of rows of the input.
+        count: Number of rows of the result.
     """
 
     size: int
@@ -44,17 +44,17 @@ class Axis:
 
     @property
     def border(self) -> int:
-        """The distance of the last position from the last row, times `up`."""
+        """RESIZE's border: the last position minus the last row, times `up`."""
         return (self.count - 1) * self.down - (self.size - 1) * self.up + self.offset
 
     @property
     def factor(self) -> int | None:
-        """The whole number of rows of the result for each row of the input; None if it is not whole."""
+        """The number of result rows per input row; None if it is not whole."""
         return self.count // self.size if self.count % self.size == 0 and self.up % self.down == 0 else None
 
     @property
     def is_possible(self) -> bool:
-        """True if RESIZE allows these numbers."""
+        """True if the numbers are within RESIZE's limits."""
         up = self.up
         return (
             max(self.size, self.count) <= _MAX_SIZE
@@ -69,11 +69,11 @@ def axis_of(size: int, count: int, factor: float | None, *, align_corners: bool,
     """Return the positions that PyTorch reads.
 
     Args:
-        size: The number of rows of the input.
-        count: That of the result.
-        factor: The factor that the user gave instead of the result's size.
-        align_corners: The first and the last positions are the middles of the first and the last row.
-        floors: The position is the row's upper edge, not its middle. RESIZE rounds to the nearest row.
+        size: Number of rows of the input.
+        count: Number of rows of the result.
+        factor: The scale factor, if the user gave it instead of the result's size.
+        align_corners: The first and last positions are the centres of the first and last rows.
+        floors: Positions are rounded down, as for `nearest`. RESIZE rounds to the nearest row.
     """
     if align_corners and count > 1 and size > 1:
         step = Fraction(size - 1, count - 1)
@@ -117,7 +117,7 @@ def _bilinear(b: Builder) -> Value:
     if x.quantization is None:
         return Value(_resized(b, image, ResizeMode.BILINEAR, rows, columns), NHWC)
     if not b.spec.is_u55:
-        sums = _resized(b, image, ResizeMode.BILINEAR, rows, columns)  # zero points too are multiplied by `up`
+        sums = _resized(b, image, ResizeMode.BILINEAR, rows, columns)  # zero points are also multiplied by `up`
         tensor = b.rescale(sums, 1 / (rows.up * columns.up), image.dtype)
         return b.convert(Value(tensor, NHWC, x.quantization), b.quantization)
     assert rows.factor and columns.factor
@@ -144,7 +144,7 @@ def _resized(b: Builder, image: Tensor, mode: ResizeMode, rows: Axis, columns: A
 
 
 def _repeated(b: Builder, image: Tensor, rows: int, columns: int) -> Tensor:
-    """Return an image with each row and column repeated."""
+    """Repeat each row and column of an image."""
     n, height, width, channels = image.shape
     if n == 1 and rows == columns and rows in _FACTORS_OF_U55:
         axes = [Axis(size, size * rows, 2 * rows, 2, 1 - rows) for size in (height, width)]
@@ -159,15 +159,15 @@ def _repeated(b: Builder, image: Tensor, rows: int, columns: int) -> Tensor:
     return b.reshape(image, (n, height * rows, width * columns, channels))
 
 
-def _taps(factor: int) -> list[int]:
-    """Return the weights by which neighbours in an image of repeated pixels are averaged to interpolate it linearly."""
+def _blur_weights(factor: int) -> list[int]:
+    """Return weights that average neighbours in an image of repeated pixels, which gives linear interpolation."""
     return [1] * factor if factor % 2 else [1, *[2] * (factor - 1), 1]
 
 
 def _blurred(b: Builder, x: Value, image: Tensor, rows: int, columns: int) -> Value:
     """Interpolate by whole factors without RESIZE: repeat pixels, and average neighbours by a depthwise convolution.
 
-    Computes the same numbers as RESIZE. The border needs copies of the first and the last pixels.
+    The results equal RESIZE's. The first and last pixels are repeated beyond the border.
     """
     assert x.quantization is not None
     image = _repeated(b, image, rows, columns)
@@ -176,15 +176,15 @@ def _blurred(b: Builder, x: Value, image: Tensor, rows: int, columns: int) -> Va
         if border:
             first, last = range_of(b, image, axis, 0, border), range_of(b, image, axis, size - border, border)
             image = b.concat([first, image, last], axis)
-    taps = np.outer(_taps(rows), _taps(columns))
+    weights = np.outer(_blur_weights(rows), _blur_weights(columns))
     n, height, width, channels = image.shape
     form = DepthwiseConv2d([0] * 4, [1, 1], [1, 1], acc_type=accumulator(image.dtype))
-    kernel = b.constant(np.broadcast_to(taps[:, :, None, None], (*taps.shape, channels, 1)), DType.INT8)
+    kernel = b.constant(np.broadcast_to(weights[:, :, None, None], (*weights.shape, channels, 1)), DType.INT8)
     zero_points = [b.number(x.zero_point, image.dtype), b.number(0, DType.INT8)]
     inputs = [image, kernel, b.constant(np.zeros(channels), form.acc_type), *zero_points]
-    shape = (n, height - len(taps) + 1, width - taps.shape[1] + 1, channels)
+    shape = (n, height - len(weights) + 1, width - weights.shape[1] + 1, channels)
     sums = b.emit(Op.DEPTHWISE_CONV2D, inputs, shape, form.acc_type, form)
-    return b.finish(sums, x.quantization.step / int(taps.sum()), NHWC)
+    return b.finish(sums, x.quantization.step / int(weights.sum()), NHWC)
 
 
 def _check(query: NodeQuery) -> str | None:

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm."""
+"""Softmax and log-softmax."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from edgecore_tosa.schema import DType, Op
 aten = torch.ops.aten
 
 _MAX_COUNT = 2048
-"""The longest row: the sum of its exponentials leaves them 19 bits."""
+"""Maximum length of a row: its sum leaves each exponential 19 bits."""
 
 _LOG_BITS = 22
-"""Bits of a logarithm behind the point."""
+"""Fractional bits of a logarithm."""
 
 _RANGE = 10.4
 """For int16, differences below -_RANGE - log(count) have the exponential 0; their sum is at most a step of 2**-15."""
 
 
 class _Exponentials:
-    """The exponentials of a quantized value along a dim, each divided by the exponential of the maximum.
+    """exp(x - max(x)) of a quantized value along a dim.
 
     Attributes:
-        unit: Factor from the value's integers to the integers below: for int8 the distance of indices of the table.
-        whole: The integers of the value, int32.
-        largest: Their maximum.
+        unit: Factor from the value's integers to `whole`; for int8 the distance between table indices.
+        whole: The integers of the value times `unit`, int32.
+        largest: The maximum of `whole`.
         terms: The exponentials times 2**bits, int32.
-        total: Their sum: from 2**bits to less than 2**31.
-        bits: See `terms`.
+        total: The sum of `terms`, from 2**bits to below 2**31.
+        bits: Fractional bits of `terms`.
     """
 
     def __init__(self, b: Builder, x: Value, axis: int) -> None:
@@ -65,38 +65,38 @@ class _Exponentials:
         return b.compute(Op.MUL, b.rescale(x, 1.0, DType.INT32), self.unit)
 
     def differences(self, b: Builder) -> Tensor:
-        """Return the integers less their maximum."""
+        """Return the integers minus their maximum."""
         return b.compute(Op.SUB, self.whole, self.largest)
 
     def _exact(self, b: Builder, step: float) -> Tensor:
-        """Return the exponential of each of 256 differences, exactly."""
+        """Look up the exponentials of the 256 possible int8 differences, exactly."""
         numbers = np.rint(np.exp(np.arange(-255, 1) * step) * 2**self.bits)
         lowest = b.compute(Op.SUB, self.largest, 255 * self.unit + 1 - 32768)
         index = b.compute(Op.SUB, self.whole, lowest)
         return lookup(b, b.rescale(index, 1.0, DType.INT16), exact_entries(numbers))
 
     def _interpolated(self, b: Builder, step: float, width: float) -> Tensor:
-        """Return interpolated exponentials; the relative error is (width / 512)**2 / 16: 2**-13.6 for 2,048."""
+        """Return interpolated exponentials with a relative error of (width / 512)**2 / 16: 2**-13.6 for 2,048."""
         reach = min(width, step * 65536)  # no difference is larger
         factor = max(reach / 65536 / step, 2.0**-16)
         shifted = b.compute(Op.ADD, self.differences(b), round(reach / step / 2))
-        if 65536 / factor >= 2**31:  # differences outside of the table must not leave 32 bits when they are scaled
+        if 65536 / factor >= 2**31:  # keep differences beyond the table within 32 bits
             shifted = b.compute(Op.MAXIMUM, shifted, -math.ceil(32768 * factor))
         index = b.rescale(shifted, 1 / factor, DType.INT16)
         points = np.exp((np.arange(ENTRIES) / (ENTRIES - 1) - 1) * reach)
         if reach == width:
-            points[0] = 0.0  # of all differences below the range, which may be many
+            points[0] = 0.0  # represents all differences below the range, which may be many
         curvature = (reach / (ENTRIES - 1)) ** 2 / 16
         wide = lookup(b, index, np.rint(points * (1 - curvature) * 2**15))
         return shift_right(b, wide, 15 + 7 - self.bits)
 
 
 def _softmax(b: Builder) -> Value:
-    """The exponentials divided by their sum, which is normalized, so that its reciprocal is a table.
+    """Divide the exponentials by their sum. The sum is normalized, so that a table can give its reciprocal.
 
-    For int8 each exponential is exact to 21 bits, or as many as the sum leaves in 31 bits, and the reciprocal to 15. So
-    a result differs from the real softmax by less than count**2 / 2**30 + 2**-14 before it is rounded to its step: in
-    rows of up to 1,000 elements by less than 0.27 of the step 1 / 256, and its integer by at most 1.
+    For int8, exponentials are exact to 21 bits, or to as many as leave room for the sum in 31 bits, and the reciprocal
+    to 15. So before rounding, a result differs from the exact softmax by less than count**2 / 2**30 + 2**-14. For rows
+    of up to 1,000 elements this is 0.27 of the step 1 / 256, so the integer differs by at most 1.
     """
     x = b.input()
     axis = x.axis(b.argument("dim"))
@@ -114,7 +114,7 @@ def _softmax(b: Builder) -> Value:
 
 
 def _log_softmax(b: Builder) -> Value:
-    """The differences less the logarithm of the sum of exponentials; the error is less than 2**-13."""
+    """Subtract log(sum of exponentials) from the differences; the error is below 2**-13."""
     x = b.input()
     axis = x.axis(b.argument("dim"))
     if b.quantization is None:
@@ -138,7 +138,7 @@ def _logarithm(b: Builder, x: Normalized, bits: int) -> Tensor:
 
 
 def softmax_of_reals(b: Builder, x: Tensor, axis: int) -> Tensor:
-    """Write the softmax of real numbers along a dim."""
+    """Write the softmax of floating-point numbers along a dim."""
     largest = b.reduce(Op.REDUCE_MAX, x, axis)
     terms = b.compute(Op.EXP, b.compute(Op.SUB, x, largest))
     return b.compute(Op.MUL, terms, b.compute(Op.RECIPROCAL, b.reduce(Op.REDUCE_SUM, terms, axis)))

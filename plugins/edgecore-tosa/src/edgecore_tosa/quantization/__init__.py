@@ -1,1 +1,1 @@
-"""The integers of an edge program: their scales, the values that have them, and rewrites before quantization."""
+"""Quantization of an edge program: scales, parameters of values, and rewrites before quantization."""

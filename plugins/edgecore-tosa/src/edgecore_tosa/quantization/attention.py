@@ -1,6 +1,6 @@
-"""Operators that are quantized in parts: before quantization they become the operators that TOSA has.
+"""Decompose operators whose parts are quantized separately, before quantization.
 
-Attention becomes two products and a softmax, because its scores need a quantization of their own.
+Attention becomes two matmuls and a softmax, because the scores in between need quantization parameters, too.
 """
 
 from __future__ import annotations
@@ -20,19 +20,17 @@ from edgecore.sdk.annotations import Role, with_roles
 aten = torch.ops.aten
 
 MASKS = with_roles(Role.MASK)
-"""Operators that set elements to a number."""
+"""Operators that fill masked elements with a number."""
 
-SOFTMAX = frozenset({
-    aten.softmax.int, aten._softmax.default, aten.log_softmax.int, aten._log_softmax.default
-})  # fmt: skip
-"""Operators that leave out elements that are minus infinity."""
+SOFTMAX = frozenset({aten.softmax.int, aten._softmax.default, aten.log_softmax.int, aten._log_softmax.default})
+"""Operators that ignore elements of minus infinity."""
 
 HIDDEN = -1000.0
-"""A number in a mask from which on it counts as minus infinity: the exponential of scores with it is 0 in float32."""
+"""Mask values up to this number count as minus infinity, since the exponential of such a score is 0."""
 
 
 def decompose(model: GraphModule) -> GraphModule:
-    """Replace attention and sums with a product in a model that is to be quantized; return the model."""
+    """Decompose attention and matmuls with a sum in a model before its quantization; return the model."""
     mode = fake_mode(model)
     for node in calls(model, *_REWRITES):
         replacement = _REWRITES[node.target](model, Editor(model, node, mode))
@@ -44,14 +42,14 @@ def decompose(model: GraphModule) -> GraphModule:
 
 
 def is_mask(node: Node) -> bool:
-    """Return True if a call sets elements to minus infinity, so that the softmax after it ignores them."""
+    """Return True if a call sets elements to minus infinity, so that the softmax that follows ignores them."""
     return node.target in MASKS and bool(argument(node, "value") <= HIDDEN)
 
 
 def _attention(model: GraphModule, editor: Editor) -> Node | None:
     """Return softmax(query @ key * scale + mask) @ value.
 
-    None if the mask is computed and boolean, for dropout, and for symbolic sizes: TOSA has none.
+    Return None for dropout, and for symbolic sizes or computed boolean masks, which TOSA does not support.
     """
     node = editor.origin
     query, key, value, mask = (argument(node, name) for name in ("query", "key", "value", "attn_mask"))
@@ -64,7 +62,7 @@ def _attention(model: GraphModule, editor: Editor) -> Node | None:
     if mask is not None and hidden is None and mask.meta["val"].dtype == torch.bool:
         return None
     if hidden is not None and bool(hidden.all(-1).any()):
-        return None  # attention returns 0 for a row that sees nothing, softmax NaN
+        return None  # for a fully masked row, attention returns 0, but softmax NaN
     scale = argument(node, "scale")
     scores = editor.call(aten.matmul.default, query, editor.call(aten.transpose.int, key, -2, -1))
     scores = editor.call(aten.mul.Tensor, scores, 1 / math.sqrt(shapes[0][-1]) if scale is None else scale)
@@ -76,7 +74,7 @@ def _attention(model: GraphModule, editor: Editor) -> Node | None:
 
 
 def _hidden(model: GraphModule, node: Node, mask: Node | None, rows: int, columns: int) -> torch.Tensor | None:
-    """Return the elements that a constant mask hides; None if there is no mask, or it is computed."""
+    """Return which elements a constant mask hides; None without a mask, or if it is not constant."""
     if argument(node, "is_causal"):
         return ~torch.ones(rows, columns, dtype=torch.bool).tril()
     tensor = None if mask is None else _tensor(model, mask)
@@ -86,7 +84,7 @@ def _hidden(model: GraphModule, node: Node, mask: Node | None, rows: int, column
 
 
 def _masked_sum(model: GraphModule, editor: Editor, scores: Node, mask: Node) -> Node:
-    """Return scores + mask, with the infinite elements of a constant mask apart: they have no integers."""
+    """Return scores + mask. Infinite elements of a constant mask are filled in separately: they cannot be quantized."""
     tensor = _tensor(model, mask)
     if tensor is None:
         return editor.call(aten.add.Tensor, scores, mask)
@@ -100,7 +98,7 @@ def _masked_sum(model: GraphModule, editor: Editor, scores: Node, mask: Node) ->
 
 
 def _sum_before_softmax(model: GraphModule, editor: Editor) -> Node | None:
-    """A sum with a constant that hides elements of each row, but not all; None for other sums."""
+    """Split a sum with a constant mask into a sum and a fill; None if no element, or a whole row, is hidden."""
     node = editor.origin
     if not node.users or not all(user.target in SOFTMAX for user in node.users):
         return None
@@ -114,7 +112,7 @@ def _sum_before_softmax(model: GraphModule, editor: Editor) -> Node | None:
         return None
     hidden = (tensor <= HIDDEN)[(None,) * (node.meta["val"].dim() - tensor.dim())]
     if not bool(hidden.any()) or any(bool(hidden.all(argument(user, "dim")).any()) for user in node.users):
-        return None  # a row that sees nothing is NaN, or sees everything if the numbers are finite
+        return None  # a fully masked row gives NaN, or is not masked at all if the numbers are finite
     return _masked_sum(model, editor, scores, mask)
 
 
@@ -131,7 +129,7 @@ def _sum_with_product(model: GraphModule, editor: Editor) -> Node | None:
 
 
 def _filled(model: GraphModule, editor: Editor) -> Node | None:
-    """A mask that operators make of constants, as one constant."""
+    """Fold a mask that is computed from constants into one constant."""
     node = editor.origin
     mask = argument(node, "mask")
     tensor = None if mask.op == "get_attr" else _tensor(model, mask)
@@ -142,10 +140,10 @@ def _filled(model: GraphModule, editor: Editor) -> Node | None:
 
 
 def _tensor(model: GraphModule, node: Node) -> torch.Tensor | None:
-    """Return the tensor of a constant of the model, or of an operator on constants; None for other nodes."""
+    """Return the tensor of a constant, or of operators on constants; None for other nodes."""
     needed: set[Node] = set()
     pending = [node]
-    while pending:  # no recursion, and each node once: networks are deep, and their paths many
+    while pending:  # not recursive, and each node once: networks are deep, and have many paths
         source = pending.pop()
         if source in needed:
             continue
@@ -167,7 +165,7 @@ def _tensor(model: GraphModule, node: Node) -> torch.Tensor | None:
 
 
 def _is_computable(model: GraphModule, node: Node) -> bool:
-    """Return True for a constant tensor, and for an operator that gives a tensor of its inputs alone."""
+    """Return True for a constant tensor, and for an operator whose result depends only on its tensors."""
     if node.op == "get_attr":
         return isinstance(attrgetter(str(node.target))(model), torch.Tensor)
     target = node.target

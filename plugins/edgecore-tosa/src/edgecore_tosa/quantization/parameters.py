@@ -1,9 +1,9 @@
 """Quantization parameters of the values of an edge program, read from its quantize and dequantize nodes.
 
-Between a dequantize and a quantize node the program computes with real numbers, and TOSA with integers. So each
+Between a dequantize and a quantize node the program computes in floating point, but TOSA in integers. So each
 floating-point value needs quantization parameters, from the dequantize node that makes it or from the quantize nodes
-that read it. A clamp that is the only user of a value shares its parameters, because the operator before can compute
-the clamp's integers. Operators that only move data keep the parameters of their input.
+that read it. A value that is only read by a clamp has the clamp's parameters, because the operator before can saturate
+in the same way. Operators that only move data keep the parameters of their input.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ MOVES = edge_forms(
     )
     | operators("clone upsample_nearest2d.vec _upsample_nearest_exact2d.vec")
 )
-"""Operators whose result holds elements of their first input, or zeros, and nothing else."""
+"""Operators whose result consists of elements of their first input, or zeros."""
 
 JOINS = with_roles(Role.JOIN)
-"""Operators whose result holds the elements of all their inputs."""
+"""Operators whose result consists of the elements of all inputs."""
 NORMS = frozenset({aten.native_layer_norm.default, aten.native_group_norm.default})
-"""Operators whose first result is the normalized value, and others its statistics."""
+"""Operators whose first result is the normalized value, and whose other results are statistics."""
 
 _INTEGERS = {torch.int8: DType.INT8, torch.int16: DType.INT16, torch.int32: DType.INT32}
 
 ReadConstant = Callable[[Any], "torch.Tensor | None"]
-"""A function (node) -> the tensor of a constant, or None for any other node."""
+"""A function (node) -> the tensor of a constant, None for other nodes."""
 
 
 RealArguments = Callable[[Node], "set[Node]"]
@@ -49,12 +49,12 @@ RealArguments = Callable[[Node], "set[Node]"]
 
 
 class Parameters:
-    """The quantization of the values of one program.
+    """The quantization parameters of the values of a program.
 
     Args:
         constant: Returns the tensor of a constant node.
-        real_arguments: None if the target computes with integers only. Otherwise a call computes with integers if all
-            its inputs but these have integers.
+        real_arguments: None if the target supports only integers. Otherwise a call computes with integers if all inputs
+            except its `real_arguments` are quantized.
     """
 
     def __init__(self, constant: ReadConstant, real_arguments: RealArguments | None = None) -> None:
@@ -64,14 +64,14 @@ class Parameters:
         self._meanings: dict[Node, Quantization | None] = {}
 
     def of(self, node: Node) -> Quantization | None:
-        """Return the quantization of a floating-point value; None if no quantize or dequantize node gives it one."""
+        """Return the parameters of a floating-point value; None if no quantize or dequantize node determines them."""
         if node not in self._known:
             meaning = self._meaning(node)
             self._known[node] = meaning if meaning is not None and self._has_integers(node) else None
         return self._known[node]
 
     def _has_integers(self, node: Node) -> bool:
-        """Return True if a call that has quantization parameters can compute with integers."""
+        """Return True if a call with quantization parameters can compute with integers."""
         if self._real_arguments is None or is_dequantize(node):
             return True
         if node.op != "call_function":
@@ -81,7 +81,7 @@ class Parameters:
         return all(self.of(source) is not None for source in sources)
 
     def of_node(self, node: Node) -> Quantization | None:
-        """Return the parameters of a quantize or dequantize node; None if they are not known when compiling."""
+        """Return the parameters of a quantize or dequantize node; None if they are not constants."""
         stored = parameters_of(node)
         if stored is None or stored.dtype not in _INTEGERS:
             return None
@@ -111,7 +111,7 @@ class Parameters:
         if node.target in NORMS:
             return self._meaning(users[0]) if len(users) == 1 else None
         if is_mask(node):
-            return self._meaning(node.args[0])  # type: ignore[arg-type]  # the value whose elements it hides
+            return self._meaning(node.args[0])  # type: ignore[arg-type]  # a mask keeps the parameters of its input
         if users and all(is_quantize(user) for user in users):
             first, *others = [self.of_node(user) for user in users]
             return first if all(other == first for other in others) else None
@@ -124,9 +124,9 @@ class Parameters:
             return self._meaning(node.args[0])
         if node.target in JOINS or (node.target in MOVES and isinstance(node.args[0], Node)):
             sources = node.all_input_nodes if node.target in JOINS else [node.args[0]]
-            first, *others = map(self._meaning, sources)  # type: ignore[arg-type]  # they are nodes
+            first, *others = map(self._meaning, sources)  # type: ignore[arg-type]  # all are nodes
             is_one = all(other == first for other in others) and (first is None or first.axis is None)
-            return first if is_one else None  # the dim of scales for each index might move
+            return first if is_one else None  # moving data might move the dim `axis`
         return None
 
 
@@ -137,7 +137,7 @@ def _is_floating(node: Node) -> bool:
 
 
 def positive_factor(node: Node) -> float | None:
-    """Return the positive number by which a call multiplies its only tensor; None for other calls."""
+    """Return the positive number by which a call multiplies its only tensor operand; None for other calls."""
     if node.target not in _PRODUCTS and node.target not in _QUOTIENTS:
         return None
     number = argument(node, "other")

@@ -1,4 +1,4 @@
-"""Quantization parameters, and the scaling of integers by integers."""
+"""Quantization parameters, and factors for RESCALE."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ LIMITS = {
     DType.INT32: (-(2**31), 2**31 - 1),
     DType.INT48: (-(2**47), 2**47 - 1),
 }
-"""Minimum and maximum of each type; an int4 number is never -8."""
+"""Minimum and maximum of each integer dtype; TOSA's int4 excludes -8."""
 
 _MIN_SHIFT, _MAX_SHIFT = 2, 62
 
 
 @dataclass(frozen=True)
 class Quantization:
-    """The meaning of integers: real = (integer - zero_point) * scale.
+    """Quantization parameters: real = (integer - zero_point) * scale.
 
     Attributes:
-        scale: One number, or one for each index of the dim `axis`.
-        zero_point: The integer that means 0; it is 0 if `axis` is given.
+        scale: One number, or one per index of the dim `axis`.
+        zero_point: The integer that represents 0; 0 if `axis` is set.
         dtype: The type of the integers.
-        axis: The dim that the scales belong to; None for a single scale.
+        axis: The dim with a scale per index; None for a single scale.
         low, high: Minimum and maximum of the integers.
     """
 
@@ -43,33 +43,33 @@ class Quantization:
 
     @property
     def scales(self) -> tuple[float, ...]:
-        """The scales; a single one if the quantization is per tensor."""
+        """The scales as a tuple, also for a single scale."""
         return self.scale if isinstance(self.scale, tuple) else (self.scale,)
 
     @property
     def step(self) -> float:
-        """The scale of a quantization per tensor."""
+        """The scale of a per-tensor quantization."""
         assert not isinstance(self.scale, tuple)
         return self.scale
 
     def scaled(self, factor: float) -> Quantization:
-        """Return the parameters of integers that mean `factor` times as much."""
+        """Return the parameters with the scale multiplied by `factor`."""
         return replace(self, scale=self.step * factor)
 
     def is_near(self, other: Quantization) -> bool:
-        """Return True if integers mean the same, except for the rounding of a product of scales."""
+        """Return True if the parameters are equal up to the rounding of a product of scales."""
         if isinstance(self.scale, tuple) or isinstance(other.scale, tuple):
             return self == other
         return math.isclose(self.scale, other.scale, rel_tol=1e-9) and replace(self, scale=other.scale) == other
 
     def integer(self, real: float) -> int:
-        """Return the integer of a real number, within the limits."""
+        """Quantize a number, and clamp it to the limits."""
         if math.isinf(real):
             return self.high if real > 0 else self.low
         return min(max(round(real / self.step) + self.zero_point, self.low), self.high)
 
     def real(self, integers: Array) -> Array:
-        """Return the real numbers, float64, of an array of integers, which has the dims that `axis` counts."""
+        """Dequantize an array to float64; the dims include `axis`."""
         scales = np.array(self.scale)
         if self.axis is not None:
             scales = scales.reshape([-1 if dim == self.axis else 1 for dim in range(integers.ndim)])
@@ -78,10 +78,10 @@ class Quantization:
 
 
 def multiplier_and_shift(scale: float, bits: int = 32) -> tuple[int, int]:
-    """Return (multiplier, shift) of RESCALE with multiplier * 2**-shift as near to `scale` as possible.
+    """Return (multiplier, shift) of RESCALE such that multiplier * 2**-shift approximates `scale` best.
 
-    With `bits` 32 the multiplier is from 2**30 to 2**31 - 1, with 16 from 2**14 to 2**15 - 1, as RESCALE demands for a
-    shift from 2 to 62. A scale below 2**-32 or so becomes a smaller multiplier, at last 0.
+    RESCALE demands shifts from 2 to 62, and multipliers in [2**30, 2**31) for 32 `bits` or [2**14, 2**15) for 16. A
+    scale below about 2**-32 has a smaller multiplier, ultimately 0.
 
     Args:
         scale: The positive factor.
@@ -94,7 +94,7 @@ def multiplier_and_shift(scale: float, bits: int = 32) -> tuple[int, int]:
         raise ValueError(f"no factor for RESCALE: {scale}")
     if scale == 0:
         return 0, _MIN_SHIFT
-    fraction, exponent = math.frexp(scale)  # scale = fraction * 2**exponent, with fraction from 0.5 to 1
+    fraction, exponent = math.frexp(scale)  # `fraction` is in [0.5, 1)
     multiplier, shift = round(fraction * 2 ** (bits - 1)), bits - 1 - exponent
     if multiplier == 2 ** (bits - 1):
         multiplier, shift = multiplier // 2, shift - 1

@@ -1,1 +1,1 @@
-"""The bytes of a compiled partition: written and read, described, checked."""
+"""Write, read, describe and check blobs, the bytes of a compiled partition."""

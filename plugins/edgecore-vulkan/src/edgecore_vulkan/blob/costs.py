@@ -9,10 +9,10 @@ from edgecore_vulkan.schema import graph as s
 _VIEWS = frozenset({
     "aten.view_copy.default", "aten.squeeze_copy.dims", "aten.unsqueeze_copy.default", "et_vk.prepack.default",
 })  # fmt: skip
-"""Operators whose result is the memory of their input where the elements keep their order."""
+"""Operators whose result shares the memory of the input if the order of elements does not change."""
 
 _STATE = "edgecore.state.default"
-"""Names a buffer that the delegate keeps, and computes nothing."""
+"""Call that declares a buffer of the delegate, and computes nothing."""
 
 _CAT, _SPLIT, _CLONE = "aten.cat.default", "aten.split_with_sizes_copy.default", "aten.clone.default"
 _BYTES = {
@@ -23,16 +23,16 @@ _BYTES = {
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs of a run of a graph at the maximum sizes.
+    """Costs of one run at the maximum sizes.
 
     Attributes:
-        calls: Operator calls, without those that prepare constants or name buffers.
-        dispatches: Dispatches of shaders. An operator counts as one, though the delegate may need more for some sizes.
+        calls: Operator calls, except those that prepare constants or declare buffers.
+        dispatches: Shader dispatches, one per operator; for some sizes the delegate may need more.
         copies: Calls that copy a tensor to another layout.
         weights: Bytes of constants.
-        staged: Tensors among the inputs and outputs. Each is copied once between the host and the device.
-        staged_bytes: Their bytes in the dtypes of the blob.
-        reordered: Those of them that the device also copies to another layout or dtype.
+        staged: Input and output tensors. Each is copied once between host and device.
+        staged_bytes: Their size in bytes, in the blob's dtypes.
+        reordered: How many of them the device also converts to another layout or dtype.
     """
 
     calls: int
@@ -45,8 +45,9 @@ class Costs:
 
     def __str__(self) -> str:
         return (
-            f"about {self.dispatches} dispatches for {self.calls} operator calls, copies between layouts: {self.copies}; "
-            f"weights: {self.weights:,} bytes; at the borders: {self.staged} staging copies of {self.staged_bytes:,} bytes, "
+            f"about {self.dispatches} dispatches for {self.calls} operator calls, copies between layouts: "
+            f"{self.copies}; weights: {self.weights:,} bytes; at the borders: {self.staged} staging copies of "
+            f"{self.staged_bytes:,} bytes, "
             f"reordered: {self.reordered}"
         )
 
@@ -87,7 +88,7 @@ def _tensor(graph: s.Graph, number: int) -> s.VkTensor | None:
 
 
 def _is_row_major(tensor: s.VkTensor) -> bool:
-    """Return True if the elements are in row-major order, as they are if one channel or one pixel is packed."""
+    """Return True if the elements are in row-major order: rows are packed, or there is one channel or one pixel."""
     if tensor.memory_layout != s.Layout.CHANNELS_PACKED or len(tensor.dims) not in (3, 4):
         return True
     channels, height, width = tensor.dims[-3:]

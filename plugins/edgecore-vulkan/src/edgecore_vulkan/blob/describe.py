@@ -43,12 +43,13 @@ def graph_of(blob: Buffer) -> BlobGraph:
     graph = read_graph(blob)
     nodes = [
         BlobNode(
-            call.node_id, call.name,
+            call.node_id,
+            call.name,
             tuple(number for argument in call.args[:-1] for number in _variables(graph, argument)),
             tuple(_variables(graph, call.args[-1])),
         )
         for call in graph.chain
-    ]  # fmt: skip
+    ]
     texts = {
         number: _text(graph, number).partition(" ")[2]
         for number, entry in enumerate(graph.values)
@@ -58,7 +59,7 @@ def graph_of(blob: Buffer) -> BlobGraph:
 
 
 def _variables(graph: s.Graph, number: int) -> list[int]:
-    """Return the values that an argument names and that are no constants."""
+    """Return the ids of the values that an argument refers to, except constants."""
     value = graph.values[number].value
     if isinstance(value, s.ValueList):
         return [variable for item in value.items for variable in _variables(graph, item)]  # none of them is a list

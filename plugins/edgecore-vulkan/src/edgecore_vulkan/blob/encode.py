@@ -32,13 +32,13 @@ class Encoded:
 
 
 def held_dtype(dtype: torch.dtype, profile: Profile) -> torch.dtype:
-    """Return the dtype in which the delegate holds tensors of `dtype`."""
+    """Return the dtype in which the delegate stores tensors of `dtype`."""
     narrow = _NARROW.get(dtype, dtype)
     return torch.float16 if profile.force_fp16 and narrow == torch.float32 else narrow
 
 
 def encode(graph: CallGraph, profile: Profile) -> Encoded:
-    """Write the blob of a graph whose tensors have memories."""
+    """Write the blob of a graph whose tensors have been assigned memories."""
     return _Encoder(graph, profile).run()
 
 
@@ -50,7 +50,7 @@ class _Encoder:
         self.result = Encoded(b"")
         self.ids: dict[Any, int] = {}
         self.keys: dict[str, int] = {}
-        self.reading: tuple[int, ...] = ()  # the handles of the call that is written
+        self.reading: tuple[int, ...] = ()  # debug handles of the call being written
 
     def run(self) -> Encoded:
         self.graph.input_ids = [self.id(value) for value in self.source.inputs]
@@ -71,8 +71,8 @@ class _Encoder:
             self.result.handles[number] = self.reading
 
     def id(self, value: Argument) -> int:
-        """Return the id of a value, which is added when it is first asked for; equal numbers share one."""
-        # True equals 1 as a key, so the type is part of it.
+        """Return the id of a value; the first request adds the value. Equal numbers share an id."""
+        # True == 1 as a key, so the type is part of the key.
         key: Any = value if isinstance(value, (TensorValue, SizeValue)) else (type(value), repr(value))
         if isinstance(value, list):
             return self._add(self._list(value))
@@ -105,14 +105,15 @@ class _Encoder:
         return s.IntList(items) if all(isinstance(item, int) for item in items) else s.DoubleList(items)
 
     def _tensor(self, value: TensorValue) -> s.VkTensor:
-        held = value.dtype if value.is_exact else held_dtype(value.dtype, self.profile)
-        outer = held if value.constant is not None else _NARROW.get(value.dtype, value.dtype)
-        tensor = value.constant if value.weight is None else value.weight.dequantized(held)
-        constant = -1 if tensor is None else self._constant(tensor, held, value.key)
-        return s.VkTensor(_TYPES[held], list(value.shape), constant, value.memory_object, *value.memory, _TYPES[outer])
+        stored = value.dtype if value.is_exact else held_dtype(value.dtype, self.profile)
+        outer = stored if value.constant is not None else _NARROW.get(value.dtype, value.dtype)
+        tensor = value.constant if value.weight is None else value.weight.dequantized(stored)
+        constant = -1 if tensor is None else self._constant(tensor, stored, value.key)
+        shape, memory = list(value.shape), (value.memory_object, *value.memory)
+        return s.VkTensor(_TYPES[stored], shape, constant, *memory, _TYPES[outer])
 
     def _constant(self, tensor: torch.Tensor, dtype: torch.dtype, key: str) -> int:
-        """Add the bytes of a constant, and return its index; finite numbers beyond the dtype's range are clamped."""
+        """Add the bytes of a constant, and return its index. Finite numbers beyond the dtype's range are clamped."""
         if tensor.dtype != dtype and dtype.is_floating_point:
             limits = torch.finfo(dtype)
             tensor = tensor.clamp(limits.min, limits.max).where(tensor.isfinite(), tensor)

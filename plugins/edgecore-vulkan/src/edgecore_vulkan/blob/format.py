@@ -23,7 +23,7 @@ ALIGNMENT = 16
 
 
 def write_graph(graph: s.Graph) -> bytes:
-    """Return the blob of a graph whose constants are named data of the file."""
+    """Return the blob of a graph whose constants are in the file's named data."""
     flatbuffer = bytes(pack(graph, s.IDENTIFIER))
     padded = flatbuffer + bytes(-len(flatbuffer) % ALIGNMENT)
     header = _HEADER.pack(_MAGIC, _HEADER.size, _HEADER_SIZE, len(flatbuffer), _HEADER_SIZE + len(padded), 0)
@@ -31,10 +31,10 @@ def write_graph(graph: s.Graph) -> bytes:
 
 
 def read_graph(blob: Buffer) -> s.Graph:
-    """Return the graph of a blob; its ids and lengths are checked.
+    """Read the graph of a blob, and check its ids and lengths.
 
     Raises:
-        FormatError: The blob is damaged, or not one of a Vulkan delegate.
+        FormatError: The blob is damaged, or not a Vulkan delegate's.
     """
     view = memoryview(blob).cast("B")
     reader = ByteReader(view)
@@ -52,7 +52,7 @@ def read_graph(blob: Buffer) -> s.Graph:
 
 
 def _check(graph: s.Graph, data_size: int) -> None:
-    """Check what the flatbuffer's structure does not say: each id names a value, each constant has its bytes."""
+    """Check rules that the schema cannot express: ids refer to values, and constants have all their bytes."""
     count = len(graph.values)
     for index, entry in enumerate(graph.values):
         value = entry.value
@@ -71,18 +71,18 @@ def _check(graph: s.Graph, data_size: int) -> None:
         _check_ids(call.args, count, f"call {index} ({call.name})")
         if not call.args:
             raise FormatError(f"the blob is damaged: call {index} ({call.name}) has no arguments")
-    for what, ids in (("inputs", graph.input_ids), ("outputs", graph.output_ids)):
-        _check_ids(ids, count, f"the list of {what}")
+    for kind, ids in (("inputs", graph.input_ids), ("outputs", graph.output_ids)):
+        _check_ids(ids, count, f"the list of {kind}")
         for number in ids:
             if not isinstance(graph.values[number].value, (s.VkTensor, s.SymInt)):
-                raise FormatError(f"the blob is damaged: value {number} among the {what} is no tensor")
+                raise FormatError(f"the blob is damaged: value {number} among the {kind} is no tensor")
     for index, constant in enumerate(graph.constants):
         is_named = constant.offset == s.NAMED_OFFSET
         if is_named != bool(constant.named_key) or (not is_named and constant.offset + constant.length > data_size):
             raise FormatError(f"the blob is damaged: constant {index} has no bytes")
 
 
-def _check_ids(ids: list[int], count: int, what: str) -> None:
+def _check_ids(ids: list[int], count: int, kind: str) -> None:
     for number in ids:
         if not 0 <= number < count:
-            raise FormatError(f"the blob is damaged: {what} names value {number} of {count}")
+            raise FormatError(f"the blob is damaged: {kind} names value {number} of {count}")

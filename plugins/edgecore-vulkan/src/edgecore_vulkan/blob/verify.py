@@ -1,4 +1,4 @@
-"""Check a blob: are its constants in the file, and does executorch 1.5's delegate support its calls?"""
+"""Check that a blob's constants are in the file, and that executorch 1.5's delegate supports its calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def incompatibilities(graph: s.Graph, named_data: Mapping[str, Any], *, for_exec
         for index, constant in enumerate(graph.constants)
         if constant.named_key and constant.named_key not in named_data
     ]
-    # The limits of textures are those of a device; here only kinds of memory matter.
+    # Texture limits depend on the device, so only kinds of memory are checked here.
     profile = Profile(is_stock=for_executorch, texture_limits=(2**31, 2**31, 2**31), buffer_limit=2**62)
     values = [_value(entry.value) for entry in graph.values]
     for call in graph.chain:
@@ -67,16 +67,16 @@ def _resolved(value: Any, values: list[Any]) -> Any:
 
 
 def _memory_errors(call: Call, profile: Profile) -> list[str]:
-    """List the tensors of a call that lie in a memory that the registry does not name."""
+    """List errors for tensors in a memory that the registry does not allow for the call."""
     reason = problem(call, profile, _LAYOUTS)
     if reason:
         return [reason]
     errors = []
     for values, memories in possible_memories(call, profile, _LAYOUTS):
-        held = [value for value in values if not is_prepared(call, value, profile)]
-        for memory in dict.fromkeys(value.memory for value in held):
+        tensors = [value for value in values if not is_prepared(call, value, profile)]
+        for memory in dict.fromkeys(value.memory for value in tensors):
             if memory not in memories:
                 errors.append(f"{call.name} does not support {memory.storage.name} {memory.layout.name}")
-        if len({value.memory for value in held}) > 1:
+        if len({value.memory for value in tensors}) > 1:
             errors.append(f"{call.name} needs its tensors in one memory")
     return errors

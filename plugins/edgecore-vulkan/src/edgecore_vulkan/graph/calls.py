@@ -1,4 +1,4 @@
-"""Operator calls of a partition between lowering and writing: values with identity instead of ids, which passes edit."""
+"""Operator calls of a partition, the representation that passes edit. Arguments are objects, ids come later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgecore_vulkan.schema.graph import Layout, Storage
 
 
 class Memory(NamedTuple):
-    """How a tensor lies in memory."""
+    """Storage and layout of a tensor."""
 
     storage: Storage
     layout: Layout
@@ -29,14 +29,14 @@ class TensorValue:
     """A tensor.
 
     Attributes:
-        shape: Its sizes, symbolic ones at their maximum.
-        dtype: The dtype in the model, such as int64; the delegate may hold another.
-        constant: The content of a constant; the integers if it has a `weight`.
-        memory: Chosen by the pass `layout`; constants that an operator prepares itself keep the default.
-        memory_object: Number of the memory that the tensor shares with others; negative if none.
-        weight: The integers and scales of a constant that the model dequantizes.
-        is_exact: True if the tensor keeps its dtype with `force_fp16`.
-        key: The key of a constant among the named data of the file; empty for one that follows from the content.
+        shape: The sizes, with symbolic sizes at their maximum.
+        dtype: The dtype in the model, such as int64; the delegate may store another one.
+        constant: The elements of a constant; the integers if it has a `weight`.
+        memory: Chosen by the pass `layout`, except for constants that an operator prepares itself.
+        memory_object: Number of the memory that tensors with disjoint lifetimes share; negative if none.
+        weight: Integers and scales of a weight that the model dequantizes.
+        is_exact: True to keep the dtype despite `force_fp16`.
+        key: Key of a constant in the file's named data; empty to derive it from the content.
     """
 
     shape: tuple[int, ...]
@@ -63,7 +63,7 @@ class TensorValue:
 
 @dataclass(eq=False)
 class SizeValue:
-    """A symbolic size, computed while the graph runs."""
+    """A symbolic size, computed when the graph runs."""
 
 
 Argument = Any
@@ -72,13 +72,13 @@ Argument = Any
 
 @dataclass(eq=False)
 class Call:
-    """One call of an operator.
+    """A call of an operator.
 
     Attributes:
         name: The name in the registry, such as `aten.add.Tensor`.
         args: The arguments in the order of the operator's schema.
-        outputs: The results; more than one become a list of values.
-        nodes: The nodes of the model that it computes.
+        outputs: The results; several become a list of values.
+        nodes: The nodes of the model that the call implements.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Call:
     nodes: tuple[Node, ...] = ()
 
     def inputs(self) -> Iterator[TensorValue]:
-        """Yield the tensors among the arguments, each as often as it occurs."""
+        """Yield the tensor arguments, each as often as it occurs."""
         for argument in self.args:
             for item in argument if isinstance(argument, list) else [argument]:
                 if isinstance(item, TensorValue):
@@ -101,7 +101,7 @@ class Call:
         return result
 
     def replace(self, old: TensorValue, new: TensorValue) -> None:
-        """Read `new` instead of `old`."""
+        """Replace the argument `old` by `new`."""
         for index, argument in enumerate(self.args):
             if argument is old:
                 self.args[index] = new
@@ -110,17 +110,17 @@ class Call:
 
 
 STATES = frozenset({"edgecore.state.default", "edgecore.store.default", "edgecore.update_rows.default"})
-"""Calls whose result is the memory of a mutable buffer that the delegate keeps."""
+"""Calls whose result is a mutable buffer that the delegate keeps."""
 
 
 def has_effect(call: Call) -> bool:
-    """Return True for a call that changes a buffer, and so must stay even if nothing reads its result."""
+    """Return True for a call that writes a buffer, and therefore must stay even if its result is not read."""
     return call.name in STATES and call.name != "edgecore.state.default"
 
 
 @dataclass(eq=False)
 class CallGraph:
-    """The calls of a partition, in an order in which they can run, its inputs and its outputs."""
+    """The calls of a partition in an executable order, its inputs and outputs."""
 
     inputs: list[TensorValue | SizeValue] = field(default_factory=list)
     outputs: list[TensorValue] = field(default_factory=list)
@@ -131,14 +131,14 @@ class CallGraph:
         return {output: call for call in self.calls for output in call.outputs}
 
     def uses(self) -> Counter[TensorValue]:
-        """Count for each tensor the arguments and outputs that read it."""
+        """Count how many arguments and outputs read each tensor."""
         counts: Counter[TensorValue] = Counter(self.outputs)
         for call in self.calls:
             counts.update(call.inputs())
         return counts
 
     def replace(self, old: TensorValue, new: TensorValue) -> None:
-        """Read `new` everywhere instead of `old`."""
+        """Replace `old` by `new` in all calls and outputs."""
         self.outputs = [new if output is old else output for output in self.outputs]
         for call in self.calls:
             call.replace(old, new)

@@ -1,4 +1,4 @@
-"""Weights of 4 or 8 bits: the integers and scales that a dequantize node of a program reads."""
+"""4-bit and 8-bit weights: integers and scales that a dequantize node of the program reads."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _NIBBLES = (-8, 7)
 
 @dataclass(frozen=True, eq=False)
 class IntegerWeight:
-    """A weight: integers times scales, with zero points of 0.
+    """A weight with the value integers * scales; zero points are 0.
 
     Attributes:
         integers: int8, in the shape of the weight.
-        scales: [channels, groups]. One scale for each channel, or for each group of equally many elements of a row.
+        scales: [channels, groups]: one scale per channel, or per group of consecutive elements of a row.
         axis: The dim of the channels.
     """
 
@@ -34,7 +34,7 @@ class IntegerWeight:
 
     @property
     def has_4_bits(self) -> bool:
-        """True if all integers are in the range of 4 bits."""
+        """True if all integers fit into 4 bits."""
         if not self.integers.numel():
             return False
         low, high = self.integers.aminmax()
@@ -42,34 +42,34 @@ class IntegerWeight:
 
     @property
     def groups(self) -> int:
-        """The number of scales of a channel."""
+        """The number of scales per channel."""
         return self.scales.shape[1]
 
     def dequantized(self, dtype: torch.dtype) -> torch.Tensor:
-        """Return the weight in floating point."""
+        """Return the floating-point weight."""
         moved = self.integers.movedim(self.axis, 0)
         numbers = moved.reshape(*self.scales.shape, -1).to(dtype) * self.scales.to(dtype).unsqueeze(-1)
         return numbers.reshape(moved.shape).movedim(0, self.axis).contiguous()
 
     def with_whole_vectors(self) -> IntegerWeight:
-        """Return the matrix with rows of zeros, so that executorch's delegate reads whole vectors of rows."""
+        """Pad the matrix with rows of zeros, because ExecuTorch's delegate reads vectors of rows."""
         missing = -self.integers.shape[0] % ALIGNMENT
         return IntegerWeight(F.pad(self.integers, (0, 0, 0, missing)), F.pad(self.scales, (0, 0, 0, missing)))
 
     def nibbles(self) -> torch.Tensor:
-        """Return the matrix as bytes: the element of the even column in the low half, each plus 8; whole words."""
+        """Pack the matrix into bytes: integers plus 8, even columns in the low half, rows padded to whole words."""
         integers = F.pad(self.integers, (0, -self.integers.shape[1] % 8))
         shifted = (integers + 8).to(torch.uint8)
         return shifted[:, 1::2] << 4 | shifted[:, ::2]
 
 
 def aligned(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor with its last dim filled up with zeros to a multiple of `ALIGNMENT`."""
+    """Pad the last dim with zeros to a multiple of `ALIGNMENT`."""
     return F.pad(tensor, (0, -tensor.shape[-1] % ALIGNMENT)).contiguous()
 
 
 def weight_of(node: Any, constant: Callable[[Node], torch.Tensor | None]) -> IntegerWeight | None:
-    """Return the weight that a dequantize node of constants computes; None for other nodes, and for zero points.
+    """Return the weight that a dequantize node of constants computes; None for other nodes or non-zero zero points.
 
     Args:
         node: An argument of a call.
@@ -93,7 +93,7 @@ def weight_of(node: Any, constant: Callable[[Node], torch.Tensor | None]) -> Int
 
 
 def _parameter(node: Node, name: str, constant: Callable[[Node], torch.Tensor | None]) -> torch.Tensor | None:
-    """Return the scale or zero point of a dequantize node as a tensor; None if there is none, or it is computed."""
+    """Return the scale or zero point of a dequantize node as a tensor; None if absent or not constant."""
     names = {spec.name for spec in node.target._schema.arguments}  # type: ignore[union-attr]
     value = argument(node, name if name in names else f"{name}s")
     if isinstance(value, Node):

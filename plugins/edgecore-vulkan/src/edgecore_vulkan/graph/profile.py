@@ -1,6 +1,6 @@
-"""The target of a partition: the target runtime and the options, which compile specs carry to `preprocess`.
+"""The target of a partition: target runtime and options. Compile specs carry them to `preprocess`.
 
-The keys are those of ExecuTorch's Vulkan backend; `edgecore_runtime` is our own, which its delegate ignores.
+The keys are those of ExecuTorch's Vulkan backend, except `edgecore_runtime`, which its delegate ignores.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class Profile:
     """The target of a compilation.
 
     Attributes:
-        is_stock: The blob must run on executorch 1.5's delegate: its operators, storages and layouts only.
-        force_fp16: Hold float32 tensors as float16; inputs and outputs of the delegate stay float32.
-        require_dynamic_shapes: Take only operators whose sizes may change between runs.
-        skip_bool_tensors: Take no operators with boolean tensors.
+        is_stock: The blob must run on executorch 1.5's delegate, so it only has that delegate's operators and memories.
+        force_fp16: Store float32 tensors as float16; inputs and outputs of the delegate stay float32.
+        require_dynamic_shapes: Delegate only operators that support different sizes in each run.
+        skip_bool_tensors: Do not delegate operators with boolean tensors.
         texture_limits: Maximum width, height and depth of a 3-d texture.
         buffer_limit: Maximum number of elements of a tensor.
-        storage: Storage to prefer over the default.
-        layout: Layout to prefer where an operator does not need another.
-        skip_memory_planning: Give each tensor memory of its own.
+        storage: Preferred storage.
+        layout: Preferred layout, if the operator does not need another.
+        skip_memory_planning: Give each tensor a separate memory.
     """
 
     is_stock: bool = True
@@ -47,7 +47,7 @@ class Profile:
 
     @property
     def holds_state(self) -> bool:
-        """True if the delegate keeps mutable buffers of the model: in float32, so not if it holds float16."""
+        """True if the delegate can keep mutable buffers: it keeps them in float32, so not with `force_fp16`."""
         return not self.is_stock and not self.force_fp16
 
     @property
@@ -56,7 +56,7 @@ class Profile:
         return 4 if self.is_stock else 6
 
     def specs(self) -> list[CompileSpec]:
-        """Return the compile specs that carry the profile; defaults need none."""
+        """Return the compile specs for this profile; default values need none."""
         specs = [] if self.is_stock else [CompileSpec(_RUNTIME, b"edgecore")]
         for key in ("force_fp16", "require_dynamic_shapes", "skip_bool_tensors", "skip_memory_planning"):
             if getattr(self, key):
@@ -74,7 +74,7 @@ class Profile:
 
     @classmethod
     def of_specs(cls, specs: Sequence[CompileSpec]) -> Profile:
-        """Return the profile that compile specs carry; unknown keys are ignored."""
+        """Return the profile for compile specs; unknown keys are ignored."""
         values = {spec.key: spec.value for spec in specs}
 
         def number(key: str, default: int) -> int:

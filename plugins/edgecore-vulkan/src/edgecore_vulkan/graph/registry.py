@@ -1,7 +1,7 @@
-"""The operators of executorch 1.5's Vulkan delegate that we write: dtypes, and the memories that tensors may lie in.
+"""The operators of executorch 1.5's Vulkan delegate that we use: their dtypes, and where tensors may be stored.
 
-An operator whose entry has one set of memories for its inputs needs all of them in the same memory; if the set for its
-outputs is the same, they share it, too. `EXTRA` are operators that only edgecore's own delegate has.
+Inputs must all be in the same memory (storage and layout) if the entry has one set of memories for them. Results share
+it if they have the same set. `EXTRA` lists operators that only edgecore's delegate has.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LAYOUTS = (W, H, C)
 _INT8_CHANNELS = (Layout.INT8_4W4C, Layout.INT8_4C1W, Layout.INT8_CONV2D)
 _INT8_ROWS = (Layout.INT8_4H4W, Layout.INT8_4W)
 _PLAIN = {**dict.fromkeys(_INT8_CHANNELS, C), **dict.fromkeys(_INT8_ROWS, W)}
-"""The layouts in which edgecore's delegate holds int8 tensors, which are those of other tensors."""
+"""The layout that edgecore's delegate uses for an int8 tensor instead of ExecuTorch's int8 layout."""
 
 WRITTEN = frozenset({W, C, *_PLAIN})
 """The layouts that we write; edgecore's delegate has no others."""
@@ -46,20 +46,20 @@ ALL = NUMBER | BOOL
 
 @dataclass(frozen=True)
 class Entry:
-    """One operator of the registry.
+    """An operator of the registry.
 
     Attributes:
-        dtypes: Dtypes of input tensors; a tuple has one set for each argument.
-        memories: Memories of input tensors; constants that the operator prepares itself do not count.
-        parameters: Memories of the inputs after the first, if they are others.
-        result_dtypes: Dtypes of results; those of the inputs if None.
-        result_memories: Memories of results, a tuple for several; those of the inputs if None. The first result lies
-            in the memory of the inputs if the sets are equal.
+        dtypes: Dtypes of input tensors; a tuple has a set per argument.
+        memories: Memories of input tensors, except constants that the operator prepares itself.
+        parameters: Memories of the inputs after the first, if different.
+        result_dtypes: Dtypes of results; None: as the inputs.
+        result_memories: Memories of results, a tuple for several; None: as the inputs. If the sets of inputs and first
+            result are equal, both are in the same memory.
         resizes: Sizes may change between runs.
         high_rank: Tensors may have more than 4 dims.
-        prepares: Constants are arguments as they are; other operators read them through `et_vk.prepack`.
-        any_constants: Constants that it prepares may be larger than a texture.
-        primary: Index of the argument that is never a constant where `prepares` is true.
+        prepares: The operator takes constants directly; other operators read them through `et_vk.prepack`.
+        any_constants: Constants that it prepares may exceed the texture limits.
+        primary: Index of the argument that must not be a constant if `prepares` is true.
     """
 
     dtypes: frozenset[torch.dtype] | tuple[frozenset[torch.dtype], ...] = FLOAT
@@ -75,7 +75,7 @@ class Entry:
 
 
 UNCHECKED = NUMBER | BOOL | INT8 | {torch.uint8, torch.float64}
-"""Dtypes of operators that have integer weights or results: the pass that writes the calls knows them."""
+"""Accepts all dtypes. For operators with integer weights or results, the pass that writes them checks the dtypes."""
 
 
 def _buffer(layout: Layout) -> Memories:
@@ -97,7 +97,7 @@ _FLOAT_OR_CHANNELS = ROW_BUFFER | CHANNELS
 
 
 def _int8(memories: Memories, results: Memories | None = None, *, prepares: bool = True) -> Entry:
-    """Return the entry of an operator between int8 tensors, whose constants it prepares."""
+    """Return the entry of an operator on int8 tensors that prepares its constants."""
     return Entry(
         UNCHECKED, memories, result_memories=(results or memories,), resizes=False, prepares=prepares,
         any_constants=True,
@@ -176,7 +176,7 @@ REGISTRY: dict[str, Entry] = {
     "et_vk.q8ta_linear_gemv.default": _int8(_buffer(Layout.INT8_4W)),
     "et_vk.q8ta_add.default": _int8(INT8_ANY, prepares=False),
 }  # fmt: skip
-"""The entries by the names of calls in a blob."""
+"""Entries by the name of the call in a blob."""
 
 EXTRA: dict[str, Entry] = {
     **{f"aten.{name}.default": Entry(high_rank=True) for name in (
@@ -194,26 +194,26 @@ EXTRA: dict[str, Entry] = {
     **{f"edgecore.{name}.default": Entry(memories=ROW_BUFFER) for name in ("rotate_halves", "rotate_pairs")},
     **dict.fromkeys(sorted(STATES), Entry(NUMBER, ROW_BUFFER, high_rank=True, prepares=True)),
 }  # fmt: skip
-"""Additions of edgecore's delegate, by ATen names: operators, and entries that replace executorch's."""
+"""Entries of edgecore's delegate by ATen name: additional operators, and replacements of ExecuTorch's entries."""
 
 _PREPACK = "et_vk.prepack.default"
 _COPIES = frozenset({"aten.clone.default", _PREPACK})
-"""Operators whose result may lie in another memory than the input."""
+"""Operators whose result may be in another memory than the input."""
 
 _REDUCTIONS = frozenset({"aten.mean.dim", "aten.sum.dim_IntList", "aten.amax.default", "aten.amin.default",
                          "aten.argmax.default", "aten.argmin.default"})  # fmt: skip
 
 
 def entry_of(name: str, profile: Profile) -> Entry | None:
-    """Return the entry of an operator in a profile; None if the profile does not have it."""
+    """Return the entry of an operator in a profile; None if the profile lacks it."""
     entry = REGISTRY.get(name)
     return entry if profile.is_stock else EXTRA.get(name, entry)
 
 
 def problem(call: Call, profile: Profile, layouts: Set[Layout] = WRITTEN) -> str | None:
-    """Return the reason why a call cannot be written in a profile, or None.
+    """Return why a call cannot be written in a profile, or None.
 
-    `et_vk.prepack` is missing yet: constants among the arguments count as tensors in the memory that the call needs.
+    Calls of `et_vk.prepack` are inserted later, so constants count as tensors in the memory that the call needs.
     """
     entry = entry_of(call.name, profile)
     if entry is None:
@@ -256,7 +256,7 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def fits_texture(shape: tuple[int, ...], layout: Layout, limits: tuple[int, int, int]) -> bool:
-    """Return True if a tensor fits a 3-d texture: width, height, and channels times batch."""
+    """Return True if a tensor fits into a 3-d texture with the limits (width, height, channels times batch)."""
     if len(shape) > 4:
         return False
     batch, *extents = (1,) * (4 - len(shape)) + shape
@@ -274,18 +274,18 @@ def fits_texture(shape: tuple[int, ...], layout: Layout, limits: tuple[int, int,
 def possible_memories(
     call: Call, profile: Profile, layouts: Set[Layout] = WRITTEN
 ) -> list[tuple[list[TensorValue], Memories]]:
-    """Group the tensors of a call that must lie in the same memory, each group with the memories that it may lie in.
+    """Group the tensors of a call that must share a memory; return each group with its possible memories.
 
-    Constants that the operator prepares itself are in no group, but must fit.
+    Constants that the operator prepares itself are in no group, but limit the choice.
     """
     entry = entry_of(call.name, profile)
     assert entry is not None
-    held = [value for value in call.outputs if isinstance(value, TensorValue)]
+    outputs = [value for value in call.outputs if isinstance(value, TensorValue)]
     args = list(call.inputs())
     sources = [value for value in args if not is_prepared(call, value, profile)]
     if call.name in _COPIES:
         possible = INT8_ANY if call.output.dtype == torch.int8 else ANY
-        copies = [(sources, _fitting(args, possible, profile, layouts)), *_grouped(held, possible, profile, layouts)]
+        copies = [(sources, _fitting(args, possible, profile, layouts)), *_grouped(outputs, possible, profile, layouts)]
         return [group for group in copies if group[0]]
     if entry.any_constants:
         args = sources
@@ -296,10 +296,10 @@ def possible_memories(
         args = [value for value in args if value not in sources[1:]]
         sources = sources[:1]
     if not isinstance(results, tuple):
-        results = (results,) * len(held)
-    joined = held[: next((index for index, memories in enumerate(results) if memories != inputs), len(held))]
+        results = (results,) * len(outputs)
+    joined = outputs[: next((index for index, memories in enumerate(results) if memories != inputs), len(outputs))]
     groups.insert(0, (sources + joined, _fitting(args + joined, inputs, profile, layouts)))
-    for value, memories in list(zip(held, results, strict=True))[len(joined) :]:
+    for value, memories in list(zip(outputs, results, strict=True))[len(joined) :]:
         groups += _grouped([value], memories, profile, layouts)
     return groups
 
@@ -320,10 +320,10 @@ def is_prepared(call: Call, value: TensorValue, profile: Profile) -> bool:
 
 
 def _fitting(values: list[TensorValue], memories: Memories, profile: Profile, layouts: Set[Layout]) -> Memories:
-    """Return the memories that all `values` fit.
+    """Return the memories into which all `values` fit.
 
-    edgecore's delegate holds every tensor in a buffer; there the layout only gives the order of the elements, which is
-    the same for all tensors with more than 4 dims.
+    edgecore's delegate stores every tensor in a buffer, where the layout is only the order of elements. Tensors with
+    more than 4 dims are always row-major.
     """
     if not profile.is_stock:
         allowed = {_PLAIN.get(memory.layout, memory.layout) for memory in memories} & layouts
@@ -344,9 +344,9 @@ def _fitting(values: list[TensorValue], memories: Memories, profile: Profile, la
 
 
 def _memories(call: Call, entry: Entry) -> tuple[Memories, Memories | tuple[Memories, ...]]:
-    """Return the storage types and layouts that an operator accepts for its inputs and results.
+    """Return the memories that an operator supports for inputs and results.
 
-    For reductions and conversions of dtypes they depend on the call.
+    For reductions and dtype conversions these depend on the call.
     """
     memories = entry.memories
     if call.name in _REDUCTIONS:
@@ -357,7 +357,7 @@ def _memories(call: Call, entry: Entry) -> tuple[Memories, Memories | tuple[Memo
 
 
 def _reduction_memories(call: Call) -> Memories:
-    """Return the memories of a reduction with keepdim: of two dims, the packed dim must be another."""
+    """Return the memories of a reduction with keepdim. A reduction of two dims needs the third one to be packed."""
     (source,) = call.inputs()
     rank = len(source.shape)
     dims = call.args[1] if isinstance(call.args[1], list) else [call.args[1]]

@@ -46,11 +46,11 @@ _INDICES = {
     torch.ops.aten.argmin.default,
     torch.ops.aten.max_pool2d_with_indices.default,
 }
-"""Operators with a result that is indices, to which the dtypes of the row do not apply."""
+"""Operators that return indices, which the row's dtypes do not restrict."""
 
 
 def _contiguous_or_channels_last(query: NodeQuery) -> str | None:
-    """Constraint of edgecore's delegate, which takes and returns tensors in either order of dims."""
+    """Refuse a tensor that is neither contiguous nor channels last: edgecore's delegate supports only these orders."""
     for name, val in query.vals():
         if isinstance(val, torch.Tensor) and dim_order(val) not in (tuple(range(val.dim())), (0, 2, 3, 1)):
             return LayoutReason(f"{name} is neither contiguous nor channels last")
@@ -60,8 +60,8 @@ def _contiguous_or_channels_last(query: NodeQuery) -> str | None:
 class VulkanTable(OperatorTable[Lower]):
     """edgecore's `OperatorTable` for a profile.
 
-    The last check of a call writes its operator calls and compares them with the registry, so that the partitioner and
-    the lowering cannot disagree.
+    To check a call, the table lowers it and compares the result with the registry, so that the partitioner and the
+    lowering cannot disagree.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -70,14 +70,14 @@ class VulkanTable(OperatorTable[Lower]):
         self.profile = profile
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
-        """Return a function that makes the `Query` of a call."""
+        """Return a function that creates the `Query` of a call."""
         first = Query(program.graph.output_node(), Constants(program), is_decomposed)
         first.profile, first.bounds = self.profile, Bounds(program)
         first.buffers = {buffer.node: buffer for buffer in mutable_buffers(program)}
         return first.about
 
     def tensor_reason(self, query: NodeQuery, row: Row) -> str | None:
-        """Return why the dtype or size of a tensor of a call is not supported; numbers among the inputs are sizes."""
+        """Return why the dtype or size of a tensor of a call is not supported. Numbers among the inputs are sizes."""
         assert isinstance(query, Query)
         unread = isinstance(query.node.meta["val"], (tuple, list))
         for name, val in query.vals(except_arguments=row.any_dtype):
@@ -96,7 +96,7 @@ class VulkanTable(OperatorTable[Lower]):
         return None
 
     def row_reason(self, query: NodeQuery) -> str | None:
-        """Return why a call does not fulfill the constraints of its row, or cannot be written."""
+        """Return why a call violates the constraints of its row, or cannot be lowered."""
         assert isinstance(query, Query)
         reason = super().row_reason(query)
         if reason or query.node.target not in self.rows:
@@ -127,7 +127,7 @@ class VulkanTable(OperatorTable[Lower]):
         return None
 
     def _write(self, query: Query) -> list[Call]:
-        """Write the calls of one node, as if each of its inputs were an input of the partition."""
+        """Lower one node as if its inputs were inputs of the partition."""
         node = query.node
 
         builder = Builder(self.profile, query.stored, query.shape)
@@ -142,4 +142,4 @@ class VulkanTable(OperatorTable[Lower]):
 
 
 TABLE = VulkanTable(Profile(is_stock=False))
-"""The table of the runtime `edgecore`, which has all operators."""
+"""The table for the runtime `edgecore`, which supports all operators."""

@@ -1,4 +1,4 @@
-"""Helpers for the functions of the operator table, which write the operator calls of a node."""
+"""Helpers for the functions of the operator table, which translate a node to operator calls."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def _is_few(value: TensorValue) -> bool:
 
 
 class Unsupported(Exception):
-    """A call that cannot be written; the message is the reason, as constraints return it."""
+    """A call cannot be written; the message is the reason, in the words of a constraint."""
 
 
 class Query(NodeQuery):
-    """A call that the table checks, for a profile."""
+    """A call that the table checks for a profile."""
 
     profile: Profile = Profile()
     bounds: Bounds
     buffers: Mapping[Any, MutableBuffer] = {}
 
     def is_constant(self, node: Any) -> bool:
-        """Return True for a constant, and for a dequantize node that reads constants only."""
+        """Return True for a constant, and for a dequantize node that only reads constants."""
         if super().is_constant(node):
             return True
         return is_dequantize(node) and all(map(super().is_constant, node.all_input_nodes))
@@ -57,19 +57,19 @@ class Query(NodeQuery):
         return self.constants.get(node) if self.constants.has(node) else None
 
     def shape(self, val: Any, node: Node) -> tuple[int, ...]:
-        """Return the maximum sizes of a fake tensor of `node`."""
+        """Return the shape of a fake tensor of `node`, with symbolic sizes at their upper bounds."""
         return tuple(self.bounds.upper(size, node) for size in val.shape)
 
 
 class Builder:
-    """Writes the calls of a partition.
+    """Writes the operator calls of a partition.
 
     Attributes:
-        profile: The target.
-        graph: The calls so far.
+        profile: The target of the compilation.
+        graph: The calls written so far.
         values: The value of each node; a list for a node with several results.
         constants: The constants of the partition.
-        nodes: The nodes of the model that the next calls compute.
+        nodes: The model's nodes that the next calls implement.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Builder:
         self._weights: dict[Node, TensorValue] = {}
 
     def value(self, node: Any) -> TensorValue:
-        """Return the tensor of a node; constants are added when they are first read."""
+        """Return the tensor of a node; a constant is added by its first reader."""
         if self.values.get(node) is None:  # a dequantized constant has the value None before it is read
             constant = self.constant_of(node)
             assert constant is not None
@@ -105,7 +105,7 @@ class Builder:
         return evaluated(node, self._constants) if constant is None else constant
 
     def weight(self, node: Any) -> TensorValue:
-        """Return the weights of a layer; if they are a dequantized constant, one that has its integers and scales."""
+        """Return the weights of a layer; a dequantized constant keeps its integers and scales."""
         if node not in self._weights:
             weight = weight_of(node, self._constants)
             if weight is None:
@@ -121,17 +121,17 @@ class Builder:
     def weights(self, tensor: torch.Tensor) -> TensorValue:
         """Return a constant that is the weight or bias of a convolution or linear layer.
 
-        With `force_fp16`, small weights stay float32: they cost little, and would cause about half of a network's
-        rounding error. For executorch's delegate `keep_exact` chooses them.
+        With `force_fp16`, small weights stay float32 in edgecore's delegate: this costs little, and rounding them would
+        cause about half of a network's error. For ExecuTorch's delegate, see `keep_exact`.
         """
         value = self.constant(tensor)
         value.is_exact = self.profile.force_fp16 and not self.profile.is_stock and _is_few(value)
         return value
 
     def keep_exact(self, kernel: TensorValue, bias: TensorValue | None) -> None:
-        """Keep few weights of a convolution in float32 for executorch's delegate.
+        """Keep a small weight of a convolution, and its bias, in float32 for ExecuTorch's delegate.
 
-        That delegate reads them from textures of their own dtype, and takes the bias for one of the same dtype.
+        Its shader supports float32 weights beside float16 tensors, but needs weight and bias in the same dtype.
         """
         if not (self.profile.is_stock and self.profile.force_fp16 and _is_few(kernel)):
             return
@@ -140,7 +140,7 @@ class Builder:
                 value.is_exact = True
 
     def weights_of(self, node: Node) -> TensorValue:
-        """Return a constant node as `weights` does."""
+        """Return a constant node as a weight, see `weights`."""
         constant = self.constant_of(node)
         assert constant is not None
         return self.weights(constant)
@@ -152,18 +152,18 @@ class Builder:
         return self.weights_of(node)
 
     def scalar(self, number: float, like: TensorValue) -> TensorValue:
-        """Return a constant without dims in the dtype of `like`; equal ones are one value."""
+        """Return a scalar constant in the dtype of `like`. Equal numbers share one value."""
         key = (like.dtype, repr(number))
         if key not in self._scalars:
             self._scalars[key] = self.constant(torch.tensor(number, dtype=like.dtype))
         return self._scalars[key]
 
     def shape(self, val: Any, node: Node) -> tuple[int, ...]:
-        """Return the maximum sizes of a fake tensor of `node`."""
+        """Return the shape of a fake tensor of `node`, with symbolic sizes at their upper bounds."""
         return self._max_shape(val, node)
 
     def result(self, node: Node, index: int | None = None) -> TensorValue:
-        """Return a new value with the maximum shape and the dtype of a node's result."""
+        """Create a value with the maximum shape and dtype of a node's result."""
         val = node.meta["val"] if index is None else node.meta["val"][index]
         return TensorValue(self.shape(val, node), val.dtype)
 
@@ -174,11 +174,11 @@ class Builder:
         return output
 
     def sizes(self, sizes: Sequence[Any]) -> list[Argument]:
-        """Return a list of sizes with a `SizeValue` for each symbolic one."""
+        """Return a list of sizes, with a `SizeValue` for each symbolic size."""
         return [self.size(size) for size in sizes]
 
     def size(self, size: Any) -> Argument:
-        """Return a size: a number, or the `SizeValue` of a node that is an input of the partition."""
+        """Return a size as a number, or as the `SizeValue` of a node that is an input of the partition."""
         if isinstance(size, int):
             return size
         value = self.values.get(size) if isinstance(size, Node) else None
@@ -187,23 +187,23 @@ class Builder:
         return value
 
     def argument(self, argument: Any) -> Argument:
-        """Return an argument of a node in the form that a call takes."""
+        """Convert an argument of a node to an argument of a call."""
         if isinstance(argument, Node):
             return self.size(argument) if isinstance(argument.meta["val"], torch.SymInt) else self.value(argument)
         if isinstance(argument, (list, tuple)):
             return [self.argument(item) for item in argument]
         if argument is None or isinstance(argument, (bool, int, float, str)):
             return argument
-        return None  # a dtype, device, layout or memory format: the output says the dtype
+        return None  # the output determines the dtype; the rest is not needed
 
     def arguments(self, node: Node, **changed: Argument) -> list[Argument]:
-        """Return all arguments of a node in the order of its schema, some of them changed."""
+        """Return the arguments of a node in the order of its schema, some of them replaced."""
         values: dict[str, Any] = arguments_by_name(node)
         names = [spec.name for spec in node.target._schema.arguments]  # type: ignore[union-attr]
         return [changed[name] if name in changed else self.argument(values[name]) for name in names]
 
     def view(self, value: TensorValue, shape: Sequence[int], sizes: Sequence[Argument] | None = None) -> TensorValue:
-        """Return a tensor with other dims; `sizes` are the argument of the call if some are symbolic."""
+        """Write a view with another shape; `sizes` is the call's argument if some sizes are symbolic."""
         output = TensorValue(tuple(shape), value.dtype)
         written = list(shape if sizes is None else sizes)
         result: TensorValue = self.call("aten.view_copy.default", [value, written], output)
@@ -218,7 +218,7 @@ Row = OperatorRow[Lower]
 
 
 ONLY_FIRST = "only the first result may be read"
-"""The constraint `only_first` in words."""
+"""Description of the constraint `only_first`."""
 
 
 def float_row(
@@ -229,12 +229,12 @@ def float_row(
     keep: bool = False,
     any_dtype: tuple[str, ...] = (),
 ) -> Row:
-    """Return the row of an operator of floating-point tensors; with `keep` its calls must not be decomposed."""
+    """Return a row for floating-point tensors; with `keep`, its calls are not decomposed."""
     return Row(target, FLOAT, constraints, check, keep, lower, any_dtype)
 
 
 def image_only(query: NodeQuery) -> str | None:
-    """Refuse a call whose first argument has other than 4 dims."""
+    """Refuse a call whose first argument does not have 4 dims."""
     return None if rank(query.node.args[0]) == 4 else f"{rank(query.node.args[0])} dims instead of 4"
 
 
@@ -247,11 +247,11 @@ def only_first(query: NodeQuery) -> str | None:
 
 
 def plain(name: str = "", **changed: Any) -> Lower:
-    """Return a `Lower` that writes one call with the arguments of the node's schema.
+    """Return a `Lower` that writes one call with the node's arguments.
 
     Args:
-        name: The name of the call; the node's operator if empty.
-        **changed: Other values of arguments.
+        name: The name of the call; by default the node's operator.
+        **changed: Arguments to replace.
     """
 
     def lower(b: Builder, node: Node) -> TensorValue:

@@ -1,4 +1,4 @@
-"""Convolutions of images and lines, also transposed."""
+"""Convolutions and transposed convolutions of images and sequences."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from edgecore_vulkan.operators.builder import Builder, float_row, is_static
 aten = torch.ops.aten
 
 _MAX_BATCH = 8
-"""The largest batch that is convolved image by image for executorch 1.5."""
+"""Maximum batch for executorch 1.5, for which each image is convolved separately."""
 
 
 def _convolution(b: Builder, node: Node) -> TensorValue:
-    """Write a convolution; one over lines becomes one over images of height 1."""
+    """Write a convolution; a sequence becomes an image of height 1."""
     args = arguments_by_name(node)
     count = rank(node) - 2
     stride, padding, dilation, extra = (
@@ -50,7 +50,7 @@ def _convolution(b: Builder, node: Node) -> TensorValue:
 
 
 def _image_kernel(b: Builder, node: Node) -> TensorValue:
-    """Return the weights of a convolution over lines as those over images of height 1."""
+    """Add a height of 1 to the weights of a convolution of sequences."""
     weight = b.constant_of(node)
     assert weight is not None
     return b.weights(weight.unsqueeze(2))

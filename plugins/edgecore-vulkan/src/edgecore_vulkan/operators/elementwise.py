@@ -31,7 +31,7 @@ _COMPARE_NAMES = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 def _binary(name: str, reverse: bool = False) -> Lower:
-    """Return a `Lower` for two tensors, or a tensor and a number, which becomes a constant without dims."""
+    """Return a `Lower` for two tensors, or for a tensor and a number, which becomes a scalar constant."""
 
     def lower(b: Builder, node: Node) -> TensorValue:
         args = arguments_by_name(node)
@@ -56,7 +56,7 @@ def _binary(name: str, reverse: bool = False) -> Lower:
 
 
 def operands(b: Builder, node: Node) -> tuple[TensorValue, TensorValue]:
-    """Return the two tensors of a binary operator in one dtype, with a constant in the place of a number."""
+    """Return both operands of a binary operator in a common dtype; a number becomes a constant."""
     dtype = _common_dtype(node)
     sources = node.args[:2]
     tensors = {
@@ -70,7 +70,7 @@ def operands(b: Builder, node: Node) -> tuple[TensorValue, TensorValue]:
 
 
 def _common_dtype(node: Node) -> torch.dtype:
-    """Return the dtype in which a binary operator computes: its result's dtype, or its inputs' dtype in a comparison."""
+    """Return the dtype in which a binary operator computes: the result's, or for a comparison the inputs'."""
     result: torch.dtype = node.meta["val"].dtype
     if result != torch.bool:
         return result
@@ -79,9 +79,9 @@ def _common_dtype(node: Node) -> torch.dtype:
 
 
 def _converted(b: Builder, value: TensorValue, dtype: torch.dtype) -> TensorValue:
-    """Return `value` in another dtype.
+    """Convert `value` to another dtype.
 
-    Arguments of the conversion: self, dtype, layout, device, pin_memory, non_blocking, memory_format; the output gives
+    Arguments of the call: self, dtype, layout, device, pin_memory, non_blocking, memory_format. The output determines
     the dtype.
     """
     if value.dtype == dtype:
@@ -129,7 +129,7 @@ def _compare_number(name: str) -> Lower:
 
 
 def _rounded_division(b: Builder, node: Node) -> TensorValue:
-    """Write (dividend, divisor, rounding mode); one without rounding is a plain division."""
+    """Write a division (dividend, divisor, rounding mode), or a plain division if it does not round."""
     mode = "floor" if node.target is aten.floor_divide.default else arguments_by_name(node)["rounding_mode"]
     left, right = operands(b, node)
     name, rest = ("aten.div.Tensor", []) if mode is None else ("aten.div.Tensor_mode", [mode])
@@ -186,7 +186,7 @@ def _check_maximum(query: Any) -> str | None:
 
 
 def _clamp(low: str, high: str) -> Lower:
-    """Return a `Lower` that writes (input, low, high) in the dtype of the result: a limit may make it floating-point."""
+    """Return a `Lower` that writes a clamp in the result's dtype, which is floating-point if a limit is."""
 
     def lower(b: Builder, node: Node) -> TensorValue:
         args = arguments_by_name(node)
@@ -244,7 +244,7 @@ def _leaky_relu(b: Builder, node: Node) -> TensorValue:
 
 
 def _convert(b: Builder, node: Node) -> TensorValue:
-    """Write a conversion; one to the same dtype is left out, and dim orders are the layout pass's matter."""
+    """Write a dtype conversion, if it changes the dtype. The layout pass handles dim orders."""
     return _converted(b, b.value(node.args[0]), node.meta["val"].dtype)
 
 
@@ -258,7 +258,7 @@ def _where(b: Builder, node: Node) -> TensorValue:
 
 
 def _masked_fill(b: Builder, node: Node) -> TensorValue:
-    """Write a choice between the filling and the input."""
+    """Write a `where` that chooses between the fill value and the input."""
     source, mask, filling = node.args
     output = b.result(node)
     value = b.value(filling) if _is_tensor(filling) else b.scalar(_number(filling), output)
@@ -268,7 +268,7 @@ def _masked_fill(b: Builder, node: Node) -> TensorValue:
 def _choice(
     b: Builder, node: Node, condition: TensorValue, left: TensorValue, right: TensorValue, output: TensorValue
 ) -> TensorValue:
-    """Write (condition, left, right) in the dtype of the result; executorch's delegate does not broadcast in it."""
+    """Write (condition, left, right) in the result's dtype; expand them for ExecuTorch, which does not broadcast."""
     sources = [condition, _converted(b, left, output.dtype), _converted(b, right, output.dtype)]
     if b.profile.is_stock:
         if not is_static(node) and any(source.shape != output.shape for source in sources):
@@ -292,7 +292,7 @@ def _is_infinite(b: Builder, node: Node) -> TensorValue:
 
 
 def _logic(name: str) -> Lower:
-    """Return a `Lower` for two tensors, or a tensor and a number, in the dtype of the result."""
+    """Return a `Lower` for two tensors, or for a tensor and a number, in the result's dtype."""
 
     def lower(b: Builder, node: Node) -> TensorValue:
         output: TensorValue = b.call(name, list(operands(b, node)), b.result(node))
@@ -302,7 +302,7 @@ def _logic(name: str) -> Lower:
 
 
 def expanded(b: Builder, value: TensorValue, shape: tuple[int, ...]) -> TensorValue:
-    """Return `value` with the sizes `shape`: a constant is repeated now."""
+    """Broadcast `value` to `shape`; a constant is expanded at compile time."""
     if value.shape == shape:
         return value
     if value.constant is not None:

@@ -18,11 +18,11 @@ from edgecore_vulkan.passes.quantize import size_problem, weight_problem
 aten = torch.ops.aten
 
 _BLOCKED = torch.finfo(torch.float16).min
-"""Added to scores that attention must not see; a number of float16, so that no dtype makes it infinite."""
+"""Added to masked scores. It is the minimum of float16, so it does not become infinite in any dtype."""
 
 
 def _linear(b: Builder, node: Node) -> TensorValue:
-    """Write a linear layer, whose input has 2 dims for executorch's delegate."""
+    """Write a linear layer. ExecuTorch's delegate needs an input of 2 dims."""
     args = arguments_by_name(node)
     x, output = b.value(args["input"]), b.result(node)
     weight = b.weight(args["weight"])
@@ -43,7 +43,7 @@ def _linear(b: Builder, node: Node) -> TensorValue:
 def _matrix_linear(
     b: Builder, x: TensorValue, weight: TensorValue, bias: TensorValue | None, output: TensorValue
 ) -> TensorValue:
-    """Write a linear layer for executorch's delegate; one whose weights are computed as a product and a sum."""
+    """Write a linear layer for ExecuTorch's delegate, or a product and a sum if its weights are not constant."""
     if weight.constant is not None and (bias is None or bias.constant is not None):
         b.call("aten.linear.default", [x, weight, bias], output)
         return output
@@ -72,7 +72,7 @@ def _check_linear(query: Any) -> str | None:
 
 
 def _addmm(b: Builder, node: Node) -> TensorValue:
-    """Write a product and a sum: as a linear layer if the second matrix and the bias are constant."""
+    """Write a matrix product and a sum, or a linear layer if matrix and bias are constant."""
     bias, left, right = node.args[:3]
     output = b.result(node)
     matrix, row = b.constant_of(right), b.constant_of(bias)
@@ -90,10 +90,10 @@ def _check_addmm(query: NodeQuery) -> str | None:
 
 
 def _attention(b: Builder, node: Node) -> TensorValue:
-    """Write attention: `et_vk.sdpa` (query, key, value, added mask or none, scale or none).
+    """Write attention as `et_vk.sdpa` (query, key, value, added mask or None, scale or None).
 
-    executorch's delegate wants a mask of the scores' shape; ours repeats it.
-    Heads of queries that share a head of keys and values become rows of one head.
+    ExecuTorch's delegate needs a mask of the scores' shape; edgecore's broadcasts it. Query heads that share a key head
+    become rows of one head.
     """
     args = arguments_by_name(node)
     query, key, value = (b.value(args[name]) for name in ("query", "key", "value"))
@@ -120,7 +120,7 @@ def _attention(b: Builder, node: Node) -> TensorValue:
 
 
 def _for_shared_heads(b: Builder, mask: TensorValue | None, together: int) -> TensorValue | None:
-    """Return the mask of all heads with its rows repeated for each of the heads that share keys and values."""
+    """Repeat the rows of a mask for each query head that shares keys and values."""
     if mask is None or len(mask.shape) < 2 or mask.shape[-2] == 1:
         return mask
     times = [1] * (len(mask.shape) - 2) + [together, 1]
@@ -132,7 +132,7 @@ def _for_shared_heads(b: Builder, mask: TensorValue | None, together: int) -> Te
 
 
 def _added_mask(b: Builder, mask: TensorValue, like: TensorValue) -> TensorValue:
-    """Return a mask as numbers to add to scores: a boolean one is -inf where it is false."""
+    """Return a mask to add to scores; a boolean mask becomes 0 where true, and `_BLOCKED` where false."""
     if mask.dtype != torch.bool:
         return mask
     numbers = [b.scalar(0.0, like), b.scalar(-math.inf, like)]
@@ -169,7 +169,7 @@ def _mask_dtypes(query: Any) -> tuple[torch.dtype, ...]:
 
 
 def _grouped_reason(query: Any, tensors: list[Any]) -> str | None:
-    """Return why attention of several heads of queries to each head of keys is not supported, or None."""
+    """Return why attention with several query heads per key head is not supported, or None."""
     if query.profile.is_stock:
         return "enable_gqa"
     if any(rank(tensor) != 4 for tensor in tensors):

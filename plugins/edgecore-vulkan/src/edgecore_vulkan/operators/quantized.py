@@ -1,4 +1,4 @@
-"""Quantize and dequantize nodes; the pass `passes/quantize.py` fuses them with the operators between them."""
+"""Quantize and dequantize nodes; the pass `passes/quantize.py` fuses them with the operators in between."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ INT8 = (-128, 127)
 
 
 def _convert(b: Builder, node: Node) -> TensorValue | None:
-    """Write (input, scale, zero point, minimum, maximum, dtype), and for dequantize the dtype of the result.
+    """Write (input, scale, zero point, minimum, maximum, dtype), for dequantize followed by the result's dtype.
 
-    A dequantize node of constants needs no call: its readers read the integers, or the numbers.
+    A dequantize node of constants needs no call, as its readers use the integers or the dequantized constant.
     """
     args = arguments_by_name(node)
     if b.constant_of(args["input"]) is not None:
@@ -30,9 +30,9 @@ def _convert(b: Builder, node: Node) -> TensorValue | None:
 
 
 def _convert_all(b: Builder, node: Node) -> TensorValue:
-    """Write quantization with one computed scale: the tensor becomes one row of all elements.
+    """Write quantization with a single computed scale as per-row quantization: flatten the tensor to one row.
 
-    The integers stay in this row: only dequantize nodes read them.
+    The integers stay in this row, because only dequantize nodes read them.
     """
     args = arguments_by_name(node)
     x, output = b.value(args["input"]), b.result(node)
@@ -51,7 +51,7 @@ def _convert_all(b: Builder, node: Node) -> TensorValue:
 
 
 def _check_all(query: Query) -> str | None:
-    """Return why quantization with a scale that is computed is not supported, or None."""
+    """Return why quantization with a computed scale is not supported, or None."""
     node = query.node
     if reason := _check(query):
         return reason
@@ -71,7 +71,7 @@ def _name(node: Node) -> str:
 
 
 def _choose(b: Builder, node: Node) -> list[TensorValue]:
-    """Write the call that chooses a scale and a zero point, which the delegate holds as float32 and int32."""
+    """Write the call that computes scale and zero point; the delegate stores them as float32 and int32."""
     results = [b.result(node, index) for index in range(2)]
     outputs = [
         TensorValue(value.shape, dtype) for value, dtype in zip(results, (torch.float32, torch.int32), strict=True)
@@ -107,9 +107,7 @@ def _check_choose(query: Query) -> str | None:
 
 
 def _row(target: Any, check: Any, constraints: str = "int8", lower: Any = _convert) -> Row:
-    any_dtype = tuple(
-        spec.name for spec in target._schema.arguments if spec.name.startswith(("scale", "zero_point"))
-    )  # fmt: skip
+    any_dtype = tuple(spec.name for spec in target._schema.arguments if spec.name.startswith(("scale", "zero_point")))
     dtypes = (*FLOAT, torch.int8) if lower is not _choose else (*FLOAT, torch.float64, torch.int64)
     return Row(target, dtypes, constraints, check, False, lower, any_dtype)
 

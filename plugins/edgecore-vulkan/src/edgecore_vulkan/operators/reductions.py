@@ -1,4 +1,4 @@
-"""Reductions: written with keepdim, of at most two dims, since executorch's delegate has no others."""
+"""Reductions, written with keepdim and at most two dims, because ExecuTorch's delegate supports no others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ aten = torch.ops.aten
 
 
 def _reduce(name: str, has_dtype: bool) -> Lower:
-    """Return a `Lower` that writes (input, dims, keepdim=True, dtype), and a view if the dims go."""
+    """Return a `Lower` that writes (input, dims, keepdim=True, dtype), then a view unless dims are kept."""
 
     def lower(b: Builder, node: Node) -> TensorValue:
         args = arguments_by_name(node)
@@ -37,7 +37,7 @@ def _reduce(name: str, has_dtype: bool) -> Lower:
 
 
 def _image_dims(x: TensorValue) -> list[int]:
-    """Return height and width of an image, which one call reduces if channels are packed."""
+    """Return height and width of an image, which a single call can reduce if channels are packed."""
     return [2, 3] if len(x.shape) == 4 else []
 
 
@@ -48,7 +48,7 @@ def _without_dims(b: Builder, node: Node, value: TensorValue, output: TensorValu
 
 
 def _index(name: str) -> Lower:
-    """Return a `Lower` of argmax or argmin, which writes (input, dim, keepdim=True)."""
+    """Return a `Lower` of argmax or argmin that writes (input, dim, keepdim=True)."""
 
     def lower(b: Builder, node: Node) -> TensorValue:
         args = arguments_by_name(node)
@@ -66,7 +66,7 @@ def _index(name: str) -> Lower:
 
 
 def _any(b: Builder, node: Node) -> TensorValue:
-    """Write an any of booleans: the maximum of zeros and ones, compared with zero."""
+    """Write any(x) as max(x) > 0 with x as zeros and ones."""
     args = arguments_by_name(node)
     x, output = b.value(node.args[0]), b.result(node)
     dim = args["dim"] % len(x.shape)
@@ -84,7 +84,8 @@ def _check(query: NodeQuery) -> str | None:
         return "a tensor without dims"
     if not query.argument("keepdim") and sum(not isinstance(size, int) for size in shape(query.node)) > 1:
         return "several symbolic sizes"
-    has_dtype = any(argument.name == "dtype" for argument in query.node.target._schema.arguments)  # type: ignore[union-attr]
+    schema = query.node.target._schema  # type: ignore[union-attr]
+    has_dtype = any(argument.name == "dtype" for argument in schema.arguments)
     if has_dtype and query.node.meta["val"].dtype != source.meta["val"].dtype:
         return "it changes the dtype"
     return None

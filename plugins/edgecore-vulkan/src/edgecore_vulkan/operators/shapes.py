@@ -27,7 +27,7 @@ _END = 2**63 - 1
 
 
 def _view(b: Builder, node: Node) -> TensorValue:
-    """Write (input, sizes); the only symbolic size is -1, several are a list of values."""
+    """Write a view (input, sizes). A single symbolic size is written as -1, several as a list of values."""
     output = b.result(node)
     sizes = list(output.shape) if is_static(node) else b.sizes(node.args[1])  # type: ignore[arg-type]
     b.call("aten.view_copy.default", [b.value(node.args[0]), sizes], output)
@@ -43,7 +43,7 @@ def _reshaped(b: Builder, node: Node) -> TensorValue:
 
 
 def _squeeze(b: Builder, node: Node) -> TensorValue:
-    """Write a squeeze of several symbolic sizes under its own name: (input, dims)."""
+    """Write a squeeze as a view, or with several symbolic sizes as a squeeze (input, dims)."""
     if sum(not isinstance(size, int) for size in shape(node)) < 2:
         return _reshaped(b, node)
     source: Any = node.args[0]
@@ -55,7 +55,7 @@ def _squeeze(b: Builder, node: Node) -> TensorValue:
 
 
 def _unsqueeze(b: Builder, node: Node) -> TensorValue:
-    """Write an unsqueeze of several symbolic sizes under its own name: (input, dim)."""
+    """Write an unsqueeze as a view, or with several symbolic sizes as an unsqueeze (input, dim)."""
     if sum(not isinstance(size, int) for size in shape(node)) < 2:
         return _reshaped(b, node)
     dim = node.args[1] % rank(node)  # type: ignore[operator]
@@ -64,7 +64,7 @@ def _unsqueeze(b: Builder, node: Node) -> TensorValue:
 
 
 def _along_dims(b: Builder, node: Node) -> TensorValue:
-    """Write a permute or flip: (input, dims), with the dims counted from the front."""
+    """Write a permute or flip (input, dims) with dims that are not negative."""
     dims = [dim % rank(node) for dim in node.args[1]]  # type: ignore[union-attr,operator]
     output: TensorValue = b.call(str(node.target), [b.value(node.args[0]), dims], b.result(node))
     return output
@@ -80,16 +80,16 @@ def _transpose(b: Builder, node: Node) -> TensorValue:
 
 
 def _expand(b: Builder, node: Node) -> TensorValue:
-    """Write (input, sizes, implicit=False); -1 keeps a size."""
+    """Write an expand (input, sizes, implicit=False); -1 keeps a size."""
     output = b.result(node)
-    source, wanted = node.args[:2]
+    source, requested = node.args[:2]
     x = b.value(source)
     if is_static(node) and x.shape == output.shape:
         return x
     before = shape(source)
     offset = rank(node) - len(before)
     sizes: list[Any] = []
-    for index, size in enumerate(wanted):  # type: ignore[arg-type]
+    for index, size in enumerate(requested):  # type: ignore[arg-type]
         kept = index >= offset and not isinstance(size, int) and not isinstance(before[index - offset], int)
         sizes.append(-1 if kept else b.size(size))
     b.call("aten.expand_copy.default", [x, sizes, False], output)
@@ -107,7 +107,7 @@ def _cat(b: Builder, node: Node) -> TensorValue:
 
 
 def _stack(b: Builder, node: Node) -> TensorValue:
-    """Write a concatenation of the tensors with a dim more."""
+    """Write a stack as a concatenation of unsqueezed tensors."""
     args = arguments_by_name(node)
     dim = args["dim"] % rank(node)
     output = b.result(node)
@@ -126,7 +126,7 @@ def _check_stack(query: NodeQuery) -> str | None:
 
 
 def _slice(b: Builder, node: Node) -> TensorValue:
-    """Write (input, dim, start, end, step) with all numbers given and not negative where sizes are known."""
+    """Write a slice (input, dim, start, end, step) with explicit numbers, not negative if the size is known."""
     args = arguments_by_name(node)
     source: Any = node.args[0]
     dim = args["dim"] % rank(source)
@@ -148,7 +148,7 @@ def _slice(b: Builder, node: Node) -> TensorValue:
 
 
 def _select(b: Builder, node: Node) -> TensorValue:
-    """Write (input, dim, index)."""
+    """Write a select (input, dim, index)."""
     source: Any = node.args[0]
     dim: int = node.args[1] % rank(source)  # type: ignore[operator, assignment]
     index: Any = node.args[2]
@@ -160,7 +160,7 @@ def _select(b: Builder, node: Node) -> TensorValue:
 
 
 def _split(b: Builder, node: Node) -> list[TensorValue]:
-    """Write (input, sizes, dim)."""
+    """Write a split (input, sizes, dim)."""
     args = arguments_by_name(node)
     source = node.args[0]
     outputs = [b.result(node, index) for index in range(len(node.meta["val"]))]
@@ -170,7 +170,7 @@ def _split(b: Builder, node: Node) -> list[TensorValue]:
 
 
 def _unbind(b: Builder, node: Node) -> list[TensorValue]:
-    """Write the selection of each index."""
+    """Write a select for each index."""
     source: Any = node.args[0]
     dim = arguments_by_name(node)["dim"] % rank(source)
     x = b.value(source)
@@ -181,7 +181,7 @@ def _unbind(b: Builder, node: Node) -> list[TensorValue]:
 
 
 def _even_split(b: Builder, node: Node) -> list[TensorValue]:
-    """Write a split into equal parts; the last may be smaller."""
+    """Write a split into parts of equal size; the last part may be smaller."""
     args = arguments_by_name(node)
     source: Any = node.args[0]
     dim = args["dim"] % rank(source)
@@ -198,7 +198,7 @@ def _check_even_split(query: NodeQuery) -> str | None:
 
 
 def _glu(b: Builder, node: Node) -> TensorValue:
-    """Write the first half of a tensor times the sigmoid of the second."""
+    """Write first half * sigmoid(second half)."""
     source: Any = node.args[0]
     dim = arguments_by_name(node)["dim"] % rank(source)
     output = b.result(node)
@@ -218,7 +218,7 @@ def _pad(b: Builder, node: Node) -> TensorValue:
 
 
 def _along_dim(b: Builder, node: Node) -> TensorValue:
-    """Write an operator with an argument `dim`, counted from the front."""
+    """Write an operator with an argument `dim`, which must not be negative."""
     source: Any = node.args[0]
     dim = node.args[1] % max(rank(source), 1)  # type: ignore[operator]
     output: TensorValue = b.call(str(node.target), b.arguments(node, dim=dim), b.result(node))
@@ -226,7 +226,7 @@ def _along_dim(b: Builder, node: Node) -> TensorValue:
 
 
 def _index(b: Builder, node: Node) -> TensorValue:
-    """Write a choice along one dim: the indices become a row, and its dim those of the indices."""
+    """Write an indexing along one dim: index_select by the flattened indices, then a view of their shape."""
     x, output = b.value(node.args[0]), b.result(node)
     dim, source = _only_index(node)
     indices = b.value(source)
@@ -240,7 +240,7 @@ def _index(b: Builder, node: Node) -> TensorValue:
 
 
 def _only_index(node: Node) -> tuple[int, Node]:
-    """Return the dim and the tensor of the only index of `aten.index.Tensor`."""
+    """Return the dim and tensor of the only index of `aten.index.Tensor`."""
     indices: Any = node.args[1]
     ((dim, source),) = [(dim, index) for dim, index in enumerate(indices) if index is not None]
     return dim, source
@@ -259,7 +259,7 @@ def _check_index(query: Any) -> str | None:
 
 
 def _filled(b: Builder, node: Node) -> TensorValue:
-    """Return a constant with the value that the call computes; with symbolic sizes write a call."""
+    """Return the result as a constant; with symbolic sizes, write a call."""
     val = node.meta["val"]
     name = str(node.target)
     args = arguments_by_name(node)
@@ -281,7 +281,7 @@ def _check_filled(query: NodeQuery) -> str | None:
 
 
 def _range(b: Builder, node: Node) -> TensorValue:
-    """Return a constant; with symbolic sizes write (start, end, step, dtype, layout, device, pin_memory)."""
+    """Return the result as a constant; with symbolic sizes, write a call with the arguments of `arange`."""
     args = arguments_by_name(node)
     start, step = args.get("start", 0), args.get("step", 1)
     val = node.meta["val"]
@@ -293,7 +293,7 @@ def _range(b: Builder, node: Node) -> TensorValue:
 
 
 def _resize(b: Builder, node: Node) -> TensorValue:
-    """Write the arguments of the schema: sizes or factors are given, and the other is none."""
+    """Write the arguments of the schema: either sizes or factors, the other is None."""
     args = arguments_by_name(node)
     factors = None if args["scale_factors"] is None else [float(factor) for factor in args["scale_factors"]]
     sizes = None if args["output_size"] is None else list(args["output_size"])
@@ -374,5 +374,8 @@ ROWS = [
     _row(aten.upsample_bilinear2d.vec, _resize, "static sizes", _static_image, FLOAT, keep=True),
     *(_row(target, _filled, "a constant value", _check_filled) for target in (
         aten.full.default, aten.full_like.default, aten.zeros.default, aten.ones.default, aten.scalar_tensor.default)),
-    *(_row(target, _range, dtypes=NUMBER) for target in (aten.arange.start_step, aten.arange.start, aten.arange.default)),
+    *(
+        _row(target, _range, dtypes=NUMBER)
+        for target in (aten.arange.start_step, aten.arange.start, aten.arange.default)
+    ),
 ]  # fmt: skip

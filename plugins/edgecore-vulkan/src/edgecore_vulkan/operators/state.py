@@ -1,4 +1,4 @@
-"""Mutable buffers that the delegate keeps, such as KV caches: which it can keep, and the calls that write them."""
+"""Mutable buffers that the delegate keeps, such as KV caches: the supported ones, and the calls that update them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _MAX_RANK = 6
 def can_hold(buffer: MutableBuffer) -> bool:
     """Return True if the delegate can keep a mutable buffer.
 
-    Rows are written in place, so that nothing else may read the content before. Other new content is computed apart
-    from the buffer, and copied at the end.
+    If rows are updated in place, the old content must not be read otherwise. In other cases, the new content is
+    computed separately and copied into the buffer at the end.
     """
     tensor = buffer.initial
     if tensor.dtype not in FLOAT or not tensor.is_contiguous() or not 1 <= tensor.dim() <= _MAX_RANK:
@@ -29,22 +29,22 @@ def can_hold(buffer: MutableBuffer) -> bool:
 
 
 def is_update(node: Node) -> bool:
-    """Return True for an operator that writes rows of a buffer in place."""
+    """Return True for an operator that updates rows of a buffer in place."""
     return node.target is aten.index_put.default
 
 
 def add_states(b: Builder, buffers: list[MutableBuffer]) -> list[tuple[TensorValue, Node]]:
-    """Write the calls that bind the buffers of a partition: (name, initial content).
+    """Write the calls (name, initial content) that declare the buffers of a partition.
 
     Returns:
-        The buffers that `store_states` writes, each with the node of its new content. The graph reads copies of these,
-        since an output, or the new content of another buffer, may be the old content.
+        The buffers that `store_states` writes, each with the node of its new content. The graph reads copies of these
+        buffers, because an output or another buffer may need the old content at the end of the run.
     """
     stored = []
     for buffer in buffers:
         tensor = buffer.initial.detach()
         initial = b.constant(tensor)
-        initial.key = buffer.name  # so that a .ptd file can replace it
+        initial.key = buffer.name  # the key lets a .ptd file replace the initial content
         state = TensorValue(tuple(tensor.shape), tensor.dtype)
         b.call("edgecore.state.default", [buffer.name, initial], state)
         b.values[buffer.node] = state
@@ -55,35 +55,35 @@ def add_states(b: Builder, buffers: list[MutableBuffer]) -> list[tuple[TensorVal
 
 
 def store_states(b: Builder, stored: list[tuple[TensorValue, Node]]) -> None:
-    """Write the calls that copy new content into buffers whose rows were not written in place: (buffer, content)."""
+    """Write the calls (buffer, content) that copy new content into buffers not updated in place."""
     for state, update in stored:
         b.call("edgecore.store.default", [state, b.value(update)], state.like())
 
 
 def _only_index(node: Node) -> tuple[int, Any] | None:
-    """Return the dim that an update indexes, and the index; None if it indexes several dims."""
+    """Return the only dim that an update indexes, and the index; None if it indexes several dims."""
     indices: Any = arguments_by_name(node)["indices"]
     indexed = [(dim, index) for dim, index in enumerate(indices) if index is not None]
     return indexed[0] if len(indexed) == 1 else None
 
 
 def _update(b: Builder, node: Node) -> TensorValue:
-    """Write (buffer, positions, rows, dim); the result is the buffer."""
+    """Write an update (buffer, positions, rows, dim); the result is the buffer."""
     indexed = _only_index(node)
     assert indexed is not None
     dim, index = indexed
     args = arguments_by_name(node)
     state, positions, rows = (b.value(source) for source in (args["self"], index, args["values"]))
-    wanted = (*state.shape[:dim], positions.shape[0], *state.shape[dim + 1 :])
-    if rows.shape != wanted:
+    row_shape = (*state.shape[:dim], positions.shape[0], *state.shape[dim + 1 :])
+    if rows.shape != row_shape:
         is_fixed = isinstance(shape(index)[0], int)
-        rows = b.view(rows, wanted, None if is_fixed else (*wanted[:dim], -1, *wanted[dim + 1 :]))
+        rows = b.view(rows, row_shape, None if is_fixed else (*row_shape[:dim], -1, *row_shape[dim + 1 :]))
     output: TensorValue = b.call("edgecore.update_rows.default", [state, positions, rows, dim], b.result(node))
     return output
 
 
 def _check_update(query: Query) -> str | None:
-    """Return why an `index_put` is no update of rows in place, or None."""
+    """Return why an `index_put` cannot be an update in place, or None."""
     if query.profile.is_stock:
         return "executorch 1.5's delegate keeps no state"
     buffer = query.buffers.get(query.argument("self"))
@@ -98,13 +98,13 @@ def _check_update(query: Query) -> str | None:
     if index.meta["val"].dtype not in INT or rank(index) != 1:
         return "positions that are no integers of one dim"
     old, values = shape(query.node), shape(query.argument("values"))
-    wanted = [*old[:dim], shape(index)[0], *old[dim + 1 :]]
-    while wanted and wanted[0] == 1:
-        wanted.pop(0)
+    row_shape = [*old[:dim], shape(index)[0], *old[dim + 1 :]]
+    while row_shape and row_shape[0] == 1:
+        row_shape.pop(0)
     sizes = list(values)
     while sizes and sizes[0] == 1:
         sizes.pop(0)
-    return None if sizes == wanted else "rows of another shape than the positions"
+    return None if sizes == row_shape else "rows of another shape than the positions"
 
 
 ROWS = [

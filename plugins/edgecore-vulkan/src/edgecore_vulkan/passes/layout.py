@@ -1,8 +1,8 @@
-"""Choose storage and layout of each tensor, and insert copies where a call needs another memory than a tensor has.
+"""Choose storage and layout of each tensor, and insert copies for calls that need a different memory.
 
-Convolutions, pooling and resizing work on packed channels (NHWC in edgecore's delegate), matrix products and norms on
-packed rows. Other operators take the memory that costs the fewest copied elements: they follow their inputs, or, if
-those have no memory yet, the operator that reads their results.
+Convolutions, pooling and resizing need packed channels (NHWC in edgecore's delegate), matrix products and norms packed
+rows. For other operators, the memory with the fewest copied elements is chosen: that of their inputs, or, if these have
+no memory yet, the one that readers of the results need.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _ROW_MAJOR = frozenset({
     "aten._log_softmax.default", "aten.native_layer_norm.default", "aten.argmax.default", "aten.argmin.default",
     "aten.select_copy.int", "aten.arange.start_step", "aten.full.default",
 })  # fmt: skip
-"""Operators that are fastest on rows, though the registry allows other layouts, or whose rank changes."""
+"""Operators that are fastest on packed rows, or whose rank changes, although the registry allows other layouts."""
 
 _CLONE, _PREPACK = "aten.clone.default", "et_vk.prepack.default"
 _MAX_LOOKAHEAD = 16
 
 
 def assign_memories(graph: CallGraph, profile: Profile) -> None:
-    """Choose the memory of each tensor of `graph`, which gets copies and `et_vk.prepack` calls."""
+    """Choose the memory of each tensor of `graph`, and insert copies and `et_vk.prepack` calls."""
     _Assignment(graph, profile).run()
 
 
@@ -49,7 +49,7 @@ class _Assignment:
         self.graph.calls = self.calls
 
     def _place(self, call: Call) -> None:
-        """Choose the memories of a call's tensors, and add the call after the copies that it needs."""
+        """Choose the memories of a call's tensors, and append the call after the copies that it needs."""
         if all(isinstance(output, SizeValue) for output in call.outputs):
             self.calls.append(call)
             return
@@ -68,7 +68,7 @@ class _Assignment:
     def _best(
         self, call: Call, inputs: list[TensorValue], results: list[TensorValue], memories: frozenset[Memory]
     ) -> Memory:
-        wanted = self._wanted(results) if call.name not in _ROW_MAJOR else None
+        needed = self._needed_layout(results) if call.name not in _ROW_MAJOR else None
 
         def cost(memory: Memory) -> tuple[float, ...]:
             copied = sum(
@@ -79,19 +79,19 @@ class _Assignment:
                 and (value, memory) not in self.copies
             )
             is_row_major = call.name in _ROW_MAJOR and memory.layout != W
-            is_other = wanted is not None and memory.layout != wanted
+            is_other = needed is not None and memory.layout != needed
             return (is_row_major, copied, is_other, *self._rank(memory))
 
         return min(sorted(memories), key=cost)
 
     def _rank(self, memory: Memory) -> tuple[int, int]:
-        """Return the place of a memory among equally good ones: the options' choice, textures, then rows."""
+        """Return a sort key among memories of equal cost: the options' storage and layout first."""
         layout = W if self.profile.layout == Layout.DEFAULT else self.profile.layout
         storage = Storage.TEXTURE_3D if self.profile.storage == Storage.DEFAULT else self.profile.storage
         return int(memory.storage != storage), int(memory.layout != layout)
 
-    def _wanted(self, results: list[TensorValue]) -> Layout | None:
-        """Return the layout that the first reader with a fixed layout needs, over readers that follow their input."""
+    def _needed_layout(self, results: list[TensorValue]) -> Layout | None:
+        """Return the layout of the next reader that supports only one; look through readers that support several."""
         seen, queue = 0, list(results)
         while queue and seen < _MAX_LOOKAHEAD:
             value = queue.pop(0)
@@ -106,11 +106,11 @@ class _Assignment:
         return None
 
     def _read(self, call: Call, value: TensorValue, memory: Memory) -> None:
-        """Let a call read `value` in `memory`."""
+        """Let `call` read `value` in `memory`, through a copy if necessary."""
         if value.constant is not None and not is_prepared(call, value, self.profile):
             call.replace(value, self._copy(value, memory, _PREPACK))
         elif value.constant is None and value.memory == DEFAULT_MEMORY:
-            value.memory = memory  # an input of the delegate, which takes the memory of its first reader
+            value.memory = memory  # an input of the delegate takes the memory of its first reader
         elif value.constant is None and value.memory != memory:
             call.replace(value, self._copy(value, memory, _CLONE))
 
@@ -119,12 +119,12 @@ class _Assignment:
         if key not in self.copies:
             copy = value.like()
             copy.memory = memory
-            args = [value] if name == _PREPACK else [value, None]  # clone: (input, memory format)
+            args = [value] if name == _PREPACK else [value, None]  # arguments of clone: input, memory format
             self.calls.append(Call(name, args, [copy]))
             self.copies[key] = copy
         return self.copies[key]
 
     def _fallback(self, value: TensorValue) -> Memory:
-        """Return the memory of an input that no call reads."""
+        """Return the memory of an input that is not read."""
         (_, memories), *_ = possible_memories(Call(_CLONE, [value, None], [value.like()]), self.profile)
         return min(sorted(memories), key=self._rank)

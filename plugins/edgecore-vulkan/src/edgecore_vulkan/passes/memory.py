@@ -1,11 +1,11 @@
-"""Share memory between tensors whose lifetimes do not overlap, and measure the memory that a delegate needs."""
+"""Let tensors with disjoint lifetimes share memory, and measure the memory that a delegate needs."""
 
 from __future__ import annotations
 
 from edgecore_vulkan.graph.calls import STATES, CallGraph, Memory, TensorValue
 
 _APART = STATES | {"et_vk.prepack.default"}
-"""Calls whose results lie in memory of their own."""
+"""Calls whose results do not share memory."""
 
 
 def last_uses(graph: CallGraph) -> dict[TensorValue, int]:
@@ -20,9 +20,10 @@ def last_uses(graph: CallGraph) -> dict[TensorValue, int]:
 
 
 def assign_memory_objects(graph: CallGraph) -> None:
-    """Number the memory of each tensor: of one free for the same dtype and memory, the one of the nearest size.
+    """Assign a memory number to each tensor: a free one with equal dtype, storage and layout, and the closest size.
 
-    Constants, results in memory of their own and sizes have no number. A list of results starts at its call.
+    Constants, sizes and results that do not share memory have no number. The results of a call that returns a list live
+    from this call on.
     """
     last = last_uses(graph)
     free: list[tuple[tuple[object, bool, Memory], int, int]] = []  # (kind, elements, number)
@@ -60,7 +61,7 @@ def assign_memory_objects(graph: CallGraph) -> None:
 
 
 def peak_bytes(graph: CallGraph, bytes_of: dict[TensorValue, int]) -> int:
-    """Return the greatest sum of the sizes of tensors that live at the same time; constants are not counted."""
+    """Return the maximum total size of tensors that are live at the same time, without constants."""
     last = last_uses(graph)
     prepared = {output for call in graph.calls if call.name in _APART for output in call.outputs}
     live = peak = sum(bytes_of[value] for value in graph.inputs if isinstance(value, TensorValue))

@@ -1,7 +1,7 @@
-"""Fuse rotary position embeddings, of two forms, into one call for edgecore's delegate.
+"""Fuse both forms of rotary position embeddings into one call of edgecore's delegate.
 
-Halves: `x * cos + cat([-second half of x, first half of x]) * sin`. Pairs: `a, b` are the even and odd elements of a
-row, and become `a * cos - b * sin` and `a * sin + b * cos`.
+Halves: `x * cos + cat([-second half of x, first half of x]) * sin`. Pairs: even elements `a` and odd elements `b` of a
+row become `a * cos - b * sin` and `a * sin + b * cos`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MAX_RANK = 4
 
 
 def fuse_rotary(graph: CallGraph) -> None:
-    """Write a call for each embedding; calls that nothing reads any more stay."""
+    """Write a call for each embedding. Calls whose results are no longer read are left in place."""
     matcher = _Matcher(graph)
     graph.calls = [matcher.halves(call) or matcher.pairs(call) or call for call in graph.calls]
 
@@ -25,17 +25,17 @@ class _Matcher:
         self.producers = graph.producers()
 
     def _args(self, value: Argument, name: str) -> list[Argument] | None:
-        """Return the arguments of the call that computes a tensor, if it has this name."""
+        """Return the arguments of the call that computes a tensor, if the call has this name; else None."""
         call = self.producers.get(value) if isinstance(value, TensorValue) else None
         return call.args if call is not None and call.name == name else None
 
     def _factors(self, value: Argument) -> list[list[Argument]]:
-        """Return both orders of the factors of a product; no orders for other tensors."""
+        """Return the factors of a product in both orders; an empty list for other tensors."""
         args = self._args(value, _MUL)
         return [] if args is None else [args[:2], args[1::-1]]
 
     def halves(self, call: Call) -> Call | None:
-        """Return the call for an embedding of halves that `call` completes, or None."""
+        """Return the fused call for an embedding of halves that ends with `call`, or None."""
         if call.name != _ADD or call.args[2] != 1:
             return None
         for first, second in (call.args[:2], call.args[1::-1]):
@@ -54,7 +54,7 @@ class _Matcher:
         return negated is not None and self._half(negated[0], x) == 1 and self._half(args[0][1], x) == 0
 
     def _half(self, value: Argument, x: TensorValue) -> int | None:
-        """Return which half of the rows of `x` a tensor is; None for other tensors."""
+        """Return which half of the rows of `x` a tensor is, 0 or 1; None for other tensors."""
         call = self.producers.get(value) if isinstance(value, TensorValue) else None
         width, last = x.shape[-1], len(x.shape) - 1
         if call is None or call.args[0] is not x or width % 2:
@@ -67,7 +67,7 @@ class _Matcher:
         return None
 
     def pairs(self, call: Call) -> Call | None:
-        """Return the call for an embedding of neighbours that `call` completes, or None."""
+        """Return the fused call for an embedding of pairs that ends with `call`, or None."""
         parts = self._args(call.args[0], _CAT) if call.name == _VIEW else None
         if parts is None or len(parts[0]) != 2 or parts[1] != len(parts[0][0].shape) - 1:
             return None
@@ -89,7 +89,7 @@ class _Matcher:
         return None
 
     def _neighbours(self, a: Argument, b: Argument) -> TensorValue | None:
-        """Return the tensor whose even elements of each row are `a` and whose odd ones are `b`; None if there is none."""
+        """Return the tensor that has `a` as even and `b` as odd elements of each row; None if there is none."""
         first, second = self._args(a, _SELECT), self._args(b, _SELECT)
         if first is None or second is None or first[0] is not second[0] or (first[2], second[2]) != (0, 1):
             return None
@@ -107,7 +107,7 @@ class _Matcher:
 
 
 def _fits(output: TensorValue, x: Argument, cos: Argument, sin: Argument, length: int) -> bool:
-    """Return True if the tables are as long as the delegate wants, and no broadcast makes the result larger than `x`."""
+    """Return True if the tables have the expected length, and broadcasting does not enlarge the result beyond `x`."""
     tables = [table for table in (cos, sin) if isinstance(table, TensorValue)]
     return (
         isinstance(x, TensorValue)

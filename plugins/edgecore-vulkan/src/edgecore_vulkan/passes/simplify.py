@@ -1,4 +1,4 @@
-"""Fuse clamps into convolutions, merge views and permutes, and drop calls that change nothing."""
+"""Fuse clamps into convolutions, merge views and permutes, and remove calls without effect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def simplify(graph: CallGraph) -> None:
 
 
 def _merge_moves(graph: CallGraph) -> None:
-    """Let a view of a view, and a permute of a permute, read the first one's input; drop those that change nothing."""
+    """Merge consecutive views and consecutive permutes, and remove those that change nothing."""
     producers = graph.producers()
     dropped: list[Call] = []
     for call in graph.calls:
@@ -46,12 +46,12 @@ def _merge_moves(graph: CallGraph) -> None:
 
 
 def _is_static(call: Call) -> bool:
-    """Return True if the sizes or dims of a move are numbers, none of them -1."""
+    """Return True if all sizes or dims of a view or permute are known numbers."""
     return all(isinstance(item, int) and item >= 0 for item in call.args[1])
 
 
 def _fuse_clamps(graph: CallGraph) -> None:
-    """Give a convolution the range of the clamp that is the only reader of its result.
+    """Fuse a clamp that is the only reader of a convolution into the convolution.
 
     `et_vk.conv_with_clamp` has the arguments of the convolution, then the limits.
     """
@@ -64,7 +64,7 @@ def _fuse_clamps(graph: CallGraph) -> None:
         if before is None or before.name != "aten.convolution.default" or uses[call.args[0]] != 1:
             continue
         low, high = (0.0, None) if call.name == "aten.relu.default" else call.args[1:3]
-        limit = sys.float_info.max  # ExecuTorch writes no infinity either
+        limit = sys.float_info.max  # like ExecuTorch, which does not write infinities
         before.name = "et_vk.conv_with_clamp.default"
         before.args += [-limit if low is None else low, limit if high is None else high]
         before.outputs = call.outputs
@@ -75,7 +75,7 @@ def _fuse_clamps(graph: CallGraph) -> None:
 
 
 def drop_unread(graph: CallGraph) -> None:
-    """Drop calls whose results nothing reads, and that change no buffer."""
+    """Remove calls that write no buffer and whose results are not read."""
     needed = set(graph.outputs)
     kept: list[Call] = []
     for call in reversed(graph.calls):

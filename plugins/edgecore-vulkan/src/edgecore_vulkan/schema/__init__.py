@@ -1,1 +1,1 @@
-"""The flatbuffer in a blob: its tables as dataclasses."""
+"""The flatbuffer tables of a blob as dataclasses."""

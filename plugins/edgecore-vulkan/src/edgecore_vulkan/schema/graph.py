@@ -1,7 +1,7 @@
-"""The tables of the flatbuffer in a blob, as dataclasses: the layout of ExecuTorch 1.5's Vulkan delegate.
+"""The flatbuffer tables of a blob as dataclasses, in the format of ExecuTorch 1.5's Vulkan delegate.
 
-A graph holds values and a chain of operator calls. A call names an operator of the registry and lists the ids of its
-arguments, in the order of the operator's schema, and last of its output.
+A graph has values and a sequence of operator calls. A call has the name of the operator and the ids of its arguments,
+in the order of the operator's schema, followed by the ids of its outputs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from edgecore.sdk.flat import scalar, string, tables, union, vector
 
 IDENTIFIER = b"VK00"
 NAMED_OFFSET = 2**64 - 1
-"""Offset of constants that the `.pte` holds as named data, outside the blob."""
+"""Offset that marks a constant in the `.pte`'s named data, outside the blob."""
 
 
 class DataType(IntEnum):
-    """Element types. Tensors of `INT64` and `FLOAT64` are held as `INT32` and `FLOAT32`."""
+    """Element types. Tensors of `INT64` and `FLOAT64` are stored as `INT32` and `FLOAT32`."""
 
     BOOL = 0
     UINT8 = 1
@@ -31,7 +31,7 @@ class DataType(IntEnum):
 
 
 class Storage(IntEnum):
-    """Kinds of memory that hold a tensor."""
+    """Kinds of memory for tensors."""
 
     BUFFER = 0
     TEXTURE_3D = 1
@@ -40,7 +40,7 @@ class Storage(IntEnum):
 
 
 class Layout(IntEnum):
-    """Orders of a tensor in memory, named after the packed dim: four of its elements lie side by side."""
+    """Orders of a tensor's elements, named after the packed dim: four adjacent indices of it form a vector."""
 
     WIDTH_PACKED = 0
     HEIGHT_PACKED = 1
@@ -56,7 +56,7 @@ class Layout(IntEnum):
 
 @dataclass(slots=True)
 class OperatorCall:
-    """One call; `node_id` is its number in debug maps and profiles."""
+    """A call; `node_id` is its number in debug maps and profiles."""
 
     node_id: int = scalar(0, "u32")
     name: str = string(1)
@@ -65,7 +65,7 @@ class OperatorCall:
 
 @dataclass(slots=True)
 class VkTensor:
-    """A tensor with its maximum sizes. A negative `constant_id` or `mem_obj_id` means that it has none."""
+    """A tensor with its maximum sizes. A negative `constant_id` or `mem_obj_id` means none."""
 
     datatype: DataType = scalar(0, "i8", enum=DataType)
     dims: list[int] = vector(1, "u32")
@@ -78,7 +78,7 @@ class VkTensor:
 
 @dataclass(slots=True)
 class Null:
-    """An absent argument, and an argument that the delegate does not need, such as a dtype."""
+    """An absent argument, or one that the delegate does not need, such as a dtype."""
 
 
 @dataclass(slots=True)
@@ -97,14 +97,14 @@ class Double:
 
 @dataclass(slots=True)
 class Bool:
-    """A truth value."""
+    """A boolean."""
 
     bool_val: bool = scalar(0, "bool")
 
 
 @dataclass(slots=True)
 class String:
-    """A text."""
+    """A string."""
 
     string_val: str = string(0)
 
@@ -125,28 +125,28 @@ class DoubleList:
 
 @dataclass(slots=True)
 class BoolList:
-    """A list of truth values."""
+    """A list of booleans."""
 
     items: list[bool] = vector(0, "bool")
 
 
 @dataclass(slots=True)
 class ValueList:
-    """A list of ids of values: tensors, or sizes, some of them symbolic."""
+    """A list of value ids: tensors, or sizes that may be symbolic."""
 
     items: list[int] = vector(0, "i32")
 
 
 @dataclass(slots=True)
 class SymInt:
-    """An integer that is known when the graph runs."""
+    """An integer that is only known when the graph runs."""
 
     value: int = scalar(0, "i32")
 
 
 @dataclass(slots=True)
 class Value:
-    """One value, which arguments of calls name by its index in the graph's list."""
+    """A value; its id is its index in the graph's list of values."""
 
     value: (
         Null | Int | Double | Bool | VkTensor | IntList | DoubleList | BoolList | ValueList | String | SymInt | None
@@ -170,7 +170,7 @@ class Value:
 
 @dataclass(slots=True)
 class Bytes:
-    """Bytes outside the flatbuffer: at an offset of the blob's constant data, or named data under a key."""
+    """Location of bytes outside the flatbuffer: in the blob's constant data, or in the named data with a key."""
 
     offset: int = scalar(0, "u64")
     length: int = scalar(1, "u64")

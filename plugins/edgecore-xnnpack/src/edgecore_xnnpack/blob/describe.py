@@ -20,9 +20,9 @@ _LIMITS_OFF = (float("-inf"), float("inf"))
 
 
 def describe(blob: Buffer, named_data: Mapping[str, Any]) -> list[str]:
-    """Return lines about the blob, each argument, each state and each node. Sizes are in memory order (NHWC for images).
+    """Return lines about the blob and its arguments, states and nodes. Sizes are in memory order (NHWC for images).
 
-    A convolution has the form that this processor would compute it in with the default load options (see `winograd`).
+    A convolution shows the algorithm that this processor would choose with the default load options (see `winograd`).
 
     Raises:
         FormatError: The blob is damaged.
@@ -48,7 +48,7 @@ def describe(blob: Buffer, named_data: Mapping[str, Any]) -> list[str]:
 
 
 def _forms(graph: g.Graph) -> dict[int, list[str]]:
-    """Map the index of each convolution to a text about its form, and -1 to one about all of them."""
+    """Map the index of each convolution to a text about its algorithm, and -1 to a summary of all."""
     tensors = {value.id_out: value for _, value in _tensors(graph)}
     numbers, indices = [], []
     for index, node in enumerate(graph.nodes):
@@ -132,7 +132,7 @@ def graph_of(blob: Buffer) -> BlobGraph:
 
 
 def _parts(operation: Any) -> tuple[list[int], list[int], list[str]]:
-    """Return the values that an operation reads, those that it computes, and its attributes."""
+    """Return the values that an operation reads, the values that it computes, and its attributes."""
     inputs, outputs, attributes = [], [], []
     for field in fields(operation) if operation is not None else ():
         value = getattr(operation, field.name)

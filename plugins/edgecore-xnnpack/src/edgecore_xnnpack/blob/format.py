@@ -101,7 +101,7 @@ class _Encoder:
         self.result = Encoded(b"")
         self.ids: dict[SubgraphValue, int] = {}
         self.buffers: dict[str, int] = {}
-        self.reading: tuple[int, ...] = ()  # the handles of the operation that is written
+        self.reading: tuple[int, ...] = ()  # debug handles of the operation being written
 
     def run(self) -> Encoded:
         for value in self.subgraph.inputs:
@@ -126,7 +126,7 @@ class _Encoder:
         return g.State(self.id(state.value), state.name, has_initial)
 
     def id(self, value: SubgraphValue) -> int:
-        """Return the id of a value; add the value to the graph when it is first asked for."""
+        """Return the id of a value; the first request adds the value to the graph."""
         if value in self.ids:
             return self.ids[value]
         external, flags = self.externals.get(value, (g.INVALID_ID, 0))
@@ -214,7 +214,7 @@ class _Encoder:
 
 
 def _size(number: int) -> int:
-    """Return the number that stands for a size in the blob.
+    """Return the number that represents a size in the blob.
 
     A symbolic size is stored as 0: a reshape infers this size, and a slice reads 0 as the whole dimension.
     """

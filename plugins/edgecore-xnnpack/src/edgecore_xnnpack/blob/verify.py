@@ -57,4 +57,7 @@ def _unsupported_by_executorch(graph: g.Graph) -> Iterator[str]:
         if value.flags not in _SUPPORTED_FLAGS:
             yield f"value {index} has flags {value.flags:#x}; executorch 1.5 supports only input (1) and output (2)"
         if value.num_dims > g.MAX_RANK or value.num_dims != len(value.dims):
-            yield f"value {index} has {value.num_dims} dimensions and {len(value.dims)} sizes; both numbers must be equal and at most {g.MAX_RANK}"
+            yield (
+                f"value {index} has {value.num_dims} dimensions and {len(value.dims)} sizes; "
+                f"both numbers must be equal and at most {g.MAX_RANK}"
+            )

@@ -1,1 +1,1 @@
-"""Names that scripts of ExecuTorch use with XNNPACK; `executorch_modules` of the package lists them."""
+"""Names that ExecuTorch scripts use with XNNPACK; `executorch_modules` of the package lists them."""

@@ -18,7 +18,7 @@ class OperatorConfig:
     """The base class of the configurations in `CONFIGS`, which `XnnpackPartitioner(configs=...)` takes.
 
     Attributes:
-        operators: Names of the operators, as the option `configs` has them.
+        operators: Names of the operators as in the option `configs`.
     """
 
     operators: ClassVar[tuple[str, ...]] = ()

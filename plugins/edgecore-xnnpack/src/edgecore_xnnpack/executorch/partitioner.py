@@ -28,17 +28,17 @@ class XnnpackPartitioner(partitioner.XnnpackPartitioner):
         force_non_static_weights_for_f32_linear: bool = False,
         enable_bf16: bool = False,
     ) -> None:
-        """Make a partitioner for the target runtime `executorch-1.5`.
+        """Create a partitioner for the target runtime `executorch-1.5`.
 
         Args:
             configs: Operators to delegate: configurations such as `LinearConfig`, or names; all if None.
             config_precisions: Kinds of operators to delegate: members of `ConfigPrecisionType`, or their names; all if
                 None.
-            per_op_mode: Give each operator a delegate of its own.
+            per_op_mode: Give each operator a separate delegate.
             verbose: Print each operator call that is not delegated, and the reason, on stderr.
             force_non_static_weights_for_f32_linear: Let weights and biases of linear layers in float32 be inputs of the
                 delegates.
-            enable_bf16: Has no effect: operators in bfloat16 run in edgecore's kernels.
+            enable_bf16: Has no effect: bfloat16 operators run in edgecore's kernels.
 
         Raises:
             ValueError: An operator or a precision is not known.
@@ -71,7 +71,7 @@ class XnnpackDynamicallyQuantizedPartitioner(XnnpackPartitioner):
     """Delegates only layers whose inputs are quantized at run time."""
 
     def __init__(self) -> None:
-        """Make the partitioner; it has no options."""
+        """Create the partitioner; it has no options."""
         super().__init__(config_precisions=ConfigPrecisionType.DYNAMIC_QUANT)
 
 
@@ -79,10 +79,10 @@ class XnnpackFloatingPointPartitioner(XnnpackPartitioner):
     """Delegates only operators in floating point."""
 
     def __init__(self) -> None:
-        """Make the partitioner; it has no options."""
+        """Create the partitioner; it has no options."""
         super().__init__(config_precisions=ConfigPrecisionType.FP32)
 
 
 def get_xnnpack_edge_compile_config(skip_dim_order: bool = False) -> edgecore.EdgeCompileConfig:
-    """Return the settings with which a program is lowered for XNNPACK: edgecore's own. The argument has no effect."""
+    """Return edgecore's own settings for lowering to XNNPACK. The argument has no effect."""
     return edgecore.EdgeCompileConfig(_skip_dim_order=skip_dim_order)

@@ -1,4 +1,4 @@
-"""ExecuTorch's `XNNPACKQuantizer`, for scripts that use more of its methods than edgecore's class has."""
+"""ExecuTorch's `XNNPACKQuantizer`, which has more methods than edgecore's class."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from edgecore_xnnpack.quantizer import QuantizationConfig
 
 
 class XNNPACKQuantizer(quantizer.XNNPACKQuantizer):
-    """edgecore's quantizer for XNNPACK with ExecuTorch's names of methods."""
+    """edgecore's quantizer for XNNPACK with ExecuTorch's additional methods."""
 
     def __init__(self) -> None:
-        """Make a quantizer without any configuration."""
+        """Create a quantizer without any configuration."""
         super().__init__()
         self._filter: Callable[[Node], bool] | None = None
 
@@ -34,11 +34,11 @@ class XNNPACKQuantizer(quantizer.XNNPACKQuantizer):
         return self.set_object_type(operator_type.overloadpacket if is_overload else operator_type, quantization_config)
 
     def set_filter_function(self, filter_fn: Callable[[Node], bool]) -> XNNPACKQuantizer:
-        """Quantize only operators for whose node the function returns True."""
+        """Quantize only operators for which the function returns True."""
         self._filter = filter_fn
         return self
 
     def annotate_node(self, node: Node, config: QuantizationConfig) -> None:
-        """Annotate a node, and what is fused with it, unless the filter leaves it out."""
+        """Annotate a node and the operators fused with it, unless the filter excludes it."""
         if self._filter is None or self._filter(node):
             super().annotate_node(node, config)

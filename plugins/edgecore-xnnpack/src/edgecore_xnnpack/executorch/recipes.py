@@ -1,4 +1,4 @@
-"""The recipes that scripts of ExecuTorch take by their types. Importing this module registers their provider."""
+"""The recipes that ExecuTorch scripts select by type. Importing this module registers their provider."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _QUANTIZER_SETTINGS = {
     XNNPackRecipeType.PT2E_INT8_STATIC_PER_TENSOR: {"is_per_channel": False},
 }
 _GROUPED = XNNPackRecipeType.TORCHAO_INT8_DYNAMIC_ACT_INT4_WEIGHT_PER_TENSOR
-"""The recipe with a scale for each group of weights; its name says `tensor`."""
+"""The recipe with a scale for each group of weights, despite `TENSOR` in its name."""
 
 
 class XNNPACKRecipeProvider(BackendRecipeProvider):
@@ -53,14 +53,14 @@ class XNNPACKRecipeProvider(BackendRecipeProvider):
         return list(XNNPackRecipeType)
 
     def create_recipe(self, recipe_type: RecipeType, **kwargs: Any) -> ExportRecipe | None:
-        """Make a recipe.
+        """Create a recipe.
 
         Args:
             recipe_type: A type of `XNNPackRecipeType`; for others the result is None.
-            kwargs: `group_size`, the number of weights with a common scale, of the recipe with groups; by default 32.
+            kwargs: `group_size` for the recipe with groups: number of weights that share a scale; by default 32.
 
         Raises:
-            CompileError: The recipe has no such parameter, or `group_size` is no positive integer.
+            CompileError: The recipe has no such parameter, or `group_size` is not a positive integer.
         """
         if not isinstance(recipe_type, XNNPackRecipeType):
             return None

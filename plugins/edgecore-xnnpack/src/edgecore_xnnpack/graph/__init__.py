@@ -1,1 +1,1 @@
-"""The graph that a partition becomes before its blob, and what makes it from the edge dialect."""
+"""The graph between edge dialect and blob, and the lowering that creates it."""

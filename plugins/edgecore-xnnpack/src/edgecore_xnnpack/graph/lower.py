@@ -47,12 +47,12 @@ from edgecore_xnnpack.schema import graph as g
 class Lowering:
     """Translates the fx graph of a partition to XNNPACK operations, and holds the state of this translation.
 
-    The functions of the operator table (`operators/`) get a `Lowering` as their first argument, `low`.
+    Functions of the operator table (`operators/`) receive the `Lowering` as their first argument, `low`.
 
     Attributes:
         subgraph: The XNNPACK operations that have been emitted so far.
         node: The fx node that is being lowered.
-        sizes: The numbers that the symbolic sizes have in this lowering.
+        sizes: The sample of the symbolic sizes that this lowering uses, see `symbolic_shapes.py`.
     """
 
     def __init__(self, constants: Constants, sizes: Sizes, arrays: dict[Any, Any] | None = None) -> None:
@@ -101,7 +101,7 @@ class Lowering:
         return self.subgraph
 
     def probe(self, node: Node, lower: Any) -> Subgraph:
-        """Lower a single node with the function `lower`, and return the subgraph of this node alone.
+        """Lower a single node with the function `lower`, and return its subgraph.
 
         The operator table uses this method to check that a lowering does not depend on the values of symbolic sizes.
         """
@@ -126,7 +126,7 @@ class Lowering:
             self.subgraph.inputs.append(value)
 
     def _input(self, node: Node) -> SubgraphValue:
-        """Make the value of a tensor that is computed outside of the subgraph."""
+        """Create the value of a tensor that comes from outside of the subgraph."""
         val = node.meta["val"]
         return SubgraphValue(self.shape_of(node), layout=layout_of(val), is_position=val.dtype == torch.int64)
 
@@ -152,12 +152,12 @@ class Lowering:
     def _outputs(self, node: Node) -> None:
         results = node.args[0]
         assert isinstance(results, (list, tuple))
-        # Inputs, states and earlier outputs must be copied.
+        # A delegate cannot return an input, a state, or the same output twice, so these are copied.
         unavailable: set[SubgraphValue | None] = {*self.subgraph.inputs, *self.subgraph.in_states}
-        # The new content of the buffers is in front of the outputs; it stays in the states.
+        # `results` begins with the new contents of the buffers, which stay in the states.
         for result in results[len(self._buffers) :]:
             assert isinstance(result, Node)
-            self.node = result  # operations that are emitted below get the dtype and the debug handle of this result
+            self.node = result  # gives operations emitted below the dtype and debug handle of this result
             value = self.value(result)
             if result.meta["val"].dtype == torch.float16:
                 value = self.emit(g.Convert, [value], value.shape)
@@ -172,7 +172,7 @@ class Lowering:
             self.subgraph.unread.append(val)
 
     def _drop_unread(self) -> None:
-        """Remove operations whose results nothing reads: attention over a KV cache leaves repeated heads unread."""
+        """Remove operations whose results are not read. Attention over a KV cache leaves some."""
         read = {value for value, _ in self.subgraph.outputs}
         kept = []
         for op in reversed(self.subgraph.nodes):
@@ -182,12 +182,12 @@ class Lowering:
         self.subgraph.nodes = kept[::-1]
 
     def _fold(self, node: Node) -> bool:
-        """Compute a node that reads only weights at compile time, and return True; return False for any other node."""
+        """Compute a node at compile time if it only reads weights, and return True; return False for any other node."""
         sources = node.all_input_nodes
         if not sources or not all(source in self._tensors for source in sources):
             return False
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self._tensors.__getitem__)
-        if is_dequantize(node):  # in float32 also for a model in float16, so that the integers can be recovered
+        if is_dequantize(node):  # float32 even in a float16 model, so that the integers can be recovered
             args, kwargs = torch.utils._pytree.tree_map(_widened, (args, kwargs))
         assert callable(node.target)
         self._tensors[node] = node.target(*args, **kwargs)
@@ -199,16 +199,17 @@ class Lowering:
 
     def _has_zero_points(self, node: Node) -> bool:
         """Return True if a weight's dequantize node has zero points other than 0, which XNNPACK does not support."""
-        name = next(arg.name for arg in node.target._schema.arguments if arg.name.startswith("zero_point"))  # type: ignore[union-attr]
+        arguments = node.target._schema.arguments  # type: ignore[union-attr]
+        name = next(arg.name for arg in arguments if arg.name.startswith("zero_point"))
         zero_points = argument(node, name)
         return zero_points is not None and bool(np.any(self.numbers(zero_points)))
 
     def numbers(self, value: Any) -> Any:
-        """Return the array of an argument that is a number or a constant node."""
+        """Return an argument, a number or a constant node, as an array."""
         return np.asarray(self._tensors[value].detach().numpy() if isinstance(value, Node) else value)
 
     def scales(self, node: Any) -> Array | None:
-        """Return the scales by which a constant was dequantized: a single scale, or one for each channel or group.
+        """Return the scales by which a constant was dequantized: one in total, one per channel, or one per group.
 
         Return None if the constant was not dequantized, or has zero points other than 0.
         """
@@ -223,12 +224,12 @@ class Lowering:
         return self._tensors.get(node)
 
     def array(self, node: Any) -> Array | None:
-        """Return the float32 array of a constant node; None if the node is computed at run time."""
+        """Return a constant node as a float32 array; None if the node is computed at run time."""
         tensor = self.tensor(node)
         return None if tensor is None else np.asarray(tensor.detach().contiguous().numpy(), dtype=np.float32)
 
     def value(self, node: Any) -> SubgraphValue:
-        """Return the subgraph value of a node; for a constant node, the value is created by the first call."""
+        """Return the subgraph value of a node; the first call creates the value of a constant."""
         if node not in self._values:
             array = self.array(node)
             assert array is not None
@@ -238,7 +239,7 @@ class Lowering:
         return value
 
     def has_value(self, node: Node) -> bool:
-        """Return True if the node has been lowered; with `probe`, that is so for the inputs of one node only."""
+        """Return True if the node has been lowered. `probe` lowers only one node and its inputs."""
         return node in self._values
 
     def argument(self, name: str) -> Any:
@@ -260,7 +261,7 @@ class Lowering:
         return self.sizes.of(val[0] if isinstance(val, (tuple, list)) else val)
 
     def constant(self, array: Any, scales: Array | None = None, channel_dim: int = 0, bits: int = 8) -> SubgraphValue:
-        """Make a float32 constant; a number becomes a tensor of rank 1.
+        """Create a float32 constant; a number becomes a tensor of rank 1.
 
         `scales`, `channel_dim` and `bits` describe the quantization of a dequantized weight, see `SubgraphValue`.
         """
@@ -274,7 +275,7 @@ class Lowering:
             return array
         key = (array.ctypes.data, array.shape, array.strides)
         if key not in self._arrays:
-            self._arrays[key] = array, np.ascontiguousarray(array)  # `array` stays alive, so its address stays unique
+            self._arrays[key] = array, np.ascontiguousarray(array)  # keeps `array` alive, so its address stays unique
         copy: Array = self._arrays[key][1]
         return copy
 
@@ -309,10 +310,10 @@ class Lowering:
             kind: The class in `schema.graph` of the node.
             inputs: Values that the operation reads.
             shape: Shape of the output.
-            rule: Layouts (channels first or last) in which the operation works.
+            rule: The layouts (channels first or last) that the operation supports.
             clamp: Lower and upper limit of the output.
             quantization: Scale and zero point of an int8 output.
-            attributes: Further fields of the node class.
+            attributes: The other fields of the node class.
 
         Returns:
             The output value of the operation.
@@ -337,16 +338,16 @@ class Lowering:
         return output
 
     def emit_with_indices(self, image: SubgraphValue, shape: Shape) -> tuple[SubgraphValue, SubgraphValue]:
-        """Emit the maxima over the height of an image of width 1, and the indices of these maxima."""
+        """Emit the maxima over the height of an image of width 1, and their indices."""
         maxima = self.emit(g.ArgMaxPooling2d, [image], shape, LAST, pooling_height=image.shape[2], pooling_width=1)
         self.subgraph.nodes[-1].second = indices = SubgraphValue(shape, is_index=True)
         return maxima, indices
 
     def leave_unread(self, value: SubgraphValue, like: torch.Tensor) -> None:
-        """Make `value`, which nothing reads, an additional output of the delegate, in the shape of `like`.
+        """Make `value`, which is not read, an additional output of the delegate, in the shape of `like`.
 
-        XNNPACK removes an internal value that nothing reads, but keeps the operator that writes the value, and this
-        operator then crashes.
+        XNNPACK removes an internal value that is never read, but keeps the operator that writes it. This operator then
+        crashes.
         """
         self._unread.append((self.reshape(value, self.sizes.of(like)), torch.empty_like(like, dtype=torch.float32)))
 
@@ -392,7 +393,7 @@ class Lowering:
 
 
 def _widened(argument: Any) -> Any:
-    """Return float32 for float16, the dtype of a dequantized tensor, and all other arguments as they are."""
+    """Map float16, the dtype of a dequantized tensor, to float32; return any other argument unchanged."""
     return torch.float32 if argument is torch.float16 else argument
 
 
@@ -410,7 +411,7 @@ def quantization_of(node: Node) -> Quantization:
 
 
 def is_grouped(node: Node) -> bool:
-    """Return True if a dequantize node has a scale for each group of elements in a row of a weight matrix."""
+    """Return True if a dequantize node has one scale per group of columns in each row of a weight matrix."""
     return "per_channel_group" in str(node.target)
 
 

@@ -50,7 +50,7 @@ class FixedLayouts:
 
 
 class SameLayout(Enum):
-    """Layout constraint of an operation that works in either layout, if all inputs and the output have the same one."""
+    """Layout constraint of an operation that supports both layouts if its inputs and output have the same one."""
 
     SAME_LAYOUT = 0
 
@@ -72,10 +72,10 @@ class Quantization:
 
 @dataclass(frozen=True, slots=True)
 class DynamicQuantization:
-    """Marks a tensor that is quantized to int8 at run time: XNNPACK computes a scale and a zero point of each part.
+    """Marks a tensor that XNNPACK quantizes to int8 at run time, with a scale and zero point per part.
 
     Attributes:
-        dims: The last dimensions that form a part: 1 for each token (row), 3 for each image.
+        dims: How many trailing dimensions form a part: 1 for a token (row), 3 for an image.
     """
 
     dims: int = 1
@@ -91,16 +91,16 @@ class SubgraphValue:
             a value that is computed at run time.
         layout: Order of the dimensions in memory.
         quantization: Parameters of an int8 tensor that is computed at run time; None for floating point.
-        scales: The scales of a constant: a single scale, one for each output channel, or, as [rows, groups], one for
-            each group of elements in a matrix row. They dequantize an integer constant. A float32 constant with
-            scales was dequantized: each element is an integer multiple of its scale, so that the integers can be
-            recovered without loss.
-        channel_dim: The dimension along which `scales` differ, if there is one for each output channel.
+        scales: The scales of a constant: one in total, one per output channel, or [rows, groups], one per group of
+            columns in a matrix row. An integer constant is dequantized by them. A float32 constant with scales has been
+            dequantized already: its elements are integer multiples of their scale, so the integers can be recovered
+            exactly.
+        channel_dim: The dimension of the output channels, if `scales` has one per channel.
         bits: Number of bits of the integers, 8 or 4.
         is_fp16: True if the tensor is computed in fp16; a constant has this information in its dtype.
-        is_index: True for an int32 tensor of indices. XNNPACK cannot compute with indices, so that such a tensor can
-            only be an output of the delegate.
-        is_position: True for an int64 input of the delegate with the positions that a `CacheUpdate` writes.
+        is_index: True for int32 indices. No XNNPACK operation reads indices, so this value can only be a delegate's
+            output.
+        is_position: True for an int64 input that holds the positions for a `CacheUpdate`.
     """
 
     shape: Shape
@@ -116,7 +116,7 @@ class SubgraphValue:
 
     @property
     def dims(self) -> Shape:
-        """The sizes in the order of the dimensions in memory."""
+        """The sizes in memory order."""
         return tuple(self.shape[i] for i in TO_LAST[len(self.shape)]) if self.layout == Layout.LAST else self.shape
 
     @property
@@ -143,17 +143,16 @@ class SubgraphValue:
 
 
 class QuantizePerToken:
-    """Kind of an operation that marks dynamic quantization; `passes/quantize.py` replaces the operation.
+    """Kind of a marker operation for dynamic quantization, which `passes/quantize.py` replaces.
 
-    In XNNPACK, only linear layers and convolutions with integer weights can read a tensor that is quantized in this
-    way.
+    In XNNPACK, only linear layers and convolutions with integer weights can read a dynamically quantized tensor.
     """
 
 
 class Alias:
-    """Kind of an operation that only renames dimensions: input and output have the same bytes and sizes in memory.
+    """Kind of an operation that only renames dimensions: input and output share bytes and sizes in memory.
 
-    The blob has no node for it, but one value for both; only an output of the delegate is written by a copy.
+    The blob has one value for both, and no node. The bytes are copied only into an output of the delegate.
     """
 
 
@@ -164,8 +163,8 @@ class SubgraphNode:
     Attributes:
         kind: The class in `schema.graph` of the node, or `Alias`, or `QuantizePerToken`.
         rule: Layout constraint of the operation.
-        attributes: The fields of the node, without the ids of values. Fields with a number for each dimension
-            (`layout.BY_DIMENSION`) are in ATen's order of dimensions until layouts are assigned.
+        attributes: The fields of the node, except value ids. Fields with one number per dimension
+            (`layout.BY_DIMENSION`) are in ATen's order of dimensions until `passes/layout.py` assigns layouts.
         clamp: Lower and upper limit of the output.
         handles: Debug handles of the fx nodes that became this operation.
         second: The second output of `ArgMaxPooling2d`, the indices.
@@ -187,7 +186,7 @@ class SubgraphNode:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A mutable buffer of the model that the delegate keeps: qualified name, value, and initial content."""
+    """A mutable buffer that the delegate keeps: qualified name, value, and initial content."""
 
     name: str
     value: SubgraphValue
@@ -199,12 +198,11 @@ class Subgraph:
     """A partition as XNNPACK operations.
 
     Attributes:
-        inputs: In the order of the delegate's arguments. None is an argument that is a number, which no operation
-            reads.
+        inputs: In the order of the delegate's arguments; None for a number, which no operation reads.
         outputs: Each with the layout that the caller expects.
         nodes: In execution order.
-        unread: Tensors with the shapes and dtypes of additional outputs at the end of `outputs`: values that nothing
-            reads, but that would make XNNPACK crash if they were no outputs (`Lowering.leave_unread`).
+        unread: Shapes and dtypes of additional outputs at the end of `outputs`. They are not needed, but XNNPACK would
+            crash if they were internal values (`Lowering.leave_unread`).
         states: The mutable buffers that the delegate keeps.
     """
 
@@ -216,7 +214,7 @@ class Subgraph:
 
     @property
     def in_states(self) -> set[SubgraphValue]:
-        """The values in the memory of states: the states themselves, and their content after an update."""
+        """The values that live in states: the states themselves, and their updated contents."""
         return {state.value for state in self.states} | {op.output for op in self.nodes if op.kind is g.CacheUpdate}
 
     def producers(self) -> dict[SubgraphValue, SubgraphNode]:

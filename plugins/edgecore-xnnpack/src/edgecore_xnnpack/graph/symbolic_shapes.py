@@ -1,9 +1,9 @@
 """Symbolic sizes: lower a graph for five samples of the sizes, and keep what all five results have in common.
 
-Lowerings compute with numbers, so that they need no second, symbolic form. A sample (`Symbols.samples`) gives each
-symbol a number. A graph is lowered once for each sample, and `merge` compares the results: a number that is the same
-in all five becomes fixed; a tensor's size that differs becomes a `SymbolicSize`, which XNNPACK infers at run time;
-any other difference (operation, attribute, constant) means that the call is not supported.
+Lowerings compute with plain numbers, so that they need no symbolic variant. A sample (`Symbols.samples`) gives each
+symbol a number. A graph is lowered once per sample, and `merge` compares the results. A number that is the same in all
+five becomes fixed. A tensor size that differs becomes a `SymbolicSize`, which XNNPACK infers at run time. If anything
+else differs (operation, attribute, constant), the call is not supported.
 
 Assumption: a number that depends on a size at all differs between two samples. The k-th symbol is sampled at its upper
 bound plus 0, 1, 2, 67 * k and 1021 * k. Sums and products with constants, and remainders by any divisor, differ at the

@@ -1,8 +1,8 @@
 """Scaled dot product attention, composed of matmuls and softmax.
 
-XNNPACK's own attention node is not used: the delegate of executorch 1.5 does not support it. The blob has an attention
-node only if the delegate keeps the KV cache. edgecore's delegate computes this node itself, because a matmul of XNNPACK
-would copy the whole cache into the packed form of its second operand in each call.
+XNNPACK's attention node is not used, because the delegate of executorch 1.5 does not support it. The blob has an
+attention node only if the delegate keeps the KV cache. edgecore's delegate then computes attention itself, because
+XNNPACK's matmul would copy the whole cache in each call to pack its second operand.
 """
 
 from __future__ import annotations
@@ -45,15 +45,16 @@ def _check_attention(query: Query) -> str | None:
     return None if len(mask.meta["val"].shape) <= len(q) else f"mask of rank {len(mask.meta['val'].shape)}"
 
 
-@lowers(aten.scaled_dot_product_attention.default, check=_check_attention, do_not_decompose=True, any_dtype=("attn_mask",),
+@lowers(aten.scaled_dot_product_attention.default, check=_check_attention, do_not_decompose=True,
+        any_dtype=("attn_mask",),
         constraints="rank 3 or more, equal batches; a mask of floating point, or constant")  # fmt: skip
 def _attention(low: Lowering, node: Node) -> SubgraphValue:
     """Emit softmax(scale * q k^T + mask) v.
 
     If the mask of a row is -inf everywhere, the result of this row must be 0, as in ATen, but its softmax is NaN. So
     scores are clamped to finite numbers, which avoids NaN, and the result of such a row is multiplied by 0 (`_seen`).
-    In grouped-query attention, query heads that share a key head become rows of the same matmul. Over KV caches that
-    the delegate keeps, emit the attention node.
+    In grouped-query attention, query heads that share a key head become rows of the same matmul. If the delegate keeps
+    the KV caches, an attention node is emitted instead.
     """
     key, value = low.argument("key"), low.argument("value")
     caches = _caches(low, key, value)
@@ -87,7 +88,7 @@ def _attention(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _caches(low: Lowering, key: Node, value: Node) -> tuple[Node, Node] | None:
-    """Return the updates of the KV caches that attention reads as key and value; None unless both are such caches."""
+    """Return the updates of the KV caches that attention reads as key and value; None unless both are caches."""
     keys, values = cache_of(key), cache_of(value)
     if keys is None or values is None or not (low.has_value(keys) and low.has_value(values)):
         return None
@@ -114,7 +115,7 @@ def _mask(low: Lowering, shape: tuple[int, ...]) -> SubgraphValue | None:
 
 
 def _seen(low: Lowering, mask: SubgraphValue) -> SubgraphValue | None:
-    """Return a factor for each row of a mask: 0 if the row is -inf everywhere, else 1; None if all are known to be 1.
+    """Return a factor for each row of a mask: 0 if the row is -inf everywhere, else 1. Return None if all are 1.
 
     XNNPACK has no comparison, so the factor for a mask that is computed at run time is
     min(1, sum over a row of 64 * exp(m * 2^-126)). exp(-inf) is 0. For a finite m, the exponent is above -4, and

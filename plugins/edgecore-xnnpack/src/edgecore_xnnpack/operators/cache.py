@@ -37,7 +37,7 @@ def is_update(node: Node) -> bool:
 def cache_of(node: Node) -> Node | None:
     """Return the update of the KV cache [..., heads, positions, channels] that attention reads through `node`, or None.
 
-    `node` is the update itself, or repeats each head.
+    `node` is the update itself, or an operation that repeats the heads.
     """
     cache = without_repeated_heads(node)
     return cache if is_update(cache) else None

@@ -154,7 +154,7 @@ def _not(low: Lowering, node: Node) -> SubgraphValue:
 
 @lowers(aten._to_copy.default, dtypes=FLOAT_OR_BOOL)
 def _cast(low: Lowering, node: Node) -> SubgraphValue:
-    """Round to fp16 by a conversion to fp16 and back: values have fp32 here, whatever the dtype of their node is."""
+    """Round to fp16 by a conversion to fp16 and back: values here are fp32, whatever the dtype of their node."""
     source, dtype = node.args[0], node.meta["val"].dtype
     assert isinstance(source, Node)
     if dtype == torch.bool:

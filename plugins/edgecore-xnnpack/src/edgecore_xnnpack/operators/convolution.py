@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from edgecore_xnnpack.operators.volumes import (
     as_planes,
     as_volume,
     columns_shape,
-    depth_taps,
+    depth_slices,
     planes_shape,
 )
 from edgecore_xnnpack.schema import graph as g
@@ -27,8 +28,25 @@ from edgecore_xnnpack.schema import graph as g
 aten = torch.ops.aten
 
 
+@dataclass(frozen=True)
+class Geometry:
+    """Stride, padding, dilation and groups of a convolution. Each tuple has a number per spatial dimension.
+
+    Attributes:
+        padding: Zeros both at the start and at the end.
+        output_padding: Elements added at the end of the result of a transposed convolution.
+    """
+
+    stride: Shape = (1, 1)
+    padding: Shape = (0, 0)
+    dilation: Shape = (1, 1)
+    output_padding: Shape = (0, 0)
+    groups: int = 1
+    transposed: bool = False
+
+
 def has_scales_of_outputs(node: Node) -> bool:
-    """Return True if the weight of a convolution was dequantized with a single scale, or one for each output channel."""
+    """Return True if the weight of a convolution was dequantized with one scale, or one per output channel."""
     weight = argument(node, "weight")
     parameters = parameters_of(weight) if is_dequantize(weight) else None
     if parameters is None:
@@ -66,25 +84,23 @@ def _check_convolution(query: Query) -> str | None:
 def _convolution(low: Lowering, node: Node) -> SubgraphValue:
     weight = low.array(low.argument("weight"))
     assert weight is not None
-    names = ("stride", "padding", "dilation", "output_padding")
     value, shape = low.input(), low.shape
     count = len(shape) - 2
-    stride, padding, dilation, adjustment = (list(map(int, for_each(low.argument(name), count))) for name in names)
+    stride, padding, dilation, output_padding = (
+        tuple(map(int, for_each(low.argument(name), count)))
+        for name in ("stride", "padding", "dilation", "output_padding")
+    )
     if len(shape) == 3:  # a sequence is an image of one row
         value = low.reshape(value, (*value.shape[:2], 1, value.shape[2]))
         weight = weight[:, :, None, :]
-        stride, padding, dilation, adjustment = [1, *stride], [0, *padding], [1, *dilation], [0, *adjustment]
+        stride, padding, dilation, output_padding = (1, *stride), (0, *padding), (1, *dilation), (0, *output_padding)
         shape = (*shape[:2], 1, shape[2])
+    geometry = Geometry(stride, padding, dilation, output_padding, low.argument("groups"), low.argument("transposed"))
     bias = None if low.argument("bias") is None else low.value(low.argument("bias"))
-    groups = low.argument("groups")
     scales = low.scales(low.argument("weight")) if has_scales_of_outputs(node) else None
     if len(shape) == 5:
-        return _convolve_volume(low, value, weight, bias, stride, padding, dilation, groups, scales)
-    result = convolve(
-        low, value, weight, bias, shape, stride, padding, dilation, adjustment, groups, low.argument("transposed"),
-        scales,
-    )  # fmt: skip
-    return low.reshape(result, low.shape)
+        return _convolve_volume(low, value, weight, bias, geometry, scales)
+    return low.reshape(convolve(low, value, weight, bias, shape, geometry, scales), low.shape)
 
 
 def _convolve_volume(
@@ -92,13 +108,10 @@ def _convolve_volume(
     value: SubgraphValue,
     weight: Array,
     bias: SubgraphValue | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
+    geometry: Geometry,
     scales: Array | None,
 ) -> SubgraphValue:
-    """Emit a 3-d convolution as 2-d convolutions.
+    """Emit a 3-d convolution as 2-d convolutions. Each tuple of `geometry` is (depth, height, width).
 
     - If the kernel has a height and width of 1, without stride and padding there: one convolution along the height of
       the image [N, C, D, H * W].
@@ -109,22 +122,23 @@ def _convolve_volume(
       this.
     """
     kernel, channels = weight.shape[2:], weight.shape[1]
-    around = (stride[1:], padding[1:], dilation[1:])
-    if kernel[1:] == (1, 1) and tuple(stride[1:]) == (1, 1) and not any(padding[1:]):
-        along = ((stride[0], 1), (padding[0], 0), (dilation[0], 1))
+    stride, padding, dilation = geometry.stride, geometry.padding, geometry.dilation
+    if kernel[1:] == (1, 1) and stride[1:] == (1, 1) and not any(padding[1:]):
+        along_depth = Geometry((stride[0], 1), (padding[0], 0), (dilation[0], 1), groups=geometry.groups)
         image, shape = as_columns(low, value), columns_shape(low.shape)
-        result = convolve(low, image, weight[..., 0], bias, shape, *along, groups=groups, scales=scales)
+        result = convolve(low, image, weight[..., 0], bias, shape, along_depth, scales)
         return as_volume(low, result, low.shape)
-    taps = depth_taps(low, value, low.shape[2], kernel[0], stride[0], padding[0], dilation[0])
+    slices = depth_slices(low, value, low.shape[2], kernel[0], stride[0], padding[0], dilation[0])
     shape = planes_shape(low.shape)
-    if groups == 1:
+    in_plane = Geometry(stride[1:], padding[1:], dilation[1:], groups=geometry.groups)
+    if geometry.groups == 1:
         joined = weight.transpose(0, 2, 1, 3, 4).reshape(-1, kernel[0] * channels, *kernel[1:])
-        image = as_planes(low, concatenate(low, taps, 1))
-        return as_volume(low, convolve(low, image, joined, bias, shape, *around, scales=scales), low.shape)
+        image = as_planes(low, concatenate(low, slices, 1))
+        return as_volume(low, convolve(low, image, joined, bias, shape, in_plane, scales), low.shape)
     total = None
-    for depth, tap in enumerate(taps):
-        image, part_bias = as_planes(low, tap), bias if total is None else None
-        part = convolve(low, image, weight[:, :, depth], part_bias, shape, *around, groups=groups, scales=scales)
+    for depth, volume in enumerate(slices):
+        image, part_bias = as_planes(low, volume), bias if total is None else None
+        part = convolve(low, image, weight[:, :, depth], part_bias, shape, in_plane, scales)
         total = part if total is None else binary(low, g.Add, total, part)
     assert total is not None
     return as_volume(low, total, low.shape)
@@ -136,15 +150,10 @@ def convolve(
     weight: Array,
     bias: SubgraphValue | None,
     shape: Shape,
-    stride: Sequence[int] = (1, 1),
-    padding: Sequence[int] = (0, 0),
-    dilation: Sequence[int] = (1, 1),
-    adjustment: Sequence[int] = (0, 0),
-    groups: int = 1,
-    transposed: bool = False,
+    geometry: Geometry,
     scales: Array | None = None,
 ) -> SubgraphValue:
-    """Emit a 2-d convolution. Pairs of numbers are (height, width).
+    """Emit a 2-d convolution. Each tuple of `geometry` is (height, width).
 
     Args:
         low: The lowering.
@@ -152,16 +161,11 @@ def convolve(
         weight: The filter in ATen's order: [O, I / groups, H, W], or [I, O / groups, H, W] if transposed.
         bias: The bias, [O], or None.
         shape: Shape of the result.
-        stride: The stride.
-        padding: Padding at the start and at the end of the height and of the width.
-        dilation: The dilation.
-        adjustment: Output padding of a transposed convolution.
-        groups: Number of groups of channels.
-        transposed: True for a transposed convolution.
-        scales: Scales of a dequantized weight: a single one, or one for each output channel.
+        geometry: Stride, padding and so on.
+        scales: Scales of a dequantized weight: one in total, or one per output channel.
     """
-    kernel = weight.shape[2:]
-    if transposed:
+    kernel, groups = weight.shape[2:], geometry.groups
+    if geometry.transposed:
         group_in, group_out = weight.shape[0] // groups, weight.shape[1]
         # From ATen's order [groups * I, O, H, W] to XNNPACK's [groups * O, H, W, I], with I and O channels per group.
         weight = weight.reshape(groups, group_in, group_out, *kernel).transpose(0, 2, 3, 4, 1)
@@ -178,10 +182,11 @@ def convolve(
     )
     return low.emit(
         kind, inputs, shape, LAST,
-        padding_top=padding[0], padding_right=padding[1], padding_bottom=padding[0], padding_left=padding[1],
+        padding_top=geometry.padding[0], padding_right=geometry.padding[1],
+        padding_bottom=geometry.padding[0], padding_left=geometry.padding[1],
         kernel_height=kernel[0], kernel_width=kernel[1],
-        subsampling_height=stride[0], subsampling_width=stride[1],
-        dilation_height=dilation[0], dilation_width=dilation[1],
+        subsampling_height=geometry.stride[0], subsampling_width=geometry.stride[1],
+        dilation_height=geometry.dilation[0], dilation_width=geometry.dilation[1],
         group_input_channels=group_in, group_output_channels=group_out, groups=groups,
-        adjustment_height=adjustment[0], adjustment_width=adjustment[1],
+        adjustment_height=geometry.output_padding[0], adjustment_width=geometry.output_padding[1],
     )  # fmt: skip

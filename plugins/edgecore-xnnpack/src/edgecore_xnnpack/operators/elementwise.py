@@ -32,8 +32,8 @@ def binary(
 def _with_rank(low: Lowering, value: SubgraphValue, rank: int) -> SubgraphValue:
     """Add leading dimensions of size 1 to an operand, if the result has rank 4 or 5.
 
-    The layout pass permutes the dimensions of results and operands of these ranks, so that both need the same rank. A
-    constant of one element is the same in any layout and stays as it is.
+    The layout pass permutes the dimensions of results and operands of ranks 4 and 5, so both need the same rank. A
+    constant of one element is the same in any layout and does not change.
     """
     if rank not in TO_LAST or (value.constant is not None and value.size == 1):
         return value
@@ -154,7 +154,7 @@ def _inverse(low: Lowering, value: SubgraphValue) -> SubgraphValue:
 
 
 def _inverse_root(low: Lowering, value: SubgraphValue) -> SubgraphValue:
-    """Emit 1 / sqrt(value). XNNPACK's node for it gives NaN for 0 and infinity, where PyTorch gives infinity and 0."""
+    """Emit 1 / sqrt(value) without XNNPACK's node, which gives NaN for 0 and infinity instead of infinity and 0."""
     return _inverse(low, unary(low, g.SquareRoot, value))
 
 

@@ -69,7 +69,7 @@ def _check_scheme(query: Query, weight: Node) -> str | None:
 
 
 def _check_quantized_input(query: Query) -> str | None:
-    """Return why a linear layer with weights in groups is not supported: its input is not quantized in the delegate."""
+    """Return why a linear layer with weights in groups is not supported, if its input is not quantized."""
     weight = query.argument("weight")
     if not is_dequantize(weight) or not is_grouped(weight):
         return None
@@ -94,7 +94,7 @@ def _pad_groups(low: Lowering, value: SubgraphValue, weight: Array, scales: Arra
 
 
 @lowers(aten.linear.default, check=_check_linear, needs=_check_quantized_input, do_not_decompose=True,
-        constraints="rank-2 weights; if quantized, a scale for each row, or for each group of 4-bit weights")  # fmt: skip
+        constraints="rank-2 weights; if quantized, a scale for each row, or each group of 4-bit weights")  # fmt: skip
 def _linear(low: Lowering, node: Node) -> SubgraphValue:
     """Emit a fully connected node. If the bias is computed at run time, an addition node adds it to the result."""
     weight = low.array(low.argument("weight"))

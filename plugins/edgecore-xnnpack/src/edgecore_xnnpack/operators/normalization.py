@@ -11,7 +11,7 @@ from torch.fx import Node
 from edgecore_xnnpack.graph.lower import Lowering
 from edgecore_xnnpack.graph.subgraph import LAST, SubgraphValue
 from edgecore_xnnpack.operator_table import Query, lowers
-from edgecore_xnnpack.operators.convolution import convolve
+from edgecore_xnnpack.operators.convolution import Geometry, convolve
 from edgecore_xnnpack.operators.elementwise import binary, unary
 from edgecore_xnnpack.operators.matmul import fully_connected
 from edgecore_xnnpack.operators.pooling import image_of
@@ -102,7 +102,7 @@ def _group_norm(low: Lowering, node: Node) -> list[SubgraphValue]:
     def over_group(source: SubgraphValue, bias: SubgraphValue | None) -> SubgraphValue:
         """Emit the average of each group, repeated for each of its channels, plus `bias`."""
         pooled = low.emit(g.GlobalAvgPooling2d, [source], (*source.shape[:2], 1, 1), LAST, flags=g.KEEP_DIMS)
-        return convolve(low, pooled, average, bias, pooled.shape, groups=groups)
+        return convolve(low, pooled, average, bias, pooled.shape, Geometry(groups=groups))
 
     centred = binary(low, g.Subtract, value, over_group(value, None))
     variance = over_group(unary(low, g.Square, centred), low.constant(np.full(channels, eps)))

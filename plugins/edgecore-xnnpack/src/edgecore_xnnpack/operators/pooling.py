@@ -133,14 +133,14 @@ def _check_avg_pool(query: Query) -> str | None:
 def average_problem(sizes: Shape, outputs: Shape, kernel: Pair, stride: Pair, padding: Pair) -> str | None:
     """Return why XNNPACK does not support an average pooling of images; None if it does.
 
-    `sizes` is the height and width of the input, `outputs` those of the output.
+    `sizes` is (height, width) of the input, `outputs` of the output.
     """
     if kernel == (1, 1):
         return "kernel 1x1"
     if stride[0] > kernel[0] or stride[1] > kernel[1]:
         return "stride above kernel"
-    for size, out, taps, step, pads in zip(sizes, outputs, kernel, stride, padding, strict=True):
-        if _excess(size, out, taps, step, pads) != pads:
+    for size, out, length, step, pads in zip(sizes, outputs, kernel, stride, padding, strict=True):
+        if _excess(size, out, length, step, pads) != pads:
             return "ceil_mode"
     return None
 

@@ -23,7 +23,7 @@ def _check(query: Query) -> str | None:
     parameters = parameters_of(query.node)
     assert parameters is not None
     if query.is_constant(query.node):
-        return None  # any scheme: a weight that XNNPACK cannot store as integers becomes a float32 constant
+        return None  # any scheme: if XNNPACK cannot store the integers, the weight becomes a float32 constant
     if not parameters.is_per_tensor:
         return "a scale per channel of a tensor that is not constant"
     if parameters.dtype != torch.int8 or (parameters.quant_min, parameters.quant_max) != (-128, 127):
@@ -64,12 +64,12 @@ DYNAMIC_QUANTIZATION = frozenset((*_CHOOSE, *_QUANTIZE, *DYNAMIC_DEQUANTIZE))
 def _check_dynamic(query: Query) -> str | None:
     """Return why a node of dynamic quantization is not supported.
 
-    XNNPACK quantizes at run time only as a part of a linear layer or a convolution with an integer weight. So the graph
-    must have the whole chain of nodes (choose parameters, quantize, dequantize), and only such layers may read its
-    result.
+    XNNPACK quantizes at run time only within a linear layer or convolution with an integer weight. So the graph must
+    contain the whole chain (choose parameters, quantize, dequantize), and only such layers may read its result.
     """
     node = query.node
-    limits = [argument(node, arg.name) for arg in node.target._schema.arguments if arg.name.startswith("quant_")]  # type: ignore[union-attr]
+    arguments = node.target._schema.arguments  # type: ignore[union-attr]
+    limits = [argument(node, arg.name) for arg in arguments if arg.name.startswith("quant_")]
     if argument(node, "dtype") != torch.int8 or limits not in ([-128, 127], []):
         return "dynamic quantization to another type than int8"
     ends = [node]  # becomes the list of dequantize nodes that use the result of `node`
@@ -105,13 +105,18 @@ def _is_convolution(node: Node) -> bool:
     return is_per_image and not is_depthwise and has_scales_of_outputs(node)
 
 
-@lowers(*_CHOOSE, *_QUANTIZE, *DYNAMIC_DEQUANTIZE, check=_check_dynamic, constraints="int8, for linear layers and convolutions of integer weights",
-        dtypes=(torch.float32, torch.float16, torch.int8, torch.float64, torch.int64))  # fmt: skip
+@lowers(
+    *_CHOOSE,
+    *_QUANTIZE,
+    *DYNAMIC_DEQUANTIZE,
+    check=_check_dynamic,
+    constraints="int8, for linear layers and convolutions of integer weights",
+    dtypes=(torch.float32, torch.float16, torch.int8, torch.float64, torch.int64),
+)
 def _dynamic(low: Lowering, node: Node) -> SubgraphValue | list[None]:
     """Emit `QuantizePerToken` for the dequantize node of a dynamic quantization, and nothing for the nodes before it.
 
-    XNNPACK itself computes the quantization parameters of each row or image, so the node that chooses them has no
-    values.
+    XNNPACK itself computes the parameters of each row or image, so the node that chooses them becomes nothing.
     """
     if node.target in _CHOOSE:
         return [None, None]

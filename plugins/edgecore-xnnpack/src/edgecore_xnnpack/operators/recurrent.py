@@ -128,7 +128,7 @@ def _unroll(
 
     Args:
         low: The lowering.
-        make: Makes a cell from its weights.
+        make: Creates a cell from its weights.
         initial: The initial states, each [layers * directions, batch, hidden].
 
     Returns:

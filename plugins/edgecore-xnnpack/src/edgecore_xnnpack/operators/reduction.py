@@ -45,7 +45,7 @@ def _softmax(low: Lowering, node: Node) -> SubgraphValue:
     dim = int(low.argument("dim")) % rank
     if dim == rank - 1:
         return low.emit(g.Softmax, [value], value.shape, FIRST)
-    if rank == 4 and dim == 1:  # with channels last, the channels are the last dimension in memory
+    if rank == 4 and dim == 1:  # channels last: dimension 1 is the last one in memory
         return low.emit(g.Softmax, [value], value.shape, LAST)
     order = tuple([i for i in range(rank) if i != dim] + [dim])
     last = low.permute(value, order)
@@ -135,7 +135,7 @@ def mean(low: Lowering, value: SubgraphValue, dims: list[int], shape: Shape) -> 
 
 
 def _amax_adjacent(low: Lowering, value: SubgraphValue, dims: list[int]) -> SubgraphValue:
-    """Take the maximum over adjacent dims, which become sizes of 1, with a max pooling of whole images."""
+    """Emit the maximum over adjacent dims, whose sizes become 1, as a max pooling of whole images."""
     shape = _keepdim_shape(value, dims)
     image = value if len(value.shape) == 4 and dims == [2, 3] else _as_column_image(low, value, dims)
     if image.shape[2] * image.shape[3] > 1:
@@ -186,20 +186,19 @@ def _is_used(node: Node, index: int) -> bool:
 
 
 def _check_amax(query: Query) -> str | None:
-    if query.node.all_input_nodes[0].meta["val"].dtype == torch.int64:  # int64 is in `dtypes` for the indices only
+    if query.node.all_input_nodes[0].meta["val"].dtype == torch.int64:  # int64 only because of the indices
         return "maxima of integers"
     return _check_window(query)
 
 
 def _with_indices(low: Lowering, value: SubgraphValue, dims: list[int]) -> tuple[SubgraphValue, SubgraphValue]:
-    """Emit the maxima over `dims`, as an image, and their int32 indices, in the shape of the node's result.
+    """Emit the maxima over `dims` as an image, and their int32 indices in the shape of the node's result.
 
-    The indices can only be outputs of the delegate, because no XNNPACK node reads int32 tensors. If several elements
-    are equal to the maximum, the index points to the first one. A NaN is returned as maximum only if it is the first
-    element.
+    The indices can only be outputs of the delegate, because no XNNPACK node reads int32 tensors. Of several equal
+    maxima, the first one's index is returned. A NaN is returned only if it is the first element.
     """
     image = _as_column_image(low, value, dims)
-    if image.shape[2] == 1:  # XNNPACK refuses windows of one element; the index of the added -inf is never returned
+    if image.shape[2] == 1:  # XNNPACK refuses windows of one element, so -inf is added; its index is never returned
         image = pad(low, image, (0, 0, 0, 0), (0, 0, 1, 0), -inf)
     maxima, indices = low.emit_with_indices(image, (*image.shape[:2], 1, 1))
     return maxima, low.reshape(indices, low.shape)

@@ -58,7 +58,7 @@ def _view(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _sizes(node: Any) -> list[Any]:
-    """Return the sizes of a node's result: integers, or for symbolic sizes their sympy expressions, to compare them."""
+    """Return the sizes of a node's result as integers or sympy expressions, which can be compared."""
     return [size if isinstance(size, int) else size.node.expr for size in node.meta["val"].shape]
 
 
@@ -235,8 +235,7 @@ def _check_slice(query: Query) -> str | None:
     return f"step {query.argument('step')} of rank 6" if query.argument("step") != 1 and len(query.shape) == 6 else None
 
 
-@lowers(aten.slice_copy.Tensor, check=_check_slice, constraints="step 1 where the rank is 6",
-        dtypes=FLOAT_OR_BOOL)  # fmt: skip
+@lowers(aten.slice_copy.Tensor, check=_check_slice, constraints="step 1 where the rank is 6", dtypes=FLOAT_OR_BOOL)
 def _slice(low: Lowering, node: Node) -> SubgraphValue:
     value = low.input()
     dim, step = int(low.argument("dim")) % len(value.shape), int(low.argument("step"))
@@ -291,7 +290,7 @@ def _stack(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _overwrite(low: Lowering, value: SubgraphValue, part: SubgraphValue, dim: int, start: int) -> SubgraphValue:
-    """Replace elements of `value` by `part`, from index `start` of dimension `dim` on: concatenate before, part, after."""
+    """Replace elements of `value` along `dim` from index `start` by `part`: concatenate before, part, after."""
     end = start + part.shape[dim]
     before = [slice_of(low, value, dim, 0, start)] if start else []
     after = [slice_of(low, value, dim, end, value.shape[dim] - end)] if end < value.shape[dim] else []

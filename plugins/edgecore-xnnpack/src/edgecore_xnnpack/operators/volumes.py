@@ -53,7 +53,7 @@ def as_columns(low: Lowering, value: SubgraphValue) -> SubgraphValue:
 
 
 def as_volume(low: Lowering, value: SubgraphValue, shape: Shape) -> SubgraphValue:
-    """View the result of `as_planes` or `as_columns` as a volume of the given shape again."""
+    """View the result of `as_planes` or `as_columns` as a volume of `shape` again."""
     return _as(low, value, shape)
 
 
@@ -62,12 +62,12 @@ def _as(low: Lowering, value: SubgraphValue, shape: Shape) -> SubgraphValue:
     return low.emit(g.StaticReshape, [value], shape, LAST, new_shape=shape)
 
 
-def depth_taps(
+def depth_slices(
     low: Lowering, volume: SubgraphValue, outputs: int, kernel: int, stride: int, padding: int, dilation: int
 ) -> list[SubgraphValue]:
-    """Return the inputs of the 2-d convolutions whose sum is a 3-d convolution, one for each depth index of the kernel.
+    """Return the inputs of the 2-d convolutions that add up to a 3-d convolution, one per depth index of the kernel.
 
-    Plane d of input k is the plane of the volume that slice k of the kernel reads for plane d of the result.
+    Plane d of input k is the plane of the volume that kernel slice k reads for plane d of the result.
 
     Args:
         low: The lowering.
@@ -90,14 +90,14 @@ def depth_taps(
         value = pad(low, value, (0, 0, padding, 0, 0), (0, 0, after, 0, 0), 0.0)
     if stride > 1:  # view each group of `stride` planes as one tall plane; slices of its rows are the single planes
         value = _as(low, value, (batch, channels, total // stride, stride * height, width))
-    taps = []
+    slices = []
     for start in range(0, kernel * dilation, dilation):
         if stride == 1 and start == padding and outputs == depth:
-            taps.append(volume)
+            slices.append(volume)
             continue
         planes = slice_of(low, value, 2, start // stride, outputs)
-        taps.append(slice_of(low, planes, 3, start % stride * height, height))
-    return taps
+        slices.append(slice_of(low, planes, 3, start % stride * height, height))
+    return slices
 
 
 def _triple(value: Any) -> tuple[int, int, int]:

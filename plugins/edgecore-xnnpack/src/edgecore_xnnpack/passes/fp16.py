@@ -13,7 +13,8 @@ HEAVY = frozenset({g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d, g.FullyConnec
 """Kinds of operations that are faster in fp16. A subgraph without any of these is not converted."""
 
 FP16_KINDS = HEAVY | {
-    Alias, g.Abs, g.Add, g.AvgPooling2d, g.Clamp, g.Concatenate2, g.Concatenate3, g.Concatenate4, g.Concatenate5, g.Copy,
+    Alias, g.Abs, g.Add, g.AvgPooling2d, g.Clamp, g.Concatenate2, g.Concatenate3, g.Concatenate4, g.Concatenate5,
+    g.Copy,
     g.ELU, g.GlobalAvgPooling2d, g.Hardswish, g.LeakyReLU, g.MaxPooling2d, g.Maximum, g.Minimum, g.Multiply, g.Negate,
     g.PReLU, g.Sigmoid, g.Softmax, g.StaticConstantPad, g.StaticReshape, g.StaticResizeBilinear2D, g.StaticSlice,
     g.StaticTranspose, g.Subtract, g.Tanh,
@@ -27,7 +28,7 @@ ELEMENTWISE = frozenset({
     Alias, g.Add, g.Clamp, g.Copy, g.Maximum, g.Minimum, g.Multiply, g.Negate, g.StaticReshape, g.StaticSlice,
     g.StaticTranspose, g.Subtract,
 })  # fmt: skip
-"""Kinds of operations between a mask and the softmax of the scores that it hides."""
+"""Kinds of operations that may connect an attention mask to the softmax."""
 
 FP16_MAX = float(np.finfo(np.float16).max)
 
@@ -66,7 +67,7 @@ def _in_fp16_range(limit: float) -> float:
 
 
 def _masks(subgraph: Subgraph) -> set[SubgraphValue]:
-    """Return the fp32 inputs of a subgraph that a softmax reads, or that elementwise operations lead to one."""
+    """Return the fp32 inputs of a subgraph that reach a softmax, directly or through elementwise operations."""
     reached = set[SubgraphValue]()
     for op in reversed(subgraph.nodes):
         if op.kind is g.Softmax or (op.kind in ELEMENTWISE and op.output in reached):
@@ -77,15 +78,14 @@ def _masks(subgraph: Subgraph) -> set[SubgraphValue]:
 class _Fp16Converter:
     """Converts a subgraph, operation by operation.
 
-    A value is called wide if it may exceed the range of fp16: the result of a `WIDE` kind, an input that a softmax
-    reads, maybe in a sum, as masks have numbers such as the minimum of fp32, or the result of an operation that reads
-    only wide values, such as an average of squares. An operation that reads a wide value stays in fp32, and so does a
-    softmax of fp32 numbers. The result of an operation that reads both wide and other values is not wide, such as the
-    product at the end of a normalization.
+    A value is wide if it may exceed the range of fp16. Wide are: results of `WIDE` kinds; inputs that reach a softmax,
+    since masks have numbers such as the minimum of fp32; and results of operations that only read wide values, such as
+    an average of squares. An operation that reads a wide value stays in fp32, and so does a softmax of fp32 numbers. If
+    an operation also reads other values, its result is not wide, such as the product at the end of a normalization.
 
     Attributes:
-        fp16_values: Maps fp32 values of the original subgraph to the fp16 values that replace them or are their copies.
-        pending: fp32 values that are computed in fp16 only so far; a conversion is inserted before an fp32 reader.
+        fp16_values: Maps fp32 values of the original subgraph to the fp16 values that replace or copy them.
+        pending: fp32 values that so far exist only in fp16; a conversion is inserted before the first fp32 reader.
         wide: Values that may exceed the range of fp16.
         results: Maps fp16 outputs of the delegate to the fp16 values that are returned in their place.
     """
@@ -114,12 +114,13 @@ class _Fp16Converter:
                 self.wide.add(op.output)
             is_average = op.kind is g.FullyConnected and op.output.shape[-1] == 1
             is_softmax_of_fp32 = op.kind is g.Softmax and op.inputs[0] not in self.fp16_values
-            has_computed_filter = op.kind is g.FullyConnected and op.inputs[1].constant is None  # fp32 only in XNNPACK
+            # XNNPACK supports a computed weight only in fp32.
+            has_computed_filter = op.kind is g.FullyConnected and op.inputs[1].constant is None
             is_wanted = (
                 (self.everything or op.is_fp16) and op.kind in FP16_KINDS and _is_float(op) and not op.needs_fp32
             )
             if is_wanted and not (wide or is_average or has_computed_filter or is_softmax_of_fp32):
-                keeps_weight = op.kind is g.ConvTranspose2d  # executorch 1.5 supports only fp32 weights for it
+                keeps_weight = op.kind is g.ConvTranspose2d  # executorch 1.5 supports only fp32 weights here
                 op.inputs = [v if keeps_weight and v.constant is not None else self._to_fp16(v, op) for v in op.inputs]
                 if op.clamp is not None:
                     op.clamp = (_in_fp16_range(op.clamp[0]), _in_fp16_range(op.clamp[1]))

@@ -14,11 +14,11 @@ HAS_CLAMP = frozenset({
     g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d, g.FullyConnected, g.Add, g.Subtract, g.Multiply, g.Div,
     g.AvgPooling2d, g.MaxPooling2d, g.Clamp,
 })  # fmt: skip
-"""Kinds of nodes that can clamp their output at no cost."""
+"""Kinds of nodes that can clamp their output at no extra cost."""
 
 
 def fuse(subgraph: Subgraph) -> None:
-    """Fuse operations of `subgraph`, which is edited; operations whose intermediate result has other readers stay."""
+    """Fuse operations of `subgraph` in place, unless their intermediate result has other readers."""
     _clamp_before_reshapes(subgraph)
     _drop(subgraph, _fuse_clamp)
     _drop(subgraph, _fuse_pad)
@@ -62,7 +62,7 @@ def _drop(subgraph: Subgraph, rewrite: Callable[[SubgraphNode, SubgraphNode], bo
 
 
 def _fuse_clamp(op: SubgraphNode, producer: SubgraphNode) -> bool:
-    """Give `producer` the output range of the clamp `op`; intersect it with a range that `producer` has already."""
+    """Add the clamp `op` to `producer`; intersect it with the output range that `producer` already has."""
     if op.kind is not g.Clamp or producer.kind not in HAS_CLAMP:
         return False
     assert op.clamp is not None

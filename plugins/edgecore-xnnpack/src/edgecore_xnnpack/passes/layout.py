@@ -1,10 +1,10 @@
 """Choose channels first or last for every value of rank 4 or 5, so that as few elements as possible are transposed.
 
 XNNPACK's convolutions and poolings need channels last. Other operations work in both layouts if inputs and output
-agree. The caller's tensors have fixed layouts. The cheapest choice is a minimum cut of a graph whose source `last` and
-sink `first` represent the two layouts. A value with a fixed layout is one of these two nodes. Every other value is a
-node of its own, and its side of the cut is its layout. An edge a -> b costs its capacity if the cut puts a on the side
-of `last` and b on the side of `first`. For a value v, let c be the cost of transposing it:
+agree. The caller's tensors have fixed layouts. The cheapest choice is a minimum cut of a graph with the source `last`
+and the sink `first`. A value with a fixed layout is one of these two nodes. Every other value is a separate node, and
+the side of the cut on which it lies is its layout. An edge a -> b costs its capacity if the cut puts a on the side of
+`last` and b on the side of `first`. For a value v, let c be the cost of transposing it:
 
 - If v has one reader r, edges v -> r and r -> v of capacity c: c is paid if their layouts differ.
 - If v has readers r1, r2, .., it is transposed at most once, for all readers with the other layout. Two auxiliary
@@ -108,8 +108,8 @@ def _choose(subgraph: Subgraph) -> set[SubgraphValue]:
 def _cost(value: SubgraphValue) -> int:
     """Return the cost of transposing a value: `_SCALE` for each element, or 1 if only a reshape is needed.
 
-    An int8 image with few channels costs 1 more than a float image of the same size, which is faster to transpose: so
-    the float image is transposed if there is a choice between the two.
+    An int8 image with few channels costs 1 more than a float image of the same size, because it is slower to transpose.
+    So if either of the two can be transposed, the cut chooses the float image.
     """
     is_slow = value.quantization is not None and value.shape[1] <= FEW_CHANNELS
     return value.size * (1 if value.has_one_order else _SCALE) + is_slow

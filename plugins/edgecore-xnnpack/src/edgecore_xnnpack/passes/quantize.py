@@ -1,7 +1,7 @@
-"""Replace float operations between dequantize and quantize nodes by integer operations, where XNNPACK has them.
+"""Replace float operations between dequantize and quantize nodes by XNNPACK's integer operations, if they exist.
 
-All other operations stay in floating point, between conversions inside the delegate. Quantize and dequantize nodes
-are `Convert` operations here.
+All other operations stay in floating point, with conversions before and after. Quantize and dequantize nodes are
+`Convert` operations here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from edgecore_xnnpack.graph.subgraph import (
 from edgecore_xnnpack.schema import graph as g
 
 WEIGHTED = frozenset({g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d, g.FullyConnected})
-"""Kinds with a weight, whose integer form reads an int8 value, an int8 weight and an int32 bias."""
+"""Kinds with a weight. Their integer forms read an int8 input, an int8 weight and an int32 bias."""
 
 QUANTIZED_DIMS = {g.FullyConnected: 1, g.Conv2d: 3, g.ConvTranspose2d: 3}
 """Kinds with an integer form whose input is quantized at run time, and the last dimensions that share parameters."""
@@ -35,7 +35,7 @@ QUANTIZED_DIMS = {g.FullyConnected: 1, g.Conv2d: 3, g.ConvTranspose2d: 3}
 RESCALING = frozenset({
     g.Add, g.Subtract, g.Multiply, g.GlobalAvgPooling2d, g.Sigmoid, g.Tanh, g.LeakyReLU, g.ELU, g.Hardswish,
 })  # fmt: skip
-"""Kinds whose integer form allows different quantization parameters for each input and the output."""
+"""Kinds whose integer form allows different quantization parameters for all inputs and the output."""
 
 CONCATENATES = frozenset({g.Concatenate2, g.Concatenate3, g.Concatenate4, g.Concatenate5})
 
@@ -43,7 +43,7 @@ MOVING = frozenset({
     g.MaxPooling2d, g.Clamp, g.Copy, g.StaticReshape, g.StaticTranspose, g.StaticSlice, g.StaticConstantPad,
     g.StaticResizeBilinear2D, *CONCATENATES,
 })  # fmt: skip
-"""Kinds whose integer form needs the same quantization parameters for inputs and output."""
+"""Kinds whose integer form requires equal quantization parameters of inputs and output."""
 
 MOVES_ONE_INPUT = frozenset({g.Copy, g.StaticReshape, g.StaticTranspose, g.StaticSlice})
 """Kinds that only move the elements of one input; a conversion may come before or after, with equal results."""
@@ -52,7 +52,7 @@ FIXED_OUTPUT = {g.Sigmoid: Quantization(1 / 256, -128), g.Tanh: Quantization(1 /
 """Kinds whose integer form has a fixed output scale and zero point in XNNPACK."""
 
 MIN_RATIO, MAX_RATIO = 2.0**-10, 2.0**8
-"""XNNPACK's limits for input scale / output scale; for a multiplication, for the product of both input scales."""
+"""XNNPACK's limits for input scale / output scale; for a multiplication: product of input scales / output scale."""
 
 
 def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
@@ -69,7 +69,7 @@ def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
     elided: set[SubgraphNode] = set()
     for op in subgraph.nodes:
         if has_symbolic_sizes and op.kind is g.GlobalAvgPooling2d:
-            continue  # executorch 1.5 allocates its integer sums in the first call; a larger call would overrun them
+            continue  # executorch 1.5 sizes its integer sums in the first call; a larger later call would overrun them
         following = readers.get(op.output, [])
         if len(following) != 1 or uses[op.output] != 1 or not _is_quantize(following[0]):
             continue
@@ -84,7 +84,7 @@ def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
 
 
 def _quantize_at_run_time(subgraph: Subgraph) -> None:
-    """Use XNNPACK's layers with integer weights and inputs quantized per token or image; their results are float32."""
+    """Use layers with integer weights and inputs that are quantized per token or image; their results are float32."""
     _mark_after_moves(subgraph)
     producers = subgraph.producers()
     quantized: dict[tuple[SubgraphValue, int], SubgraphNode] = {}
@@ -98,7 +98,7 @@ def _quantize_at_run_time(subgraph: Subgraph) -> None:
         key = value, dims = source.inputs[0], QUANTIZED_DIMS[op.kind]
         if key not in quantized:
             result = SubgraphValue(value.shape, quantization=DynamicQuantization(dims))
-            # Nothing moves the elements of the result: it gets the layout in which the layer reads it.
+            # The elements are not moved after quantization, so the layer's layout applies.
             layout = SAME_LAYOUT if op.kind is g.FullyConnected else LAST
             quantized[key] = SubgraphNode(g.Convert, [value], result, layout, handles=source.handles)
             ops.append(quantized[key])
@@ -109,10 +109,9 @@ def _quantize_at_run_time(subgraph: Subgraph) -> None:
 
 
 def _mark_after_moves(subgraph: Subgraph) -> None:
-    """Move the marks of dynamic quantization behind the reshapes and zero paddings that the layers' lowerings emit.
+    """Move marks of dynamic quantization behind the reshapes and zero paddings that precede a layer.
 
-    The rows or images that a layer reads are those of the model, so that the marks mean the same there. Layers that
-    read the same tensor share the moved one.
+    Both keep rows and images intact, so the marks keep their meaning. Layers that read the same tensor share the mark.
     """
     producers = subgraph.producers()
     moved: dict[Any, SubgraphValue] = {}
@@ -137,13 +136,13 @@ def _mark_after_moves(subgraph: Subgraph) -> None:
 
 
 def _add_in_integers(subgraph: Subgraph) -> None:
-    """Compute clamp(x + a) * b, such as a hard sigmoid, in integers, for constants a and b > 0.
+    """Compute clamp(x + a) * b with constants a and b > 0 in integers, as in a hard sigmoid.
 
-    Identity: clamp(x + a) * b = clamp'(b * x + a * b), where the limits of clamp' are b times those of clamp. An
-    integer q with a scale s represents q * s, so that b * x has the same integers as x and the scale b * s: the
-    multiplication needs no operation. x must be the result of an integer convolution or linear layer and have no other
-    reader; the scales of the weight, bias and output of this layer, and the limits of its clamp, are multiplied by b.
-    a * b becomes the int8 constant 127 or -127 with a scale of |a * b| / 127.
+    Identity: clamp(x + a) * b = clamp'(b * x + a * b), where the limits of clamp' are b times the limits of clamp.
+    Integers q with scale s represent q * s, so b * x has the integers of x with scale b * s: no operation is needed.
+    This requires that x is the result of an integer convolution or linear layer with no other reader. Its scales of
+    weight, bias and output, and its clamp limits, are multiplied by b. a * b becomes the int8 constant 127 or -127 with
+    scale |a * b| / 127.
     """
     producers, uses = subgraph.producers(), subgraph.uses()
     elided: set[SubgraphNode] = set()
@@ -210,7 +209,7 @@ def _scaled(clamp: tuple[float, float] | None, factor: float) -> tuple[float, fl
 def _keep_integer_weights(subgraph: Subgraph) -> None:
     """Store dequantized weights of linear layers with float32 inputs as integers: a quarter or an eighth of the bytes.
 
-    The bias becomes an addition of its own, because XNNPACK's kernels for integer weights and float32 inputs would
+    The bias becomes a separate addition, because XNNPACK's kernels for integer weights and float32 inputs would
     multiply the bias by the scale of the weight.
     """
     ops: list[SubgraphNode] = []
@@ -331,7 +330,7 @@ def _integers(value: SubgraphValue, producers: dict[SubgraphValue, SubgraphNode]
 
 
 def _rewrite(op: SubgraphNode, sources: list[SubgraphValue | None], result: SubgraphValue) -> bool:
-    """Make `op` read the int8 `sources` and compute the int8 `result`; return False if XNNPACK has no such operation."""
+    """Make `op` compute the int8 `result` from the int8 `sources`; return False if XNNPACK does not support this."""
     first, target = sources[0], result.quantization
     if first is None or not isinstance(first.quantization, Quantization) or not isinstance(target, Quantization):
         return False

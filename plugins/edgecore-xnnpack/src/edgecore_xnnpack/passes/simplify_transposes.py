@@ -26,7 +26,7 @@ def simplify_transposes(subgraph: Subgraph) -> None:
     """Remove redundant transposes from `subgraph`, whose layouts are not chosen yet.
 
     - Pixels as rows: reshape [N, C, H, W] -> [N, C, HW], then transpose -> [N, HW, C]. The result has the bytes of the
-      image with channels last, so that a reshape of that image replaces both operations. The reverse is treated alike.
+        image with channels last, so a single reshape replaces both operations. The reverse is simplified likewise.
     - Two transposes in a row are merged into one. Attention has such a pair for its keys.
     - A linear layer that reads a flattened image: the image is flattened with channels last instead, without a
       transpose, and the columns of the layer's weight are permuted to match.

@@ -1,4 +1,4 @@
-"""Find the constant weights in floating point of a program, for recipes that quantize them."""
+"""Find the constant floating-point weights of a program, for recipes that quantize them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def float_weights(
     selects: Selects,
     dtypes: tuple[torch.dtype, ...] = (torch.float32,),
 ) -> Iterator[tuple[Node, Node]]:
-    """Yield each call whose weight is a constant tensor with elements and at least 2 dims, and that weight.
+    """Yield each call whose weight is a non-empty constant tensor of at least 2 dims, together with the weight.
 
     Args:
         graph_module: The graph.

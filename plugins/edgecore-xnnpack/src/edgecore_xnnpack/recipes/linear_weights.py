@@ -47,8 +47,8 @@ def quantize_linear_layers(
         program: The exported program.
         selects: Returns True for the calls to quantize.
         bits: 4 or 8, the bits of weights.
-        group: The number of elements that share a scale, with 4 bits; None for a scale for each row. A weight whose row
-            length is no multiple of it gets 8 bits and a scale for each row.
+        group: The number of elements that share a scale, with 4 bits; None for a scale per row. A weight whose row
+            length is not a multiple of it has 8 bits and a scale per row.
         is_dynamic: True to quantize inputs per token at run time, False to keep them in floating point.
 
     Raises:
@@ -69,7 +69,8 @@ def quantize_linear_layers(
             node.update_arg(1, _dequantized(graph_module, node, quantized[target], bits, group))
         if not quantized and not any(map(is_dequantize, calls(graph_module))):
             raise NothingToQuantize(
-                f"quantize='int{bits}-weights': the model has no linear layer with a constant weight of float32 or float16"
+                f"quantize='int{bits}-weights': the model has no linear layer with a constant weight of float32 or "
+                "float16"
             )
     constants.drop_unused()
     return program
@@ -105,7 +106,7 @@ def _make_linear(graph_module: GraphModule, constants: Constants, selects: Selec
             matrix = add_matrix(weight, constants.get(weight).flatten(1))
             result = editor.call(aten.linear.default, channels_last, matrix, argument(node, "bias"))
             pixels = editor.call(aten.permute.default, result, [0, rank - 1, *range(1, rank - 1)])
-            if node.meta["val"].is_contiguous():  # for views in eager mode; the edge dialect drops the copy
+            if node.meta["val"].is_contiguous():  # a view in eager mode needs this; the edge dialect drops the copy
                 pixels = editor.call(aten.clone.default, pixels, memory_format=torch.contiguous_format)
             replace(node, pixels)
 
@@ -126,7 +127,7 @@ def _is_pointwise(node: Node, weight: Node) -> bool:
 
 
 def _quantize_input(graph_module: GraphModule, node: Node) -> Node:
-    """Quantize the input of a layer to int8 per token: each row gets a scale and a zero point at run time."""
+    """Quantize the input of a layer to int8 per token: each row has a scale and a zero point, computed at run time."""
     editor, limits = Editor(graph_module, node, fake_mode(graph_module)), (-128, 127, torch.int8)
     qparams = editor.call(library.choose_qparams_per_token_asymmetric.default, node.args[0], torch.int8)
     parameters = [editor.call(operator.getitem, qparams, index, val=qparams.meta["val"][index]) for index in (0, 1)]
@@ -169,8 +170,8 @@ def quantize_groups(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Quantize a float32 matrix [rows, width] in groups to 4 bits.
 
-    Each group gets the scale with the minimum squared error among some candidates: the maximum magnitude in the group
-    divided by each number in `STEPS`.
+    The scale of a group is the candidate with the smallest squared error. Candidates are the maximum magnitude in the
+    group divided by each number in `STEPS`.
 
     Args:
         weight: The matrix.

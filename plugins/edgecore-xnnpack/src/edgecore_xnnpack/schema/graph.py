@@ -1,7 +1,7 @@
 """The flatbuffer tables of an XNNPACK graph as dataclasses; the delegate of executorch 1.5 reads the same tables.
 
-Only `CacheUpdate`, `State` and the datatype INT64 are edgecore's own; a graph with a state has an identifier of its
-own.
+Only `CacheUpdate`, `State` and the datatype INT64 are edgecore's additions; graphs with states have a different file
+identifier.
 
 `xnnpack.fbs` is the schema. Dimensions are in memory order (NHWC for images). Fields that end in `_id` hold the
 `TensorValue.id_out` of a value.
@@ -206,7 +206,7 @@ class ScaledDotProductAttention:
 
 @dataclass(slots=True)
 class CacheUpdate:
-    """Writes rows to the indices `positions` of dimension `dim` of a state; the output is the state after that."""
+    """Writes rows at the indices `positions` of dimension `dim` of a state; the output is the updated state."""
 
     cache_id: int = scalar(0, "u32")
     rows_id: int = scalar(1, "u32")
