@@ -1,7 +1,7 @@
 """Sample calls of operators: shapes, layouts, broadcasting, and arguments other than the defaults.
 
-`sample_table` has the samples of most operators. For any other operator the samples follow from its schema if its required
-arguments are simple: one tensor, two tensors, a tensor and a number.
+`sample_table` has the samples of most operators. The samples of any other operator follow from its schema if the
+required arguments are simple: one tensor, two tensors, or a tensor and a number or dim.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Sample:
 
 
 class Make:
-    """A maker of random tensors of one dtype. The tensors are the same in every run."""
+    """Makes random tensors of one dtype, from a fixed seed."""
 
     def __init__(self, dtype: torch.dtype, quick: bool, seed: str) -> None:
         self.dtype = dtype
@@ -79,7 +79,7 @@ class Make:
         self._generator = torch.Generator().manual_seed(zlib.crc32(seed.encode()))
 
     def __call__(self, *shape: int, low: float = -2, high: float = 2, channels_last: bool = False) -> torch.Tensor:
-        """Make a tensor with values between `low` and `high`. Integers are rounded towards 0, booleans are true or false."""
+        """Make a tensor with values between `low` and `high`. Integers are truncated, booleans are random."""
         tensor = torch.rand(shape, generator=self._generator) * (high - low) + low
         if self.dtype == torch.bool:
             tensor = tensor > (low + high) / 2
@@ -105,7 +105,7 @@ RANGES = {
     "logit": (0.1, 0.9),
     "tan": (-1, 1),
 }
-"""Range of inputs (min, max) in which an operator with one tensor is defined, by its name."""
+"""Domain (min, max) of unary operators that are not defined for all numbers, by operator name."""
 
 TABLE: dict[str, Samples] = {}
 """Makers of samples by the name of the operator, such as "aten.add.Tensor"."""
