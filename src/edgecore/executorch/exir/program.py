@@ -1,4 +1,4 @@
-"""`to_edge` and the managers of programs that it and its methods return, by ExecuTorch's names."""
+"""ExecuTorch's `to_edge`, `to_edge_transform_and_lower`, and the managers of programs that they return."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ExecutorchProgramManager(FinishedProgram):
 
     @property
     def executorch_program(self) -> fmt.Program:
-        """The tables of the program, as the schema names them, before weights and blobs move to segments of the file."""
+        """The tables of the program, by the schema's names, with weights and blobs inside instead of in segments."""
         return self.pte.inline()
 
     def dump_executorch_program(self, verbose: bool = False, out: TextIO | None = None) -> None:
@@ -57,7 +57,7 @@ class ExecutorchProgramManager(FinishedProgram):
 
     @property
     def debug_handle_map(self) -> DebugHandleMap:
-        """Method name -> index of an instruction -> debug handle of the node that it computes, or a list of these."""
+        """Method name -> index of an instruction -> debug handle, or list of handles, of the nodes that it computes."""
         return _by_index(self._maps()[0])
 
     @property
@@ -100,12 +100,12 @@ class EdgeProgramManager(LoweredProgram):
 
     @classmethod
     def of(cls, lowered: LoweredProgram) -> Self:
-        """Return a manager of the programs of `lowered`, which must not be used any more."""
-        made = cls.__new__(cls)
-        vars(made).update(vars(lowered))
-        if made._etrecord is None and lowered.kept is not None:
-            made._etrecord = ETRecord(lowered.kept.exported, lowered.kept.edge)
-        return made
+        """Return a manager that takes over the programs of `lowered`, which must not be used any more."""
+        manager = cls.__new__(cls)
+        vars(manager).update(vars(lowered))
+        if manager._etrecord is None and lowered.kept is not None:
+            manager._etrecord = ETRecord(lowered.kept.exported, lowered.kept.edge)
+        return manager
 
     def get_etrecord(self) -> ETRecord:
         """Return the record of the edge programs, without a finished program.
@@ -126,7 +126,7 @@ class EdgeProgramManager(LoweredProgram):
         return set(self.constant_methods)
 
     def exported_program(self, method_name: str = "forward") -> ExportedProgram:
-        """Return the edge program of a method, not a copy.
+        """Return the edge program of a method (no copy).
 
         Args:
             method_name: The name of the method.
@@ -140,7 +140,7 @@ class EdgeProgramManager(LoweredProgram):
         return self.programs[method_name]
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Return a copy that shares its weights; torch's copy of a graph may rename nodes."""
+        """Return a copy that shares the weights and keeps the names of nodes, which torch's own copy may change."""
         return self.copy()
 
     def to_executorch(self, config: ExecutorchBackendConfig | None = None) -> ExecutorchProgramManager:
