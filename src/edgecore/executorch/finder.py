@@ -98,7 +98,7 @@ class _Finder(MetaPathFinder, Loader):
         module.__all__ = sorted(names)  # type: ignore[attr-defined]
 
     def names(self, module: str) -> Mapping[str, str]:
-        """Return the counterparts of a module's names."""
+        """Return a module of ExecuTorch as a map: name in it -> counterpart, as `module:attribute`."""
         return MODULES.get(module) or self._plugins(module).get(module, {})
 
     def has_module(self, name: str) -> bool:

@@ -21,14 +21,14 @@ class Step:
     """One process of a sweep or search.
 
     Attributes:
-        kind: "build" makes the file of a build, "time" measures the times of a file, "suggest" looks for modules to leave
+        kind: "build" makes the file of a build, "time" measures the times of a file, "suggest" chooses modules to leave
             in floating point.
         build: The inputs of the file.
         limits: Limits of the process.
-        needs: Resources that a Ray node must offer to run it.
+        needs: Resources that a Ray node must offer to run the step.
         threads: Number of threads of a measurement; 0 for the default.
         runs: Number of measured runs.
-        processor: The processor of the machine that measures.
+        processor: Name of the processor that measures.
         max_loss: For "suggest", the largest acceptable loss.
     """
 
@@ -43,7 +43,7 @@ class Step:
 
     @property
     def name(self) -> str:
-        """A name for people."""
+        """The name of the step in messages."""
         build = self.build
         text = f"{build.model}/{build.backend}/{build.recipe}/{build.runtime}"
         return text if self.kind != "time" else f"{text}, {self.threads or 'default'} threads"
@@ -63,7 +63,7 @@ class Step:
 
     @classmethod
     def of_text(cls, text: str) -> Step:
-        """Read what `text` returns."""
+        """Make a step of the JSON that `text` returns."""
         content = json.loads(text)
         parts = {
             "build": Build(**content["build"]),
@@ -79,10 +79,10 @@ class StepResult:
 
     Attributes:
         status: As in `CellResult`.
-        reason: A sentence on why the status is not `ok`; else empty.
+        reason: One sentence that says why the status is not `ok`; else empty.
         seconds: The time of the process.
-        figures: Fields of `CellResult` that the step computed; for "suggest" the modules, as `skip`.
-        inputs: Digests of the user's files and folders that the step has read.
+        figures: Fields of `CellResult` that the step computed; for "suggest" the list of modules, as `skip`.
+        inputs: Digests of the user's files and folders that the step read, by path.
         by: The limit that was exceeded: "seconds", "memory" or "".
         limit: The value of that limit; a step with a larger limit runs again.
         transient: True if the machine failed, not the step. Such a result is not stored.
@@ -104,5 +104,5 @@ def build_step(cell: Cell, limits: Limits) -> Step:
 
 
 def time_step(cell: Cell, limits: Limits, processor: str) -> Step:
-    """Return the step that measures the times of a cell, on a machine with a processor."""
+    """Return the step that measures the times of a cell on a processor."""
     return Step("time", cell.build, limits, cell.needs, cell.threads, cell.runs, processor)

@@ -132,7 +132,7 @@ def try_all(emit: Emit, kind: str, count: int, program: str, inputs: str, option
 
 
 def _flipped(blob: bytes, count: int, rng: random.Random) -> Damaged:
-    """Flip one to three bits, more of them in the first 512 bytes, which mostly hold sizes and offsets."""
+    """Flip one to three bits, mostly in the first 512 bytes, which usually hold sizes and offsets."""
     for _ in range(count):
         changed = bytearray(blob)
         positions = []

@@ -121,7 +121,7 @@ def trust(subject: BackendUnderTest) -> str:
 
 
 def _error_without_trust(subject: BackendUnderTest, file: bytes, inputs: Inputs) -> str:
-    """Load a file by the runner, with trust=False. Return the error message; empty if the file loads."""
+    """Load a file with the runner and trust=False. Return the error message; empty if the file loads."""
     try:
         load(subject, file, trust=False).forward(*inputs)
     except EdgecoreError as error:

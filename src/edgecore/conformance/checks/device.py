@@ -271,7 +271,7 @@ def _state(subject: BackendUnderTest) -> Iterator[tuple[str, Any, Any]]:
     """Yield (name, model, program) of the models whose mutable buffers the runtime keeps and only the backend uses.
 
     Raises:
-        Skipped: The backend has no device memory, or there is no such model.
+        Skipped: The backend has no device memory, or the host uses the buffers of each model, too.
     """
     _need_functions(subject)
     has_model = False

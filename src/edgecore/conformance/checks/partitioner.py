@@ -165,7 +165,7 @@ def _edge(subject: BackendUnderTest, name: str) -> ExportedProgram:
 
 def lowered(subject: BackendUnderTest, name: str) -> LoweredProgram:
     """Lower the network `name` with the backend's partitioner."""
-    network(subject, name)  # if the network does not compile, this error message is the better one
+    network(subject, name)  # raises a better error message than `lower` if the network does not compile
     return lower(_exported(subject, name), [_partitioner(subject)])
 
 

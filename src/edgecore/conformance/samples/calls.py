@@ -206,7 +206,7 @@ def _by_schema(target: OpOverload, make: Make) -> list[Sample]:
         return binary(make)
     if required in (["Tensor", "number"], ["Tensor", "Scalar"]):
         return with_number(make)
-    if required == ["Tensor", "int"]:  # the int is mostly a dim
+    if required == ["Tensor", "int"]:  # for most operators the int is a dim
         return [Sample((make(3, 5, 7), dim)) for dim in (0, 1, -1)]
     if required == ["Tensor", "List[int]"]:
         return [Sample((make(3, 5, 7), dims)) for dims in ([0], [-1], [0, 2])]

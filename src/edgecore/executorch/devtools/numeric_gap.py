@@ -77,7 +77,7 @@ def loaded_values(saved: bytes | None) -> Any:
 def numeric_gap(
     record: EtRecordFile, graph: Graph, events: Iterable[Event], distance: str | NumericalComparatorBase, inspector: Any
 ) -> list[dict[str, Any]]:
-    """Compare the recorded values of events with those of a graph.
+    """Compare the recorded values of events with the values of a graph.
 
     Args:
         record: The record, which must have representative inputs.

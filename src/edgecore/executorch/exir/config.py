@@ -80,7 +80,7 @@ class ExecutorchBackendConfig:
 
     Attributes:
         memory_planning_pass: The pass that places tensors in arenas, or a mapping from names of methods to such passes.
-        passes: Passes that run before those of the stage `memory`.
+        passes: Passes that run before the passes of the stage `memory`.
         runtime: The target runtime: `executorch-1.5` or `edgecore`.
         external_constants: The weights to store in `.ptd` files. True: all of them, in one file. A name: all of them,
             in the file of that name. A mapping from patterns of qualified names to file names, where the first
@@ -130,7 +130,7 @@ class ExecutorchBackendConfig:
         """Return the settings for `LoweredProgram.finish`.
 
         Raises:
-            CompileError: An alignment is no power of two, or too small.
+            CompileError: An alignment is not a power of two, or too small.
         """
         return FinishOptions(
             runtime=self.runtime,

@@ -156,7 +156,7 @@ class EdgeProgramManager(LoweredProgram):
 
         Raises:
             CompileError: An operator that is not delegated has no kernel in the target runtime, a pass failed, the
-                memory cannot be planned, or an alignment is no power of two.
+                memory cannot be planned, or an alignment is not a power of two.
 
         Example:
             >>> edge.to_executorch(ExecutorchBackendConfig(runtime="edgecore")).save("model.pte")

@@ -122,7 +122,7 @@ class ExportRecipe:
         """Return the recipe of a backend by its type, such as `XNNPackRecipeType.FP32`, with its parameters.
 
         Raises:
-            CompileError: The argument is no recipe type, or no registered provider makes it.
+            CompileError: The argument is not a recipe type, or no registered provider makes it.
         """
         return recipe_of(recipe, kwargs)
 

@@ -83,7 +83,7 @@ def recipe_of(recipe_type: Any, parameters: dict[str, Any]) -> ExportRecipe:
     """Make the recipe of a type, for `ExportRecipe.get_recipe`.
 
     Raises:
-        CompileError: The argument is no recipe type, or no registered provider makes it.
+        CompileError: The argument is not a recipe type, or no registered provider makes it.
     """
     if not isinstance(recipe_type, RecipeType):
         raise CompileError(f"get_recipe takes a member of a RecipeType such as XNNPackRecipeType, not {recipe_type!r}")

@@ -55,7 +55,7 @@ def with_serializable_delegates(program: ExportedProgram) -> tuple[ExportedProgr
         node.meta["debug_handle"] = first + index
         name = str(node.args[0].target)  # type: ignore[union-attr]
         owner: Any = node.graph.owning_module
-        modules.append(LoweredBackendModule(lowered, f"lowered_module_{index}"))  # `name` is unique only in its graph
+        modules.append(LoweredBackendModule(lowered, f"lowered_module_{index}"))  # another graph may have `name`, too
         node.target = executorch_call_delegate
         delattr(owner, name)
         setattr(owner, name, modules[-1])
