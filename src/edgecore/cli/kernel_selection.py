@@ -17,16 +17,7 @@ Operator = tuple[str, str]
 _ROW = re.compile(r'^EDGECORE_OPERATOR\("([^"]+)", "([^"]*)", (\w+),', re.MULTILINE)
 _REAL_DTYPES = {ScalarType.COMPLEX64: ScalarType.FLOAT, ScalarType.COMPLEX128: ScalarType.DOUBLE}
 _FLOATS = (ScalarType.HALF, ScalarType.BFLOAT16, ScalarType.FLOAT, ScalarType.DOUBLE)
-_INTEGERS = (
-    ScalarType.BOOL,
-    ScalarType.CHAR,
-    ScalarType.BYTE,
-    ScalarType.SHORT,
-    ScalarType.UINT16,
-    ScalarType.INT,
-    ScalarType.UINT32,
-    ScalarType.LONG,
-)
+_INTEGERS = tuple(ScalarType[name] for name in "BOOL CHAR BYTE SHORT UINT16 INT UINT32 LONG".split())
 DTYPES = {dtype.dtype_name: dtype for dtype in (*_INTEGERS, *_FLOATS, *_REAL_DTYPES)}
 """Name -> dtype, for all dtypes in which kernels compute."""
 

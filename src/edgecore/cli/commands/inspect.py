@@ -70,7 +70,7 @@ def command(
         _print(facts)
 
 
-def _print_line(line: str) -> None:
+def _show(line: str) -> None:
     """Print a line; names from the file may contain control characters, which `printable` replaces."""
     from edgecore.devtools.printable import printable
 
@@ -82,9 +82,7 @@ def _print_data(facts: dict[str, Any]) -> None:
 
     from edgecore.devtools.printable import printable
 
-    _print_line(
-        f"{facts['file']}: {facts['bytes']:,} bytes, {len(facts['data'])} names, {len(facts['segments'])} segments"
-    )
+    _show(f"{facts['file']}: {facts['bytes']:,} bytes, {len(facts['data'])} names, {len(facts['segments'])} segments")
     table = Table("name", "content", "bytes")
     for entry in facts["data"]:
         content = f"{entry['dtype']} {entry['shape']}" if "dtype" in entry else "data of a delegate"
@@ -100,22 +98,22 @@ def _print(facts: dict[str, Any]) -> None:
     from edgecore.devtools.printable import printable
 
     origin = f", made by {facts['producer']} for {facts['profile']}" if facts["producer"] else ""
-    _print_line(f"{facts['file']}: {facts['bytes']:,} bytes{origin}")
-    _print_line(f"constants {facts['constant_bytes']:,} bytes, named data {len(facts['named_data'])} entries")
+    _show(f"{facts['file']}: {facts['bytes']:,} bytes{origin}")
+    _show(f"constants {facts['constant_bytes']:,} bytes, named data {len(facts['named_data'])} entries")
     if facts["external_data"]:
-        _print_line(f"weights in .ptd files: {', '.join(facts['external_data'])}")
+        _show(f"weights in .ptd files: {', '.join(facts['external_data'])}")
     for name, count in facts.get("test_cases", {}).items():
-        _print_line(f"test cases of {name}: {count}")
+        _show(f"test cases of {name}: {count}")
     for method in facts["methods"]:
         print()
-        _print_line(f"method {method['name']}")
+        _show(f"method {method['name']}")
         for kind in ("inputs", "outputs"):
             for index, value in enumerate(method[kind]):
                 name = f" '{value['name']}'" if value["name"] else ""
-                _print_line(f"  {kind[:-1]} {index}{name}: {signature(value)}")
+                _show(f"  {kind[:-1]} {index}{name}: {signature(value)}")
         declared = method["delegate_bytes"]
         memory = f"{method['planned_bytes']:,} bytes planned"
-        _print_line(f"  memory: {memory}, {'unknown' if declared is None else f'{declared:,} bytes'} for delegates")
+        _show(f"  memory: {memory}, {'unknown' if declared is None else f'{declared:,} bytes'} for delegates")
         table = Table("runs", "on", "size or count")
         for delegate in method["delegates"]:
             table.add_row("delegate", printable(delegate["backend_id"]), f"{delegate['bytes']:,} bytes")
@@ -127,10 +125,8 @@ def _print(facts: dict[str, Any]) -> None:
 
 def _print_blobs(rows: list[dict[str, Any]]) -> None:
     for row in rows:
-        _print_line(
-            f"blob {row['blob']}: {row['backend_id']}, {row['bytes']:,} bytes, for {', '.join(row['delegates'])}"
-        )
+        _show(f"blob {row['blob']}: {row['backend_id']}, {row['bytes']:,} bytes, for {', '.join(row['delegates'])}")
         for line in row["lines"] or [f"no description: {row['problem']}"]:
-            _print_line(f"  {line}")
+            _show(f"  {line}")
     if not rows:
         print("the file has no delegates")
