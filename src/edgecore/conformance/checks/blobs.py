@@ -67,7 +67,7 @@ def _summary(outcomes: Iterable[str]) -> str:
 
 
 def _outcomes_of_runner(subject: BackendUnderTest, kind: str, count: int) -> Iterator[str]:
-    """Load and run the program with each damaged blob by the runner, in a process each; yield the outcomes."""
+    """With the runner, load and run each damaged file in a process of its own; yield the outcomes."""
     from edgecore.conformance.checks.networks import delegated
     from edgecore.conformance.programs import load
 

@@ -132,7 +132,7 @@ def samples_of(operator: str, dtype: torch.dtype, quick: bool) -> list[Sample]:
 
 
 def round_inputs(samples: Iterable[Sample]) -> None:
-    """Round the floating-point inputs of samples, in place, to bfloat16, which lower precisions represent exactly."""
+    """Round the floating-point inputs of samples to bfloat16, in place: backends of low precision read them exactly."""
     for tensor in (tensor for sample in samples for tensor in sample.inputs):
         if tensor.is_floating_point():
             tensor.copy_(tensor.bfloat16())

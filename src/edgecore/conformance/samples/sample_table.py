@@ -1,4 +1,4 @@
-"""Samples of operators whose schema does not tell useful arguments. Fills `TABLE`."""
+"""Samples of operators whose arguments do not follow from the schema. Fills `TABLE`."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ class _Total(nn.Module):
 
 
 class _Rows(nn.Module):
-    """Writes rows of a matrix at the positions that an input tells."""
+    """Writes rows of a matrix; an input has their positions."""
 
     def __init__(self, rows: torch.Tensor) -> None:
         super().__init__()

@@ -34,8 +34,8 @@ def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], round
     Result after each step: bytes of heap, bytes of address space, numbers of file descriptors and of threads.
 
     The heap is the sum of all blocks that glibc's malloc has allocated (mallinfo2); 0 with other C libraries. Unlike
-    resident memory, the sum is exact to the byte in the environment `EXACT_HEAP`. Memory that a library maps itself
-    shows in the address space, which is counted without malloc's area: it grows and shrinks with fragmentation.
+    resident memory, the sum is exact to the byte in the environment `EXACT_HEAP`. The address space shows memory that a
+    library maps itself. It is counted without malloc's area, which grows and shrinks with fragmentation.
     """
     arrays = arrays_of(inputs)
     for step in range(6):  # after the first step, pools and caches are filled and symbols are bound

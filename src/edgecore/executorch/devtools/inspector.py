@@ -164,7 +164,7 @@ class Inspector:
         symbols = ProgramSymbols(pte)
         self._methods = self._methods_of_blocks(symbols)
         for block, method in zip(self.event_blocks, self._methods, strict=True):
-            # Delegate calls whose operations have modules: the call has none, so that times do not count twice.
+            # Delegate calls whose operations have modules: such a call gets none, so that times do not count twice.
             inside: set[int | None] = set()
             for event in sorted(block.events, key=lambda event: not event.is_delegated_op):
                 if not method or event._source is None:

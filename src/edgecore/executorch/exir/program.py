@@ -183,7 +183,7 @@ def to_edge(
         passes: The passes to run: `edgecore.passes.EDGE_PASSES`, or a list made from it with `insert_before`,
             `insert_after`, `replace` and `skip`.
         compile_config: Operators that stay as they are; see `EdgeCompileConfig`.
-        generate_etrecord: Keep the programs for `get_etrecord`, a copy without weights of their own.
+        generate_etrecord: Keep copies of the programs, which share the weights, for `get_etrecord`.
 
     Returns:
         A manager of functional programs with dense tensors; inputs and outputs keep their shapes and dtypes.
@@ -236,7 +236,7 @@ def to_edge_transform_and_lower(
         passes: The passes to run: `edgecore.passes.EDGE_PASSES`, or a list made from it with `insert_before`,
             `insert_after`, `replace` and `skip`.
         compile_config: Operators that stay as they are unless a backend takes them; see `EdgeCompileConfig`.
-        generate_etrecord: Keep the programs for `get_etrecord`, a copy without weights of their own.
+        generate_etrecord: Keep copies of the programs, which share the weights, for `get_etrecord`.
 
     Returns:
         A manager of programs with delegate calls; inputs and outputs keep their shapes and dtypes.

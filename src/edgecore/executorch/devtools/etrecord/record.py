@@ -205,7 +205,7 @@ class ETRecord:
             graphs[EXPORTED] = _graph(EXPORTED, self.exported_program, full)
         maps = self._maps
         if self._inputs is not None:
-            # ExecuTorch's Inspector uses this number also for a delegate's operations, which recorded one output each.
+            # ExecuTorch's Inspector expects as many outputs of each operation inside as of the call; each recorded one.
             single = {method: dict.fromkeys(counts, 1) for method, counts in maps[2].items()}
             maps = maps[0], _comparable(maps[1], self._edge), single
         saved = [None if value is None else _saved(value) for value in (self._outputs, self._inputs)]
