@@ -1,4 +1,4 @@
-"""The application of typer that joins the commands."""
+"""The typer application that joins the commands."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SECTIONS = {
 }
 """The commands in the order in which a newcomer needs them."""
 _WHOLE_SENTENCE = 200
-"""Characters at which a description would be cut."""
+"""Maximum length of a command's description in the help; no description is longer, so none is cut."""
 _OF_PACKAGES = "Commands of installed packages"
 
 

@@ -1,4 +1,4 @@
-"""Functions that several commands share: error messages, output, reading files, random inputs."""
+"""Parameters and functions that several commands share: error messages, output, reading files, parsing options."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A .pt2 file of torch.export; module:function, which returns (model, example_inputs[, dynamic_shapes]); or "
-        "torchvision:NAME, timm:NAME, transformers:NAME.",
+        help="A .pt2 file of torch.export; module:function, which returns (model, example_inputs[, dynamic_shapes]); "
+        "or torchvision:NAME, timm:NAME, transformers:NAME.",
     ),
 ]
 LoadOptions = Annotated[
@@ -104,13 +104,13 @@ def debugging() -> bool:
 
 @contextmanager
 def failing_with(status: int) -> Iterator[None]:
-    """End the command with `status` if the block fails, after an error message; with --debug, after the traceback.
+    """Print an error message (with --debug also the traceback) and end the command with `status` if the block fails.
 
-    For commands that use status 1 as an answer.
+    Commands use this if their status 1 is a result, such as a regression.
     """
     try:
         yield
-    except (typer.Exit, typer.BadParameter, BrokenPipeError):  # a closed pipe ends each command alike
+    except (typer.Exit, typer.BadParameter, BrokenPipeError):  # `run_command_line` handles a closed pipe
         raise
     except Exception as error:
         if debugging():
@@ -218,7 +218,7 @@ def read_file(path: Path) -> PteFile:
 
 
 def choose_method(names: list[str], requested: str | None, path: Path) -> str:
-    """Return the method to run: the requested one, else `forward`, else the only method.
+    """Return the method to run: the requested method, else `forward`, else the only method.
 
     Args:
         names: Methods of the file.
@@ -237,7 +237,7 @@ def choose_method(names: list[str], requested: str | None, path: Path) -> str:
 
 
 def check_folders(*outputs: Path | None) -> None:
-    """Raise `CompileError` if the folder of an output file does not exist. None stands for an output that was not requested."""
+    """Raise `CompileError` if the folder of an output file does not exist. None is an output that was not requested."""
     for path in outputs:
         if path and not path.parent.is_dir():
             raise CompileError(f"cannot write {path}: the folder {path.parent} does not exist")

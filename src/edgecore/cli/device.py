@@ -1,4 +1,4 @@
-"""`--device` of commands: run a file on another device, with the inputs that the command would have here."""
+"""`edgecore profile --device`: profile a file on another device, with the inputs that it would have here."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def profile_there(arguments: ProfileArguments, method: str) -> Profile:
 def random_inputs(file: Path, method: str, folder: Path) -> list[Path]:
     """Write random tensors for the inputs of a method, tell the user, and return the paths.
 
-    edgecore-run reads files for the leading tensors only; from the first input that is not a tensor on, all are zeros.
+    edgecore-run reads files only for leading tensors. The first input that is not a tensor, and all inputs after it,
+    are zeros.
     """
     from edgecore.devtools.describe import describe
     from edgecore.devtools.random_inputs import random_tensor

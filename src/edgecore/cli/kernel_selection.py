@@ -17,12 +17,9 @@ Operator = tuple[str, str]
 _ROW = re.compile(r'^EDGECORE_OPERATOR\("([^"]+)", "([^"]*)", (\w+),', re.MULTILINE)
 _REAL_DTYPES = {ScalarType.COMPLEX64: ScalarType.FLOAT, ScalarType.COMPLEX128: ScalarType.DOUBLE}
 _FLOATS = (ScalarType.HALF, ScalarType.BFLOAT16, ScalarType.FLOAT, ScalarType.DOUBLE)
-_INTEGERS = (
-    ScalarType.BOOL, ScalarType.CHAR, ScalarType.BYTE, ScalarType.SHORT, ScalarType.UINT16, ScalarType.INT,
-    ScalarType.UINT32, ScalarType.LONG,
-)  # fmt: skip
+_INTEGERS = tuple(ScalarType[name] for name in "BOOL CHAR BYTE SHORT UINT16 INT UINT32 LONG".split())
 DTYPES = {dtype.dtype_name: dtype for dtype in (*_INTEGERS, *_FLOATS, *_REAL_DTYPES)}
-"""Name -> dtype that kernels compute."""
+"""Name -> dtype, for all dtypes in which kernels compute."""
 
 
 @dataclass
@@ -44,7 +41,7 @@ class Selection:
                     self.add((operator.name, operator.overload), _dtypes_of(plan, call.args))
 
     def drop_others(self, known: Set[Operator]) -> set[str]:
-        """Drop the operators that are not in `known`. Returns their names."""
+        """Drop the operators that are not in `known`, and return their names."""
         others = self.dtypes.keys() - known
         for operator in others:
             del self.dtypes[operator]
@@ -136,7 +133,7 @@ def add_names(selection: Selection, names: Iterable[str], known: Iterable[Operat
 
 
 def add_yaml(selection: Selection, path: Path, known: Iterable[Operator]) -> None:
-    """Add the operators of a YAML file: its mapping `operators` has a list of dtypes, or `all`, for each.
+    """Add the operators of a YAML file, whose mapping `operators` has a list of dtypes, or `all`, for each operator.
 
     Raises:
         EdgecoreError: The file cannot be read, or the library has no such operator or dtype.

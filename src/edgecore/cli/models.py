@@ -43,7 +43,8 @@ def load_model(model: str) -> Loaded:
         return _library_model(module_name, function)
     if not colon or not function:
         raise typer.BadParameter(
-            f"{model!r} is neither a .pt2 file nor module:function nor one of torchvision:NAME, timm:NAME, transformers:NAME",
+            f"{model!r} is neither a .pt2 file nor module:function nor one of torchvision:NAME, timm:NAME, "
+            "transformers:NAME",
             param_hint="MODEL",
         )
     make = function_of(model)
@@ -81,7 +82,7 @@ def function_of(text: str) -> Callable[..., Any]:
 
 
 def stem(model: str) -> str:
-    """Return the name of a model for its files, without an extension."""
+    """Return the default name of a model's files, without an extension."""
     if model.endswith(".pt2"):
         return Path(model).stem
     path = Path(model.rpartition(":")[2])
@@ -153,7 +154,7 @@ def _torchvision(name: str) -> Made:
     trained = Path(torch.hub.get_dir(), "checkpoints", Path(weights.url).name).is_file()
     settings = {"weights": weights if trained else None}
     if not trained and "weights_backbone" in inspect.signature(models.get_model_builder(name)).parameters:
-        settings["weights_backbone"] = None  # else they are downloaded
+        settings["weights_backbone"] = None  # otherwise torchvision downloads the weights of the backbone
     return models.get_model(name, **settings), torch.randn(1, 3, size[0], size[0]), trained
 
 
@@ -178,7 +179,7 @@ def _transformers(name: str) -> Made:
         return Path(name, file).is_file() or _is_cached(name, file)
 
     trained = is_here("config.json") and any(map(is_here, _WEIGHTS))
-    if is_here("config.json"):  # never run code of the repository, and do not ask the user whether to
+    if is_here("config.json"):  # trust_remote_code=False: neither run code of the repository, nor ask the user about it
         config = transformers.AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=False)
     elif name in transformers.CONFIG_MAPPING:  # an architecture, such as `bert`
         config = transformers.AutoConfig.for_model(name)
@@ -219,6 +220,8 @@ def _is_cached(repository: str, file: str) -> bool:
 
 
 _LIBRARIES: dict[str, Callable[[str], Made]] = {
-    "torchvision": _torchvision, "timm": _timm, "transformers": _transformers,
-}  # fmt: skip
+    "torchvision": _torchvision,
+    "timm": _timm,
+    "transformers": _transformers,
+}
 """Reserved prefixes of models, and the functions that make a network of the library by its name."""

@@ -3,8 +3,8 @@
     [project.entry-points."edgecore.commands"]
     acme = "edgecore_acme.cli:command"
 
-The entry point has the name of the command. Its object is a function that typer accepts as a command, or a `typer.Typer`
-with several commands. The package is imported only when its command is called, not for the help of `edgecore`.
+The entry point has the name of the command. Its object is a function that typer accepts as a command, or a
+`typer.Typer` with several commands. A call of the command imports the package; the help of `edgecore` does not.
 """
 
 from __future__ import annotations

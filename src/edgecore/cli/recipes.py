@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgecore.cli.common import parse_value
 from edgecore.errors import CompileError
 
 if TYPE_CHECKING:
@@ -48,15 +48,8 @@ def _parse(text: str) -> tuple[str, Recipe]:
         key, equals, value = item.partition("=")
         if not equals:
             raise CompileError(f"--quantize: {text!r} is not [BACKEND=]NAME[:key=value,...]")
-        parameters[key] = tuple(value.split("+")) if key == "skip" else _value(value)
+        parameters[key] = tuple(value.split("+")) if key == "skip" else parse_value(value)
     return backend, Recipe(name, **parameters)
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _has_text_keys(value: Any) -> bool:

@@ -27,12 +27,12 @@ class Check:
 
     Attributes:
         name: `group/name`.
-        run: Performs the check and returns a detail for the report. It raises `Failed` or `Skipped`; any other exception
+        run: Performs the check and returns a detail for the report. Raises `Failed` or `Skipped`; any other exception
             is a failure, too.
-        seconds: Time limit between two calls of `BackendUnderTest.trying`. After it the check counts as hanging.
+        seconds: Time limit between two calls of `BackendUnderTest.trying`. A check that exceeds it counts as hanging.
         needs_run: True if the check executes delegates. It is skipped if this machine cannot run them.
-        in_process: The part of the check that only the runtime in this process can do; empty if a command can run the
-            delegates. With `run(runner=...)` the check is skipped for this reason.
+        in_process: The reason that the check needs the runtime in this process; `run(runner=...)` reports it when it
+            skips the check. Empty if a runner can do the check.
     """
 
     name: str
@@ -79,13 +79,13 @@ class BackendUnderTest:
     cannot_run: str = ""
     """Reason that this machine cannot execute the backend's delegates; empty if it can."""
     individually: bool = False
-    """True if the process died in this check before. The check then tries its inputs one by one, to find the one at fault."""
+    """True if the process died in this check before. The check then tries its inputs one by one to find the culprit."""
     last_input: str = ""
     """The last argument of `trying` in this check."""
     runner: Runner | None = None
     """The command that runs delegates; None: the runtime in this process runs them."""
     limit: float = 60
-    """Time limit of the check that runs, in seconds; see `Check.seconds`."""
+    """Time limit of the running check, in seconds; see `Check.seconds`."""
     report_input: Callable[[str], None] = lambda text: None
     cache: dict[Any, Any] = field(default_factory=dict)
     """Compiled programs and other results that several checks use."""

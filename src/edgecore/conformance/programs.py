@@ -28,14 +28,17 @@ STEPS = 2
 """Maximum difference of quantized results, in steps (multiples of the scale)."""
 
 UNKNOWN_STEP = 2 / 255
-"""Step of an int8 result relative to its largest value: the range has 255 steps, and the value is at least half of it."""
+"""Maximum step of an int8 result whose scale is unknown, relative to its largest absolute value.
+
+The range has 255 steps, and the largest absolute value is at least half of the range.
+"""
 
 
 def integer_recipe(subject: BackendUnderTest) -> str | None:
-    """Return the recipe by which the suite quantizes its models for this backend; None for models in floating point.
+    """Return the recipe that quantizes the suite's models for an integer-only backend; None for other backends.
 
-    A backend computes with integers only if it has a recipe that calibrates, and supports no operator of the suite's
-    networks that reads or returns real numbers. The suite then checks it with models that its first such recipe has quantized.
+    A backend counts as integer-only if it has a recipe that calibrates, and delegates no operator with a floating-point
+    input or output in the suite's networks. The suite then quantizes its models by the first such recipe.
     """
     if "integer recipe" not in subject.cache:
         recipe = calibrating_recipe(subject)
@@ -59,7 +62,7 @@ def calibrating_recipe(subject: BackendUnderTest) -> str | None:
 def as_supported(
     subject: BackendUnderTest, model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any = None
 ) -> torch.nn.Module:
-    """Return a model in the form that the backend supports: as it is, or quantized by `integer_recipe`.
+    """Return a model in the form that the backend supports: unchanged, or quantized by `integer_recipe`.
 
     Args:
         subject: The backend under test.
@@ -91,7 +94,7 @@ def quantized(
 
 
 def network(subject: BackendUnderTest, name: str) -> tuple[torch.nn.Module, Inputs, Any]:
-    """Return a network as `as_supported`, its inputs, and the program compiled with the backend; once per process."""
+    """Return a network in the form of `as_supported`, its inputs and its program, compiled once per process."""
     if integer_recipe(subject) is None:
         return _in_float(subject, name)
     key = ("compiled", name)
@@ -103,7 +106,7 @@ def network(subject: BackendUnderTest, name: str) -> tuple[torch.nn.Module, Inpu
 
 
 def network_model(subject: BackendUnderTest, name: str) -> tuple[torch.nn.Module, Inputs]:
-    """Return a network as `as_supported`, and its inputs."""
+    """Return a network in the form of `as_supported`, and its inputs."""
     model, inputs = NETWORKS[name]()
     if integer_recipe(subject) is None:
         return model, inputs
@@ -232,10 +235,10 @@ def delegated_dtypes(subject: BackendUnderTest, program: Any, operator: str) -> 
 
 
 def undelegated_calls(subject: BackendUnderTest, program: Any) -> list[tuple[str, str]]:
-    """Return (operator, the backend's reason) of each call that is not delegated; the reason is empty if there is none."""
+    """Return (operator, the backend's reason or "") of each call that is not delegated."""
     calls = []
     for row in program.report().left_outside:
-        reasons = [text for asked, text in row.reasons if subject.backend_id in asked or asked == "edgecore"]
+        reasons = [text for source, text in row.reasons if subject.backend_id in source or source == "edgecore"]
         calls.append((row.operator, "; ".join(reasons)))
     return calls
 

@@ -58,7 +58,7 @@ class Report:
             mark = {"passed": "ok     ", "failed": "FAILED ", "skipped": "skipped"}[row.outcome]
             head = f"  {mark} {row.name.removeprefix(group + '/')}"
             text = f"{head}: {row.detail}" if row.detail else head
-            # Only failures are wrapped, since they have to be read in full.
+            # Wrap failures, which are read in full; every other row stays on one line.
             width = _WIDTH if row.outcome == "failed" else max(_WIDTH, len(text) + 1)
             lines += textwrap.wrap(text, width, subsequent_indent=" " * 10, break_long_words=False) or [text]
         return "\n".join([*lines, self.summary()])

@@ -1,7 +1,7 @@
 """Run scripts that were written for ExecuTorch, unchanged: `python -m edgecore.executorch script.py`.
 
-The imports of such a script, `executorch.exir` and so on, then give the counterparts in edgecore. Importing this package
-changes nothing: only `install` and the command make these names known to Python.
+In such a script, imports of `executorch.exir` and so on return edgecore's counterparts. Importing this package changes
+nothing: only `install` and the command make Python find these modules.
 """
 
 from __future__ import annotations

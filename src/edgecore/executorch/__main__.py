@@ -12,7 +12,7 @@ USAGE = "usage: python -m edgecore.executorch (SCRIPT | -m MODULE) [ARGUMENTS]"
 
 
 def main(arguments: list[str]) -> None:
-    """Run a script or a module, in which imports of ExecuTorch give names of edgecore.
+    """Run a script or a module in which imports of ExecuTorch return edgecore's counterparts.
 
     Args:
         arguments: The path of the script, or `-m` and the name of the module; then their own arguments.
@@ -29,9 +29,8 @@ def main(arguments: list[str]) -> None:
             sys.exit(f"there is no script {arguments[0]}")
         install()
         sys.argv = arguments
-        if not getattr(
-            sys.flags, "safe_path", sys.flags.isolated
-        ):  # otherwise Python added no folder that could change
+        is_safe = getattr(sys.flags, "safe_path", sys.flags.isolated)
+        if not is_safe:  # sys.path begins with the folder of `python -m`: replace it by the script's folder
             sys.path[0] = str(Path(arguments[0]).resolve().parent)
         runpy.run_path(arguments[0], run_name="__main__")
     else:

@@ -1,4 +1,4 @@
-"""The finder that gives Python modules of the names of ExecuTorch."""
+"""The import finder that makes modules with ExecuTorch's names, whose attributes are edgecore's counterparts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BACKENDS = "executorch.backends."
 
 
 def install() -> None:
-    """Let imports of `executorch` and its modules give the counterparts in edgecore, in this process from now on.
+    """Make imports of `executorch` and its modules return edgecore's counterparts, in this process from now on.
 
     Raises:
         ImportError: Modules of ExecuTorch itself are imported already.
@@ -37,9 +37,9 @@ def plugin_modules() -> dict[str, Mapping[str, str]]:
     """Return the modules below `executorch.backends` that the installed backends contribute.
 
     A backend's package contributes by its attribute `executorch_modules`: name of a module of ExecuTorch -> (name in it
-    -> counterpart as `module:attribute`). This imports the packages, which are light, and not their compilers.
+    -> counterpart as `module:attribute`). This imports the packages, which are light, but not their compilers.
     """
-    found: dict[str, Mapping[str, str]] = {}
+    contributed: dict[str, Mapping[str, str]] = {}
     for provider in registry.providers_here():
         if registry.excluded_by(provider):
             continue
@@ -48,9 +48,9 @@ def plugin_modules() -> dict[str, Mapping[str, str]]:
         except BackendError:
             continue  # a broken or ambiguous backend: `edgecore doctor` says why
         modules = getattr(sys.modules.get(provider.module), "executorch_modules", {})
-        for module, names in modules.items():  # two packages may have names in one module
-            found[module] = {**found.get(module, {}), **names}
-    return found
+        for module, names in modules.items():  # two packages may contribute to one module
+            contributed[module] = {**contributed.get(module, {}), **names}
+    return contributed
 
 
 class _Finder(MetaPathFinder, Loader):
@@ -65,7 +65,7 @@ class _Finder(MetaPathFinder, Loader):
         """Return the spec of a module of ExecuTorch; None for all other modules.
 
         Raises:
-            ImportError: edgecore has no counterpart of the module; the text names the nearest.
+            ImportError: edgecore has no counterpart of the module; the text names the nearest one.
         """
         if fullname.partition(".")[0] != ROOT:
             return None
@@ -75,14 +75,14 @@ class _Finder(MetaPathFinder, Loader):
         return ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Return an empty module, whose names are imported when they are read."""
+        """Return an empty module; `exec_module` makes it import each name at its first use."""
         return _Module(spec.name, f"Counterparts in edgecore of the names of {spec.name}.")
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the module its names."""
+        """Give the module its `__getattr__` and `__all__`."""
         names = self.names(module.__name__)
 
-        def of_module(name: str) -> Any:
+        def import_name(name: str) -> Any:
             if name in names:
                 source, _, attribute = names[name].partition(":")
                 value = getattr(import_module(source), attribute) if attribute else import_module(source)
@@ -94,11 +94,11 @@ class _Finder(MetaPathFinder, Loader):
                 return import_module(f"{module.__name__}.{name}")
             raise AttributeError(self.missing(module.__name__, name))
 
-        module.__getattr__ = of_module  # type: ignore[method-assign]
+        module.__getattr__ = import_name  # type: ignore[method-assign]
         module.__all__ = sorted(names)  # type: ignore[attr-defined]
 
     def names(self, module: str) -> Mapping[str, str]:
-        """Return the names of a module with their counterparts."""
+        """Return a module of ExecuTorch as a map: name in it -> counterpart, as `module:attribute`."""
         return MODULES.get(module) or self._plugins(module).get(module, {})
 
     def has_module(self, name: str) -> bool:
@@ -107,23 +107,23 @@ class _Finder(MetaPathFinder, Loader):
         return any(known == name or known.startswith(inside) for known in (*MODULES, *self._plugins(name)))
 
     def missing(self, module: str, name: str) -> str:
-        """Return the sentence about a name without counterpart."""
+        """Return the error message for a name without counterpart."""
         full = f"{module}.{name}"
         reason = next((text for known, text in REASONS.items() if full == known or full.startswith(f"{known}.")), None)
         is_installed = module.startswith(BACKENDS) and self.has_module(module)
         if reason is None or is_installed:
             tables = {**MODULES, **self._plugins(full)}
-            inside = {f"{of}.{one}": target for of, names in tables.items() for one, target in names.items()}
-            by_name = {one.rpartition(".")[2]: one for one in inside}
-            near = get_close_matches(name, by_name, 1, 0.5) or get_close_matches(full, [*inside, *tables], 1, 0)
+            targets = {f"{known}.{key}": target for known, names in tables.items() for key, target in names.items()}
+            by_name = {qualified.rpartition(".")[2]: qualified for qualified in targets}
+            near = get_close_matches(name, by_name, 1, 0.5) or get_close_matches(full, [*targets, *tables], 1, 0)
             nearest = by_name.get(near[0], near[0])
             reason = f"the nearest is {nearest}"
-            if nearest in inside:
-                reason += f", which is {inside[nearest].replace(':', '.')}"
+            if nearest in targets:
+                reason += f", which is {targets[nearest].replace(':', '.')}"
         return f"edgecore has no counterpart of {full}: {reason}"
 
     def _plugins(self, name: str) -> dict[str, Mapping[str, str]]:
-        """Return the modules of installed backends; none as long as a script imports no backend."""
+        """Return the modules of installed backends; none before the script imports its first backend."""
         if not f"{name}.".startswith(BACKENDS):
             return self._of_plugins or {}
         if self._of_plugins is None:
@@ -132,10 +132,10 @@ class _Finder(MetaPathFinder, Loader):
 
 
 class _Module(ModuleType):
-    """A module with counterparts. `executorch.export` can also be called, as ExecuTorch's documentation does."""
+    """A module of counterparts. A module with a function of its own name is callable: `executorch.export(...)`."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function in the module that has its name.
+        """Call the function that has the module's name.
 
         Raises:
             TypeError: There is no such function.

@@ -1,6 +1,6 @@
 """The modules and names of ExecuTorch's documentation, and their counterparts in edgecore.
 
-`docs/coming-from-executorch.md` has the same tables. Importing this module imports nothing.
+`docs/coming-from-executorch.md` has the same tables. This module does not import the counterparts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ _SCHEMA = (
 """The classes of a program's tables."""
 
 MODULES: Mapping[str, Mapping[str, str]] = {
-    "executorch.devtools": {**_same("edgecore", "BundledProgram"), **_RECORDS, **_same("edgecore.devtools", "Inspector")},
+    "executorch.devtools": {
+        **_same("edgecore", "BundledProgram"), **_RECORDS, **_same("edgecore.devtools", "Inspector"),
+    },
     "executorch.devtools.backend_debug": _same(
         "edgecore.devtools", "DelegationBreakdown", "get_delegation_info", "print_delegation_info"
     ),
@@ -110,7 +112,8 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         **_same("edgecore.executorch.exir.partitioners", "get_lowered_backend_modules", "get_lowered_submodules"),
     },
     "executorch.exir.memory_planning": _same(
-        "edgecore.executorch.exir.memory", "MemoryAlgoResult", "MemoryPlanningAlgorithmSuite", "SpecAllocResult", "greedy", "naive"
+        "edgecore.executorch.exir.memory", "MemoryAlgoResult", "MemoryPlanningAlgorithmSuite", "SpecAllocResult",
+        "greedy", "naive",
     ),
     "executorch.exir.pass_base": {
         **_same("edgecore.passes", "ExportPass", "NodeMetadata", "PassBase", "PassResult", "ProxyValue", "map_args"),
@@ -138,8 +141,8 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     },
     "executorch.export": {
         **_same(
-            "edgecore.executorch.export.export", "AOQuantizationConfig", "ExportRecipe", "ExportSession", "LoweringRecipe",
-            "QuantizationRecipe", "StageType", "export",
+            "edgecore.executorch.export.export", "AOQuantizationConfig", "ExportRecipe", "ExportSession",
+            "LoweringRecipe", "QuantizationRecipe", "StageType", "export",
         ),
         **_same("edgecore.executorch.export.recipes", "BackendRecipeProvider", "RecipeType", "recipe_registry"),
     },
@@ -148,14 +151,16 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         **_LOADING,
         **_same("edgecore.executorch.runtime.runtime", "Verification"),
     },
-    "executorch.extension.pytree": _same("torch.utils._pytree", "TreeSpec", "tree_flatten", "tree_map", "tree_unflatten"),
+    "executorch.extension.pytree": _same(
+        "torch.utils._pytree", "TreeSpec", "tree_flatten", "tree_map", "tree_unflatten"
+    ),
     "executorch.runtime": _same(
         "edgecore.executorch.runtime.runtime", "BackendRegistry", "Method", "MethodMeta", "OperatorRegistry", "Program",
         "Runtime", "Verification",
     ),
     "executorch.util.activation_memory_profiler": _same("edgecore.devtools", "generate_memory_trace"),
 }  # fmt: skip
-"""Module of ExecuTorch -> name in it -> counterpart, as `module:attribute`. Backends contribute those of their own."""
+"""Module of ExecuTorch -> name in it -> counterpart, as `module:attribute`. Installed backends contribute more."""
 
 REASONS: Mapping[str, str] = {
     "executorch.exir.capture.CaptureConfig": "programs come from torch.export; the nearest is EdgeCompileConfig",
@@ -177,4 +182,4 @@ REASONS: Mapping[str, str] = {
     "executorch.backends.arm": "no installed package has it; the nearest are edgecore-ethosu and edgecore-vgf",
     "executorch.backends": "no installed package has it; the nearest are the backends that `edgecore backends` lists",
 }
-"""Names without counterpart, and why; the text of the error goes on with it."""
+"""Names without counterpart -> the end of the error message: the reason, or what to use instead."""

@@ -8,12 +8,12 @@ from edgecore.executorch.names import MODULES, REASONS
 
 
 def markdown(plugins: Mapping[str, Mapping[str, str]]) -> str:
-    """Return all tables of names: those of edgecore, then those that backends contribute."""
+    """Return all tables of names: first edgecore's, then the backends'."""
     return f"{names_markdown(MODULES)}\n\n{names_markdown(plugins)}"
 
 
 def names_markdown(modules: Mapping[str, Mapping[str, str]]) -> str:
-    """Return a heading and a table for each module: a name, and its counterpart or, if the name is the same, its module."""
+    """Return a heading and a table of each module: names and counterparts (only the module, if the name is equal)."""
     return "\n\n".join("\n".join(_section(module, modules[module])) for module in sorted(modules))
 
 

@@ -1,20 +1,20 @@
-"""The Python interface for packages of backends: functions and classes of the compiler. Importing it imports no torch.
+"""The Python interface for packages of backends: functions and classes of the compiler. This module imports no torch.
 
 A backend's package imports only these modules of edgecore: `edgecore`, `edgecore.sdk`, `edgecore.plugin` (in the
 `__init__.py` and the compiler class of the package), `edgecore.errors` and, in tests, `edgecore.conformance`. Each name
-is imported from its module when it is first used. `docs/compatibility.md` says for how long names stay.
+is imported from its module when it is first used. `docs/compatibility.md` tells how long names stay.
 
 Partitioning: choose the nodes that the backend compiles.
 
-- `OperatorTable` of `OperatorRow`s: the supported operators as data. Partitioner and documentation are made from it.
+- `OperatorTable` of `OperatorRow`s: the supported operators as data, the source of partitioner and documentation.
 - `Constraint`: the type of a function that restricts a row; `at_most_dims`, `contiguous_only`, `integers_of_32_bits`,
   `no_empty_tensors`, `same_ranks` and `static_sizes` are common constraints.
 - `NodeQuery`: the argument of a constraint: a node, with methods that return its arguments, constants and `val`s.
-- `CapabilityPartitioner`: makes few, large partitions from a function of type `UnsupportedReason`, which returns the reason
-  why a node is not supported, or None.
+- `CapabilityPartitioner`: makes few, large partitions from a function of type `UnsupportedReason`, which returns the
+  reason why a node is not supported, or None.
 - `Partitioner`, `PartitionResult`, `DelegationSpec`, `UnsupportedNode`, `TAG`: the protocol of partitioners.
-- `LayoutReason`: a reason about a dim order, for which edgecore makes the values contiguous and asks again.
-- `mutable_buffers`: the state of a program as `MutableBuffer`s; `claimable_buffers`: those that a partitioner may claim.
+- `LayoutReason`: a reason about a dim order. edgecore then makes the values contiguous, and asks again.
+- `mutable_buffers`: a program's state as `MutableBuffer`s; `claimable_buffers`: the ones that a partitioner may claim.
 
 Compiling a partition, in `preprocess`.
 
@@ -24,9 +24,9 @@ Compiling a partition, in `preprocess`.
 - `dim_order`: the order of a tensor's dims in memory.
 - `allowed_types`: the dtypes that an operator's tensors may have.
 - `argument`, `arguments_by_name`: values of a node's arguments by the names in the operator's schema.
-- `has_hidden_rows`: find masks of attention with a row without a visible key; `reaches_softmax`: find values that a
-  softmax reads, maybe in a sum, and `holds_scores` those in float32, whose finite numbers become at most `LARGEST_SCORE`
-  in float16; `without_repeated_heads`: find the keys or values that grouped-query attention repeats.
+- `has_hidden_rows`: find attention masks that hide all keys of a query; `reaches_softmax`: find values that a softmax
+  reads, maybe in a sum; `holds_scores`: find such values of float32, whose finite numbers a float16 backend limits to
+  `LARGEST_SCORE`; `without_repeated_heads`: find the keys or values that grouped-query attention repeats.
 - `shape`, `rank`: sizes of a node's result, and their number; `axes`: dims counted from 0; `swapped_axes`: the
   permutation of a `transpose`; `pads_of_dims`: the pads of a `constant_pad_nd` by dim.
 - `for_each`: expand an argument that holds one number for all dims, such as `stride`, to one number for each dim.
@@ -47,8 +47,8 @@ Recipes of `quantize=`, which rewrite a program.
 Options, blobs, documentation.
 
 - `Names`: type of an option that holds a list of strings; `SplitNames`: the validator of `Names`, for an option whose
-  elements have another type; `validate_options`: make options of values, with a `ValueError` that users can read, of the
-  `problem_message` of each error that pydantic found.
+  elements have another type; `validate_options`: make options of values, or raise a `ValueError` with the
+  `problem_message` of each of pydantic's errors.
 - `ByteReader`: read a blob that may be damaged. `edgecore.sdk.flat` declares and reads flatbuffers.
 - `options_markdown`, `operators_markdown`: tables for a README.
 

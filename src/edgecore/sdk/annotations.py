@@ -1,6 +1,6 @@
-"""Tools for a backend's `Quantizer` of torchao's PT2E quantization: configurations of modules, and annotations of nodes.
+"""Tools for a backend's quantizer of torchao's PT2E quantization: configurations of modules, annotations of nodes.
 
-`Role` says what a quantizer does with an operator; `with_roles` and `operators` select from the one table of roles.
+`Role` says what a quantizer does with an operator; `with_roles` and `operators` select rows of the table of roles.
 
 Experimental: may change in any release.
 """

@@ -1,4 +1,4 @@
-"""Sweeps: many models, backends and recipes in one table; each cell of it is a process that may fail."""
+"""Sweeps over models, backends and recipes. Each cell of the table runs in its own processes, which may fail."""
 
 from __future__ import annotations
 

@@ -24,14 +24,14 @@ _PR_SET_PDEATHSIG = 1
 _REFUSALS = (ErrorCode.NOT_SUPPORTED, ErrorCode.NOT_FOUND)
 """Error codes for a missing device, driver or simulator.
 
-A library built for another version of edgecore returns them, too, which counts as a failure.
+An incompatible native library causes the same codes, but counts as a failure: `_has_library` tells the difference.
 """
 
 
 def main(parent: Parent) -> None:
-    """Run a step, and send its result. The request is the step, the folder, and the process that waits for this one."""
-    text, folder, process = next(parent.requests())
-    _die_with(process)
+    """Run a step, and send its result. The request is the step's text, its folder, and the id of the parent process."""
+    text, folder, parent_id = next(parent.requests())
+    _die_with(parent_id)
     step = Step.of_text(text)
     start = time.perf_counter()
     status, reason = "ok", ""
@@ -49,14 +49,14 @@ def main(parent: Parent) -> None:
         status, reason = "failed", _sentence(error)
     from edgecore.sweeps.fingerprint import imported_files
 
-    read = {} if step.kind == "time" else _folders(step.build)
-    inputs = {**imported_files(), **read}
+    samples = {} if step.kind == "time" else _sample_digests(step.build)
+    inputs = {**imported_files(), **samples}
     result = StepResult(status, reason, time.perf_counter() - start, figures, inputs)  # type: ignore[arg-type]
     parent.send(asdict(result))
 
 
 def _prepare_torch() -> None:
-    """Give models with random weights the same weights in each step, and leave processors to other cells."""
+    """Seed random weights, so that each step makes the same model, and leave the other processors to other cells."""
     import torch
 
     torch.set_num_threads(1)
@@ -85,7 +85,7 @@ def _sentence(error: Exception) -> str:
     return sentence(error).removesuffix(" (--debug shows where)")
 
 
-def _folders(build: Build) -> dict[str, str]:
+def _sample_digests(build: Build) -> dict[str, str]:
     from edgecore.sweeps.fingerprint import file_digest
 
     if build.calibration is None or _is_function(build.calibration):

@@ -1,4 +1,4 @@
-"""Compute digests of files and package versions, on which the results of cells depend."""
+"""Compute digests of the files and package versions on which the results of cells depend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 
 _ALWAYS = ("edgecore", "torch", "torchao", "numpy")
 _LIBRARIES = ("torchvision", "timm", "transformers")
-"""Packages that `edgecore compile` makes models with."""
+"""Packages from which `edgecore compile` takes models."""
 
 
 def digest(text: str) -> str:
@@ -25,24 +25,24 @@ def digest(text: str) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """Return the digest of a file's content, or of the names and contents of a folder's files; empty without either."""
+    """Return the digest of a file's content, or of the names and contents of a folder's files; empty if unreadable."""
     if path.is_dir():
         return digest("".join(f"{file.name}:{file_digest(file)};" for file in sorted(path.iterdir()) if file.is_file()))
     try:
         with path.open("rb") as file:
-            made = hashlib.sha256()
+            sha256 = hashlib.sha256()
             while part := file.read(1 << 20):
-                made.update(part)
+                sha256.update(part)
     except OSError:
         return ""
-    return made.hexdigest()[:32]
+    return sha256.hexdigest()[:32]
 
 
 def versions(backend: str, sources: Iterable[str]) -> list[str]:
     """Return the versions of the packages that a compilation uses.
 
     Args:
-        backend: Name of the backend, whose package counts with all its requirements; "kernels" for none.
+        backend: Name of the backend; its package and all its requirements are included. "kernels" for none.
         sources: The models, which may come from a library.
     """
     libraries = [source.partition(":")[0] for source in sources]
@@ -68,10 +68,10 @@ def _distributions(backend: str) -> list[str]:
 
 @cache
 def _with_requirements(name: str, alone: bool) -> frozenset[str]:
-    """Return a package and its installed requirements for this Python, without its extras.
+    """Return a package and, unless `alone`, its installed requirements for this Python, without extras.
 
-    Requirements of other Python versions do not count even if they are installed, because setuptools appends the folder
-    of its vendored packages to `sys.path`.
+    Requirements of other Python versions are left out even if they are installed: setuptools appends its vendored
+    packages to `sys.path`, so some processes would find such a requirement, and others would not.
     """
     packages: set[str] = set()
     waiting = [name]
@@ -95,9 +95,9 @@ def _is_needed(requirement: Requirement) -> bool:
 
 @cache
 def _version(name: str) -> str:
-    """Return name, version and, for packages of edgecore, a digest of their file lists.
+    """Return name, version and, for packages of edgecore, a digest of the list of installed files.
 
-    Files that installers write are left out, because they differ between machines with the same package.
+    Files that an installer writes are left out, because they differ between machines with the same package.
     """
     package = metadata.distribution(name)
     if not name.startswith("edgecore"):
@@ -127,8 +127,8 @@ def is_installed(path: str) -> bool:
 def _installed_folders() -> tuple[str, ...]:
     """Return the folders of the standard library and of installed packages, user site included, each ending in `/`."""
     own = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), str(Path(__file__).resolve().parents[2])]
-    found = {*own, *site.getsitepackages(), site.getusersitepackages()}
-    return tuple(f"{folder}{os.sep}" for folder in sorted(found))
+    folders = {*own, *site.getsitepackages(), site.getusersitepackages()}
+    return tuple(f"{folder}{os.sep}" for folder in sorted(folders))
 
 
 def unchanged(inputs: dict[str, str]) -> bool:

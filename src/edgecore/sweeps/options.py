@@ -29,8 +29,8 @@ class ModelOptions(_Strict):
     Attributes:
         source: A model as `edgecore compile` takes it: a `.pt2` file, `module:function`, `torchvision:NAME`, ...
         calibration: Folder of samples, or `module:function` that returns samples.
-        accuracy: `module:function`, which takes the program as a function of its inputs and returns a number; higher is
-            better.
+        accuracy: `module:function`. The function takes the program, as a function of its inputs, and returns a number;
+            higher is better.
     """
 
     source: str
@@ -43,7 +43,9 @@ class BackendOptions(BaseModel):
 
     Attributes:
         backend: Its name; by default the name of the table.
-        needs: Resources that a Ray node must offer to run its cells. The other keys are options of the backend.
+        needs: Resources that a Ray node must offer to run its cells.
+
+    All other keys are options of the backend.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -52,7 +54,7 @@ class BackendOptions(BaseModel):
 
 
 class RecipeOptions(BaseModel):
-    """A recipe with parameters: `recipe` is its name, the other keys are parameters of `edgecore.Recipe`."""
+    """A recipe with parameters: `recipe` is its name, all other keys are parameters of `edgecore.Recipe`."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     recipe: str
@@ -66,7 +68,7 @@ class Limits(_Strict):
 
 
 class Selection(_Strict):
-    """Cells by patterns of their names, in which `*` stands for any characters; a key that is missing matches all."""
+    """Selects cells by patterns of names, where `*` stands for any characters. A missing key matches all cells."""
 
     model: str = "*"
     backend: str = "*"
@@ -76,7 +78,10 @@ class Selection(_Strict):
 
 
 def _named(key: str, name_of: Any = str) -> BeforeValidator:
-    """Let users write a list of names instead of a table of tables, each with `key` = the name."""
+    """Accept a list of names for a table of tables: `["a"]` becomes `{"a": {key: "a"}}`.
+
+    In a table, `key` (except for `source`) is the name of the table by default.
+    """
 
     def convert(value: Any) -> Any:
         if isinstance(value, list) and all(isinstance(name, str) for name in value):
@@ -94,13 +99,13 @@ class SweepOptions(_Strict):
     """A sweep, as `sweep.toml` describes it.
 
     Attributes:
-        models: The models by name; a list of sources names each by its last part.
-        backends: The backends by name; `kernels` is edgecore's own kernels; `"installed"` stands for all that work.
-        recipes: The recipes by name; `float` does not quantize; `"all"` stands for `float` and all recipes of each backend.
+        models: The models by name. In a list of sources, the name of a model is the last part of its source.
+        backends: The backends by name; `kernels` is edgecore's own kernels. `"installed"`: all that work.
+        recipes: The recipes by name; `float` does not quantize. `"all"`: `float` and all recipes of each backend.
         runtimes: Target runtimes.
         threads: Numbers of threads for timing; 0 is edgecore's default.
-        include: If given, only cells that match one of them.
-        exclude: Cells that match one of them are left out.
+        include: If not empty, only cells that match one of these selections are computed.
+        exclude: Cells that match one of these selections are left out.
         limits: Limits of each process.
         runs: Number of measured runs; 0 measures no times.
     """
@@ -149,9 +154,9 @@ def read_options(source: str | Path | Mapping[str, Any]) -> SweepOptions:
 
 
 def _problem(error: ValidationError) -> str:
-    """Describe the first problem of a file: which table, which key, and what to write."""
+    """Describe the first problem of a file: the table, the key, and the remedy."""
     problems = error.errors()
-    # A union reports the problems of each member; those of the table are more helpful than "not 'installed'".
+    # A union reports the problems of each member: prefer the table's problems to the literal's "not 'installed'".
     first = next((problem for problem in problems if problem["type"] != "literal_error"), problems[0])
     path = [str(part) for part in first["loc"] if not str(part).startswith(("function-before", "literal[", "dict["))]
     *tables, key = path or ["?"]

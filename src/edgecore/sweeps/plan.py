@@ -1,4 +1,4 @@
-"""Plan a sweep: its cells, each with a key over everything that its result depends on."""
+"""Plan a sweep: its cells, each with a digest of everything on which its result depends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FLOAT = "float"
 """The recipe that does not quantize."""
 KERNELS = "kernels"
-"""The backend that stands for edgecore's own kernels, as in `quantize=`."""
+"""The name that stands for edgecore's own kernels in place of a backend."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Build:
 
     Attributes:
         model: Name of the model.
-        backend: Name of the backend in the sweep, for which it may have several sets of options.
+        backend: Name of the backend in the sweep, which may have the same backend several times with other options.
         recipe: Name of the recipe in the sweep.
         runtime: The target runtime.
         source: The model, as `edgecore compile` takes it.
@@ -62,13 +62,13 @@ class Build:
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a sweep: a file, and the number of threads that runs it.
+    """One cell of a sweep: a file, and the number of threads to run it with.
 
     Attributes:
         build: The inputs of the file; cells that differ in threads share it.
         threads: Number of threads; 0 for edgecore's default.
         runs: Number of measured runs; 0 measures no time.
-        needs: Resources that a Ray node must offer to run it.
+        needs: Resources that a Ray node must offer to run the cell.
     """
 
     build: Build
@@ -91,13 +91,13 @@ class SweepPlan:
     limits: Limits = field(default_factory=Limits)
 
     def estimate(self, history: Iterable[CellResult], jobs: int = 1) -> tuple[float, int]:
-        """Return the seconds that the cells will take, from earlier results, and the number of cells without any.
+        """Estimate the seconds that the cells will take. Return them, and the number of cells without an estimate.
 
         The estimate of a cell is its earlier time, else the median of its model, else the median of all cells.
 
         Args:
             history: Results of earlier sweeps.
-            jobs: Number of cells that are compiled side by side.
+            jobs: Number of cells that are compiled at the same time.
         """
         known = [result for result in history if result.seconds]
         by_name = {result.cell: result.seconds for result in known}
@@ -151,7 +151,7 @@ def make_plan(source: str | Path | Mapping[str, Any] | SweepOptions) -> SweepPla
 def _content(model: ModelOptions) -> list[str]:
     """Return the digests of the files that a model names: a `.pt2`, or the modules of its functions.
 
-    Their imports are unknown before they run; results list them.
+    The imports of these modules are unknown before a step runs; `StepResult.inputs` lists them.
     """
     named = [text for text in (model.source, model.calibration, model.accuracy) if text is not None]
     return [file_digest(path) for path in map(_file_of, named)]
@@ -161,8 +161,8 @@ def named_files(build: Build) -> dict[str, Path]:
     """Return the files that a build names, and the Python files that its functions may import.
 
     Returns:
-        Path -> the same path, absolute or relative to the current folder, as the build names it. Installed packages are
-        left out.
+        Path as the build names it, absolute or relative to the current folder -> the same path. Files of installed
+        packages are left out.
     """
     files: list[Path] = []
     for text in (build.source, build.calibration, build.accuracy):
@@ -179,7 +179,7 @@ def named_files(build: Build) -> dict[str, Path]:
 
 
 def _python_files(module: str, file: Path) -> Iterator[Path]:
-    """Yield the Python files of a module's package, if it is in one, and those beside the package or module."""
+    """Yield the Python files in the folder of a module, or of its top-level package, and the files of this package."""
     names = module.split(".")
     place = file.parents[len(names) - (file.name != "__init__.py")]
     yield from place.glob("*.py")
@@ -189,7 +189,7 @@ def _python_files(module: str, file: Path) -> Iterator[Path]:
 
 
 def _file_of(text: str) -> Path:
-    """Return the file of `module:function`, as Python would find it; other texts are paths."""
+    """Return the file of `module:function` by searching `sys.path`; any other text is a path."""
     name, colon, _ = text.partition(":")
     if not colon:
         return Path(text)
@@ -200,7 +200,7 @@ def _file_of(text: str) -> Path:
 
 
 def _backends(options: SweepOptions) -> dict[str, tuple[str, dict[str, Any], tuple[str, ...]]]:
-    """Return the backends of a sweep: name -> name of the package's backend, options, needs."""
+    """Return the backends of a sweep: name in the sweep -> (name of the backend, options, needs)."""
     from edgecore.plugin import registry
 
     if options.backends == "installed":

@@ -43,18 +43,19 @@ def sweep(
 ) -> SweepResult:
     """Compile, verify, compare and measure each cell of a sweep; needs the extra `edgecore[compile]`.
 
-    Each cell is a process with limits, whose failure is a row of the table. First `jobs` files are made side by side,
-    then times are measured one after the other. Results are kept in `output`: a sweep that was interrupted goes on, and
-    a cell is computed again only if its model, the files that it has read, its options or the packages have changed.
+    Each cell runs in processes with limits; if one fails, the cell's row has the reason. First the files are made,
+    `jobs` at a time, then times are measured one after the other. `output` keeps the results: an interrupted sweep
+    continues where it stopped, and a cell is computed again only if its model, the files that it read, its options or
+    the packages have changed.
 
     Args:
         source: Path of a `sweep.toml`, its content as a mapping, or a plan.
         output: Folder for the results; by default the name of the file without `.toml`, or `sweep`.
-        jobs: Number of files that are made side by side; by default the number of processors.
+        jobs: Number of files that are made at the same time; by default the number of processors.
         fresh: Compute all cells again.
-        retry: Compute the cells again that are not `ok`.
+        retry: Compute again the cells that are not `ok`.
         ray: Address of a Ray cluster, `HOST:PORT`, that runs the cells; needs the extra `edgecore[ray]`. This machine
-            must be one of its nodes. By default they run on this machine.
+            must be a node of the cluster. By default the cells run on this machine.
         listener: Receives the plan and the progress.
 
     Returns:
@@ -76,7 +77,7 @@ def sweep(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise EdgecoreError(f"cannot write into {folder}: {error.strerror}; choose another folder") from error
-    with _alone(folder), _place(ray, jobs) as pool:
+    with _locked(folder), _pool(ray, jobs) as pool:
         return _sweep(plan, folder, pool, fresh, retry, listener)
 
 
@@ -106,7 +107,7 @@ def _sweep(
         seconds, unknown = SweepPlan(unbuilt, plan.limits).estimate([*history, *map(row, built)], pool.width("build"))
         listener.planned(plan, len(built) - missing_times, seconds, unknown)
     session.run(missing, len(times) - len(known_times))
-    # Files for absent devices, for which the compiler estimates cycles, and failed files are not measured.
+    # Failed files are not measured, nor files for other devices, for which the compiler estimates cycles.
     unmeasured = [time for time in times if time not in session.results]
     session.run([time for time in unmeasured if _is_measurable(session.results[times[time]])], 0)
     done = SweepResult(list(map(row, plan.cells)), folder)
@@ -115,7 +116,7 @@ def _sweep(
 
 
 class _Session:
-    """Steps and their results: known ones from the store, the others from a pool."""
+    """The results of steps: stored results, and results that the pool computes."""
 
     def __init__(self, store: Store, pool: Pool, listener: Listener | None) -> None:
         self.store, self.pool, self.listener = store, pool, listener
@@ -123,7 +124,7 @@ class _Session:
         self.computed: set[Step] = set()
 
     def find(self, steps: Sequence[Step], fresh: bool = False, retry: bool = False) -> list[Step]:
-        """Take the results of steps from the store, and return the steps without any."""
+        """Take the results of steps from the store, and return the steps without a stored result."""
         wanted = list(dict.fromkeys(steps))
         for step in wanted:
             stored = None if fresh else self.store.find(step)
@@ -153,8 +154,8 @@ class _Session:
                     self.listener.ended(step, result, len(waiting) + len(running) + later)
 
 
-def _is_measurable(built: StepResult) -> bool:
-    return built.status in ("ok", "wrong") and not built.figures.get("cycles")
+def _is_measurable(build: StepResult) -> bool:
+    return build.status in ("ok", "wrong") and not build.figures.get("cycles")
 
 
 def _row(cell: Cell, steps: Sequence[Step], session: _Session) -> CellResult:
@@ -174,8 +175,8 @@ def _row(cell: Cell, steps: Sequence[Step], session: _Session) -> CellResult:
 
 
 @contextmanager
-def _place(ray: str | None, jobs: int | None) -> Iterator[Pool]:
-    """Yield the pool in which steps run, and cancel its running steps at the end."""
+def _pool(ray: str | None, jobs: int | None) -> Iterator[Pool]:
+    """Yield the pool that runs the steps, and cancel the steps that still run at the end."""
     if ray is None:
         pool: Pool = LocalPool(jobs or os.cpu_count() or 1)
     else:
@@ -189,13 +190,13 @@ def _place(ray: str | None, jobs: int | None) -> Iterator[Pool]:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _locked(folder: Path) -> Iterator[None]:
     """Lock the folder, so that no two sweeps write into it at the same time."""
     try:
         import fcntl
     except ImportError as error:
         raise EdgecoreError(
-            "a sweep holds its folder as Linux and macOS can: run it there, or on Windows in WSL"
+            "a sweep locks its folder, which only Linux and macOS support: run it there, or on Windows in WSL"
         ) from error
     with (folder / ".lock").open("w") as file:
         try:

@@ -1,4 +1,8 @@
-"""`edgecore.search`: the best recipe for a model and a target, by a sweep over recipes and by rules of `suggest`."""
+"""`edgecore.search`: find the best recipe for a model and a target by sweeps over recipes.
+
+The first sweep tries all recipes of the backend, the second one tries mixed recipes, which leave some modules in
+floating point.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +28,9 @@ class Found:
 
     Attributes:
         best: The best cell that loses at most `max_loss`; None if there is none.
-        rows: All cells that were tried: the evidence.
+        rows: All cells that were tried.
         recipe: The recipe of the best cell, for `edgecore.compile(quantize=...)`; None for the float model.
-        folder: The folder that `CellResult.file` and `report` are relative to.
+        folder: The folder to which `CellResult.file` and `report` are relative.
     """
 
     best: CellResult | None
@@ -54,7 +58,7 @@ def search(
     ray: str | None = None,
     listener: Listener | None = None,
 ) -> Found:
-    """Find the recipe with the fastest or smallest file that loses at most `max_loss`; needs the extra `edgecore[compile]`.
+    """Find the recipe with the fastest or smallest file that loses at most `max_loss`.
 
     All recipes of the backend are tried in a sweep. For each that is better than the best so far but loses too much,
     `edgecore.devtools.suggest` looks for modules to leave in floating point.
@@ -62,12 +66,12 @@ def search(
     Args:
         model: The model, as `edgecore compile` takes it.
         target: Name of the backend, or a mapping with the key `backend` and options.
-        calibration: Folder of samples, or `module:function` that returns samples; without it only recipes that need none
-            can succeed.
-        accuracy: `module:function`, which gets the program as a function of its inputs and returns a number: the higher,
-            the better. Without it the loss is the error of the outputs on the example inputs, relative to the signal.
-        max_loss: The largest acceptable difference of the float model's accuracy and the program's; without `accuracy`
-            the largest relative error of an output: 0.01 is an SQNR of 40 dB.
+        calibration: Folder of samples, or `module:function` that returns samples; without samples only recipes that do
+            not calibrate can succeed.
+        accuracy: `module:function`. The function takes the program, as a function of its inputs, and returns a number;
+            higher is better. Without it the loss is the relative error of the outputs on the example inputs.
+        max_loss: The largest acceptable difference between the accuracies of the float model and of the program;
+            without `accuracy` the largest relative error of an output: 0.01 is an SQNR of 40 dB.
         objective: `latency` (the median time, or the cycles that the backend's compiler estimates) or `size`.
         output: Folder for the results.
         jobs: As for `edgecore.sweep`.
@@ -76,11 +80,11 @@ def search(
         listener: As for `edgecore.sweep`.
 
     Returns:
-        The best file, and all that were tried.
+        The best file, and all files that were tried.
 
     Raises:
-        EdgecoreError: An argument is wrong, another sweep writes into the folder, or the Ray cluster cannot be used or is
-            lost.
+        EdgecoreError: An argument is wrong, another sweep writes into the folder, or the Ray cluster cannot be used or
+            is lost.
 
     Example:
         >>> print(edgecore.search("my_models:digits", calibration="samples", accuracy="my_models:accuracy"))
@@ -90,9 +94,9 @@ def search(
     if objective not in ("latency", "size"):
         raise EdgecoreError(f"objective must be latency or size; got {objective!r}")
     backend = {"backend": target} if isinstance(target, str) else dict(target)
-    given = {key: value for key, value in (("calibration", calibration), ("accuracy", accuracy)) if value is not None}
+    judged_by = {key: text for key, text in (("calibration", calibration), ("accuracy", accuracy)) if text is not None}
     options = {
-        "models": {"model": {"source": model, **given}},
+        "models": {"model": {"source": model, **judged_by}},
         "backends": {str(backend.get("backend")): backend},
         "recipes": "all",
         "runs": runs,
@@ -119,6 +123,31 @@ def _mixed(cell: Cell, max_loss: float) -> Cell:
 
 
 _Order = Callable[[CellResult], tuple[float, float]]
+
+
+def _lossy(rows: Sequence[CellResult], order: _Order, max_loss: float) -> list[str]:
+    """Return the recipes that lose too much, but would be better than the best acceptable one; the best first."""
+    best = _best(rows, order, max_loss)
+    lossy = [row for row in rows if row.status == "ok" and row.recipe != FLOAT and not _is_good(row, max_loss)]
+    return [row.recipe for row in sorted(lossy, key=order) if best is None or order(row) < order(best)]
+
+
+def _suggestions(plan: SweepPlan, recipes: Sequence[str], max_loss: float) -> list[Step]:
+    """Return the steps that choose the modules to leave in floating point, one for each recipe."""
+    cells = {cell.build.recipe: cell for cell in plan.cells}
+    chosen = [cells[recipe] for recipe in recipes]
+    return [Step("suggest", cell.build, plan.limits, cell.needs, max_loss=max_loss) for cell in chosen]
+
+
+def _mixed_recipes(results: Results) -> dict[str, dict[str, Any]]:
+    """Return the recipes that skip the chosen modules, by name, such as `int8-mixed`."""
+    suggested = {step.build: row.figures["skip"] for step, row in results.items() if row.status == "ok"}
+    return {f"{build.recipe}-mixed": {**_options(build), "skip": skip} for build, skip in suggested.items() if skip}
+
+
+def _options(build: Build) -> dict[str, Any]:
+    """Return the recipe of a build as a sweep's options name it."""
+    return {"recipe": build.recipe_name, **build.recipe_options}
 
 
 def _best(rows: Sequence[CellResult], order: _Order, max_loss: float) -> CellResult | None:

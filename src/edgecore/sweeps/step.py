@@ -24,7 +24,7 @@ class Step:
         kind: "build" makes the file of a build, "time" measures the times of a file.
         build: The inputs of the file.
         limits: Limits of the process.
-        needs: Resources that a Ray node must offer to run it.
+        needs: Resources that a Ray node must offer to run the step.
         threads: Number of threads of a measurement; 0 for the default.
         runs: Number of measured runs.
         processor: The processor of the machine that measures.
@@ -40,7 +40,7 @@ class Step:
 
     @property
     def name(self) -> str:
-        """A name for people."""
+        """The name of the step in messages."""
         build = self.build
         text = f"{build.model}/{build.backend}/{build.recipe}/{build.runtime}"
         return text if self.kind != "time" else f"{text}, {self.threads or 'default'} threads"
@@ -56,7 +56,7 @@ class Step:
 
     @classmethod
     def of_text(cls, text: str) -> Step:
-        """Read what `text` returns."""
+        """Make a step of the JSON that `text` returns."""
         content = json.loads(text)
         parts = {
             "build": Build(**content["build"]),
@@ -72,7 +72,7 @@ class StepResult:
 
     Attributes:
         status: As in `CellResult`.
-        reason: A sentence on why the status is not `ok`; else empty.
+        reason: One sentence that says why the status is not `ok`; else empty.
         seconds: The time of the process.
         figures: Fields of `CellResult` that the step computed.
         inputs: Digests of the user's files and folders that the step has read.
@@ -97,5 +97,5 @@ def build_step(cell: Cell, limits: Limits) -> Step:
 
 
 def time_step(cell: Cell, limits: Limits, processor: str) -> Step:
-    """Return the step that measures the times of a cell, on a machine with a processor."""
+    """Return the step that measures the times of a cell on a processor."""
     return Step("time", cell.build, limits, cell.needs, cell.threads, cell.runs, processor)

@@ -34,14 +34,14 @@ class Store:
         return result if unchanged(result.inputs) else None
 
     def read(self, step: Step) -> StepResult | None:
-        """Return the result of a step, even if it is outdated, or None."""
+        """Return the stored result of a step, even if it is outdated; None if there is none."""
         try:
             return StepResult(**json.loads((self.folder / step.result_file()).read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             return None
 
     def add(self, step: Step, result: StepResult, folder: Path) -> None:
-        """Store the result of a step atomically: after a kill it is complete or absent.
+        """Store the result of a step atomically: if this process is killed, the result is complete or absent.
 
         Args:
             step: The step.
@@ -58,7 +58,7 @@ class Store:
             self.discard(folder)
 
     def scratch(self, step: Step) -> Path:
-        """Make a folder for a step; for a measurement, with a link to the file."""
+        """Make a folder for a step. For a measurement, the folder has a link to the file."""
         name = step.result_file().replace("/", ".")
         folder = self.folder / f"{name}.{os.getpid()}.partial"
         shutil.rmtree(folder, ignore_errors=True)

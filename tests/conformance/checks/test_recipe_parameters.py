@@ -10,7 +10,7 @@ pytest.importorskip("edgecore_xnnpack")
 import edgecore
 from edgecore.conformance.check import Failed, Skipped
 from edgecore.conformance.checks import networks, recipe_parameters
-from edgecore.conformance.checks.recipe_parameters import declaration_problem, ends
+from edgecore.conformance.checks.recipe_parameters import declaration_problem, trial_parameters
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.plugin import RecipeSupport, RewriteRecipe, registry
 from edgecore.recipe import RecipeParameters
@@ -46,7 +46,7 @@ def test_a_declaration_has_names_and_fields_of_the_vocabulary_and_defaults():
 
 
 def test_each_value_of_a_parameter_is_tried_alone():
-    assert list(ends(support(Good))) == [{"weights": "channel"}, {"group": 64}, {"symmetric": True}]
+    assert list(trial_parameters(support(Good))) == [{"weights": "channel"}, {"group": 64}, {"symmetric": True}]
 
 
 def test_a_recipe_that_ignores_rules_fails(monkeypatch):

@@ -1,1 +1,1 @@
-"""The commands of `edgecore`: one module for each."""
+"""The commands of `edgecore`: one module for each command."""

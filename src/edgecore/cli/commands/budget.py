@@ -1,4 +1,4 @@
-"""`edgecore budget`: compare a file with limits. Exit status: 0 within them, 1 past one, 2 failure."""
+"""`edgecore budget`: compare a file with limits. Exit status: 0 within the limits, 1 beyond a limit, 2 failure."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ def command(
             return
         with progress("comparing"):
             broken = check_budget(
-                file, expect, data=data or (),
+                file,
+                expect,
+                data=data or (),
                 arguments=lambda loaded, path: random_arguments(path, loaded.name, loaded.inputs),
-            )  # fmt: skip
+            )
     if as_json:
         print_json({"file": str(file), "within": not broken, "broken": broken})
     elif not broken:

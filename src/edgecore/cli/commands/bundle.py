@@ -34,8 +34,8 @@ def command(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder of inputs, a test case each: one .npy file, or, if the model has several inputs, one .npz file "
-            "with an entry per input. By default the example inputs are the only case.",
+            help="Folder of inputs, a test case each: one .npy file, or, if the model has several inputs, one .npz "
+            "file with an entry per input. By default the example inputs are the only case.",
         ),
     ] = None,
     data: Data = None,
@@ -51,7 +51,7 @@ def command(
     check_folders(output)
     if is_bundled(file):
         raise typer.BadParameter(f"{file} has test cases already; give its .pte file")
-    read_file(file)  # names a file of another kind before the model runs
+    read_file(file)  # raises for a file of another kind, before the model runs
     with progress(f"running {model}"), hold_stderr():
         source, example, _ = load_model(model)
         suite = eager_suite(method, source, example, samples)
@@ -65,7 +65,7 @@ def command(
     if wrong:
         outputs = "1 output differs" if wrong == 1 else f"{wrong} outputs differ"
         complain(
-            f"on this machine {outputs} from those of {model} by more than `edgecore run` allows: it is another model, or "
-            "its weights are random, or FILE.pte is quantized (then give --rtol and --atol to run)"
+            f"on this machine {outputs} from those of {model} by more than `edgecore run` allows: it is another model, "
+            "or its weights are random, or FILE.pte is quantized (then give --rtol and --atol to run)"
         )
     print(f"{output}: {output.stat().st_size:,} bytes, {count} test case{'s' * (count > 1)}")

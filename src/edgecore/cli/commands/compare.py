@@ -1,4 +1,4 @@
-"""`edgecore compare`: compile a model, run it here or on a device, and name the first operator that computes something else."""
+"""`edgecore compare`: compile a model, run it here or on a device, and name the first operator with a wrong result."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class CompareArguments:
         typer.Option(
             "--input",
             metavar="REAL.npy",
-            help="A real sample: a .npy file, a .npz file with an entry per input, or a folder of them. May be repeated. "
-            "By default the samples of --calibration, or the example inputs.",
+            help="A real sample: a .npy file, a .npz file with an entry per input, or a folder of them. May be "
+            "repeated. By default the samples of --calibration, or the example inputs.",
         ),
     ] = None
     backends: Annotated[
@@ -103,8 +103,8 @@ def command(arguments: CompareArguments) -> None:
         raise EdgecoreError(f"{model}: {report.verdict}")
     if threshold is not None and not report.accuracy >= threshold:
         raise EdgecoreError(
-            f"{model}: the outputs have {decibels(report.accuracy)} against the float model, less than the threshold of "
-            f"{threshold:g} dB"
+            f"{model}: the outputs have {decibels(report.accuracy)} against the float model, less than the threshold "
+            f"of {threshold:g} dB"
         )
 
 

@@ -41,7 +41,8 @@ class CompileArguments:
             "-b",
             "--backend",
             metavar="NAME[:key=value,...]",
-            help="A backend and its options, which `edgecore backends NAME` lists. May be repeated: the first has priority.",
+            help="A backend and its options, which `edgecore backends NAME` lists. May be repeated: the first has "
+            "priority.",
         ),
     ] = None
     runtime: Runtime = "executorch-1.5"
@@ -53,14 +54,16 @@ class CompileArguments:
         Path | None,
         typer.Option(
             metavar="FILE.html",
-            help="Write an HTML page: where each operator runs, and why; with -q also the quantization error of each layer.",
+            help="Write an HTML page: where each operator runs, and why; with -q also the quantization error of each "
+            "layer.",
         ),
     ] = None
     external_data: Annotated[
         list[str] | None,
         typer.Option(
             metavar="[PATTERN=]NAME",
-            help="Write weights to NAME.ptd beside the .pte: all, or those whose qualified name matches. May be repeated.",
+            help="Write weights to NAME.ptd beside the .pte: all, or those whose qualified name matches. May be "
+            "repeated.",
         ),
     ] = None
     segment_alignment: Annotated[
@@ -98,16 +101,17 @@ class CompileArguments:
             "-q",
             "--quantize",
             metavar="[BACKEND=]RECIPE",
-            help="Quantize the model first: int8 (needs --calibration), int8-dynamic, int4-weights, fp16, with parameters: "
-            "int4-weights:group=64,skip=head; or a .yaml file with them. May be repeated, for several backends.",
+            help="Quantize the model first: int8 (needs --calibration), int8-dynamic, int4-weights, fp16, with "
+            "parameters: int4-weights:group=64,skip=head; or a .yaml file with them. May be repeated, for several "
+            "backends.",
         ),
     ] = None
     calibration: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder of samples: one .npy file each, or, if the model has several inputs, one .npz file each with an "
-            "entry per input.",
+            help="Folder of samples: one .npy file each, or, if the model has several inputs, one .npz file each with "
+            "an entry per input.",
         ),
     ] = None
     compare: Annotated[
@@ -202,7 +206,7 @@ def _settings(arguments: CompileArguments) -> dict[str, Any]:
 
 
 class CountedSamples:
-    """The calibration samples of a folder, whose number the animated line `status` shows while they are read."""
+    """The calibration samples of a folder. The animated line `status` shows the number of each sample that is read."""
 
     def __init__(self, folder: Path, status: Status) -> None:
         self.folder = folder
@@ -219,10 +223,7 @@ class CountedSamples:
 
 
 def _json(value: Any) -> Any:
-    """Replace infinities and NaN, which JSON does not have, by None.
-
-    An SQNR is infinite if quantization changed nothing.
-    """
+    """Replace infinities (the SQNR of equal values) and NaN, which JSON lacks, by None."""
     if isinstance(value, dict):
         return {key: _json(item) for key, item in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -51,14 +51,14 @@ def command(
         typer.Option(
             metavar="COMMAND",
             help="Command that starts an edgecore-run on another processor or device, with the arguments by which it "
-            "finds the backend's library there (--backend PATH); it runs the compiled files. Checks that need more than "
-            "edgecore-run offers are skipped.",
+            "finds the backend's library there (--backend PATH); it runs the compiled files. Checks that need more "
+            "than edgecore-run offers are skipped.",
         ),
     ] = None,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML.")] = None,
     as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON.")] = None,
 ) -> None:
-    """Check an installed backend: operators, networks, options, blobs, threads, memory. Exit status 1 if a check fails."""
+    """Check an installed backend: operators, networks, options, blobs, threads, memory; exit status 1 if one fails."""
     from edgecore.conformance import run
 
     group = ""

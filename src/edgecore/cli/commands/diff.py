@@ -1,4 +1,4 @@
-"""`edgecore diff`: compare two files. Exit status: 0 same, 1 different in what --fail-on names, 2 failure."""
+"""`edgecore diff`: compare two files. Exit status: 0, 1 if a section of --fail-on differs, 2 failure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgecore.devtools.file_diff import Diff
 
 SECTIONS = ("size", "signature", "operators", "weights", "memory", "time")
-"""The words of `--fail-on`, which equal `devtools.file_diff.SECTIONS`: importing it would slow each command down."""
+"""The words of `--fail-on`. A copy of `devtools.file_diff.SECTIONS`, whose import would slow down all commands."""
 
 
 @dataclass(frozen=True)

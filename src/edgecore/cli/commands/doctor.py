@@ -30,10 +30,11 @@ def command(
         diagnoses = diagnose(name, seconds)
         libraries = [] if name else diagnose_kernels(seconds)
     if as_json:
-        print_json({"backends": [_row(diagnosis) for diagnosis in diagnoses], "kernels": [
-            {"name": provider.name, "distribution": provider.distribution, "version": provider.version, **asdict(finding)}
+        kernels = [
+            {key: getattr(provider, key) for key in ("name", "distribution", "version")} | asdict(finding)
             for provider, finding in libraries
-        ]})  # fmt: skip
+        ]
+        print_json({"backends": [_row(diagnosis) for diagnosis in diagnoses], "kernels": kernels})
     else:
         _print(name, diagnoses, libraries)
     if not all(diagnosis.ok for diagnosis in diagnoses) or not all(finding.ok for _, finding in libraries):
@@ -53,9 +54,8 @@ def _print(name: str | None, diagnoses: Sequence[Diagnosis], libraries: Sequence
         print("no backend is installed; `edgecore backends` lists the packages to install")
     for diagnosis in diagnoses:
         backend = diagnosis.backend
-        stdout.print(
-            f"[bold]{backend.name or backend.backend_id}[/bold] ({backend.backend_id}, {backend.distribution} {backend.version})"
-        )
+        package = f"{backend.distribution} {backend.version}"
+        stdout.print(f"[bold]{backend.name or backend.backend_id}[/bold] ({backend.backend_id}, {package})")
         passed = [finding for finding in diagnosis.findings if finding.is_part and finding.ok]
         if passed and name is None:
             _show(Finding("self-test", True, f"{len(passed)} checks passed"))

@@ -70,8 +70,8 @@ def command(
         _print(facts)
 
 
-def _say(line: str) -> None:
-    """Print a line with names from the file."""
+def _show(line: str) -> None:
+    """Print a line; names from the file may contain control characters, which `printable` replaces."""
     from edgecore.devtools.printable import printable
 
     print(printable(line))
@@ -82,7 +82,7 @@ def _print_data(facts: dict[str, Any]) -> None:
 
     from edgecore.devtools.printable import printable
 
-    _say(f"{facts['file']}: {facts['bytes']:,} bytes, {len(facts['data'])} names, {len(facts['segments'])} segments")
+    _show(f"{facts['file']}: {facts['bytes']:,} bytes, {len(facts['data'])} names, {len(facts['segments'])} segments")
     table = Table("name", "content", "bytes")
     for entry in facts["data"]:
         content = f"{entry['dtype']} {entry['shape']}" if "dtype" in entry else "data of a delegate"
@@ -98,22 +98,22 @@ def _print(facts: dict[str, Any]) -> None:
     from edgecore.devtools.printable import printable
 
     origin = f", made by {facts['producer']} for {facts['profile']}" if facts["producer"] else ""
-    _say(f"{facts['file']}: {facts['bytes']:,} bytes{origin}")
-    _say(f"constants {facts['constant_bytes']:,} bytes, named data {len(facts['named_data'])} entries")
+    _show(f"{facts['file']}: {facts['bytes']:,} bytes{origin}")
+    _show(f"constants {facts['constant_bytes']:,} bytes, named data {len(facts['named_data'])} entries")
     if facts["external_data"]:
-        _say(f"weights in .ptd files: {', '.join(facts['external_data'])}")
+        _show(f"weights in .ptd files: {', '.join(facts['external_data'])}")
     for name, count in facts.get("test_cases", {}).items():
-        _say(f"test cases of {name}: {count}")
+        _show(f"test cases of {name}: {count}")
     for method in facts["methods"]:
         print()
-        _say(f"method {method['name']}")
+        _show(f"method {method['name']}")
         for kind in ("inputs", "outputs"):
             for index, value in enumerate(method[kind]):
                 name = f" '{value['name']}'" if value["name"] else ""
-                _say(f"  {kind[:-1]} {index}{name}: {signature(value)}")
+                _show(f"  {kind[:-1]} {index}{name}: {signature(value)}")
         declared = method["delegate_bytes"]
         memory = f"{method['planned_bytes']:,} bytes planned"
-        _say(f"  memory: {memory}, {'unknown' if declared is None else f'{declared:,} bytes'} for delegates")
+        _show(f"  memory: {memory}, {'unknown' if declared is None else f'{declared:,} bytes'} for delegates")
         table = Table("runs", "on", "size or count")
         for delegate in method["delegates"]:
             table.add_row("delegate", printable(delegate["backend_id"]), f"{delegate['bytes']:,} bytes")
@@ -125,8 +125,8 @@ def _print(facts: dict[str, Any]) -> None:
 
 def _print_blobs(rows: list[dict[str, Any]]) -> None:
     for row in rows:
-        _say(f"blob {row['blob']}: {row['backend_id']}, {row['bytes']:,} bytes, for {', '.join(row['delegates'])}")
+        _show(f"blob {row['blob']}: {row['backend_id']}, {row['bytes']:,} bytes, for {', '.join(row['delegates'])}")
         for line in row["lines"] or [f"no description: {row['problem']}"]:
-            _say(f"  {line}")
+            _show(f"  {line}")
     if not rows:
         print("the file has no delegates")

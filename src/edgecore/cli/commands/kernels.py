@@ -1,4 +1,4 @@
-"""`edgecore kernels`: write a C table with chosen kernels, such as those that files call, for applications."""
+"""`edgecore kernels`: write a C table of selected kernels for an application, such as the kernels that files call."""
 
 from __future__ import annotations
 

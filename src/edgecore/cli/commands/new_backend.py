@@ -68,8 +68,8 @@ def _check(name: str) -> None:
         )
     if len(name) > _MAX_NAME or not re.fullmatch(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", name):
         raise EdgecoreError(
-            f"{name!r} is not a valid name for a backend; use up to {_MAX_NAME} lower-case letters and digits, a letter "
-            "first, with single - or _ between them, such as acme or acme-npu"
+            f"{name!r} is not a valid name for a backend; use up to {_MAX_NAME} lower-case letters and digits, a "
+            "letter first, with single - or _ between them, such as acme or acme-npu"
         )
     backend_id, distribution = f"{_words(name)['Name']}Backend", normalised(f"edgecore-{name}")
     for backend in isolated_import.installed()[0]:

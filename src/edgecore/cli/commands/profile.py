@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class By(str, Enum):
-    """The words of `--by`, which equal `summary.GROUPS`: importing that module would slow each command down."""
+    """The words of `--by`. A copy of `summary.GROUPS`, whose import would slow down all commands."""
 
     operator = "operator"
     module = "module"

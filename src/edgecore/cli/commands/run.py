@@ -60,7 +60,8 @@ def command(arguments: RunArguments) -> None:
     if is_bundled(file):
         if arguments.inputs or arguments.output_dir or arguments.backends or arguments.threads:
             raise typer.BadParameter(
-                f"{file} contains its inputs and runs as it is; leave out --input, --output-dir, --backend and --threads"
+                f"{file} contains its inputs and runs as it is; leave out --input, --output-dir, --backend and "
+                "--threads"
             )
         _run_bundled(arguments)
     elif arguments.rtol is not None or arguments.atol is not None:

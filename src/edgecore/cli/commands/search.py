@@ -1,4 +1,4 @@
-"""`edgecore search`: the best recipe for a model. Exit status: 0, 1 if no recipe loses little enough, 2 failure."""
+"""`edgecore search`: find the best recipe for a model. Exit status: 0, 1 if each recipe loses too much, 2 failure."""
 
 from __future__ import annotations
 
@@ -57,9 +57,17 @@ def command(
         backend: dict[str, Any] = {"backend": name, **options}
         with edgecore.sweeps.Display() as display:
             result = edgecore.search(
-                model, target=backend, calibration=calibration, accuracy=accuracy, max_loss=max_loss,
-                objective=objective.value, output=output, jobs=jobs, ray=ray, listener=display,
-            )  # fmt: skip
+                model,
+                target=backend,
+                calibration=calibration,
+                accuracy=accuracy,
+                max_loss=max_loss,
+                objective=objective.value,
+                output=output,
+                jobs=jobs,
+                ray=ray,
+                listener=display,
+            )
         if as_json:
             print_json({"best": result.best and asdict(result.best), "recipe": result.recipe and repr(result.recipe)})
         else:

@@ -1,4 +1,4 @@
-"""`edgecore sweep`: many models, backends and recipes in one table. Exit status: 0, 1 if a cell is not ok, 2 failure."""
+"""`edgecore sweep`: try many models, backends and recipes. Exit status: 0, 1 if a cell is not ok, 2 failure."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def command(
 
 
 def _compare(old: Path, new: Path, html: Path | None, as_json: bool) -> bool:
-    """Print what has changed between two sweeps; return True if something has become worse."""
+    """Print the changes between two sweeps; return True if there is a regression."""
     from dataclasses import asdict
 
     import edgecore

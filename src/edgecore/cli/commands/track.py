@@ -24,7 +24,7 @@ from edgecore.cli.common import (
 )
 
 KINDS = ("size", "memory", "operators", "time")
-"""The words of `--fail-on`, which equal `devtools.track.KINDS`: importing it would slow each command down."""
+"""The words of `--fail-on`. A copy of `devtools.track.KINDS`, whose import would slow down all commands."""
 
 
 def command(
@@ -57,9 +57,14 @@ def command(
         chosen = choose_method(names, method, file) if runs or method else "forward"
         with progress(f"running {chosen} {runs} times" if runs else "reading"):
             entry = measure(
-                file, label=_commit() if label is None else label, runs=runs, method=chosen, threads=threads,
-                data=data or (), arguments=lambda loaded, path: random_arguments(path, chosen, loaded.inputs),
-            )  # fmt: skip
+                file,
+                label=_commit() if label is None else label,
+                runs=runs,
+                method=chosen,
+                threads=threads,
+                data=data or (),
+                arguments=lambda loaded, path: random_arguments(path, chosen, loaded.inputs),
+            )
         worse = {} if accept else regressions(entries, entry)
         entry.accepted, entry.regressed = accept, list(worse)
         append(history, entry)

@@ -49,7 +49,7 @@ def command(
 
 
 def violations_of(pte: PteFile, target: str, weights: Mapping[str, PtdFile] | None = None) -> list[Violation]:
-    """Return everything in a program that a target runtime would reject; backends check their blobs.
+    """Return everything in a program that a target runtime would reject; the backends' compilers check the blobs.
 
     Args:
         pte: The program.

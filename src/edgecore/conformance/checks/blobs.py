@@ -1,4 +1,4 @@
-"""Check that damaged, truncated, empty and foreign blobs give an error or a result, but never a crash or a hang."""
+"""Check that damaged, truncated, empty and foreign blobs cause an error or a result, but never a crash or a hang."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ HANG = 20
 
 MAX_PLANNED_BYTES = 64 << 20
 ADDRESS_SPACE = 8 << 30
-"""Bytes of address space that the child may map in addition to those after its first run. If a damaged blob makes the
-backend allocate more, the allocation fails, instead of filling the machine's memory.
+"""Bytes of address space that the child process may map after its first run. If a damaged blob makes the backend
+allocate more, the allocation fails, instead of filling the machine's memory.
 """
 
 
@@ -38,14 +38,14 @@ class _Damage:
         self.kind = kind
 
     def __call__(self, subject: BackendUnderTest) -> str:
-        from edgecore.conformance.checks.lifetime import written
+        from edgecore.conformance.checks.lifetime import write_files
 
         if "NEEDS_TRUSTED_BLOBS" in subject.declared.flags:
             raise Skipped("it declares NEEDS_TRUSTED_BLOBS: the runtime rejects blobs that differ from their SHA-256")
         count = 60 if subject.quick else 400
         if subject.runner is not None:
             return _summary(_outcomes_of_runner(subject, self.kind, count))
-        files = written(subject)
+        files = write_files(subject)
         arguments = {"kind": self.kind, "count": count, **{key: files[key] for key in ("program", "inputs", "options")}}
         outcomes: list[str] = []
         last = ""
@@ -67,7 +67,7 @@ def _summary(outcomes: Iterable[str]) -> str:
 
 
 def _outcomes_of_runner(subject: BackendUnderTest, kind: str, count: int) -> Iterator[str]:
-    """Do what `try_all` does with the runner, which loads each file in a process of its own; yield the outcomes."""
+    """With the runner, load and run each damaged file in a process of its own; yield the outcomes."""
     from edgecore.conformance.checks.networks import delegated
     from edgecore.conformance.programs import load
 
@@ -85,7 +85,7 @@ def _outcomes_of_runner(subject: BackendUnderTest, kind: str, count: int) -> Ite
 
 
 def _damaged_files(kind: str, count: int, file: bytes) -> Iterator[tuple[str, bytes]]:
-    """Damage one blob of a `.pte` file after the other; yield descriptions and files."""
+    """Damage the blobs of a `.pte` file one at a time; yield (description, damaged file)."""
     pte = fmt.read_pte(file)
     blobs = [bytes(blob) for blob in pte.delegate_blobs]
     for index, blob in enumerate(blobs):
@@ -132,7 +132,7 @@ def try_all(emit: Emit, kind: str, count: int, program: str, inputs: str, option
 
 
 def _flipped(blob: bytes, count: int, rng: random.Random) -> Damaged:
-    """Flip one to three bits, more of them in the first 512 bytes, which mostly hold sizes and offsets."""
+    """Flip one to three bits, mostly in the first 512 bytes, which usually hold sizes and offsets."""
     for _ in range(count):
         changed = bytearray(blob)
         positions = []
@@ -145,7 +145,7 @@ def _flipped(blob: bytes, count: int, rng: random.Random) -> Damaged:
 
 
 def _overwritten(blob: bytes, count: int, rng: random.Random) -> Damaged:
-    """Overwrite an aligned integer of 1 to 8 bytes by a value that a parser may not expect: 0, 1, limits of types."""
+    """Overwrite an aligned integer of 1 to 8 bytes by a value that parsers may not expect: 0, 1, limits of dtypes."""
     values = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
     for _ in range(count):
         width = rng.choice((1, 2, 4, 4, 8))

@@ -1,7 +1,7 @@
 """Check that a backend's threads, memory and handling of untrusted blobs are as its native library declares.
 
-Also check that it accesses no memory outside of its buffers, that its calls and operations are events in traces, and that
-the graphs of its blobs are valid.
+Also check that the backend accesses no memory outside of its buffers, that its calls and operations are events in
+traces, and that the graphs of its blobs are valid.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from edgecore import format as fmt
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
-from edgecore.conformance.checks.lifetime import written
+from edgecore.conformance.checks.lifetime import write_files
 from edgecore.conformance.checks.networks import delegated
 from edgecore.conformance.programs import load
 from edgecore.conformance.samples.network_models import Inputs
@@ -22,7 +22,7 @@ from edgecore.errors import EdgecoreError
 from edgecore.plugin import BlobGraph, BlobGraphReader
 
 THREADS = {"HOST_THREADS", "OWN_THREADS", "NO_THREADS", "VENDOR_THREADS"}
-"""Flags about the threads that compute; a backend declares one of them."""
+"""Flags that tell which threads compute; a backend declares one of these flags."""
 
 MAX_IDLE_LOAD = 0.15
 """Maximum processor load (1 is one core) of a loaded program that is not being called."""
@@ -51,7 +51,7 @@ def threads(subject: BackendUnderTest) -> str:
     """
     if not sys.platform.startswith("linux"):
         raise Skipped("the check needs /proc")
-    files = written(subject)
+    files = write_files(subject)
     arguments = {key: files[key] for key in ("program", "inputs", "options")}
     counts = results(call("edgecore.conformance.workers.measure:threads_during", arguments), subject.trying)[0]
     declared = next(iter(subject.declared.flags & THREADS), "nothing")
@@ -63,9 +63,7 @@ def threads(subject: BackendUnderTest) -> str:
     if after > before and declared != "VENDOR_THREADS":
         raise Failed(f"it declares {declared}, and {after - before} threads are left after the model is destroyed")
     if counts["busy"] > MAX_IDLE_LOAD * 0.3:  # measured over 0.3 s
-        raise Failed(
-            f"it declares {declared}, and uses {counts['busy'] / 0.3:.0%} of a processor while nobody calls it"
-        )
+        raise Failed(f"it declares {declared}, and uses {counts['busy'] / 0.3:.0%} of a processor between calls")
     return f"{declared}: {peak - before} more while executing with threads=1, {max(after - before, 0) or 'none'} left"
 
 
@@ -92,7 +90,7 @@ def buffers(subject: BackendUnderTest) -> str:
     The results must also be correct for unaligned inputs, and for an output in the memory of an input, unless the
     runtime rejects such an output.
     """
-    files = written(subject)
+    files = write_files(subject)
     arguments = {key: files[key] for key in ("program", "inputs", "outputs", "options")}
     problems = results(call("edgecore.conformance.workers.measure:guarded", arguments), subject.trying)
     if problems:
@@ -115,7 +113,7 @@ def trust(subject: BackendUnderTest) -> str:
     if subject.runner is not None:
         error = _error_without_trust(subject, path.read_bytes(), inputs)
     else:
-        arguments = {"program": str(path), "options": written(subject)["options"]}
+        arguments = {"program": str(path), "options": write_files(subject)["options"]}
         error = results(call("edgecore.conformance.workers.measure:trusts", arguments), subject.trying)[0]
     if not error:
         raise Failed("a file whose blob was changed loads without trust=True, although it declares NEEDS_TRUSTED_BLOBS")
@@ -123,7 +121,7 @@ def trust(subject: BackendUnderTest) -> str:
 
 
 def _error_without_trust(subject: BackendUnderTest, file: bytes, inputs: Inputs) -> str:
-    """Load a file by the runner, with trust=False. Return the error message, or an empty one."""
+    """Load a file with the runner and trust=False. Return the error message; empty if the file loads."""
     try:
         load(subject, file, trust=False).forward(*inputs)
     except EdgecoreError as error:
@@ -134,8 +132,8 @@ def _error_without_trust(subject: BackendUnderTest, file: bytes, inputs: Inputs)
 def profile_events(subject: BackendUnderTest) -> str:
     """Check that the trace of a run contains the calls of its delegates, and that the metadata explains their events.
 
-    Operations that edgecore adds, such as layout copies, have no node of the model. A backend that reports a delegate as
-    one operation need not name nodes.
+    An event need not have a node of the model: edgecore adds operations such as layout copies, and a backend may report
+    a whole delegate as one operation.
     """
     name, _, inputs, program = delegated(subject)
     model = load(subject, program, trace=True)
@@ -157,9 +155,9 @@ def profile_events(subject: BackendUnderTest) -> str:
 
 
 def blob_graph(subject: BackendUnderTest) -> str:
-    """Check that graphs of blobs are in the order of execution, and have the operations of `debug_handle_map`.
+    """Check that the graph of each blob is in execution order, and has the operations of `debug_handle_map` as nodes.
 
-    The operation that stands for the whole partition is not a node of the graph.
+    An operation that has all debug handles stands for the whole partition, and is not a node of the graph.
     """
     name, _, _, program = delegated(subject)
     pte = fmt.read_pte(program.buffer)
@@ -193,7 +191,7 @@ def _check_graph(name: str, graph: BlobGraph, facts: fmt.DelegateMeta) -> None:
         raise Failed(f"{name}: several nodes of the blob's graph have the same operation")
     if not known.issuperset(graph.outputs):
         raise Failed(f"{name}: nothing computes the outputs {sorted(set(graph.outputs) - known)}")
-    every = {handle for operation in facts.operations for handle in operation.handles}
-    lost = {row.name or row.id for row in facts.operations if set(row.handles) != every} - keys
+    all_handles = {handle for operation in facts.operations for handle in operation.handles}
+    lost = {row.name or row.id for row in facts.operations if set(row.handles) != all_handles} - keys
     if lost:
         raise Failed(f"{name}: the blob's graph lacks the operations {sorted(map(str, lost))[:5]}")

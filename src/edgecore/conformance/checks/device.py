@@ -1,4 +1,4 @@
-"""Check values in memory of a device: between delegates, at the borders to the host, and as state that stays there."""
+"""Check values in device memory: between delegates, on the way from and to the host, and as state between runs."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ NEEDED = ("buffer_create", "buffer_destroy", "buffer_map", "buffer_unmap")
 
 SIZES = (2, 6, 1, 6, 3)
 MAX_COPIES = 5
-"""Copies in a run of `_Zigzag`: two inputs and the value of the host to the device, two values back."""
+"""Copies in a run of `_Zigzag`: two inputs and the host operator's result to the device, `a` and the output back."""
 
 NEIGHBOURS = (
-    "execute must read and write the buffer of each argument from byte_offset on; delegates may get a buffer that another "
-    "delegate of the backend has written and the host never mapped."
+    "execute must read and write the buffer of each argument from byte_offset on; delegates may get a buffer that "
+    "another delegate of the backend has written and the host never mapped."
 )
 BORDERS = (
     "The host calls buffer_map, writes, and calls buffer_flush and buffer_unmap before execute; afterwards it calls "
@@ -50,12 +50,12 @@ SHAPES = (
 )
 PENDING = "Call the completion of a pending execution only when the device has written all outputs."
 RESIDENT = (
-    "A mutable buffer has two buffers of the device, which exchange their roles: execute must use the buffers that it is "
-    "given in this call, not those of an earlier call."
+    "A mutable buffer has two buffers of the device, which exchange their roles: execute must use the buffers that it "
+    "is given in this call, not those of an earlier call."
 )
 KINDS = (
-    "Return the same memory_kind, not 0, in buffer_requirement for each argument; then values stay on the device between "
-    "delegates and between runs."
+    "Return the same memory_kind, not 0, in buffer_requirement for each argument; then values stay on the device "
+    "between delegates and between runs."
 )
 
 
@@ -64,7 +64,7 @@ IN_PROCESS = {
     "sessions at once": "edgecore-run makes one call at a time",
     "copies": "the check counts calls of functions of the library in its process",
 }
-"""Why a check needs the runtime in this process instead of edgecore-run, by the name of the check."""
+"""The reason that a check needs the runtime in this process instead of edgecore-run, by the name of the check."""
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
@@ -81,7 +81,7 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 def between_delegates(subject: BackendUnderTest) -> str:
-    """Check values that cross from one delegate to another, to the host, or to both."""
+    """Check values that pass from one delegate to another, to the host, or to both."""
     model, inputs, program = _zigzag(subject)
     loaded = load(subject, program)
     for number in range(4):
@@ -95,7 +95,7 @@ def between_delegates(subject: BackendUnderTest) -> str:
 
 
 def dynamic_sizes(subject: BackendUnderTest) -> str:
-    """Check values of symbolic sizes between delegates, whose buffers have the maximum size."""
+    """Check values of symbolic sizes between delegates; their buffers have the maximum size."""
     model, inputs, program = _zigzag(subject, dynamic=True)
     loaded = load(subject, program)
     for size in SIZES:
@@ -157,7 +157,7 @@ def sessions_at_once(subject: BackendUnderTest) -> str:
 
 
 def copies(subject: BackendUnderTest) -> str:
-    """Count the calls of `buffer_map` in a child process: one for each value that crosses between host and device."""
+    """Check the number of copies between host and device: the calls of `buffer_map`, counted in a child process."""
     _, inputs, program = _zigzag(subject)
     path = subject.folder / "zigzag"
     path.with_suffix(".pte").write_bytes(program.buffer)
@@ -216,9 +216,9 @@ def _differences(count: Callable[[], int], functions: list[Callable[[], Any]]) -
 
 
 class _Zigzag(nn.Module):
-    """Two delegates with `outside` between them, an operator that the backend does not support.
+    """A model that makes two delegates, separated by `outside`, an operator that the backend does not support.
 
-    `a` goes to the host and to the second delegate, `c` only to the second delegate.
+    `a` passes to the host and to the second delegate, `c` only to the second delegate.
     """
 
     def __init__(self, outside: Callable[[torch.Tensor], torch.Tensor]) -> None:
@@ -226,7 +226,7 @@ class _Zigzag(nn.Module):
         self.outside = outside
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """Cross the borders of the backend."""
+        """Compute in the first delegate, on the host, and in the second delegate."""
         a = x + y
         b, c = self.outside(a), a * x
         return c * b + a + x
@@ -246,7 +246,7 @@ def _zigzag(subject: BackendUnderTest, dynamic: bool = False) -> tuple[nn.Module
     """Return the module, its inputs, and its program, in which the backend has two delegates.
 
     Raises:
-        Skipped: The backend has no device memory, or supports too few operators, or too many.
+        Skipped: The backend has no device memory, or the model does not make two delegates.
     """
     _need_functions(subject)
     supported = {row.operator for row in subject.operators}
@@ -268,10 +268,10 @@ def _zigzag(subject: BackendUnderTest, dynamic: bool = False) -> tuple[nn.Module
 
 
 def _state(subject: BackendUnderTest) -> Iterator[tuple[str, Any, Any]]:
-    """Yield models with mutable buffers that the runtime keeps, and that only the backend uses, with their programs.
+    """Yield (name, model, program) of the models whose mutable buffers the runtime keeps and only the backend uses.
 
     Raises:
-        Skipped: The backend has no device memory, or there is no such model.
+        Skipped: The backend has no device memory, or the host uses the buffers of each model, too.
     """
     _need_functions(subject)
     has_model = False

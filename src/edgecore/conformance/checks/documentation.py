@@ -18,7 +18,7 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 def metadata(subject: BackendUnderTest) -> str:
-    """Check that the metadata have a summary, a licence, the minimum version of Python, and a dependency on edgecore."""
+    """Check that the metadata have a summary, a licence, the minimum Python version, and a dependency on edgecore."""
     fields = distribution(subject.distribution).metadata.json
     missing = [name for name in ("Summary", "Requires-Python") if not fields.get(name.lower().replace("-", "_"))]
     if not (fields.get("license_expression") or fields.get("license")):
@@ -46,7 +46,7 @@ def readme(subject: BackendUnderTest) -> str:
 
 
 def operators(subject: BackendUnderTest) -> str:
-    """Check that `operator_support()` returns at least one row, and no row twice or without dtypes."""
+    """Check that `operator_support()` returns rows with dtypes, at least one and none twice."""
     rows = subject.operators
     if not rows:
         raise Failed("operator_support() is empty")

@@ -20,8 +20,10 @@ from edgecore.plugin.installed.entry_points import searched
 from edgecore.processes.command import exit_text, run_command
 
 MAX_IMPORT_SECONDS = 0.1
+"""Maximum processor time for importing the package and calling its hook, which delays every load of a file."""
+
 _SECONDS = 60
-"""Maximum processor time for importing the package and calling its hook, which every load of a file has to wait for."""
+"""Time limit of the process that imports the package."""
 
 HEAVY = ("torch", "numpy", "pydantic")
 """Packages that the `__init__` of a backend must not import: files run without them."""
@@ -67,9 +69,9 @@ print("conformance", json.dumps([seconds, heavy]))
 
 
 def light_import(subject: BackendUnderTest) -> str:
-    """Check that importing the package is quick, prints nothing and imports no package of `HEAVY`.
+    """Check that importing the package and calling its hook `edgecore_backends()` is quick and prints nothing.
 
-    The check includes the call of `edgecore_backends()`, the package's hook that describes its backends.
+    Neither may import a package of `HEAVY`.
     """
     package = _package(subject)
     command = [sys.executable, "-c", _IMPORT, package, *HEAVY]

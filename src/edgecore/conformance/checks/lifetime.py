@@ -18,25 +18,25 @@ from edgecore.conformance.programs import eager
 from edgecore.conformance.workers.process import call, results
 
 HEAP = 24
-"""Limit of the average growth of the heap in bytes for one load or call. It is below the size of the smallest block, which
-is 32 bytes with its header: a growth beyond the limit means that at least one block is leaked each time.
+"""Limit of the heap's average growth in bytes for one load or call. The smallest block of malloc has 32 bytes with its
+header, so greater growth means that each load or call leaks at least one block.
 """
 
 PAGE = 4096
-"""Limit of the growth of the address space in bytes for one step of a measurement: many loads or calls."""
+"""Limit of the address space's growth in bytes for one step of a measurement, which is many loads or calls."""
 
 SPARSE = 3, 16
-"""Multipliers of the limits (heap, address space) for growth that does not show in every step: libraries fill caches now
-and then, so sporadic growth must be this much larger to count as a leak.
+"""Multipliers of the limits (heap, address space) for growth that only some steps show. Libraries fill caches now and
+then, so sporadic growth must be this much larger to count as a leak.
 """
 
 RETRY_FACTOR = 4
-"""Multiplier of the number of loads or calls in the second measurement, which confirms what looks like a leak."""
+"""Multiplier of the number of loads or calls in the second measurement, which confirms a suspected leak."""
 
 
 EXACT_HEAP = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
-"""Environment in which glibc's malloc counts only blocks in use as allocated. Otherwise it also counts freed blocks that a
-thread keeps for itself, whose number depends on how the threads of a driver take turns.
+"""Environment in which glibc's malloc counts only blocks in use as allocated. By default malloc also counts freed
+blocks in the caches of threads, whose number depends on how a driver's threads take turns.
 """
 
 
@@ -60,10 +60,10 @@ def run_often(subject: BackendUnderTest) -> str:
 def _check_steady(subject: BackendUnderTest, *, rounds: int, calls: int) -> str:
     if not sys.platform.startswith("linux"):
         raise Skipped("the check needs /proc")
-    files = written(subject)
+    files = write_files(subject)
     unit, loops = ("load", "rounds") if rounds > 1 else ("call", "calls")
-    # Caches and memory pools grow as well, but only for a while. So growth counts as a leak only if a second, longer
-    # measurement shows growth too.
+    # Caches and memory pools grow only for a while. So growth counts as a leak only if a second, longer measurement
+    # shows it, too.
     for factor, grown_steps in ((1, 2), (RETRY_FACTOR, 3)):
         settings = {"rounds": rounds, "calls": calls}
         settings[loops] *= factor
@@ -93,20 +93,20 @@ def _check_steady(subject: BackendUnderTest, *, rounds: int, calls: int) -> str:
 def _grows(growth: Sequence[int], limit: int, sparse: int, steps: int) -> bool:
     """Return True if `growth`, the growth of memory in successive steps, shows a leak.
 
-    Memory leaks if it grows by at least `limit` in every step. Memory also leaks if it grows by at least `limit *
-    sparse` in `steps` or more steps, and later steps release at most half of all growth.
+    Memory leaks if it grows by at least `limit` in every step, or by at least `limit * sparse` in at least `steps`
+    steps while the other steps release at most half of the growth.
     """
     many = sum(step >= limit * sparse for step in growth) >= steps
     return min(growth) >= limit or (many and sum(growth) >= sum(step for step in growth if step > 0) / 2)
 
 
-def written(subject: BackendUnderTest) -> dict[str, Any]:
+def write_files(subject: BackendUnderTest) -> dict[str, Any]:
     """Write a compiled network, its inputs and the outputs of eager PyTorch to files, once per worker process.
 
     Returns:
         The paths `program`, `inputs` and `outputs`, and the `options` for loading the program.
     """
-    if "written" not in subject.cache:
+    if "files" not in subject.cache:
         name, model, inputs, program = delegated(subject)
         folder = subject.folder
         paths = {"program": folder / f"{name}.pte"}
@@ -114,8 +114,8 @@ def written(subject: BackendUnderTest) -> dict[str, Any]:
         paths["inputs"] = _save(folder / "inputs.npz", inputs)
         paths["outputs"] = _save(folder / "outputs.npz", eager(model, inputs))
         names = {key: str(path) for key, path in paths.items()}
-        subject.cache["written"] = names | {"options": subject.options_of_load}
-    files: dict[str, Any] = subject.cache["written"]
+        subject.cache["files"] = names | {"options": subject.options_of_load}
+    files: dict[str, Any] = subject.cache["files"]
     return files
 
 

@@ -19,8 +19,8 @@ THREADS = 4
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """Yield one check for each combination of methods, copies and threads."""
     yield Check("methods/several methods", several_methods, needs_run=True)
-    one = "edgecore-run loads one file in a process"
-    yield Check("methods/several instances", several_instances, needs_run=True, in_process=one)
+    single = "edgecore-run loads one file in a process"
+    yield Check("methods/several instances", several_instances, needs_run=True, in_process=single)
     yield Check("methods/thread counts", thread_counts, needs_run=True)
     called = "edgecore-run makes one call at a time"
     yield Check("methods/threads, a model each", threads_with_models, needs_run=True, in_process=called)
@@ -28,10 +28,7 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 def several_methods(subject: BackendUnderTest) -> str:
-    """Check a file that has all networks of the suite as methods.
-
-    One network is used for two methods, which therefore share its weights.
-    """
+    """Check a file that has all networks of the suite as methods, one of them twice: both methods share its weights."""
     models, inputs = _methods(subject)
     loaded = load(subject, compiled(subject, models, inputs))
     for _ in range(2):

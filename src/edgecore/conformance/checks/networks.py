@@ -1,4 +1,4 @@
-"""Check small networks, of which the backend compiles all or some nodes, in float and with its quantization recipes."""
+"""Check small networks in float and with the backend's quantization recipes. A backend may support only some nodes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def delegated(subject: BackendUnderTest) -> tuple[str, nn.Module, Inputs, Any]:
 def recipe_programs(subject: BackendUnderTest) -> dict[str, Any]:
     """Compile the MLP and the convnet with each recipe of the backend. Return the programs by `RECIPE, NETWORK`.
 
-    Networks of which a recipe quantizes nothing are left out: a recipe may keep small weights.
+    A network is left out if the recipe quantizes nothing in it: some recipes leave small weights in floating point.
     """
     if "recipes" not in subject.cache:
         programs = {}
@@ -81,7 +81,7 @@ class _Network:
 
 
 class _Recipe:
-    """Check that the results of a quantized network are near those of the float network."""
+    """Check that the results of quantized networks are near the results of the float networks."""
 
     def __init__(self, recipe: str) -> None:
         self.recipe = recipe

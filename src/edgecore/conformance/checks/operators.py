@@ -1,4 +1,7 @@
-"""Check each operator that the backend claims: compile sample calls, and compare with eager PyTorch and edgecore's kernels."""
+"""Check each operator that the backend claims: compile and run sample calls, and compare with eager PyTorch.
+
+A result that differs from eager PyTorch is also right if it agrees with edgecore's kernels.
+"""
 
 from __future__ import annotations
 
@@ -34,17 +37,15 @@ from edgecore.ir.dialect.dtypes import dtype_name
 from edgecore.ir.dialect.op_sets import DATA_MOVEMENT
 
 OTHER_DTYPES = (torch.float64, torch.int32)
-"""Dtypes that are tried even if the backend does not claim them: if it delegates a call, the result must be correct."""
+"""Dtypes that the suite tries although the backend does not claim them: each delegated call must be correct."""
 
 HALF = (torch.float16, torch.bfloat16)
 
 RUNTIMES = ("executorch-1.5", "edgecore")
-"""Target runtimes in the order in which they are tried: a backend may support more calls in files for edgecore's own."""
+"""Target runtimes in the order in which they are tried: a backend may support more calls in files for `edgecore`."""
 
 COMPANIONS = ("aten.add.Tensor", "aten.mul.Tensor", "aten.sub.Tensor", "aten.maximum.default")
-"""One of these operators precedes each call of an operator that only moves data, because backends do not delegate
-partitions that only move data.
-"""
+"""Operators that precede a call that only moves data: backends do not delegate partitions without computation."""
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
@@ -62,13 +63,13 @@ class _Operator:
             return self._in_networks(subject)
         target = resolve(self.operator)
         if target is None:
-            return self._custom()
+            raise Skipped("torch has no operator of this name in this process")
         rows = [row for row in subject.operators if row.operator == self.operator]
         claimed = list(dict.fromkeys(_dtype(name, self.operator) for row in rows for name in row.dtypes))
         by_dtype = {dtype: samples_of(self.operator, dtype, subject.quick) for dtype in claimed}
-        if subject.tolerance is not None:  # else a comparison or floor jumps where the backend rounds its inputs
+        if subject.tolerance is not None:  # use exact inputs: a backend that rounds them would flip comparisons, floors
             round_inputs(by_dtype.get(torch.float32, ()))
-        if subject.quick:  # one sample for fp16 and bf16, as most backends run them by the code for float32
+        if subject.quick:  # one sample each for fp16 and bf16: most backends use the code for float32
             by_dtype |= {dtype: by_dtype[dtype][:1] for dtype in claimed[1:] if dtype in HALF}
         samples = [sample for of_dtype in by_dtype.values() for sample in of_dtype]
         if not samples:
@@ -103,8 +104,8 @@ class _Operator:
     def _must_support(self, subject: BackendUnderTest, dtype: torch.dtype, first: torch.dtype) -> None:
         """Raise `Failed` if no call of the operator with the claimed dtype `dtype` is delegated.
 
-        All tensors of a call have this dtype; or one of two tensors has it and the other has `first`, another claimed
-        dtype, because a backend may support the dtype only in mixed calls.
+        Tries calls whose tensors all have this dtype, and calls of two tensors with the dtypes `first` and `dtype`,
+        because a backend may support a dtype only together with another one.
         """
         samples, name = samples_of(self.operator, dtype, subject.quick), dtype_name(dtype)
         samples += mixed_samples_of(self.operator, first, dtype, subject.quick) if first != dtype else []
@@ -128,9 +129,6 @@ class _Operator:
                 return f"{count} calls delegated in networks of the recipe {recipe}"
         raise Skipped("no recipe of the backend makes programs with it")
 
-    def _custom(self) -> str:
-        raise Skipped("torch has no operator of this name in this process")
-
 
 class _Result:
     """Result of compiling sample calls of an operator: which are delegated, and why the others are not."""
@@ -145,7 +143,7 @@ class _Result:
         """Reasons of the calls that were not delegated."""
 
     def add(self, other: _Result) -> None:
-        """Add the result of the same calls in another program: of two counts the greater one stays."""
+        """Merge the result of the same calls in another program: keep the greater counts, and join the rest."""
         self.delegated = max(self.delegated, other.delegated)
         self.seen = max(self.seen, other.seen)
         self.dtypes |= other.dtypes
@@ -162,10 +160,14 @@ def _try(
 ) -> _Result:
     """Compile and run all samples in one model; if that fails, one by one, so that the error names the failing sample.
 
-    `recipe` quantizes the model, because a backend may support an operator on integers only.
-
-    If `inside` is true, the model computes boolean inputs by `x > 0` and converts boolean results by `torch.where`,
-    because a backend may support booleans only inside a delegate, not as its inputs and outputs.
+    Args:
+        subject: The backend under test.
+        operator: The operator, such as "aten.add.Tensor".
+        samples: Its calls.
+        runtime: The target runtime.
+        inside: Compute boolean inputs by `x > 0` and convert boolean results by `torch.where` in the model, because a
+            backend may support booleans only inside of a delegate.
+        recipe: Quantize the model by this recipe, because a backend may support an operator only on integers.
     """
     if not subject.individually and len(samples) > 1:
         subject.trying(f"{operator}{samples[0]} and {len(samples) - 1} more calls")
@@ -263,7 +265,7 @@ _ONE = torch.ones(1)
 
 
 class _Calls(torch.nn.Module):
-    """A model that calls one operator for each sample. Its inputs are those of all samples, its outputs all results."""
+    """A model that calls an operator once for each sample, with the inputs of the samples one after the other."""
 
     def __init__(self, operator: str, samples: Sequence[Sample], companion: str, inside: bool) -> None:
         super().__init__()

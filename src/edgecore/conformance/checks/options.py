@@ -22,7 +22,9 @@ from edgecore.conformance.samples.network_models import NETWORKS
 from edgecore.errors import CompileError, EdgecoreError
 
 LOOSE = 0.05
-"""Maximum error, relative to the largest value, with an option not at its default: options may reduce the precision."""
+"""Maximum error, relative to the largest value, if an option has another value than its default: options may reduce
+the precision.
+"""
 
 UNKNOWN = "no_such_option_of_this_backend"
 
@@ -91,7 +93,11 @@ class _Option:
         return f"{len(wrong)} wrong values rejected; works with {', '.join(tried) or 'its default'}{elsewhere}"
 
     def _has_effect(self, subject: BackendUnderTest, value: Any) -> bool:
-        """Return True if a value of the option changes anything. Raise `Failed` if a network fails or computes wrongly."""
+        """Return True if a value of the option changes a program or the printed output.
+
+        Raises:
+            Failed: A network does not compile, or its results are wrong.
+        """
         effect = False
         options = {**subject.options, self.name: value}
         for name in NETWORKS:
@@ -133,8 +139,8 @@ class _LoadOption:
 def _declared(field: FieldInfo, key: str) -> list[Any]:
     """Return the values of an option that a backend declares as `Field(..., json_schema_extra={key: [...]})`.
 
-    The keys are `device_only` (the file does not run on this machine) and `compiles_elsewhere` (some machines cannot compile
-    with the value).
+    The keys are `device_only` (the file does not run on this machine) and `compiles_elsewhere` (some machines cannot
+    compile with the value).
     """
     extra = field.json_schema_extra
     return list(extra.get(key, [])) if isinstance(extra, dict) else []  # type: ignore[arg-type]
@@ -244,7 +250,7 @@ def _visible(program: Any) -> Any:
 
 @contextmanager
 def _captured() -> Iterator[bytearray]:
-    """Capture what Python and libraries print on stdout and stderr in the block. The bytes are filled in at its end."""
+    """Capture the output of Python and libraries on stdout and stderr. The bytes are complete after the block."""
     printed = bytearray()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

@@ -39,7 +39,7 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 def only_tags(subject: BackendUnderTest) -> str:
-    """Check that the partitioner changes neither the graph nor its metadata nor weights, apart from tags."""
+    """Check that the partitioner sets tags, but changes neither the graph nor other metadata nor weights."""
     for name in NETWORKS:
         subject.trying(name)
         program = _edge(subject, name)
@@ -138,7 +138,7 @@ def digests_elsewhere(emit: Callable[[str, Any], None], backend: str, options: d
 
 
 def _digests(subject: BackendUnderTest, trying: Callable[[str], None]) -> dict[str, str]:
-    """Return the digest of each blob and each entry of named data; `trying` is called with each network's name first."""
+    """Return the digest of each blob and each named-data entry; call `trying` with the name of each network first."""
     digests = {}
     for name in NETWORKS:
         trying(name)
@@ -165,7 +165,7 @@ def _edge(subject: BackendUnderTest, name: str) -> ExportedProgram:
 
 def lowered(subject: BackendUnderTest, name: str) -> LoweredProgram:
     """Lower the network `name` with the backend's partitioner."""
-    network(subject, name)  # if the network does not compile, this raises the better error message
+    network(subject, name)  # raises a better error message than `lower` if the network does not compile
     return lower(_exported(subject, name), [_partitioner(subject)])
 
 

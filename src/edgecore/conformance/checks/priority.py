@@ -1,4 +1,4 @@
-"""Check the backend with each other backend, in both orders of priority, and with kernels between its partitions."""
+"""Check the backend together with each other backend, in both orders of priority, and around a kernel of edgecore."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FOREIGN = (
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """Yield a check with edgecore's kernels, and one for each other backend that is installed and works."""
+    """Yield a check with a kernel between two partitions, and one for each other installed backend that works."""
     yield Check("priority/kernels between two partitions", between, needs_run=True)
     for other in _others(subject):
         yield Check(f"priority/with {other}", _With(other), needs_run=True)
@@ -85,7 +85,7 @@ class _Twice(torch.nn.Module):
         super().__init__()
         self.model = model
         self.between: Any = resolve(between)
-        self.training = False  # eval() would also call that of a quantized model, an exported module, which refuses it
+        self.training = False  # eval() would call eval() of a quantized model, an exported module, which raises
 
     def forward(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
         """Return the network's results for `inputs`, and for inputs that the operator computes from these results."""

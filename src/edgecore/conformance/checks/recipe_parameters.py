@@ -28,20 +28,21 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 def declaration_problem(name: str, support: RecipeSupport) -> str:
-    """Return a sentence about the declaration of a recipe that breaks the rules; empty if there is none."""
+    """Return a sentence about a mistake in the declaration of a recipe; empty if there is none."""
     if name not in NAMES:
         return f"recipes() has the name {name!r}; use one of edgecore.Recipe: {', '.join(NAMES)}"
     allowed = Recipe.model_fields.keys() - {"name", "skip", "rules"}
     if unknown := sorted(support.parameters.model_fields.keys() - allowed):
-        return f"the parameters of {name} have the fields {', '.join(unknown)}; edgecore.Recipe has {', '.join(sorted(allowed))}"
+        known = ", ".join(sorted(allowed))
+        return f"the parameters of {name} have the fields {', '.join(unknown)}; edgecore.Recipe has {known}"
     required = [field for field, info in support.parameters.model_fields.items() if info.is_required()]
     if required:
         return f"the parameters of {name} have no default for {', '.join(required)}; give each field a default"
     return ""
 
 
-def ends(support: RecipeSupport) -> Iterator[dict[str, Any]]:
-    """Yield each value of a parameter that is not its default, and twice the default of a number.
+def trial_parameters(support: RecipeSupport) -> Iterator[dict[str, Any]]:
+    """Yield the parameters to try: each choice other than the default, and twice the default of a number.
 
     `embeddings` is left out, because edgecore itself quantizes embedding tables.
     """
@@ -64,7 +65,7 @@ class _Parameters:
         if problem := declaration_problem(self.name, self.support):
             raise Failed(problem)
         tried, refused = [], []
-        for parameters in ends(self.support):
+        for parameters in trial_parameters(self.support):
             recipe = Recipe(self.name, **parameters)
             try:
                 make_plan(recipe, {subject.backend.name: subject.compiler})

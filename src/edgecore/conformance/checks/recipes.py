@@ -1,8 +1,8 @@
 """Check the backend's quantization recipes against quantized eager PyTorch.
 
 The numbers of rows and columns of the matrices are near multiples of the tile sizes of micro-kernels, because errors at
-the edges of tiles are common. A backend may declare configurations, such as sets of kernels for different processors;
-each is chosen by environment variables. The checks then run with each configuration that this machine can run.
+the edges of tiles are common. A backend may declare configurations, such as sets of kernels for different processors,
+which environment variables select. The checks then run with each configuration that this machine can run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from edgecore.plugin import ConfigurableCompiler
 
 _QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
 MAX_ROWS = 40
-"""Maximum number of rows: more than twice the height of the largest known tile, 16 rows."""
+"""Maximum number of rows: more than twice the height of the largest known tile, which has 16 rows."""
 STATIC = (1, 2, 3, 7, 8, 9, 14, 15, 16, 17, 31, 33, MAX_ROWS)
 """Numbers of rows for a backend that does not support symbolic sizes."""
 WIDTHS = (1, 2, 15, 16, 7, 8, 17, 9, 31, 33, 32, 63, 64, 65, 96)
@@ -87,8 +87,8 @@ class _Convolution(nn.Module):
 class _Attention(nn.Module):
     """The parts of a transformer block over 1 to 40 tokens: attention without and with its output layer, and the MLP.
 
-    The parts are parallel outputs instead of a sequence. Error bounds grow with each layer; after six layers in sequence
-    they would be so large that they hide any error.
+    The parts are parallel outputs, not a sequence: error bounds grow with each layer, and after six layers they would
+    hide any error.
     """
 
     def __init__(self, quick: bool) -> None:
@@ -166,8 +166,8 @@ class _Case:
         example: Its inputs, with the largest number of rows.
         rows: The numbers of rows.
         steps: `RecipeSupport.steps`.
-        is_rounded: True if the backend may round its inputs to a lower precision; the inputs are then chosen so that rounding
-            does not change them.
+        is_rounded: True if the backend may round its inputs to a lower precision; the inputs are then chosen so that
+            rounding does not change their quantized values.
     """
 
     def __init__(
@@ -207,8 +207,7 @@ class _Case:
     def results_by_row(self, rows: int) -> list[Bounded]:
         """Return the results with dynamic scales for each row.
 
-        No row depends on a later row, so the results for fewer rows are the first rows of the results for the maximum
-        number of rows.
+        Rows do not depend on later rows, so the results for fewer rows are the first rows of the full results.
         """
         return [Bounded(result.value[:rows], result.error[:rows]) for result in self._all_rows]
 
@@ -222,10 +221,10 @@ class _Case:
 
 
 def on_steps(program: ExportedProgram, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Move each input that the program quantizes with a constant scale to the nearest number that an integer stands for.
+    """Replace each input that the program quantizes with a constant scale by its nearest quantization step.
 
-    A backend that reads inputs in a lower precision may round numbers between two steps to the other one, and one step of
-    an input moves results by several steps.
+    A backend that reads inputs in a lower precision may round a number between two steps to the other step, and one
+    step of an input changes results by several steps.
     """
     nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
 
@@ -306,18 +305,15 @@ class _Recipe:
     def _compare(self, subject: BackendUnderTest, case: _Case, name: str, environment: Mapping[str, str]) -> float:
         """Return the maximum of error / bound over all results. Raise `Failed` if it is above 1.
 
-        A backend may compute dynamic scales for each row or for the whole tensor. Results of either kind pass.
+        A backend may choose dynamic scales for each row or for the whole tensor: both results pass.
         """
         description = f"{self.recipe}, {self.network}" + (f", kernels of {name}" if name else "")
         arrays = run_calls(subject, case.file, case.rows, description, environment)
         largest = 0.0
         for rows in case.rows:
             for index, by_row in enumerate(case.results_by_row(rows)):
-                got, want, where = (
-                    torch.from_numpy(arrays[f"{rows} {index}"]),
-                    by_row,
-                    f"{description}, {rows} rows, result {index}",
-                )
+                got, want = torch.from_numpy(arrays[f"{rows} {index}"]), by_row
+                where = f"{description}, {rows} rows, result {index}"
                 share = _share(where, got, want)
                 if float(share.max()) > 1 and (by_tensor := case.results_by_tensor(rows)) is not None:
                     want = by_tensor[index]
@@ -345,7 +341,7 @@ class _Refused(Exception):
 
 
 def _share(where: str, got: torch.Tensor, want: Bounded) -> torch.Tensor:
-    """Return error / bound of each element; 0 for equal values, two NaN included, and infinity for NaN in one alone."""
+    """Return error / bound of each element: 0 if both values are equal or NaN, infinity if only one is NaN."""
     if got.shape != want.value.shape or got.dtype != want.value.dtype:
         raise Failed(f"{where}: {got.dtype} {list(got.shape)} instead of {want.value.dtype} {list(want.value.shape)}")
     error = errors(want.value, got)
@@ -356,8 +352,8 @@ def _share(where: str, got: torch.Tensor, want: Bounded) -> torch.Tensor:
 def _worst(got: torch.Tensor, share: torch.Tensor, want: Bounded) -> str:
     index = tuple(int(i) for i in torch.unravel_index(share.argmax(), share.shape))
     return (
-        f"{int((share > 1).sum())} of {share.numel()} values differ from quantized eager by more than rounding explains; "
-        f"at {index} {float(got[index]):.6g} instead of {float(want.value[index]):.6g}, "
+        f"{int((share > 1).sum())} of {share.numel()} values differ from quantized eager by more than rounding "
+        f"explains; at {index} {float(got[index]):.6g} instead of {float(want.value[index]):.6g}, "
         f"where rounding explains {float(want.error[index]):.2g}"
     )
 
@@ -370,9 +366,9 @@ def configurations(subject: BackendUnderTest) -> tuple[dict[str, Mapping[str, st
     """Find the configurations (sets of kernels) of the backend that this machine can run, once per worker process.
 
     Returns:
-        A pair. First, a dict that maps the name of each such configuration to the environment variables that choose it;
-        a quick run gets at most `QUICK` configurations. The name "" maps to no variables: the backend's default.
-        Second, the name of each configuration that this machine cannot run, with the error message.
+        First, the environment variables that select each configuration, by its name; at most `QUICK` in a quick run.
+        The name "" has no variables: the backend's default. Second, each configuration that this machine cannot run, as
+        `name (error message)`.
     """
     if "configurations" not in subject.cache:
         declared: Mapping[str, Mapping[str, str]] = {}
@@ -436,7 +432,7 @@ def run_calls(
 def _run_calls_remotely(
     subject: BackendUnderTest, file: Path, rows: Sequence[int], description: str, environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Run the calls of `run_calls` by the runner, with the environment variables."""
+    """Do the same as `run_calls` with the runner, in one process."""
     subject.trying(f"{description}: {len(rows)} numbers of rows")
     inputs = dict(np.load(file.with_suffix(".npz"))) if rows else {}
     count = len(inputs) // max(len(rows), 1)

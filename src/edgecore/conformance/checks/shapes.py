@@ -1,4 +1,4 @@
-"""Check symbolic sizes: run one loaded program with its min size, its max size and sizes between, in changing order."""
+"""Check symbolic sizes: run a loaded program with its minimum and maximum size and sizes between, up and down."""
 
 from __future__ import annotations
 
@@ -120,10 +120,9 @@ def _expect_error(loaded: edgecore.Program, name: str, inputs: tuple[torch.Tenso
 
 
 def _sized(tensor: torch.Tensor, dim: int, size: int) -> torch.Tensor:
-    """Repeat or truncate `tensor` along `dim` to `size` elements.
+    """Repeat or truncate `tensor` along `dim` to `size` elements, and scale it by a factor that depends on the size.
 
-    The values are scaled by a factor that depends on the size, so that results that are left over from a run with
-    another size are wrong.
+    Because of the factor, the check notices results that are left over from a run with another size.
     """
     repeats = [1] * tensor.dim()
     repeats[dim] = -(-size // tensor.shape[dim])

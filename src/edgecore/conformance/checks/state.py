@@ -1,4 +1,4 @@
-"""Check the mutable buffers that a backend claims and keeps in state sets: sessions, reset, export and import, failures."""
+"""Check mutable buffers that a backend claims and keeps in state sets: sessions, reset, export, import, failures."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ IN_PROCESS = {
     "failed run": "the check replaces a function of the library in its process",
     "pending executions": "edgecore-run waits for each call",
 }
-"""Why a check needs the runtime in this process instead of edgecore-run, by the name of the check."""
+"""The reason that a check needs the runtime in this process instead of edgecore-run, by the name of the check."""
 
 INITIAL = (
-    "instance_create must give a buffer that the set does not have yet its initial values, and must not change a buffer "
-    "that the set has."
+    "instance_create must give a buffer that the set does not have yet its initial values, and must not change a "
+    "buffer that the set has."
 )
 SEPARATE = "Keep mutable buffers in the state set only, not in the driver, program, delegate or instance."
 RESET = "reset must give all buffers of the set their initial values."
-PORTABLE = "export_state must write the whole content in row-major order, without padding, and import_state must read the same."
+PORTABLE = "export_state must write the whole content in row-major order without padding; import_state must read it."
 SHARED = "Delegates that name the same buffer must use the same memory of the set."
 PENDING = "Complete a pending execution only after the new content of the buffers is in the state set."
 EXTERNAL = (
-    "Ask host->named_data for the qualified name of the buffer before you use initial values of the blob; preprocess must "
-    "return the initial values as named data under this name."
+    "Ask host->named_data for the qualified name of the buffer before you use initial values of the blob; preprocess "
+    "must return the initial values as named data under this name."
 )
 
 
@@ -113,9 +113,9 @@ def reset(subject: BackendUnderTest) -> str:
 
 
 def export_and_import(subject: BackendUnderTest) -> str:
-    """Check that a state that one process exports lets a session in another process continue.
+    """Check that a session can continue from a state that another process exported.
 
-    Also import the state where no backend keeps the buffers, and back.
+    Also pass the state to a program whose buffers the runtime keeps, and from there back to the backend.
     """
     for name, model, program in _claimed(subject):
         reference, middle = Eager(model), len(STEPS) // 2
@@ -139,7 +139,7 @@ def export_and_import(subject: BackendUnderTest) -> str:
 def _in_another_process(
     subject: BackendUnderTest, program: Any, model: StateModel, calls: Calls, state: bytes
 ) -> tuple[list[list[torch.Tensor]], bytes]:
-    """Import a state, unless it is empty, and make calls. Return their results, and the state that is then exported."""
+    """Import a state, unless it is empty, and make calls. Return their results, and the state after them."""
     if subject.runner is not None:
         session = load(subject, program)
         if state:
@@ -156,7 +156,7 @@ def _in_another_process(
 def run_session(
     emit: Emit, program: str, options: Any, calls: list[Any], inputs: str, results: str, start: str, end: str
 ) -> None:
-    """Import the state `start` unless it is empty, make the calls, store their results, and export the state to `end`."""
+    """Import the state in `start` unless it is empty, make the calls, store their results, and export to `end`."""
     emit("input", "a session in a process of its own")
     session, stored = edgecore.load(program, options=options, trust=True), Stored(inputs)
     if state := Path(start).read_bytes():
@@ -166,7 +166,7 @@ def run_session(
 
 
 def damaged_states(subject: BackendUnderTest) -> str:
-    """Check that the import of a truncated, altered or foreign state is refused and changes nothing."""
+    """Check that importing a truncated, altered or foreign state raises an error and changes nothing."""
     count = 0
     for name, model, program in _claimed(subject):
         session, reference = load(subject, program), Eager(model)
@@ -185,8 +185,8 @@ def damaged_states(subject: BackendUnderTest) -> str:
                 count += 1
                 continue
             raise Failed(
-                f"{name}: a state that is {kind} is imported. state_describe must name each buffer as the model does, with "
-                "its dtype and shape."
+                f"{name}: a state that is {kind} is imported. state_describe must name each buffer as the model does, "
+                "with its dtype and shape."
             )
         check_calls(subject, f"{name}, after imports that were refused", PORTABLE, session, reference, STEPS[2:])
     return f"{count} refused: {_names(subject)}"
@@ -218,7 +218,7 @@ def failed_run(subject: BackendUnderTest) -> str:
 def fail_runs(
     emit: Emit, program: str, options: Any, calls: list[Any], inputs: str, library: str, results: str
 ) -> None:
-    """Run, fail, reset, run, fail, import, run; store the results, and emit problems."""
+    """Run, fail, reset, run, fail, import, run. Store the results of the runs, and emit a result for each problem."""
     from edgecore.conformance.workers.table_patches import fail_executions
 
     emit("input", "executions that fail")
@@ -242,7 +242,7 @@ def fail_runs(
 
 
 def methods(subject: BackendUnderTest) -> str:
-    """Check that two methods share a buffer, but only if the caller asks for shared state."""
+    """Check that two methods share a buffer, and that they do not if the file is loaded with share_state=False."""
     for name, model, program in _claimed(subject):
         turns: Calls = [("one" if step % 2 else "two", step) for step in range(6)]
         check_calls(subject, f"{name}, methods in turn", SHARED, load(subject, program), Eager(model), turns)
@@ -254,7 +254,7 @@ def methods(subject: BackendUnderTest) -> str:
 
 
 def initial_values_outside(subject: BackendUnderTest) -> str:
-    """Check that initial values in a `.ptd` file are used, and that another `.ptd` file replaces them."""
+    """Check that a program takes its initial values from a `.ptd` file, also from another one than its own."""
     for name, model, _ in _claimed(subject):
         subject.trying(f"{name}, initial values in a .ptd")
         files = [model.compile(subject.backend, offset, external_data="state") for offset in (0, 0.5)]
@@ -288,7 +288,8 @@ def _claimed(subject: BackendUnderTest) -> Iterator[tuple[str, StateModel, Any]]
     Raises:
         Skipped: The backend keeps no state.
     """
-    is_known = bool(subject.declared.functions) or subject.runner is None  # only the runner may have a library
+    # With a runner, the library may exist only on the device, so its functions are unknown.
+    is_known = bool(subject.declared.functions) or subject.runner is None
     if is_known and "state_set_create" not in subject.declared.functions:
         raise Skipped(
             "it keeps no state: its library has no functions for state sets, so mutable buffers are arguments of its "

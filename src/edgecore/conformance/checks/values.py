@@ -64,20 +64,20 @@ def _compare(
         count += 1
     if values and not count:
         raise Failed(
-            f"{network}: none of the {len(values)} values has the shape and dtype of the node that its last debug handle "
-            "names; value_dim_orders may be missing"
+            f"{network}: none of the {len(values)} values has the shape and dtype of the node that its last debug "
+            "handle names; value_dim_orders may be missing"
         )
     return count
 
 
 def _values_of_nodes(lowered_program: LoweredProgram, inputs: Any) -> dict[int, torch.Tensor]:
-    """Return the values of nodes inside of delegates by debug handle, of several results the first."""
+    """Return the value (the first, if there are several) of each node inside of a delegate, by debug handle."""
     values: dict[int, torch.Tensor] = {}
 
-    def see(node: Node, result: Any, is_inside: bool) -> None:
+    def record(node: Node, result: Any, is_inside: bool) -> None:
         value = first(result)
         if is_inside and isinstance(value, torch.Tensor) and "debug_handle" in node.meta:
             values[node.meta["debug_handle"]] = value
 
-    run_through_delegates(lowered_program.programs["forward"], inputs, see)
+    run_through_delegates(lowered_program.programs["forward"], inputs, record)
     return values

@@ -1,7 +1,7 @@
 """Sample calls of operators: shapes, layouts, broadcasting, and arguments other than the defaults.
 
-`sample_table` has the samples of most operators. For any other operator the samples follow from its schema if its required
-arguments are simple: one tensor, two tensors, a tensor and a number.
+`sample_table` has the samples of most operators. The samples of any other operator follow from its schema if the
+required arguments are simple: one tensor, two tensors, or a tensor and a number or dim.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Sample:
 
 
 class Make:
-    """A maker of random tensors of one dtype. The tensors are the same in every run."""
+    """Makes random tensors of one dtype, from a fixed seed."""
 
     def __init__(self, dtype: torch.dtype, quick: bool, seed: str) -> None:
         self.dtype = dtype
@@ -79,7 +79,7 @@ class Make:
         self._generator = torch.Generator().manual_seed(zlib.crc32(seed.encode()))
 
     def __call__(self, *shape: int, low: float = -2, high: float = 2, channels_last: bool = False) -> torch.Tensor:
-        """Make a tensor with values between `low` and `high`. Integers are rounded towards 0, booleans are true or false."""
+        """Make a tensor with values between `low` and `high`. Integers are truncated, booleans are random."""
         tensor = torch.rand(shape, generator=self._generator) * (high - low) + low
         if self.dtype == torch.bool:
             tensor = tensor > (low + high) / 2
@@ -105,7 +105,7 @@ RANGES = {
     "logit": (0.1, 0.9),
     "tan": (-1, 1),
 }
-"""Range of inputs (min, max) in which an operator with one tensor is defined, by its name."""
+"""Domain (min, max) of unary operators that are not defined for all numbers, by operator name."""
 
 TABLE: dict[str, Samples] = {}
 """Makers of samples by the name of the operator, such as "aten.add.Tensor"."""
@@ -132,7 +132,7 @@ def samples_of(operator: str, dtype: torch.dtype, quick: bool) -> list[Sample]:
 
 
 def round_inputs(samples: Iterable[Sample]) -> None:
-    """Round the floating-point inputs of samples, in place, to bfloat16, which lower precisions represent exactly."""
+    """Round the floating-point inputs of samples to bfloat16, in place: backends of low precision read them exactly."""
     for tensor in (tensor for sample in samples for tensor in sample.inputs):
         if tensor.is_floating_point():
             tensor.copy_(tensor.bfloat16())
@@ -206,7 +206,7 @@ def _by_schema(target: OpOverload, make: Make) -> list[Sample]:
         return binary(make)
     if required in (["Tensor", "number"], ["Tensor", "Scalar"]):
         return with_number(make)
-    if required == ["Tensor", "int"]:  # the int is mostly a dim
+    if required == ["Tensor", "int"]:  # for most operators the int is a dim
         return [Sample((make(3, 5, 7), dim)) for dim in (0, 1, -1)]
     if required == ["Tensor", "List[int]"]:
         return [Sample((make(3, 5, 7), dims)) for dims in ([0], [-1], [0, 2])]

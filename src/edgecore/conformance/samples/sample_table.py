@@ -1,4 +1,4 @@
-"""Samples of operators whose samples cannot be made from the schema, or need particular arguments. Fills `TABLE`."""
+"""Samples of operators whose arguments do not follow from the schema. Fills `TABLE`."""
 
 from __future__ import annotations
 
@@ -85,9 +85,7 @@ TABLE["aten.div.Scalar_mode"] = lambda make: [
     Sample((make(3, 5), number), {"rounding_mode": mode}) for mode in ("floor", "trunc", None) for number in (2, -2)
 ]
 for _name in ("remainder.Tensor", "fmod.Tensor", "floor_divide.default"):
-    TABLE[f"aten.{_name}"] = lambda make: [
-        *binary(make, 1, 3), Sample((make(3, 5), make(3, 5, low=-3, high=-1)))
-    ]  # fmt: skip
+    TABLE[f"aten.{_name}"] = lambda make: [*binary(make, 1, 3), Sample((make(3, 5), make(3, 5, low=-3, high=-1)))]
 TABLE["aten.pow.Tensor_Scalar"] = lambda make: [
     Sample((make(3, 5, 7, low=0.2, high=2), power)) for power in (2, 3, 0.5, -1, -2, 1.5, 4)
 ]
@@ -168,7 +166,8 @@ TABLE["aten.unsqueeze_copy.default"] = _on(((3, 5), 0), ((3, 5), -1), ((3, 5), -
 TABLE["aten.expand_copy.default"] = _on(((3, 1, 5), [3, 4, 5]), ((5,), [2, 3, 5]), ((3, 1, 5), [2, -1, 4, -1]))
 TABLE["aten.repeat.default"] = _on(((3, 5), [2, 1]), ((3, 5), [2, 1, 3]))
 TABLE["aten.slice_copy.Tensor"] = _on(
-    ((6, 7), 0, 1, 4), ((6, 7), 1, -3), ((6, 7), 1, 0, 7, 2), (IMAGE, 1, 1, 3), ((6, 7), -1, -100, 100, 3), ((6, 7), -2, 4, 4),
+    ((6, 7), 0, 1, 4), ((6, 7), 1, -3), ((6, 7), 1, 0, 7, 2),
+    (IMAGE, 1, 1, 3), ((6, 7), -1, -100, 100, 3), ((6, 7), -2, 4, 4),
 )  # fmt: skip
 TABLE["aten.select_copy.int"] = _on(((6, 7), 0, 2), ((6, 7), 1, -1), (IMAGE, 1, 1), ((6, 7), -2, -6))
 TABLE["aten.split_with_sizes_copy.default"] = _on(((6, 7), [2, 4]), ((6, 7), [3, 4], 1), ((6, 7), [6, 1], -1))
@@ -222,7 +221,7 @@ TABLE["aten.index.Tensor"] = _index
 
 
 class _Rows(torch.nn.Module):
-    """Writes rows of a buffer, as a KV cache does. Another call with the same arguments changes nothing."""
+    """Writes rows of a buffer, as a KV cache does. A call repeated with the same arguments changes nothing."""
 
     rows: torch.Tensor
 
@@ -357,7 +356,8 @@ TABLE["aten.avg_pool2d.default"] = _on(
 )  # fmt: skip
 for _name, _take in (("max_pool3d", None), ("max_pool3d_with_indices", 0)):
     TABLE[f"aten.{_name}.default"] = _on(
-        (VOLUME, [2, 2, 2]), (VOLUME, [3, 3, 1], [2, 2, 1], [1, 1, 0]), (VOLUME, [2, 1, 2], [1, 1, 1], [1, 0, 0], [1, 1, 3]),
+        (VOLUME, [2, 2, 2]), (VOLUME, [3, 3, 1], [2, 2, 1], [1, 1, 0]),
+        (VOLUME, [2, 1, 2], [1, 1, 1], [1, 0, 0], [1, 1, 3]),
         (VOLUME, [3, 3, 2], [2, 2, 2], [1, 1, 1], [1, 1, 1], True), take=_take,
     )  # fmt: skip
 TABLE["aten.avg_pool3d.default"] = _on(

@@ -1,6 +1,6 @@
 """Models with mutable buffers, for the checks of state: each has two methods that share its buffers.
 
-`Eager` and `edgecore.Program` are sessions of such a model: calls of them change the buffers.
+`Eager` and `edgecore.Program` are sessions of such a model: each call changes the buffers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from edgecore.errors import EdgecoreError
 
 Emit = Callable[[str, Any], None]
 Calls = Sequence[tuple[str, int]]
-"""Calls of a session: (name of the method, number of the step); the inputs follow from both."""
+"""The calls of a session as (method name, step number); the inputs of a call follow from both."""
 
 STEPS: Calls = (("one", 0), ("two", 1), ("one", 2), ("one", 3), ("two", 4), ("one", 5))
 
@@ -34,9 +34,9 @@ class StateModel:
     """A model with mutable buffers.
 
     Attributes:
-        make: Makes the methods `one` and `two`, modules whose buffers are the same tensors. The argument is added to the
-            initial values.
-        inputs: Returns the inputs of a call, by the method's name and the number of the step.
+        make: Makes the methods `one` and `two`, modules whose buffers are the same tensors. Adds its argument to the
+            initial values of the buffers.
+        inputs: Returns the inputs of a call by method name and step number.
     """
 
     make: Callable[[float], dict[str, nn.Module]]
@@ -96,7 +96,7 @@ def compare(
 
 
 def two_at_once(subject: BackendUnderTest, what: str, model: StateModel, first: Any, remedy: str) -> None:
-    """Run all steps several times in a session, and at the same time in another one, each after a reset."""
+    """Run all steps several times in `first` and in a second session, in two threads at once, each after a reset."""
     problems: list[BaseException] = []
 
     def run_session(session: Any) -> None:
@@ -129,8 +129,8 @@ def two_at_once(subject: BackendUnderTest, what: str, model: StateModel, first: 
 def in_child(subject: BackendUnderTest, target: str, program: Any, model: StateModel, calls: Calls, **more: Any) -> Any:
     """Call a function of a check in a child process, and yield its results.
 
-    The arguments of the function are the path `program` of the `.pte`, the load `options`, the `calls`, the path of their
-    `inputs`, and `more`.
+    The function receives the path `program` of the `.pte`, the load `options`, the `calls`, the path of their `inputs`,
+    and `more`.
     """
     folder = subject.folder
     (folder / "session.pte").write_bytes(program.buffer)
@@ -139,7 +139,7 @@ def in_child(subject: BackendUnderTest, target: str, program: Any, model: StateM
         for method, step in calls
         for index, tensor in enumerate(model.inputs(method, step))
     }
-    np.savez(folder / "session.npz", **arrays)  # type: ignore[arg-type]  # the stub takes the names for parameters
+    np.savez(folder / "session.npz", **arrays)  # type: ignore[arg-type]  # mypy matches the names with `allow_pickle`
     arguments = {
         "program": str(folder / "session.pte"),
         "options": subject.options_of_load,
@@ -151,7 +151,7 @@ def in_child(subject: BackendUnderTest, target: str, program: Any, model: StateM
 
 
 class Stored:
-    """The inputs that `in_child` has stored."""
+    """The inputs that `in_child` stored."""
 
     def __init__(self, path: str) -> None:
         self.arrays: Mapping[str, Any] = dict(np.load(path))
@@ -184,7 +184,7 @@ def read_results(path: Path) -> list[list[torch.Tensor]]:
 
 
 class _Total(nn.Module):
-    """Adds each input to a buffer of the same shape, or multiplies the buffer by it."""
+    """Adds each input to a buffer of the same shape, or multiplies the buffer by each input."""
 
     def __init__(self, total: torch.Tensor, multiplies: bool) -> None:
         super().__init__()
@@ -202,7 +202,7 @@ class _Total(nn.Module):
 
 
 class _Rows(nn.Module):
-    """Writes rows of a matrix at positions that are an input."""
+    """Writes rows of a matrix; an input has their positions."""
 
     def __init__(self, rows: torch.Tensor) -> None:
         super().__init__()
@@ -216,7 +216,7 @@ class _Rows(nn.Module):
 
 
 class _Keys(nn.Module):
-    """Writes keys and values into a cache of [1, heads, positions, channels], and attends to all of it."""
+    """Writes keys and values into caches [1, heads, positions, channels], and attends to all positions."""
 
     def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:
         super().__init__()

@@ -1,1 +1,1 @@
-"""NaN, infinities and denormal numbers: calls with them, and a page with a backend's differences from PyTorch."""
+"""Calls of operators with NaN, infinities and denormal numbers, and a page of a backend's differences from PyTorch."""

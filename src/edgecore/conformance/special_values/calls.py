@@ -1,4 +1,4 @@
-"""Calls of operators with NaN, infinities and denormal numbers among ordinary ones; `special_values` runs them."""
+"""Calls of operators with NaN, infinities and denormal numbers among ordinary ones; `measure.py` runs them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ UNARY = frozenset(
     for name in (
         "abs acos acosh asin asinh atan atanh ceil celu clamp cos cosh elu erf exp exp2 expm1 floor gelu hardshrink "
         "hardsigmoid hardswish hardtanh isinf isnan leaky_relu log log10 log1p log2 log_sigmoid logit mish neg prelu "
-        "_prelu_kernel reciprocal relu relu6 round rsqrt selu sigmoid sign silu sin sinh softplus softshrink sqrt square "
-        "tan tanh threshold trunc _to_copy"
+        "_prelu_kernel reciprocal relu relu6 round rsqrt selu sigmoid sign silu sin sinh softplus softshrink sqrt "
+        "square tan tanh threshold trunc _to_copy"
     ).split()
 ) | {
     *(f"aten.{name}.Scalar" for name in "add sub rsub mul div remainder eq ne lt le gt ge pow".split()),
     "aten.pow.Tensor_Scalar",
     "aten.div.Scalar_mode",
 }
-"""Elementwise operators of one tensor, also with a number."""
+"""Elementwise operators of one tensor, or of a tensor and a number."""
 
 BINARY = frozenset(
     {
@@ -39,7 +39,7 @@ BINARY = frozenset(
 """Elementwise operators of two tensors, either of which may be a constant."""
 
 CHOICES = frozenset({"aten.where.self", "aten.masked_fill.Scalar", "aten.masked_fill.Tensor", "aten.clamp.Tensor"})
-"""Operators that choose between elements."""
+"""Operators that select one of their inputs for each element of the result."""
 
 REDUCTIONS = frozenset(
     {
@@ -48,7 +48,7 @@ REDUCTIONS = frozenset(
         *("aten.sum.dim_IntList", "aten.var.correction"),
     }
 )
-"""Reductions, and running sums."""
+"""Reductions and running sums."""
 
 NORMALIZATIONS = frozenset(
     {
@@ -62,14 +62,15 @@ NORMALIZATIONS = frozenset(
 POOLS = frozenset(
     f"aten.{name}.default"
     for name in (
-        "max_pool2d max_pool2d_with_indices max_pool3d max_pool3d_with_indices adaptive_max_pool2d avg_pool1d avg_pool2d "
-        "avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d"
+        "max_pool2d max_pool2d_with_indices max_pool3d max_pool3d_with_indices adaptive_max_pool2d "
+        "avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d "
+        "_adaptive_avg_pool2d _adaptive_avg_pool3d"
     ).split()
 )
 """Poolings."""
 
 VALUES = UNARY | BINARY | CHOICES | REDUCTIONS | NORMALIZATIONS | POOLS
-"""The operators that are tried with special values."""
+"""All operators that are tried with special values."""
 
 NOT_VALUES = frozenset(
     {
@@ -107,12 +108,15 @@ NUMBERS = ("positive number", "negative number", "0")
 """Labels of ordinary elements."""
 
 ORDINARY = "numbers"
-"""Label of rows of ordinary elements."""
+"""Label of rows that have only ordinary elements."""
 
 DENORMAL = {torch.float32: 1e-40, torch.float16: 3e-6}
 
 Label = tuple[str, ...]
-"""Inputs of one element of a result: an element, two elements, or the special elements of a row with their place."""
+"""Name of the inputs of one result element.
+
+Examples: `("NaN",)` is one operand, `("NaN", "0")` two operands, and `("NaN", "last")` a row whose last element is NaN.
+"""
 
 
 @dataclass(frozen=True)
@@ -124,8 +128,9 @@ class Call:
         function: Computes the result from the inputs.
         inputs: Inputs of the model.
         labels: The inputs that each element of the result reads, in row-major order.
-        read: The rows that the elements of the result read, [elements, n]; None if the operator computes other numbers.
-        is_index: True for results that are indices into the rows of `read`.
+        read: The n input values that each element of the result selects from, [elements, n], as for `amax`; None if the
+            operator computes new numbers.
+        is_index: True if the results are indices into the rows of `read`.
     """
 
     operator: str
@@ -161,7 +166,7 @@ def _elements(dtype: torch.dtype) -> tuple[tuple[str, float], ...]:
 
 
 def _unary(operator: str, dtype: torch.dtype) -> Iterator[Call]:
-    # The last 7 of 63 elements, which no vector of 8 or 16 takes, are special, too.
+    # 63 elements leave a scalar tail after vectors of 8 or 16; it contains special elements, too.
     labels, values = zip(*(_elements(dtype) * 8)[:63], strict=True)
     tensor = torch.tensor(values).to(dtype).reshape(7, 9)
     seen = set()
@@ -189,7 +194,7 @@ class _Function:
 
 
 def _pairs(dtype: torch.dtype) -> tuple[list[Label], torch.Tensor, torch.Tensor]:
-    """Return all pairs of elements in both orders of memory: labels, and two tensors [16, 8]."""
+    """Return all pairs of elements and then the same pairs in reverse order: labels, and two tensors [16, 8]."""
     pairs = list(product(_elements(dtype), repeat=2))
     pairs += pairs[::-1]
     left, right = (torch.tensor([pair[side][1] for pair in pairs]).to(dtype).reshape(16, 8) for side in (0, 1))
@@ -216,7 +221,7 @@ def _binary(operator: str, dtype: torch.dtype) -> Iterator[Call]:
 def _choices(operator: str, dtype: torch.dtype) -> Iterator[Call]:
     labels, left, right = _pairs(dtype)
     function: Any = resolve(operator)
-    # The second half of `_pairs` has the same pairs as the first.
+    # The condition is true for the first half of `_pairs`, and false for the second half, which has the same pairs.
     chooses = torch.tensor([1.0, -1.0]).to(dtype).repeat_interleave(8)[:, None].expand(16, 8).contiguous()
     if operator == "aten.where.self":
         half = len(labels) // 2
@@ -235,7 +240,7 @@ def _choices(operator: str, dtype: torch.dtype) -> Iterator[Call]:
 
 
 def _rows(n: int, dtype: torch.dtype) -> tuple[list[Label], torch.Tensor]:
-    """Return labels, and rows with special elements at the begin, inside, at the end, and everywhere: [20, n]."""
+    """Return labels, and rows [20, n] with special elements in front, in the middle, at the end, or everywhere."""
     numbers = [(0.5, -0.75, 2.0, 1.25, -1.5)[index % 5] for index in range(n)]
     labels: list[Label] = []
     rows: list[list[float]] = []
@@ -297,7 +302,7 @@ def _normalizations(operator: str, dtype: torch.dtype) -> Iterator[Call]:
     elif name == "_native_batch_norm_legit_no_training":
         images = rows.reshape(1, 4, -1, 16)
         four = torch.tensor([0.5, 1.0, 1.5, 2.0]).to(dtype)
-        # An element is normalized alone.
+        # In inference, batch norm computes each element from one element of the input.
         alone = [(_label(value, dtype),) for value in images.flatten().tolist()]
         yield Call(operator, lambda x: function(x, four, four, four, four, 0.1, 1e-5)[0], (images,), alone)
     elif name == "native_layer_norm":
@@ -337,7 +342,7 @@ def _pools(operator: str, dtype: torch.dtype) -> Iterator[Call]:
     for kernel in sizes[dims]:
         labels, rows = _rows(math.prod(kernel), dtype)
         grid = (4, 5) if dims == 2 else (*(1,) * (dims - 1), len(labels))
-        # Each channel has the windows in another order.
+        # Each channel has the same windows, rotated by the number of the channel.
         orders = [[(index + channel) % len(labels) for index in range(len(labels))] for channel in range(CHANNELS)]
         image = _image(torch.stack([rows[order] for order in orders]), kernel, grid)
         per_window = [labels[index] for order in orders for index in order]
@@ -350,7 +355,7 @@ def _pools(operator: str, dtype: torch.dtype) -> Iterator[Call]:
 
 
 def _image(windows: torch.Tensor, kernel: Sequence[int], grid: Sequence[int]) -> torch.Tensor:
-    """Lay windows [channels, windows, elements of the kernel] side by side: an image [1, channels, grid x kernel]."""
+    """Lay windows [channels, windows, elements of the kernel] side by side in an image [1, channels, grid x kernel]."""
     dims = len(kernel)
     spread = windows.reshape(windows.shape[0], *grid, *kernel)
     order = [0, *(axis for dim in range(dims) for axis in (1 + dim, 1 + dims + dim))]
@@ -360,7 +365,7 @@ def _image(windows: torch.Tensor, kernel: Sequence[int], grid: Sequence[int]) ->
 
 @dataclass(frozen=True)
 class _Pool:
-    """A pooling with its arguments; of several results the first, which has the values."""
+    """A pooling with its arguments. Returns only the values if the operator also returns indices."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]

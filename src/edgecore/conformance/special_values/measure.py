@@ -1,13 +1,13 @@
-"""Where a backend differs from PyTorch for NaN, infinities and denormal numbers, measured and written as a page.
+"""Measure where a backend differs from PyTorch for NaN, infinities and denormal numbers, and write a page about it.
 
     from edgecore.conformance import special_values
 
     def test_the_page_of_special_values_lists_every_difference():
         special_values.check_page(PAGE, special_values.measure("acme"))
 
-One program for each dtype has all operators that the backend supports and that compute values: elementwise operators,
-reductions, poolings and normalizations. Their inputs have special elements among ordinary ones, in several places. What
-reads ordinary elements alone must be right.
+One program for each dtype calls all operators that the backend supports and that compute values: elementwise operators,
+reductions, poolings and normalizations. Their inputs have special elements among ordinary ones, in several places. A
+result that depends on ordinary elements alone must be right.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ SAME = "The same as above."
 DTYPES = (torch.float32, torch.float16)
 
 TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2}
-"""Error of an ordinary number, relative to it or to 1. Rounding is not the subject here."""
+"""Maximum error of a number x, relative to max(|x|, 1); it is generous, since other checks are about rounding."""
 
 LARGE = 1e4
-"""Numbers from here on are no results of the ordinary numbers of the inputs."""
+"""Larger results are called large: they do not come from the ordinary numbers among the inputs."""
 
 SECONDS = 240
 """Time limit of a run."""
@@ -55,10 +55,10 @@ class Difference:
     Attributes:
         operator: The operator, such as "aten.relu.default".
         dtype: The dtype of its inputs, such as "float32".
-        reads: What the element reads; see `special_calls.Call`.
-        expected: PyTorch's result: "NaN", "inf", "-inf", "0", "denormal", "number", "True", "False"; or a large
-            number, by `special_words.highest`.
-        result: The backend's result, in these words.
+        reads: The inputs on which the result depends.
+        expected: PyTorch's result: "NaN", "inf", "-inf", "0", "denormal", "number", "True", "False", or the name that
+            `words.highest` gives to a large number.
+        result: The backend's result, in the same words; "another number" if both are a "number".
     """
 
     operator: str
@@ -74,11 +74,12 @@ class Measured:
 
     Attributes:
         backend: Name of the backend.
-        differences: The differences by the name of a set of kernels; "" if the backend has one.
-        faults: Wrong results of elements that read ordinary numbers alone.
+        differences: The differences of each set of kernels, by its name; the name is "" if the backend has one set.
+        faults: Wrong results that depend on ordinary numbers alone.
         tried: The dtypes in which each operator ran in the backend.
-        outside: The dtypes in which an operator of the backend's table ran outside of it, as quantized calls alone do.
-        refused: Why this machine cannot run a set of kernels, by its name.
+        outside: The dtypes in which an operator of the backend's table was not delegated, such as an operator that the
+            backend runs only quantized.
+        refused: The reason that this machine cannot run a set of kernels, by the name of the set.
     """
 
     backend: str
@@ -103,8 +104,8 @@ def measure(
         name: The name of an installed backend; None for edgecore's own kernels.
         options: Options of the backend for compiling.
         load_options: Options of the backend for loading.
-        configurations: Environment variables by the name of a set of kernels. The program runs once with each set that
-            this machine can run. By default it runs once.
+        configurations: Environment variables that select a set of kernels, by the name of the set. The program runs
+            once with each set that this machine can run. By default it runs once.
         tolerance: Largest relative error of ordinary numbers, for a backend that computes in a lower precision.
 
     Raises:
@@ -114,45 +115,45 @@ def measure(
     measured = Measured(name or "edgecore")
     for dtype in DTYPES:
         supported = _supported(name, options or {}, dtype)
-        calls = [made for operator in sorted(VALUES & supported) for made in calls_of(operator, dtype) if _runs(made)]
+        calls = [case for operator in sorted(VALUES & supported) for case in calls_of(operator, dtype) if _runs(case)]
         if not calls:
             continue
-        model = _Calls(calls, inside="aten.where.self" in supported)
+        model = _Calls(calls, has_where="aten.where.self" in supported)
         program = edgecore.compile(
             model.eval(), model.inputs, backends=[backend] if backend else [], runtime="edgecore"
         )
-        inside, outside = _delegated(name, program, {made.operator for made in calls})
+        inside, outside = _delegated(name, program, {case.operator for case in calls})
         for operator in inside:
             measured.tried.setdefault(operator, []).append(dtype_name(dtype))
         for operator in outside:
             measured.outside.setdefault(operator, []).append(dtype_name(dtype))
         with torch.no_grad():
-            want = [_references(made) for made in calls]
+            want = [_references(case) for case in calls]
         for kernels, environment in (configurations or {"": {}}).items():
             got = _run(program, name, load_options or {}, model.inputs, kernels, environment)
             if isinstance(got, str):
                 measured.refused[kernels] = got
                 continue
             differences = measured.differences.setdefault(kernels, set())
-            for made, expected, result in zip(calls, want, got, strict=True):
-                _compare(measured, differences, made, expected, result, max(tolerance, TOLERANCE[dtype]))
+            for case, expected, result in zip(calls, want, got, strict=True):
+                _compare(measured, differences, case, expected, result, max(tolerance, TOLERANCE[dtype]))
     return measured
 
 
 def check_page(page: Path, measured: Measured) -> None:
-    """Compare the tables of a page with what was measured; with the environment variable EDGECORE_WRITE_PAGES=1 write them.
+    """Compare the tables of a page with the measured differences; in the environment EDGECORE_WRITE_PAGES=1 write them.
 
     The table of the set of kernels NAME stands between the lines `<!-- special values: NAME -->` and
-    `<!-- end of special values -->`; a backend without sets of kernels has one table, and the NAME `all`. The first table
-    is complete, the others have the rows in which a set of kernels differs from the first. A table of kernels that this
-    machine cannot run stays as it is.
+    `<!-- end of special values -->`; a backend with one set of kernels has one table, with the NAME `all`. The first
+    table is complete; each other table has the rows in which its kernels differ from the first. The table of kernels
+    that this machine cannot run is left unchanged.
 
     Args:
         page: A Markdown file with these lines.
         measured: Result of `measure`.
 
     Raises:
-        Failed: A table lists a difference that was not measured, or lacks one; or what reads ordinary elements alone is
+        Failed: A table differs from the measured differences, or a result that depends on ordinary elements alone is
             wrong.
     """
     if measured.faults:
@@ -177,13 +178,13 @@ def check_page(page: Path, measured: Measured) -> None:
         old, new = present.splitlines(), updated.splitlines()
         lines = [f"- {line}" for line in old if line not in new] + [f"+ {line}" for line in new if line not in old]
         raise Failed(
-            f"{page} has other special values than {measured.backend} gives: run this test with EDGECORE_WRITE_PAGES=1, "
-            "and read what changed:\n" + "\n".join(lines)
+            f"{page} has other special values than {measured.backend} gives: run this test with "
+            "EDGECORE_WRITE_PAGES=1, and read what changed:\n" + "\n".join(lines)
         )
 
 
 def _changes(first: set[Difference], others: set[Difference]) -> set[Difference]:
-    """Return the differences that `first` lacks; differences that only `first` has become rows with PyTorch's result."""
+    """Return the rows of `others` that `first` lacks. A row that only `first` has is added with PyTorch's result."""
     keys = {(row.operator, row.dtype, row.reads) for row in first ^ others}
     here = {row for row in others if (row.operator, row.dtype, row.reads) in keys}
     differing = {(row.operator, row.dtype, row.reads) for row in here}
@@ -205,34 +206,35 @@ def _supported(name: str | None, options: Mapping[str, Any], dtype: torch.dtype)
     return {row.operator for row in rows if dtype_name(dtype) in row.dtypes}
 
 
-def _runs(made: Call) -> bool:
+def _runs(case: Call) -> bool:
     try:
-        made.function(*made.inputs)
+        case.function(*case.inputs)
     except NotImplementedError:
         return False  # eager PyTorch has no kernel for this dtype
     return True
 
 
-def _references(made: Call) -> list[torch.Tensor]:
-    """Return the results of eager PyTorch in the dtype and in float64: its vectors and single elements may differ.
+def _references(case: Call) -> list[torch.Tensor]:
+    """Return the results of eager PyTorch, computed in the dtype and in float64. Both are right.
 
-    In PyTorch 2.14 `gelu(inf)` is NaN in vectors of float32 and inf in the elements after the last vector, for example.
+    They may differ: in PyTorch 2.14 `gelu(inf)` is NaN in vectors of float32, and inf in the elements after the last
+    vector.
     """
-    want = made.function(*made.inputs)
+    want = case.function(*case.inputs)
     try:
-        exact = made.function(*(tensor.double() for tensor in made.inputs))
+        exact = case.function(*(tensor.double() for tensor in case.inputs))
     except RuntimeError:
-        return [want]  # a weight has the other dtype
+        return [want]  # a constant of the call has the other dtype
     return [want, exact.to(want.dtype)]
 
 
 def _delegated(name: str | None, program: Any, operators: set[str]) -> tuple[list[str], list[str]]:
-    """Return the operators that run in the backend, and those whose calls all stay outside.
+    """Return the operators that run in the backend, and the operators of which no call does.
 
     Operators that edgecore replaces by others are in neither list.
 
     Raises:
-        Failed: None runs in the backend, or the backend gives no reason.
+        Failed: No operator runs in the backend, or the backend fails to compile a partition.
     """
     from edgecore.plugin import registry
 
@@ -248,16 +250,20 @@ def _delegated(name: str | None, program: Any, operators: set[str]) -> tuple[lis
 
 
 class _Calls(torch.nn.Module):
-    """A model of many calls. Boolean results become numbers by `where`, as some backends have them inside only."""
+    """A model that makes many calls, and returns their results.
 
-    def __init__(self, calls: Sequence[Call], inside: bool) -> None:
+    If `has_where` is true, it converts booleans to numbers by `where`, since some backends have booleans only inside
+    of a delegate.
+    """
+
+    def __init__(self, calls: Sequence[Call], has_where: bool) -> None:
         super().__init__()
         self.calls = list(calls)
-        self.inside = inside
+        self.has_where = has_where
         tensors: dict[tuple[Any, bytes], torch.Tensor] = {}
-        keys = [[(tensor.shape, tensor.numpy().tobytes()) for tensor in made.inputs] for made in calls]
-        for made, of_call in zip(calls, keys, strict=True):
-            tensors |= dict(zip(of_call, made.inputs, strict=True))
+        keys = [[(tensor.shape, tensor.numpy().tobytes()) for tensor in case.inputs] for case in calls]
+        for case, of_call in zip(calls, keys, strict=True):
+            tensors |= dict(zip(of_call, case.inputs, strict=True))
         self.inputs = tuple(tensors.values())
         """The inputs of all calls, each tensor once."""
         places = {key: index for index, key in enumerate(tensors)}
@@ -266,10 +272,10 @@ class _Calls(torch.nn.Module):
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the result of each call."""
         values = []
-        for made, places in zip(self.calls, self.places, strict=True):
-            result = made.function(*(inputs[place] for place in places))
-            is_bool = result.dtype == torch.bool and self.inside
-            values.append(torch.where(result, _ONE, -_ONE) if is_bool else result)
+        for case, places in zip(self.calls, self.places, strict=True):
+            result = case.function(*(inputs[place] for place in places))
+            convert = result.dtype == torch.bool and self.has_where
+            values.append(torch.where(result, _ONE, -_ONE) if convert else result)
         return tuple(values)
 
 
@@ -281,10 +287,10 @@ def _run(
     kernels: str,
     environment: Mapping[str, str],
 ) -> list[torch.Tensor] | str:
-    """Run a program in a child process; return its results, or why it does not load with these environment variables.
+    """Run a program in a child process; return its results, or the error if it does not load in this environment.
 
     Raises:
-        Failed: It does not load with the default kernels, or the process died.
+        Failed: The program does not load with the default kernels, or the process died.
     """
     from edgecore.plugin import registry
 
@@ -314,22 +320,22 @@ def _run(
 def _compare(
     measured: Measured,
     differences: set[Difference],
-    made: Call,
+    case: Call,
     references: Sequence[torch.Tensor],
     got: torch.Tensor,
     tolerance: float,
 ) -> None:
-    """Add the differences and faults of one call. Any of `references`, the results of PyTorch, is right."""
+    """Add the differences and faults of one call. Each of `references`, PyTorch's results, counts as right."""
     want = references[0]
-    dtype = dtype_name(made.inputs[0].dtype)
+    dtype = dtype_name(case.inputs[0].dtype)
     if want.dtype == torch.bool:
         got = got > 0
     if want.shape != got.shape or want.dtype != got.dtype:
-        measured.faults.append(f"{made.operator}, {dtype}: {dtype_name(got.dtype)}{list(got.shape)}")
+        measured.faults.append(f"{case.operator}, {dtype}: {dtype_name(got.dtype)}{list(got.shape)}")
         return
-    if made.is_index:
-        assert made.read is not None
-        rows, got = made.read, got.clamp(0, made.read.shape[1] - 1)
+    if case.is_index:
+        assert case.read is not None
+        rows, got = case.read, got.clamp(0, case.read.shape[1] - 1)
         references, got = (
             [rows.gather(1, index.reshape(-1, 1)) for index in references],
             rows.gather(1, got.reshape(-1, 1)),
@@ -340,32 +346,32 @@ def _compare(
     right = torch.stack([_right(value.flatten().double(), actual, tolerance, tiny) for value in references]).any(0)
     new = set[Difference]()
     agrees = set[tuple[Label, str]]()
-    for index, label in enumerate(made.labels):
+    for index, label in enumerate(case.labels):
         value, expected = actual[index].item(), want.flatten()[index].item()
         word = _word(expected, tiny)
         if right[index]:
             agrees.add((label, word))
             continue
-        # 0 is special to powers, quotients and logarithms.
+        # Ordinary elements must give the right result; 0 alone may not, as in powers, quotients and logarithms.
         if all(part in (*NUMBERS, ORDINARY) for part in label) and set(label) != {"0"} and np.isfinite(expected):
-            measured.faults.append(f"{made.operator}, {dtype}, {', '.join(label)}: {value} instead of {expected}")
+            measured.faults.append(f"{case.operator}, {dtype}, {', '.join(label)}: {value} instead of {expected}")
             continue
         other = _word(bool(value) if want.dtype == torch.bool else value, tiny)
-        row = made.read[index] if made.read is not None and not made.is_index else None
+        row = case.read[index] if case.read is not None and not case.is_index else None
         if (
             row is not None
             and other not in ("NaN", "0")
             and not _right(row.double(), actual[index], tolerance, 0.0).any()
         ):
             other += ", which no input is"
-        new.add(Difference(made.operator, dtype, label, word, "another number" if word == other else other))
-    # In another place, or with other arguments, such an element may be right.
+        new.add(Difference(case.operator, dtype, label, word, "another number" if word == other else other))
+    # Inputs that give the right result elsewhere (another place, other arguments) are listed with both results.
     new |= {replace(row, result=row.expected) for row in new if (row.reads, row.expected) in agrees}
     differences |= new
 
 
 def _right(want: torch.Tensor, got: torch.Tensor, tolerance: float, tiny: float) -> torch.Tensor:
-    """Compare elements. A denormal number is near 0, and yet another number."""
+    """Compare elements. A denormal number differs from 0, although the difference is within the tolerance."""
     same = (want == got) | (want.isnan() & got.isnan())
     near = (want - got).abs() <= tolerance * want.abs().clamp(min=1)
     is_denormal = (want != 0) & (want.abs() < tiny)

@@ -1,4 +1,4 @@
-"""The table of a page of special values: equal differences of several operators, dtypes and inputs are one row."""
+"""Format differences as a Markdown table; operators, dtypes and inputs with equal results share a row."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def table(differences: Iterable[Difference], none: str = NONE) -> str:
     for (operator, inputs, expected, result), names in dtypes.items():
         operators.setdefault((inputs, expected, result, ", ".join(names)), []).append(operator)
     rows = [
-        (", ".join(f"`{_short(name)}`" for name in sorted(names)), of, inputs, expected, result)
-        for (inputs, expected, result, of), names in operators.items()
+        (", ".join(f"`{_short(name)}`" for name in sorted(names)), dtype_names, inputs, expected, result)
+        for (inputs, expected, result, dtype_names), names in operators.items()
     ]
     rows.sort(key=lambda row: (_rank(row[2]), *row))
     return (
@@ -63,7 +63,7 @@ def tried(inside: Mapping[str, Sequence[str]], outside: Mapping[str, Sequence[st
 
 
 def highest(value: float) -> str:
-    """Name a large number: the largest or lowest one of a dtype, or by its sign."""
+    """Name a large number, such as "largest float16", "lowest float32" or "-large number"."""
     for dtype in (torch.float32, torch.float16):
         if abs(value) == torch.finfo(dtype).max:
             return f"{'largest' if value > 0 else 'lowest'} {dtype_name(dtype)}"
@@ -71,7 +71,7 @@ def highest(value: float) -> str:
 
 
 def _results(differences: Iterable[Difference]) -> dict[tuple[str, str, Label], tuple[str, str]]:
-    """Join the results of equal inputs."""
+    """Join the results of equal inputs, as in "NaN or inf"."""
     joined: dict[tuple[str, str, Label], tuple[set[str], set[str]]] = {}
     for row in differences:
         expected, result = joined.setdefault((row.operator, row.dtype, row.reads), (set(), set()))
@@ -85,13 +85,13 @@ def _short(operator: str) -> str:
 
 
 def _rank(inputs: str) -> int:
-    """Sort rows by the special element that they name first."""
+    """Return a sort key: the index in `SPECIAL` of the special element that a row names first."""
     places = [inputs.find(name) for name in SPECIAL]
     return min((place, index) for index, place in enumerate(places) if place >= 0)[1] if max(places) >= 0 else 9
 
 
 def _describe(labels: Collection[Label]) -> list[str]:
-    """Describe briefly the elements that a set of results reads."""
+    """Describe briefly the elements on which a set of results depends."""
     single = [label for (label, *rest) in labels if not rest]
     pairs = {label for label in labels if len(label) == 2 and label[1] in ELEMENTS}
     placed = {label for label in labels if len(label) == 2 and label[1] not in ELEMENTS}
@@ -104,7 +104,7 @@ def _singles(names: Collection[str]) -> list[str]:
 
 
 def _join(names: Collection[str]) -> list[str]:
-    """Sort names of elements; the three kinds of ordinary numbers together are "number"."""
+    """Sort names of elements, and replace the three kinds of ordinary numbers by "number" if all are present."""
     ordered = [name for name in ELEMENTS if name in names]
     if set(NUMBERS) <= set(ordered):
         ordered = [*(name for name in ordered if name not in NUMBERS), "number"]
@@ -123,7 +123,7 @@ def _placed(labels: Collection[Label]) -> list[str]:
 
 
 def _pairs(labels: Collection[Label]) -> list[str]:
-    """Describe pairs of operands: `NaN, any` are all pairs whose first operand is NaN."""
+    """Describe pairs of operands: "(NaN, any)" stands for all pairs whose first operand is NaN."""
     words = []
     rest = set(labels)
     for name in ELEMENTS:

@@ -1,1 +1,1 @@
-"""Processes and devices that run checks: a crash or a hang of a backend ends one of them, not the suite."""
+"""Processes and devices that run checks. A crash or a hang of a backend ends one of the processes, not the suite."""

@@ -1,7 +1,7 @@
 """Functions that run in a child process: load, run and destroy a program while counting resources or guarding memory.
 
-Each function sends an `input` event before each step and its results as `result` events; see `process.call`. `program` and
-`inputs` are paths of a `.pte` and an `.npz` file; `options` are those of `edgecore.load`.
+Each function emits an `input` event before each step, and its results as `result` events; see `process.call`. `program`
+and `inputs` are paths of a `.pte` and an `.npz` file; `options` are the options of `edgecore.load`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from edgecore.errors import EdgecoreError
 Emit = Callable[[str, Any], None]
 
 CALLS_BETWEEN_EVENTS = 50
-"""Calls after which `repeat` reports progress, since a device may be emulated."""
+"""`repeat` reports progress after this many calls, so that the time limit does not stop a slow (emulated) device."""
 
 
 def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], rounds: int, calls: int) -> None:
@@ -33,10 +33,9 @@ def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], round
 
     Result after each step: bytes of heap, bytes of address space, numbers of file descriptors and of threads.
 
-    The heap is the sum of all blocks that glibc's malloc has allocated (mallinfo2), which is exact to the byte in the
-    environment `EXACT_HEAP`, unlike resident memory; 0 with other C libraries. Memory that a library maps itself shows
-    in the address space, which is counted without the area from which malloc allocates: this area grows and shrinks
-    with fragmentation.
+    The heap is the sum of all blocks that glibc's malloc has allocated (mallinfo2); 0 with other C libraries. Unlike
+    resident memory, the sum is exact to the byte in the environment `EXACT_HEAP`. The address space shows memory that a
+    library maps itself. It is counted without malloc's area, which grows and shrinks with fragmentation.
     """
     arrays = arrays_of(inputs)
     for step in range(6):  # after the first step, pools and caches are filled and symbols are bound

@@ -1,7 +1,7 @@
 """Call a function of the suite in a child process, which may crash or hang.
 
-The function gets `emit(kind, value)` and its arguments. The parent receives each emitted event at once. If the child does
-not end normally, the last event has the kind `died`, and its value says how the process ended.
+The function receives `emit(kind, value)` and its arguments, and the parent receives each emitted event at once. If the
+child does not end normally, the last event has the kind `died`, and its value says how the process ended.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from edgecore.processes.worker import Worker, WorkerEnded, WorkerHangs
 Event = tuple[str, Any]
 _CHILD = "edgecore.conformance.workers.child"
 _servers: dict[tuple[str, ...], Worker] = {}
-"""The workers that fork, by `sys.path`."""
+"""The server processes that fork, by `sys.path`."""
 
 
 def call(
@@ -38,10 +38,10 @@ def call(
         arguments: Keyword arguments of the function, which can be converted to JSON.
         seconds: The child is killed after this time without an event. The function can change the limit by emitting an
             event of the kind `seconds`.
-        environment: Environment variables in addition to those of this process.
-        folders: Folders in which it searches packages before those of this process.
-        prepared: Use a fork of a process that has imported the compiler already. There is one at a time, so read all
-            its events: else the process ends, and the next call starts another.
+        environment: Environment variables of the child, in addition to the variables of this process.
+        folders: Folders in front of the child's `sys.path`.
+        prepared: Use a fork of a server process that has imported the compiler already. The server makes one call at a
+            time: if the caller does not read all events, the server ends, and the next call starts another.
     """
     paths = [*folders, *searched()]
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **(environment or {})}
@@ -75,7 +75,7 @@ def call(
 
 
 def _server() -> Worker:
-    """Return the worker that forks for the present `sys.path`; start it on first use, and after its end."""
+    """Return the server process for the present `sys.path`; start it if none is running."""
     key = tuple(sys.path)
     if key not in _servers or not _servers[key].alive:
         worker = _servers[key] = Worker(f"{_CHILD}:call_in_forks", searched())
@@ -110,7 +110,7 @@ def results(events: Iterator[Event], trying: Callable[[str], None]) -> list[Any]
 def _describe_end(status: int, output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     if status < 0:
-        # Ignore the report of faulthandler, which only repeats the signal.
+        # Skip the report of faulthandler, which only repeats the signal.
         own = [line for line in lines if not line.startswith(("Fatal Python error", "File ", "Current thread"))]
         last = f"; its last output: {own[-1][:200]}" if own and "Extension modules" not in own[-1] else ""
         return f"died of {exit_text(status)}{last}"

@@ -27,7 +27,7 @@ _OUTCOME = re.compile(r"^call (\d+): (ok|failed: .*)$", re.M)
 class RemoteProgram:
     """A loaded program as the checks use it: a subset of `edgecore.Program`. The first call loads the file.
 
-    Each call starts the command anew, which makes all calls so far in one process: so the program keeps its state.
+    Each call starts the command anew. The new process repeats all earlier calls first, which restores the state.
     """
 
     def __init__(
@@ -162,9 +162,9 @@ class _Process:
 
         Raises:
             LoadFailed: The file does not load.
-            Died: The command does not end as edgecore-run does, or a call that is made again has another outcome.
+            Died: The command does not end as edgecore-run does, or a repeated call has another outcome than before.
         """
-        # What an earlier start has written must not pass for results of this one.
+        # Delete the outputs of earlier processes, which must not pass for results of this one.
         for path in [*self.folder.glob("call_*_output_*.npy"), self.folder / "run.etdp"]:
             path.unlink(missing_ok=True)
         (self.folder / "calls.txt").write_text("".join(f"{line}\n" for line in self.lines))
@@ -218,11 +218,11 @@ class _Process:
 
 
 def _text(value: Any) -> str:
-    """Return the value of a load option as edgecore-run reads it."""
+    """Format the value of a load option for the command line of edgecore-run."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return str(value)
     if isinstance(value, str):
-        return f'"{value}"'  # also a text that looks like a number
+        return f'"{value}"'  # quoted, since the text may look like a number
     raise Skipped(f"edgecore-run cannot be given {value!r} for an option")

@@ -19,7 +19,7 @@ from edgecore.processes.command import Ended, exit_text, last_line, run_command
 
 
 class Died(Failed):
-    """The command did not end as edgecore-run does: it died, hangs, or is something else."""
+    """The command did not end as edgecore-run does: it crashed, hangs, or is another program."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Runner:
     """The command that starts an edgecore-run; the suite appends its arguments.
 
     Attributes:
-        command: Its words.
+        command: The words of its command line.
     """
 
     command: tuple[str, ...]
@@ -60,7 +60,7 @@ class Runner:
 
 
 def check_start(command: Sequence[str], seconds: float) -> None:
-    """Raise `EdgecoreError` if a command starts no edgecore-run that the suite can use."""
+    """Raise `EdgecoreError` if a command does not start an edgecore-run."""
     runner = Runner(tuple(command))
     with tempfile.TemporaryDirectory(prefix="edgecore-conformance-") as folder:
         try:
@@ -72,6 +72,6 @@ def check_start(command: Sequence[str], seconds: float) -> None:
 
 
 def end_text(done: Ended) -> str:
-    """Describe how a command has ended, with the last line that it has printed."""
+    """Describe how a command ended, with the last line that it printed."""
     line = last_line(done.err) or last_line(done.out)
     return f"{exit_text(done.status)}{f': {line}' if line else ', without output'}"

@@ -42,10 +42,10 @@ def run(
             backend that computes in lower precision than the inputs have. The default depends on the dtype; it is 1e-4
             for float32.
         seconds: Time limit without progress after which any check counts as hanging; by default each check has its own.
-        runner: Command that starts an `edgecore-run` on another processor or device, with the arguments by which that finds
-            the backend's library there, such as `"qemu-aarch64 -L /usr/aarch64-linux-gnu /build/edgecore-run --backend
-            /build/libedgecore_acme.so"`. It runs the compiled files in place of the runtime in this process. Checks that
-            need more than `edgecore-run` offers are skipped.
+        runner: Command that starts an `edgecore-run` on another processor or device, with arguments that name the
+            backend's library there, such as `"qemu-aarch64 -L /usr/aarch64-linux-gnu /build/edgecore-run --backend
+            /build/libedgecore_acme.so"`. The command runs the compiled files in place of the runtime in this process.
+            Checks that need more than `edgecore-run` offers are skipped.
         on_row: Called with the result of each check as soon as the check has ended.
 
     Returns:
@@ -103,7 +103,7 @@ def list_checks(name: str, *, options: Mapping[str, Any] | None = None, quick: b
     _find(name)
     settings = make_settings(name, options=options, quick=quick)
     checks: list[str] = []
-    for kind, value in _work(settings, ["*"], [], list_only=True):
+    for kind, value in _worker_events(settings, ["*"], [], list_only=True):
         if kind == "checks":
             checks = value
         elif kind == "died":
@@ -133,7 +133,7 @@ def rows(settings: Mapping[str, Any], patterns: Sequence[str], *, exactly: bool 
     while chosen_checks is None or len(done) < len(chosen_checks):
         current, last, begun = "", "", time.monotonic()
         died = ""
-        for kind, value in _work(settings, patterns, done, retry=retry, exactly=exactly):
+        for kind, value in _worker_events(settings, patterns, done, retry=retry, exactly=exactly):
             if kind == "checks":
                 chosen_checks = value
             elif kind == "begin":
@@ -169,7 +169,7 @@ def _tries_many(check: str) -> bool:
     return check.startswith("operators/")
 
 
-def _work(
+def _worker_events(
     settings: Mapping[str, Any],
     patterns: Sequence[str],
     done: Sequence[str],

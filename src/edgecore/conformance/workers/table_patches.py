@@ -1,6 +1,6 @@
-"""Replace functions in the table of a native library, in a child process that then loads it.
+"""Replace functions in the table that a native library exports, in a child process of the suite.
 
-The runtime loads the same path, so it gets the table that was changed.
+The runtime in this process then loads the same library, and so receives the changed table.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def count_maps(library: str) -> Callable[[], int]:
 
 
 def _replace(table: Any, name: str, prototype: Any, function: Callable[..., int]) -> None:
-    """Replace a function by one that gets the original and the arguments."""
+    """Replace a function of the table by `function(original, *arguments)`."""
     original = prototype(getattr(table, name))
     callback = prototype(lambda *arguments: function(original, *arguments))
     _keep.extend((original, callback))

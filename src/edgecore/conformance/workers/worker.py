@@ -33,7 +33,7 @@ GROUPS = (
     "declarations",
     "blobs",
 )
-"""Modules of this package, in the order of the report; each has a function `checks(subject)`."""
+"""Modules of `edgecore.conformance.checks`, in the order of the report; each has a function `checks(subject)`."""
 
 Emit = Callable[[str, Any], None]
 
@@ -58,7 +58,7 @@ def main(
         settings: Result of `session.make_settings`.
         patterns: See `session.rows`.
         done: Names of checks that have ended already.
-        retry: Name of the check that has crashed a worker before, and now tries its inputs one by one.
+        retry: Name of the check that crashed the last worker, and now tries its inputs one by one.
         list_only: Only emit `checks`.
         exactly: See `session.rows`.
     """

@@ -21,17 +21,17 @@ def as_floats(value: Any) -> Any:
 
 
 class NumericalComparatorBase(ABC):
-    """A distance between what a graph computes and what the device computed.
+    """A distance between a graph's values and the device's values.
 
     Args:
-        inspector: The inspector that compares; it sets itself if this is None.
+        inspector: The inspector that uses the comparator; an `Inspector` sets itself if this is None.
     """
 
     def __init__(self, inspector: Inspector | None = None) -> None:
         self.inspector = inspector
 
     def preprocessing(self, mapping: dict[Any, Any]) -> dict[Any, Any]:
-        """Return the pairs to compare: (handles, value of the graph) to (handles, value of the device)."""
+        """Return the pairs to compare: (handles, value of the graph) -> (handles, value of the device)."""
         return mapping
 
     @abstractmethod
@@ -63,9 +63,9 @@ class SNRComparator(NumericalComparatorBase):
     """Signal to noise ratio in dB."""
 
     def element_compare(self, a: Any, b: Any) -> float:
-        """Return the ratio of the power of `a` to that of the difference, in dB; infinite if they are equal.
+        """Return the ratio of the power of `a` to the power of the difference, in dB; infinite if they are equal.
 
-        Infinite elements of `a` have no power; they are an infinite difference if they differ.
+        Infinite elements of `a` do not count as power; if one of them differs, the difference is infinite.
         """
         from edgecore.numerics.metrics import measure
 
@@ -73,8 +73,10 @@ class SNRComparator(NumericalComparatorBase):
 
 
 COMPARATORS: dict[str, type[NumericalComparatorBase]] = {
-    "MSE": MSEComparator, "L1": L1Comparator, "SNR": SNRComparator,
-}  # fmt: skip
+    "MSE": MSEComparator,
+    "L1": L1Comparator,
+    "SNR": SNRComparator,
+}
 
 
 def _snr(a: Any, b: Any) -> float:
@@ -100,16 +102,16 @@ def compare_results(
     metrics: Sequence[str] | None = None,
     plot: bool = False,
 ) -> dict[str, list[float | None]]:
-    """Compare the outputs of a run with those to expect, print the figures, and return them.
+    """Compare the outputs of a run with the expected outputs; print the metrics, and return them.
 
     Args:
-        reference_output: The outputs to expect.
+        reference_output: The expected outputs.
         run_output: The outputs of the run.
         metrics: Some of "snr", "mse" and "cosine_similarity"; by default all.
-        plot: Draw bars beside the figures.
+        plot: Draw a bar beside each number.
 
     Returns:
-        For each metric a figure for each output, rounded to two digits; None for an output that is no tensor.
+        Metric -> its value for each output, rounded to two digits; None for an output that is not a tensor.
 
     Raises:
         ValueError: A metric is unknown, or the outputs differ in number or shape.

@@ -76,21 +76,21 @@ class PerfData:
 
 @dataclass(slots=True)
 class Event:
-    """An event of all runs of a block.
+    """An event that occurs in each run of a block.
 
     Attributes:
         name: The name; inside a delegate, the identifier.
         perf_data: The times, in the target unit; None if only values were recorded.
-        op_types: The operators of the graph that it computes.
+        op_types: The operators of the graph that the event computes.
         delegate_debug_identifier: The identifier that the delegate gave it.
         debug_handles: Debug handles of these operators: one, or a list.
         num_outputs: Number of outputs of a delegate's call.
         stack_traces: Lines of code by the name of the node.
         module_hierarchy: Modules by the name of the node: key to (path, class).
-        is_delegated_op: True inside a delegate; None if it has neither times nor values.
+        is_delegated_op: True inside a delegate; None if the event has neither times nor values.
         delegate_backend_name: Id of the backend.
-        debug_data: Recorded values; None for one that the debug buffer does not hold.
-        start_time: When it began in each run, in the unit of the file.
+        debug_data: Recorded values; None for a value that the debug buffer lacks.
+        start_time: Start of the event in each run, in the unit of the file.
     """
 
     name: str
@@ -117,7 +117,7 @@ class Event:
 
     @property
     def delegate_debug_metadatas(self) -> list[str] | dict[str, Any]:
-        """The result of the parser of the inspector; without a parser the bytes."""
+        """The result of the inspector's metadata parser; without a parser, the bytes."""
         if not self.is_delegated_op or self._delegate_metadata_parser is None:
             return self._delegate_debug_metadatas
         return self._delegate_metadata_parser(self._delegate_debug_metadatas)
@@ -158,7 +158,7 @@ class EventBlock:
         target_time_scale: Unit of `Event.perf_data`.
         bundled_input_index: Number of the test case that ran; -1 if there was none.
         run_output: The outputs of the method, if they were recorded.
-        reference_output: The outputs to expect, from the ETRecord.
+        reference_output: The expected outputs, from the ETRecord.
     """
 
     name: str
@@ -190,7 +190,7 @@ def as_frame(rows: list[dict[str, Any]]) -> Any:
     import pandas  # type: ignore[import-untyped]
 
     frame = pandas.DataFrame(rows or None, columns=None if rows else ["event_block_name", *Event("").asdict()])
-    for name in ("delegate_debug_identifier", "delegate_backend_name"):  # pandas would make None of these NaN
+    for name in ("delegate_debug_identifier", "delegate_backend_name"):  # by default pandas converts None to NaN
         frame[name] = pandas.Series([row.get(name) for row in rows], dtype=object)
     return frame
 
@@ -215,7 +215,7 @@ def event_blocks(
         target: Unit of the results.
         values: Reader of the debug buffer.
         parser: Reads the metadata of delegates.
-        converter: Converts a time of a delegate; by default as all others.
+        converter: Converts a delegate's time; by default such times are scaled like all others.
 
     Returns:
         The blocks in the order of their first runs.
@@ -228,7 +228,7 @@ def event_blocks(
         samples, outputs = groups.setdefault((run.name, tuple(sample_of), run.bundled_input_index), ({}, []))
         for signature, sample in sample_of.items():
             samples.setdefault(signature, []).append(sample)
-        if not outputs:  # later runs may have other inputs, which a block does not record
+        if not outputs:  # a block has the outputs of its first run; later runs may have had other inputs
             outputs += [
                 event.debug_event for event in run.events if event.debug_event and _is_output(event.debug_event)
             ]
@@ -237,10 +237,13 @@ def event_blocks(
         EventBlock(
             name or "",
             [_event(runs, scale, values, parser, converter) for runs in samples.values()],
-            source, target, index, [values.read(output.debug_entry) for output in outputs],
+            source,
+            target,
+            index,
+            [values.read(output.debug_entry) for output in outputs],
         )
         for (name, _, index), (samples, outputs) in groups.items()
-    ]  # fmt: skip
+    ]
 
 
 def _is_output(event: DebugEvent) -> bool:
@@ -249,7 +252,7 @@ def _is_output(event: DebugEvent) -> bool:
 
 
 def _signatures(run: RunData) -> dict[Signature, Sample]:
-    """Return the events of a run by signature; the last of equal events counts."""
+    """Return the events of a run by signature; of events with equal signatures, the last one."""
     by_operation: dict[Signature, tuple[list[ProfileEvent], list[DebugEvent]]] = {}
     for event in run.events:
         recorded = event.profile_event or event.debug_event
@@ -286,17 +289,13 @@ def _event(
 ) -> Event:
     profile, debugs = samples[0]
     recorded = profile or debugs[0]
-    key = (
-        recorded.delegate_debug_id_int
-        if recorded.delegate_debug_id_int != -1
-        else recorded.delegate_debug_id_str or None
-    )
+    number, text = recorded.delegate_debug_id_int, recorded.delegate_debug_id_str
+    key = number if number != -1 else text or None
     name = str(key) if key is not None else (debugs[0].name if debugs else None) or recorded.name or ""
     event = Event(name, delegate_debug_identifier=key, is_delegated_op=key is not None)
     event._instruction_id = recorded.instruction_id
     event._delegate_metadata_parser = parser
-    event._source = profile or ProfileEvent(recorded.name, 0, recorded.instruction_id, recorded.delegate_debug_id_int,
-                                            recorded.delegate_debug_id_str)  # fmt: skip
+    event._source = profile or ProfileEvent(recorded.name, 0, recorded.instruction_id, number, text)
     profiles = [profile for profile, _ in samples if profile is not None]
     if profiles:
         if identifier(profiles[0]) is not None and converter is not None:

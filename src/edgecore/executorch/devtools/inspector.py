@@ -1,4 +1,4 @@
-"""The `Inspector` of ExecuTorch's developer tools, over edgecore's reader."""
+"""The `Inspector` of ExecuTorch's developer tools, based on edgecore's readers of profiles."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Inspector:
     """The events of an ETDump, with the operators that they stand for.
 
     Attributes:
-        event_blocks: The runs; those with equal events are one block.
+        event_blocks: The runs; runs with equal events are one block.
 
     Example:
         >>> inspector = edgecore.devtools.Inspector(etdump_path="runs.etdp", program="model.pte")
@@ -73,18 +73,18 @@ class Inspector:
             etdump_data: The ETDump itself, instead of its path.
             etrecord: ETRecord that the compiler made: its path, its content, or the result of `get_etrecord`.
             source_time_scale: Unit of the times in the file.
-            target_time_scale: Unit of the results; cycles only from cycles.
+            target_time_scale: Unit of the results; `CYCLES` if, and only if, the source has cycles.
             debug_buffer_path: File with the values of tensors, if they were recorded. Reading it needs torch.
-            delegate_metadata_parser: Makes strings or columns of what delegates add to events: a list with the bytes
-                of each run.
-            delegate_time_scale_converter: Function of an event's name and a time that a delegate measured; by default
-                such times are converted as all others.
+            delegate_metadata_parser: Converts the metadata that a delegate added to an event, a list with the bytes of
+                each run, to strings or columns.
+            delegate_time_scale_converter: Converts a time that a delegate measured; its arguments are the event's name
+                and the time. By default such times are converted like all others.
             enable_module_hierarchy: Without effect. Each event always has the modules of its operators.
             reference_graph_name: Name of the graph of the record that operators are read from.
-            program: The `.pte` that ran: path or bytes. Its metadata stand for an ETRecord. If both are given, the
-                ETRecord counts.
-            method: Method of the ETRecord whose graphs and values are meant; by default "forward", or the first. Each
-                run has the method that its block names, or the one that fits.
+            program: The `.pte` that ran: path or bytes. Its metadata replace an ETRecord. If both are given, the
+                ETRecord is used.
+            method: Method whose graphs and values are read from the ETRecord; by default "forward", or the first. A run
+                belongs to the method that its block names, or else to a method whose instructions fit.
             buffer_path: Another name of `debug_buffer_path`.
 
         Raises:
@@ -103,11 +103,15 @@ class Inspector:
         buffer = debug_buffer_path or buffer_path
         values = Values(Path(buffer).read_bytes() if buffer else None)
         self._record = None if etrecord is None else record_file(etrecord)
-        self._method = _chosen(self._record, method)
+        self._method = _chosen_method(self._record, method)
         self.event_blocks: list[EventBlock] = event_blocks(
-            etdump, source_time_scale, target_time_scale, values, delegate_metadata_parser,
+            etdump,
+            source_time_scale,
+            target_time_scale,
+            values,
+            delegate_metadata_parser,
             delegate_time_scale_converter,
-        )  # fmt: skip
+        )
         self._methods = [""] * len(self.event_blocks)
         if self._record is not None:
             self._use_record(self._record, reference_graph_name)
@@ -115,7 +119,7 @@ class Inspector:
             self._use_program(program_file(program))
 
     def _methods_of_blocks(self, symbols: Symbols) -> list[str]:
-        """Return the method of each block; empty if it is none of those that are known."""
+        """Return the method of each block; an empty string if it is unknown."""
         sources = ([event._source for event in block.events if event._source] for block in self.event_blocks)
         return [
             method_of(symbols, block.name, events) for block, events in zip(self.event_blocks, sources, strict=True)
@@ -124,7 +128,7 @@ class Inspector:
     def _use_record(self, record: EtRecordFile, graph_name: str) -> None:
         self._methods = [name or self._method for name in self._methods_of_blocks(RecordSymbols(record))]
         if graph_name not in _EDGE_NAMES:
-            _graph(record, graph_name, self._method)  # an unknown name is an error
+            _graph(record, graph_name, self._method)  # raises for an unknown name
         nodes = {method: _nodes(record, graph_name, method) for method in {*self._methods}}
         for block, method in zip(self.event_blocks, self._methods, strict=True):
             maps = (record.debug_handle_map, record.delegate_map, record.instruction_id_to_num_outs_map)
@@ -160,9 +164,8 @@ class Inspector:
         symbols = ProgramSymbols(pte)
         self._methods = self._methods_of_blocks(symbols)
         for block, method in zip(self.event_blocks, self._methods, strict=True):
-            inside: set[int | None] = (
-                set()
-            )  # calls of delegates whose operations have modules, which must not count twice
+            # Delegate calls whose operations have modules: such a call gets none, so that times do not count twice.
+            inside: set[int | None] = set()
             for event in sorted(block.events, key=lambda event: not event.is_delegated_op):
                 if not method or event._source is None:
                     continue
@@ -191,7 +194,7 @@ class Inspector:
 
         Args:
             include_units: Name the unit in the titles of the columns with times.
-            include_delegate_debug_data: Add what delegates say about their events.
+            include_delegate_debug_data: Add columns with the metadata that delegates added to events.
         """
         return as_frame(self.rows(include_units, include_delegate_debug_data))
 
@@ -211,7 +214,7 @@ class Inspector:
         Args:
             file: Where to print; by default standard output.
             include_units: Name the unit in the titles of the columns with times.
-            include_delegate_debug_data: Add what delegates say about their events.
+            include_delegate_debug_data: Add columns with the metadata that delegates added to events.
         """
         titles, cells = self._printed(include_units, include_delegate_debug_data)
         for row in cells:
@@ -256,7 +259,7 @@ class Inspector:
         disable_debug_handle_valdiation: bool = False,
         reference_graph: str | None = None,
     ) -> Any:
-        """Compare the values that the runtime recorded with those of a graph of the ETRecord.
+        """Compare the values that the runtime recorded with the values of a graph of the ETRecord.
 
         Args:
             distance: "MSE", "L1" (a sum), "SNR" (in dB), or a `NumericalComparatorBase`.
@@ -268,8 +271,8 @@ class Inspector:
             the graph, both values, and the gap, a list.
 
         Raises:
-            ValueError: There is no record, it lacks inputs, weights or the graph, the graph does not take the inputs, or
-                the distance is unknown.
+            ValueError: There is no record; it lacks inputs, weights or the graph; the graph does not accept the inputs;
+                or the distance is unknown.
             FormatError: torch cannot load the graph.
         """
         import pandas  # type: ignore[import-untyped]
@@ -281,19 +284,18 @@ class Inspector:
             warn_no_effect(argument, "debug handles are not validated")
         if self._record is None:
             raise ValueError("the numeric gap needs an ETRecord; pass etrecord to the Inspector")
-        found = _graph(self._record, reference_graph or EDGE, self._method)
+        graph = _graph(self._record, reference_graph or EDGE, self._method)
         blocks = zip(self.event_blocks, self._methods, strict=True)
-        # Of runs with other inputs the first counts, as its values do of runs in one block.
-        recorded = (block.events for block, method in blocks
-                    if method == self._method and any(event.debug_data for event in block.events))  # fmt: skip
-        events = next(recorded, [])
-        return pandas.DataFrame(numeric_gap(self._record, found, events, distance, self), columns=list(COLUMNS))
+        candidates = (block.events for block, method in blocks if method == self._method)
+        # Later blocks are runs with other inputs: compare the first block with values.
+        events = next((row for row in candidates if any(event.debug_data for event in row)), [])
+        return pandas.DataFrame(numeric_gap(self._record, graph, events, distance, self), columns=list(COLUMNS))
 
     def find_total_for_module(self, module_name: str) -> float:
         """Return the sum of the average times of all events in modules whose path contains `module_name`.
 
-        As in ExecuTorch's Inspector, a part of a path is enough: "block.1" is in "block.10", too. With an ETRecord the
-        call of a delegate counts beside its operations, as there; with `program` each operation counts once.
+        As in ExecuTorch's Inspector, a part of a path is enough ("block.1" also matches "block.10"), and with an
+        ETRecord the call of a delegate counts in addition to its operations. With `program` each operation counts once.
         """
         total = 0.0
         for event in (event for block in self.event_blocks for event in block.events):
@@ -304,23 +306,23 @@ class Inspector:
         return total
 
 
-def _chosen(record: EtRecordFile | None, method: str | None) -> str:
-    """Return the method of a record that is meant."""
+def _chosen_method(record: EtRecordFile | None, method: str | None) -> str:
+    """Return the method to read from a record; see `Inspector.__init__`."""
     names = list(dict.fromkeys([*(record.debug_handle_map or {}), *record.methods])) if record else []
     if method is not None and names and method not in names:
         raise ValueError(f"the ETRecord has no method {method!r}; it has {', '.join(names)}")
     return method or ("forward" if "forward" in names or not names else names[0])
 
 
-def _found_graph(record: EtRecordFile, name: str, method: str) -> Graph | None:
-    """Return the graph of a method, for a name with the method or without it."""
+def _find_graph(record: EtRecordFile, name: str, method: str) -> Graph | None:
+    """Return a graph by its name, which may lack `/METHOD`; None if there is none."""
     if name in _EDGE_NAMES:
         return record.graphs.get(f"{EDGE}/{method}")
     return record.graphs.get(name) or record.graphs.get(f"{name}/{method}")
 
 
 def _graph(record: EtRecordFile, name: str, method: str) -> Graph:
-    stored = _found_graph(record, name, method)
+    stored = _find_graph(record, name, method)
     if stored is None:
         raise ValueError(f"the ETRecord has no graph {name!r}; it has {', '.join(record.graphs)}")
     return stored
@@ -328,7 +330,7 @@ def _graph(record: EtRecordFile, name: str, method: str) -> Graph:
 
 def _nodes(record: EtRecordFile, name: str, method: str) -> dict[int, list[GraphNode]]:
     """Return the nodes of a graph by their debug handles."""
-    graph = _found_graph(record, name, method)
+    graph = _find_graph(record, name, method)
     nodes: dict[int, list[GraphNode]] = {}
     for node in graph_nodes(graph) if graph else ():
         if node.handle and not node.target.endswith("getitem"):

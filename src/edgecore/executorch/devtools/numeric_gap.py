@@ -1,4 +1,4 @@
-"""Numeric gap: what operators computed on the device beside what the graph of an ETRecord computes."""
+"""Numeric gap: the distance of the values that the device recorded from the values of an ETRecord's graph."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ COLUMNS = (
 
 
 def load_graph(graph: Graph) -> ExportedProgram:
-    """Load a program of an ETRecord; operators of ExecuTorch's edge dialect become those of torch.
+    """Load a program of an ETRecord; operators of ExecuTorch's edge dialect become torch's operators.
 
     Raises:
-        FormatError: torch cannot load it, for example because an operator of it is not registered in this process.
+        FormatError: torch cannot load it, for example because an operator is not registered in this process.
     """
     from torch._export.serde.serialize import SerializedArtifact, deserialize
 
@@ -45,7 +45,7 @@ def load_graph(graph: Graph) -> ExportedProgram:
         for node in all_nodes(content["graph_module"]["graph"]):
             lists = [output for output in node["outputs"] if "as_tensors" in output]
             if node["target"].startswith("torch.ops.higher_order.") and lists:
-                node["is_hop_single_tensor_return"] = True  # then torch takes a list of results as one result
+                node["is_hop_single_tensor_return"] = True  # makes torch read the list of results as one result
         text = json.dumps(content).replace("executorch.exir.dialects.edge.ops.", "torch.ops.")
         parts = (graph.state_dict, graph.constants, graph.example_inputs)
         program = deserialize(SerializedArtifact(text.encode(), *parts))
@@ -77,17 +77,17 @@ def loaded_values(saved: bytes | None) -> Any:
 def numeric_gap(
     record: EtRecordFile, graph: Graph, events: Iterable[Event], distance: str | NumericalComparatorBase, inspector: Any
 ) -> list[dict[str, Any]]:
-    """Compare the recorded values of events with those of a graph.
+    """Compare the recorded values of events with the values of a graph.
 
     Args:
         record: The record, which must have representative inputs.
         graph: The graph that is run on these inputs.
         events: The events, with debug handles and data.
         distance: "MSE", "L1", "SNR" or a comparator.
-        inspector: The inspector that the comparator gets.
+        inspector: The inspector to set in the comparator.
 
     Returns:
-        A row for each operator with a value, and for operators that were computed together; with the keys `COLUMNS`.
+        A row with the keys `COLUMNS` for each operator that has a value, or group of operators computed together.
 
     Raises:
         ValueError: The record has no inputs or weights, the graph does not take the inputs, or the distance is unknown.
@@ -119,25 +119,26 @@ def numeric_gap(
 def _pair(computed: Any, recorded: Sequence[Any]) -> tuple[Any, Any]:
     """Return the values of an operator to compare: tuples if it has several outputs and all were recorded.
 
-    edgecore's kernels record several outputs as one list, ExecuTorch's runtime as a value each, and delegates one only.
-    A graph that is less decomposed than the program may have one output where the kernel has several.
+    edgecore's kernels record several outputs as one list, ExecuTorch's runtime records one value each, and delegates
+    record only one output. A graph that is less decomposed than the program may have one output where a kernel has
+    several.
     """
-    outputs = [one for value in recorded for one in (value if isinstance(value, (list, tuple)) else [value])]
+    outputs = [item for value in recorded for item in (value if isinstance(value, (list, tuple)) else [value])]
     if not isinstance(computed, (list, tuple)):
         return computed, _fitting(computed, outputs, outputs[-1])
     if [*map(_shape, outputs)] != [*map(_shape, computed)]:
-        one = _fitting(outputs[-1], computed, None)
-        if one is not None:
-            return one, outputs[-1]
+        match = _fitting(outputs[-1], computed, None)
+        if match is not None:
+            return match, outputs[-1]
     return tuple(computed), tuple(outputs)
 
 
 def _fitting(value: Any, others: Sequence[Any], default: Any) -> Any:
-    """Return the only one of several values that has the shape, or the shape and dtype, of another one."""
+    """Return the only one of `others` with the shape, or with the shape and dtype, of `value`; else `default`."""
     for kind in (_shape, lambda value: (_shape(value), getattr(value, "dtype", None))):
-        found = [one for one in others if kind(one) == kind(value)]
-        if len(found) == 1:
-            return found[0]
+        matches = [other for other in others if kind(other) == kind(value)]
+        if len(matches) == 1:
+            return matches[0]
     return default
 
 
@@ -153,7 +154,7 @@ def _comparator(distance: str | NumericalComparatorBase) -> NumericalComparatorB
 def _gap(comparator: NumericalComparatorBase, a: Any, b: Any) -> list[float]:
     """Return the distances; NaN for values that differ in their number of elements.
 
-    Their shapes may differ: a runtime does not run views, so that the value of a node's last view has the shape before it.
+    The shapes may differ: a runtime does not run views, so a recorded value has the shape before the view.
     """
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
         return [distance for pair in zip(a, b, strict=True) for distance in _gap(comparator, *pair)]
@@ -171,7 +172,7 @@ def _shape(value: Any) -> Any:
 
 
 def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], dict[int, list[str]]]:
-    """Run a program; return values and names of nodes by debug handle. Of several nodes with one, the last counts."""
+    """Run a program. Return, by debug handle, the value of the last node and the names of all nodes."""
     import torch
 
     from edgecore.ir.delegate import delegates
@@ -185,14 +186,14 @@ def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], 
     values: dict[int, Any] = {}
     names: dict[int, list[str]] = {}
 
-    def see(node: Node, result: Any, is_inside: bool) -> None:
+    def record(node: Node, result: Any, is_inside: bool) -> None:
         handle = node.meta.get("debug_handle")
         if isinstance(handle, int) and node.op == "call_function" and "getitem" not in node.name:
             values[handle] = result.clone() if isinstance(result, torch.Tensor) else result
             names.setdefault(handle, []).append(node.name)
 
     try:
-        run_through_delegates(program, arguments, see)
+        run_through_delegates(program, arguments, record)
     except Exception as error:  # torch raises errors of many types here
         raise ValueError(f"the graph cannot be run with the inputs of the ETRecord: {error}") from error
     return values, names
@@ -200,10 +201,10 @@ def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], 
 
 @dataclass(frozen=True)
 class _Group:
-    """Events for the same operators, in the order of execution: the value of the last is that of its last operator.
+    """Events that compute the same operators, in the order of execution. The last event has the last operator's value.
 
     Attributes:
-        handles: The debug handles of all; those of the last event are at the end.
+        handles: The debug handles of all events; the handles of the last event are at the end.
         events: The events.
     """
 
@@ -212,15 +213,15 @@ class _Group:
 
 
 def _recorded(events: Iterable[Event]) -> list[_Group]:
-    """Return the events of operators, those that share debug handles as one group.
+    """Group the events of operators: events that share debug handles are one group.
 
-    If two events have a handle in common, each computes a part of that operator, and the value of the first is the
-    operator's only by chance. A call of a delegate is left out if operations of it have values.
+    If two events share a handle, each computes a part of the operator, so the first one does not have the operator's
+    value. The call of a delegate is left out if operations inside have values.
     """
     named = (event for event in events if event.op_types and event.debug_handles is not None)
-    of_operators = [event for event in named if _name(event) != "OPERATOR_CALL"
-                    # A delegate that does not report the values of its operations: the value of its call counts.
-                    and (event.debug_data or not event.is_delegated_op)]  # fmt: skip
+    # Skip delegated operations without values: the value of the delegate's call replaces them.
+    with_values = (event for event in named if event.debug_data or not event.is_delegated_op)
+    of_operators = [event for event in with_values if _name(event) != "OPERATOR_CALL"]
     inside = {handle for event in of_operators if event.is_delegated_op for handle in _handles(event)}
     groups: dict[int, _Group] = {}
     for event in sorted(of_operators, key=lambda event: event._instruction_id or 0):
@@ -229,7 +230,7 @@ def _recorded(events: Iterable[Event]) -> list[_Group]:
             continue
         before = {id(groups[handle]): groups[handle] for handle in own if handle in groups}.values()
         others = [handle for group in before for handle in group.handles if handle not in own]
-        joined = _Group((*others, *own), [*(one for group in before for one in group.events), event])
+        joined = _Group((*others, *own), [*(earlier for group in before for earlier in group.events), event])
         groups |= dict.fromkeys(joined.handles, joined)
     return [*{id(group): group for group in groups.values()}.values()]
 

@@ -1,1 +1,1 @@
-"""Lowering, partitioners, passes and memory planning by the names of ExecuTorch's module `executorch.exir`."""
+"""Lowering, partitioners, passes and memory planning, under the names of ExecuTorch's module `executorch.exir`."""

@@ -1,4 +1,4 @@
-"""Backends that a script defines as ExecuTorch's do: classes with a static method `preprocess`."""
+"""Backends that a script defines in ExecuTorch's way, as classes with a static method `preprocess`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from edgecore.stability import warn_no_effect
 
 
 class NamedDataStore:
-    """Data that delegates refer to by key, such as weights; equal data are in the file once."""
+    """Data that delegates refer to by key, such as weights; the file stores equal data once."""
 
     def __init__(self) -> None:
         self._data: dict[str, NamedBlob] = {}
@@ -39,13 +39,13 @@ class NamedDataStore:
 
         Args:
             key: The key.
-            data: The bytes, or a tensor, of which the file gets the bytes.
+            data: The bytes, or a tensor whose bytes are stored.
             alignment: Alignment of the data in the file.
-            external_tag: Must be None: `ExecutorchBackendConfig(external_constants=...)` names what a `.ptd` file gets.
-            tensor_layout: Without effect: neither a `.pte` of edgecore nor one of ExecuTorch has it.
+            external_tag: Must be None: `ExecutorchBackendConfig(external_constants=...)` moves data to a `.ptd` file.
+            tensor_layout: Without effect: a `.pte` stores no layout of named data.
 
         Raises:
-            CompileError: There is an `external_tag`.
+            CompileError: `external_tag` is not None.
             ValueError: The key has other data already.
         """
         if external_tag is not None:
@@ -71,7 +71,7 @@ class NamedDataStore:
 
 @dataclass(frozen=True)
 class _ScriptResult(PreprocessResult):
-    """The result of a backend in a script, with what `LoweredBackendModule.meta` has of it."""
+    """The result of a script's backend, with the entry `_delegate_info_meta` of `LoweredBackendModule.meta`."""
 
     _delegate_info_meta: Any = None
 
@@ -125,17 +125,17 @@ class BackendDetails:
     def preprocess_multimethod(
         cls, edge_programs: Mapping[str, list[ExportedProgram]], compile_specs: Mapping[str, list[list[CompileSpec]]]
     ) -> Mapping[str, list[PreprocessResult]]:
-        """Compile all partitions of all methods; a backend whose partitions share data overrides it.
+        """Compile all partitions of all methods; a backend whose partitions share data overrides this method.
 
-        Such a backend is called for each partition alone, too, as the only one of a method "forward": so one that cannot
-        be compiled stays outside, and all the others are compiled.
+        Such a backend is also called for each partition alone, as the only partition of a method "forward", so that a
+        partition that cannot be compiled stays outside of delegates, and the others are compiled.
 
         Args:
             edge_programs: Name of a method -> its partitions.
-            compile_specs: Name of a method -> the compile specs of each of these.
+            compile_specs: Name of a method -> the compile specs of each partition.
 
         Returns:
-            Name of a method -> the result of each of these.
+            Name of a method -> the result of each partition.
         """
         return {
             name: [cls.preprocess(*partition) for partition in zip(programs, compile_specs[name], strict=True)]
@@ -147,22 +147,21 @@ _backends: dict[str, type[BackendDetails]] = {}
 
 
 def __getattr__(name: str) -> Any:
-    """Return the class that makes the compiler of a backend, by the id of the backend."""
+    """Return the function that makes the compiler of the backend `name`; `BackendInfo.compiler` refers to it."""
     if name not in _backends:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     details = _backends[name]
-    own = (
-        inspect.getattr_static(details, "preprocess_multimethod") is not vars(BackendDetails)["preprocess_multimethod"]
-    )
-    return lambda: (_LinkingCompiler if own else _Compiler)(details)
+    default = vars(BackendDetails)["preprocess_multimethod"]
+    links = inspect.getattr_static(details, "preprocess_multimethod") is not default
+    return lambda: (_LinkingCompiler if links else _Compiler)(details)
 
 
 class _NoOptions(BaseModel):
-    """A backend of a script has no options, but compile specs."""
+    """The options of a script's backend: none, since it has compile specs."""
 
 
 class _Compiler:
-    """The compiler of a backend that a script defines. Such a backend may edit the programs that it gets: they are copies."""
+    """The compiler of a backend that a script defines. It passes copies of programs, which the backend may edit."""
 
     Options = _NoOptions
 
@@ -186,7 +185,7 @@ class _Compiler:
 
 
 class _LinkingCompiler(_Compiler):
-    """The compiler of a backend with `preprocess_multimethod`."""
+    """The compiler of a backend that overrides `preprocess_multimethod`."""
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         return self._results({"forward": [program]}, {"forward": [list(specs)]})[0]
@@ -194,7 +193,7 @@ class _LinkingCompiler(_Compiler):
     def link(self, partitions: Sequence[CompiledPartition]) -> Sequence[PreprocessResult]:
         programs: dict[str, list[ExportedProgram]] = {}
         specs: dict[str, list[list[CompileSpec]]] = {}
-        for partition in partitions:  # those of a method follow each other
+        for partition in partitions:  # the partitions of a method are consecutive
             programs.setdefault(partition.method, []).append(partition.program)
             specs.setdefault(partition.method, []).append(list(partition.specs))
         return self._results(programs, specs)
@@ -208,17 +207,17 @@ class _LinkingCompiler(_Compiler):
             if len(results.get(method, ())) != len(of_method):
                 name = self._details.__name__
                 raise CompileError(
-                    f"{name}.preprocess_multimethod gave {len(results.get(method, ()))} results for the {len(of_method)} "
-                    f"partitions of method {method!r}; return one for each"
+                    f"{name}.preprocess_multimethod gave {len(results.get(method, ()))} results for the "
+                    f"{len(of_method)} partitions of method {method!r}; return one for each"
                 )
         return [result for method in programs for result in results[method]]
 
 
 def tag_constant_data(edge_program: ExportedProgram) -> None:
-    """Tag constants as their users are tagged, for code that reads tags; call it after all other nodes are tagged.
+    """Copy the tags of nodes to the constants that they read; call this after all other nodes are tagged.
 
-    A constant with users in several partitions gets the tag that comes first in alphabetical order. In edgecore constants
-    go with a partition to its backend also without tags.
+    A constant with users in several partitions receives the tag that comes first in alphabetical order. The tags are
+    for a script's own code: edgecore passes constants to a partition's backend also without tags.
     """
     constants = Constants(edge_program)
     for node in edge_program.graph.find_nodes(op="placeholder"):

@@ -1,4 +1,4 @@
-"""Settings with the names of ExecuTorch's documentation: of lowering, and of the last passes and the file."""
+"""ExecuTorch's settings of lowering (`EdgeCompileConfig`), and of the last passes and the file."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class EdgeCompileConfig:
 
     Attributes:
         _check_ir_validity: Without effect. Every program is verified, because later steps rely on it.
-        _skip_dim_order: Without effect. An edge program has no operators that only name dim orders, so none is skipped.
-        _core_aten_ops_exception_list: Operators that may stay in the edge program although it is not in the edge dialect.
-        preserve_ops: Operators that are not decomposed, for kernels of your own. A file with them needs such kernels.
+        _skip_dim_order: Without effect. edgecore has no operators that only change dim orders.
+        _core_aten_ops_exception_list: Operators that may stay in the edge program although the edge dialect lacks them.
+        preserve_ops: Operators that are not decomposed. To run the file, you need kernels for them.
     """
 
     _check_ir_validity: bool = True
@@ -68,35 +68,35 @@ NO_EFFECT = {
     "enable_non_cpu_memory_planning": "backends allocate the memory of devices at run time",
     "reinplace_extra_ops": "memory planning knows which kernels may compute in place",
 }
-"""Fields of `ExecutorchBackendConfig` that only exist for scripts of ExecuTorch, and why edgecore does not need them."""
+"""Fields of `ExecutorchBackendConfig` that exist only for scripts of ExecuTorch -> why edgecore does not need them."""
 
 
 @dataclass(frozen=True)
 class ExecutorchBackendConfig:
     """Settings of `EdgeProgramManager.to_executorch`.
 
-    The fields that are not in this list are accepted for scripts of ExecuTorch. A value other than the default issues a
-    `NoEffectWarning` that says why edgecore does not need it.
+    Fields that this list lacks exist for scripts of ExecuTorch. A value other than the default has no effect, and
+    issues a `NoEffectWarning` with the reason.
 
     Attributes:
         memory_planning_pass: The pass that places tensors in arenas, or a mapping from names of methods to such passes.
-        passes: Passes that run before those of the stage `memory`.
+        passes: Passes that run before the passes of the stage `memory`.
         runtime: The target runtime: `executorch-1.5` or `edgecore`.
         external_constants: The weights to store in `.ptd` files. True: all of them, in one file. A name: all of them,
-            in the file of that name. A mapping from patterns of qualified names to file names, where the first pattern
-            that matches counts: `{"*lora*": "adapter", "*": "base"}`. A function that gets the placeholder node of a
-            weight and returns a file name, or None to store the weight in the `.pte`.
-        segment_alignment: Alignment of each segment in the files, in bytes: a power of two of at least 128. 4096 or more
-            lets a runtime map, lock or read by DMA one segment on its own.
+            in the file of that name. A mapping from patterns of qualified names to file names, where the first
+            matching pattern counts: `{"*lora*": "adapter", "*": "base"}`. A function that takes the placeholder node of
+            a weight and returns a file name, or None to store the weight in the `.pte`.
+        segment_alignment: Alignment of each segment in the files, in bytes: a power of two of at least 128. With 4096
+            or more a runtime can map, lock or read by DMA a single segment.
         constant_tensor_alignment: Minimum alignment of constant tensors in the files, in bytes: a power of two of at
             least 16. None for 16.
         delegate_alignment: Minimum alignment of the blobs of delegates, in bytes: a power of two. They are segments, so
             a larger number than `segment_alignment` raises the alignment of all segments.
-        remove_view_copy: False to copy the elements of views, instead of sharing memory: as
+        remove_view_copy: False to copy the elements of views instead of sharing memory, as with
             `MemoryPlanningPass(reuse=False)`.
     """
 
-    # The order is that of ExecuTorch, whose scripts may give the first fields by position.
+    # The fields have ExecuTorch's order, since its scripts may pass the first ones by position.
     passes: Sequence[Pass | NamedPass] = ()
     memory_planning_pass: MemoryPlanningPass | Mapping[str, MemoryPlanningPass] = field(
         default_factory=MemoryPlanningPass
@@ -130,7 +130,7 @@ class ExecutorchBackendConfig:
         """Return the settings for `LoweredProgram.finish`.
 
         Raises:
-            CompileError: An alignment is no power of two, or too small.
+            CompileError: An alignment is not a power of two, or too small.
         """
         return FinishOptions(
             runtime=self.runtime,

@@ -1,4 +1,4 @@
-"""Nodes of a graph that run in delegates, and maps from a delegate's operations to them: names of ExecuTorch."""
+"""ExecuTorch's functions that count and print the nodes in delegates, and its builder of debug handle maps."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class DelegationInfo:
 
 
 def get_delegation_info(graph_module: Any) -> DelegationInfo:
-    """Count the nodes of a lowered graph that delegates take, and the others.
+    """Count the nodes of a lowered graph inside and outside of delegates.
 
     Args:
         graph_module: The graph: `manager.exported_program().graph_module`.
@@ -168,14 +168,14 @@ class DelegateMappingBuilder:
         Args:
             nodes: The node that it computes, or several; instead of `handles`.
             handles: The debug handle of the node, or several; None among them is left out.
-            identifier: What the delegate calls the operation; not with generated identifiers.
+            identifier: The delegate's name for the operation; None if identifiers are generated.
 
         Returns:
             The identifier.
 
         Raises:
-            ValueError: Both or neither of nodes and handles are given, none of them has a handle, the identifier is
-                missing, or there already.
+            ValueError: Both or neither of nodes and handles are given, no node has a debug handle, or the identifier
+                is missing, used already, or given although identifiers are generated.
         """
         if (nodes is None) == (handles is None):
             raise ValueError("exactly one of nodes and handles must be given")

@@ -1,4 +1,4 @@
-"""`exir_ops`, by which scripts of ExecuTorch name operators: in edgecore an edge operator is the operator of torch."""
+"""ExecuTorch's `exir_ops`: edgecore's edge operators are torch's operators, so each dialect is `torch.ops`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 
 class _Dialects:
-    """The operators of each dialect, all of them those of torch."""
+    """ExecuTorch's dialects by name."""
 
     edge = torch.ops
     backend = torch.ops

@@ -1,6 +1,6 @@
 """`GroupBasedPartitioner`: partitions in which given groups of nodes stay together, as scripts of ExecuTorch use it.
 
-Sets of nodes are the bits of numbers: bit i is the node at position i of the graph.
+A set of nodes is a bit mask: bit i stands for the node at position i of the graph.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partit
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 NON_COMPUTE = frozenset({"torch.ops.aten.view", "_operator.getitem"})
-"""Operators that never count as the only one of a partition."""
+"""Operators that do not count among the two operators that a partition needs."""
 
 
 class GroupBasedPartitioner(CapabilityBasedPartitioner):
@@ -22,10 +22,10 @@ class GroupBasedPartitioner(CapabilityBasedPartitioner):
 
     Args:
         graph_module: The graph.
-        operator_support: Says which nodes are supported; others are in no partition, also if they are in a group.
+        operator_support: Tells which nodes are supported; an unsupported node is in no partition, even in a group.
         allows_single_node_partition: Also propose partitions of a single operator.
-        non_compute_ops: Qualified names of further operators that do not count as such an operator.
-        allowed_single_node_partition_ops: Qualified names of operators that may be the only one.
+        non_compute_ops: Qualified names of operators that do not count, in addition to `NON_COMPUTE`.
+        allowed_single_node_partition_ops: Qualified names of operators that may be the only operator of a partition.
         node_groups: The groups.
 
     Raises:
@@ -42,16 +42,19 @@ class GroupBasedPartitioner(CapabilityBasedPartitioner):
         node_groups: Sequence[Sequence[Node]] | None = None,
     ) -> None:
         super().__init__(
-            graph_module, operator_support, allows_single_node_partition, non_compute_ops,
+            graph_module,
+            operator_support,
+            allows_single_node_partition,
+            non_compute_ops,
             allowed_single_node_partition_ops,
-        )  # fmt: skip
+        )
         self.node_groups = [list(dict.fromkeys(group)) for group in node_groups or ()]
         grouped = [node for group in self.node_groups for node in group]
         if twice := next((node for node in grouped if grouped.count(node) > 1), None):
             raise ValueError(f"Node {twice} exists in multiple groups.")
 
     def propose_partitions(self) -> list[Partition]:
-        """Merge groups and single nodes, the last of the graph first, as long as no path leaves a partition and returns.
+        """Merge groups and single nodes, from the end of the graph, unless a path would leave a partition and return.
 
         Returns:
             The partitions.
@@ -86,7 +89,7 @@ class GroupBasedPartitioner(CapabilityBasedPartitioner):
         ]
 
     def _units(self) -> Iterable[list[Node]]:
-        """Yield the supported nodes of each group, and each other supported node; results go with their call."""
+        """Yield each group's supported nodes, and each other supported node, with the `getitem` nodes that read it."""
         group_of = {node: group for group in self.node_groups for node in group}
         seen: set[Node] = set()
         for node in reversed(self.graph_module.graph.nodes):
@@ -105,17 +108,15 @@ class GroupBasedPartitioner(CapabilityBasedPartitioner):
             yield unit
 
     def _is_enough(self, partition: Partition) -> bool:
-        """Return True if a partition has two operators, or one that may be alone."""
-        non_compute, allowed = (
-            NON_COMPUTE.union(self.non_compute_ops or ()),
-            self.allowed_single_node_partition_ops or (),
-        )
+        """Return True if a partition has two operators that count, or one that may be alone."""
+        non_compute = NON_COMPUTE.union(self.non_compute_ops or ())
+        allowed = self.allowed_single_node_partition_ops or ()
         names = [_get_qualified_name(node.target) for node in partition.nodes if node.op == "call_function"]  # type: ignore[arg-type]
         return sum((name not in non_compute) + (name in allowed) for name in names) > 1
 
 
 class _Reach:
-    """The nodes before and after each node of a graph, in which the nodes that are joined count as one."""
+    """The transitive predecessors and successors of each node of a graph. Joined nodes count as one node."""
 
     def __init__(self, graph_module: GraphModule) -> None:
         self.nodes = list(graph_module.graph.nodes)
@@ -130,11 +131,11 @@ class _Reach:
                 self.after[index] |= self.after[self.position[user]] | 1 << self.position[user]
 
     def bits(self, nodes: Iterable[Node]) -> int:
-        """Return nodes as a set."""
+        """Return the bit mask of nodes."""
         return sum(1 << self.position[node] for node in dict.fromkeys(nodes))
 
     def members(self, bits: int) -> list[Node]:
-        """Return the nodes of a set."""
+        """Return the nodes of a bit mask."""
         return [self.nodes[index] for index in _positions(bits)]
 
     def _around(self, bits: int) -> tuple[int, int]:
@@ -150,7 +151,7 @@ class _Reach:
         return not before & after & ~bits
 
     def join(self, bits: int) -> int:
-        """Join the nodes of a set: what is before or after one of them is so for all. Return the set."""
+        """Join the nodes of a set: a predecessor or successor of one of them becomes one of all. Return the set."""
         before, after = self._around(bits)
         for index in _positions(before | bits):
             self.after[index] |= after | bits

@@ -1,4 +1,4 @@
-"""Memory planning with ExecuTorch's arguments: passes see nodes of out variants, planners see the graph.
+"""Memory planning with ExecuTorch's arguments: passes see the out variants of operators, and planners see the graph.
 
 A planner of ExecuTorch is `algo(alignment, specs, graph_module, graph_signature, extra_padding)`. It returns a
 `MemoryAlgoResult`, or it sets `mem_id` and `mem_offset` of the specs and returns the sizes of all arenas.
@@ -26,7 +26,7 @@ from edgecore.stability import warn_no_effect
 
 @dataclass
 class SpecAllocResult:
-    """The place of a tensor: number of the arena, identifier of a shared object (not used here), offset in bytes."""
+    """The place of a tensor: number of the arena, identifier of a shared object (unused), offset in bytes."""
 
     mem_id: int
     mem_obj_id: int
@@ -35,7 +35,7 @@ class SpecAllocResult:
 
 @dataclass
 class MemoryAlgoResult:
-    """The result of a planner: the place of each tensor, and the sizes of the arenas in bytes, where entry 0 is unused."""
+    """The result of a planner: the place of each tensor, and the sizes of the arenas in bytes; entry 0 is unused."""
 
     spec_dict: dict[TensorSpec, SpecAllocResult]
     bufsizes: list[int]
@@ -55,11 +55,11 @@ def greedy(
     """Place the largest tensor first, each at the lowest offset that is free during its lifetime.
 
     Args:
-        alignment: Bytes of which every offset is a multiple.
+        alignment: Every offset is a multiple of this number of bytes.
         specs: The tensors.
-        graph_module: Its attribute `input_mem_buffer_sizes`, if it has one, has the bytes at the start of each arena that
-            stay free.
-        graph_signature: Not needed.
+        graph_module: Its attribute `input_mem_buffer_sizes`, if it has one, tells how many bytes at the start of each
+            arena stay free.
+        graph_signature: Unused.
         extra_padding: Bytes to add to the size of each arena.
     """
     return _result(memory.greedy, alignment, specs, graph_module, extra_padding)
@@ -93,7 +93,7 @@ def _result(
 
 
 def _order(spec: TensorSpec) -> tuple[object, ...]:
-    """Return a key by which a set of specs is always in the same order, but for specs that are alike: plans must repeat."""
+    """Return a sort key. A set of specs has no fixed order, but the same program must always get the same plan."""
     return spec.lifetime, spec.shape, str(spec.dtype), spec.dim_order, spec.alignment
 
 
@@ -104,14 +104,14 @@ class MemoryPlanningPass(memory.MemoryPlanningPass):
     `run_multimethod` is not called.
 
     Args:
-        memory_planning_algo: The planner, with ExecuTorch's arguments or with edgecore's; by default that of edgecore
-            which needs the least memory. It runs once for each arena, and cannot move tensors to another: `run` can.
+        memory_planning_algo: The planner, with ExecuTorch's arguments or with edgecore's; by default edgecore's
+            `annealed`. The planner runs once for each arena, and cannot move tensors to another arena; `run` can.
         allow_lifetime_and_storage_overlap: Without effect. Tensors share bytes only where that is safe.
         alloc_graph_input: True to place inputs in an arena.
-        alloc_graph_output: The same for outputs.
-        alloc_mutable_buffers: Without effect if False. Mutable buffers are in an arena.
+        alloc_graph_output: True to place outputs in an arena.
+        alloc_mutable_buffers: False has no effect: mutable buffers always are in an arena.
         share_mutable_buffers: True if all methods share the buffers with the same qualified name.
-        alignment: Bytes of which every offset is a multiple.
+        alignment: Every offset is a multiple of this number of bytes.
         options: Other arguments of `edgecore.memory.MemoryPlanningPass`.
     """
 
@@ -183,7 +183,7 @@ class MemoryPlanningPass(memory.MemoryPlanningPass):
 
 
 def _sees_the_graph(planner: Callable[..., Any]) -> bool:
-    """Return True for a planner with ExecuTorch's arguments; edgecore's take two without a default."""
+    """Return True for a planner with ExecuTorch's arguments, three or more; edgecore's planners take two."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(planner).parameters.values()
     return sum(parameter.kind in kinds for parameter in parameters) >= len(("alignment", "specs", "graph_module"))
@@ -207,7 +207,7 @@ class MemoryPlanningAlgorithmSuite:
         graph_signature: ExportGraphSignature | None = None,
         extra_padding: int = 0,
     ) -> list[int]:
-        """Place the tensors, and return the sizes of the arenas in bytes, where entry 0 is unused."""
+        """Place the tensors, and return the sizes of the arenas in bytes; entry 0 is unused."""
         results = [algo(alignment, specs, graph_module, graph_signature, extra_padding) for algo in self.algo_list]
         best = min(results, key=lambda result: sum(result.bufsizes))
         for spec, place in best.spec_dict.items():

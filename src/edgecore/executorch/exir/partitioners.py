@@ -1,4 +1,4 @@
-"""The base class of partitioners, and the partitioner that takes all, as scripts of ExecuTorch use them."""
+"""ExecuTorch's base class of partitioners, `AllNodePartitioner`, and functions that list the delegates of a graph."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Partitioner(Protocol):
 
     @property
     def spec(self) -> Mapping[str | int | float | bool, object]:
-        """The settings; they cannot be changed."""
+        """The settings, read-only."""
         return self._spec
 
 
 class AllNodePartitioner(Partitioner):
-    """Tags all operators for one backend, also those that it does not support."""
+    """Tags all operators for one backend, even if the backend does not support them."""
 
     def __init__(self, backend_id: str, compile_specs: Sequence[CompileSpec]) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ def get_delegates(graph: Graph) -> list[Node]:
 
 
 def get_non_lowered_nodes(graph: Graph) -> list[Node]:
-    """List the calls that no delegate has; parts of a delegate's result do not count."""
+    """List the calls outside of delegates, except for `getitem` of a delegate's result."""
     return [
         node
         for node in graph.nodes
@@ -74,7 +74,7 @@ def get_non_lowered_nodes(graph: Graph) -> list[Node]:
 
 
 def get_lowered_submodules(graph_module: GraphModule) -> list[tuple[str, LoweredBackendModule, Node]]:
-    """List the delegates of a graph: the name of the module, the module and the call."""
+    """List the delegates of a graph as (name of the module, module, call)."""
     nodes = calls(graph_module, call_delegate)
     return [(str(node.args[0].target), module_of(node), node) for node in nodes]  # type: ignore[union-attr]
 
@@ -85,16 +85,16 @@ def get_lowered_backend_modules(graph_module: GraphModule) -> list[LoweredBacken
 
 
 def get_control_flow_submodules(graph_module: GraphModule) -> list[tuple[str, GraphModule, Node]]:
-    """List the branches and loop bodies of a graph, but not those inside of them: name, graph and control-flow node."""
-    return _bodies(graph_module, COND, MAP, SCAN)
+    """List the branches and loop bodies of a graph, without nested ones, as (name, graph, control-flow node)."""
+    return _submodules(graph_module, COND, MAP, SCAN)
 
 
 def get_cond_while_submodules(graph_module: GraphModule) -> list[tuple[str, GraphModule, Node]]:
-    """List the branches of `cond` and the conditions and bodies of `while_loop` as `get_control_flow_submodules` does."""
-    return _bodies(graph_module, COND, WHILE)
+    """List the branches of `cond`, and the conditions and bodies of `while_loop`; see `get_control_flow_submodules`."""
+    return _submodules(graph_module, COND, WHILE)
 
 
-def _bodies(graph_module: GraphModule, *operators: object) -> list[tuple[str, GraphModule, Node]]:
+def _submodules(graph_module: GraphModule, *operators: object) -> list[tuple[str, GraphModule, Node]]:
     return [
         (name, getattr(graph_module, name), node)
         for node in calls(graph_module, *operators)

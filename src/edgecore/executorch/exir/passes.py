@@ -1,6 +1,6 @@
-"""The manager of passes, and passes that scripts of ExecuTorch name.
+"""ExecuTorch's manager of passes, and passes that its scripts name.
 
-Of these, some have nothing to do here, and one runs anyway in lowering.
+In edgecore some of these passes do nothing, and lowering always folds constants as `constant_prop_pass` does.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ class PassManager(edgecore_passes.PassManager):
     """A manager of passes with ExecuTorch's arguments.
 
     Args:
-        passes: The passes, also lists of passes.
+        passes: A pass, or nested lists of passes.
         run_checks_after_each_pass: As for `edgecore.passes.PassManager`.
         suppress_check_failures: As for `edgecore.passes.PassManager`.
-        steps: How often the passes run at most on a graph module: again only if one of them changed it.
-        constraints: Functions of two passes that return False if the first must not run before the second, such as
-            `torch.fx.passes.infra.pass_manager.this_before_that_pass_constraint` makes.
+        steps: Maximum number of times that the passes run. They run again only if one of them changed the graph.
+        constraints: Functions of two passes that return False if the first must not run before the second; see
+            `torch.fx.passes.infra.pass_manager.this_before_that_pass_constraint`.
 
     Raises:
-        RuntimeError: When the manager is called, there is no order that all constraints allow.
+        RuntimeError: A call of the manager raises it if no order satisfies all constraints.
     """
 
     def __init__(
@@ -51,16 +51,16 @@ class PassManager(edgecore_passes.PassManager):
         self.constraints = list(constraints or ())
 
     def set_checks(self, check: Callable[[GraphModule], None]) -> None:
-        """Run `check` after each pass, and no other check that was added before."""
+        """Run `check` after each pass, instead of the checks that were added before."""
         self.checks.clear()
         self.add_checks(check)
 
     def add_constraint(self, constraint: Callable[[Any, Any], bool]) -> None:
-        """Order the passes by a function of two passes, too."""
+        """Add a function of two passes; see `PassManager`."""
         self.constraints.append(constraint)
 
     def solve_constraints(self) -> None:
-        """Bring the passes into an order that the constraints allow, which a call of the manager does, too.
+        """Bring the passes into an order that the constraints allow. A call of the manager does this, too.
 
         Raises:
             RuntimeError: There is no such order.
@@ -73,7 +73,7 @@ class PassManager(edgecore_passes.PassManager):
         """Check that the constraints allow the order of the passes.
 
         Raises:
-            RuntimeError: They do not.
+            RuntimeError: The constraints do not allow the order.
         """
         self._ordered().validate_constraints()
 
@@ -100,22 +100,22 @@ class PassManager(edgecore_passes.PassManager):
 
 
 def flat(passes: Any) -> list[Any]:
-    """List the passes of nested lists; of None, none; of a pass, itself.
+    """Flatten nested lists of passes. A single pass gives a list of one, and None an empty list.
 
     Raises:
-        CompileError: Something else is given, such as a partitioner.
+        CompileError: An object is not a pass, such as a partitioner.
     """
     if isinstance(passes, (PassBase, NamedPass)):
         return [passes]
     if isinstance(passes, type):
         raise CompileError(f"{passes.__name__} is a class, no pass: call it to make one")
     if isinstance(passes, Iterable) and not isinstance(passes, str):
-        return [single for some in passes for single in flat(some)]
+        return [single for nested in passes for single in flat(nested)]
     is_pass = callable(passes) and not hasattr(passes, "partition")
     if passes is not None and not is_pass:
         raise CompileError(
-            f"an object of type {type(passes).__name__} is no pass: give functions of graph modules, PassBase objects or "
-            "managers of passes, and partitioners in the argument partitioner"
+            f"an object of type {type(passes).__name__} is no pass: give functions of graph modules, PassBase objects "
+            "or managers of passes, and partitioners in the argument partitioner"
         )
     return [] if passes is None else [passes]
 
@@ -123,12 +123,12 @@ def flat(passes: Any) -> list[Any]:
 def constant_prop_pass(
     exported_program: ExportedProgram, custom_skip_targets: Any = None, _skip_dim_order: bool = True
 ) -> ExportedProgram:
-    """Compute operators that read only constants, as lowering does.
+    """Fold operators that read only constants, as lowering does.
 
     Args:
-        exported_program: The program; it is changed, and returned.
+        exported_program: The program, which is edited and returned.
         custom_skip_targets: Without effect.
-        _skip_dim_order: Without effect if False. No operator of an edge program only names dim orders.
+        _skip_dim_order: False has no effect: edgecore has no operators that only change dim orders.
     """
     if custom_skip_targets is not None:
         reason = "all operators on constants are computed, but not dequantizations of weights"
@@ -139,29 +139,29 @@ def constant_prop_pass(
 
 
 class _Nothing:
-    """A pass that leaves a graph as it is, and warns of that."""
+    """A pass that does not change the graph, and warns that it has no effect."""
 
     reason: str
 
     def __call__(self, graph_module: GraphModule) -> PassResult:
-        """Return the graph as it is."""
+        """Return the graph unchanged."""
         warn_no_effect(f"{type(self).__name__}()", self.reason)
         return PassResult(graph_module, False)
 
 
 class ConstraintBasedSymShapeEvalPass(_Nothing):
-    """Upper bounds of sizes from the ranges of the exported program: what edgecore always does."""
+    """Takes upper bounds of sizes from the ranges of the exported program. edgecore always does so."""
 
     reason = "memory always is planned for the upper bounds of sizes in the program"
 
 
 class HintBasedSymShapeEvalPass(_Nothing):
-    """Upper bounds of sizes from the example inputs. edgecore takes them from the ranges of the exported program."""
+    """Takes upper bounds of sizes from the example inputs. edgecore takes them from the exported program's ranges."""
 
     reason = "upper bounds of sizes come from the program, not from the example inputs"
 
 
 class DuplicateDynamicQuantChainPass(_Nothing):
-    """Own scales for each user of an input that is quantized at run time. edgecore's lowering takes shared ones."""
+    """Repeats the run-time quantization of an input for each of its users. edgecore lets several users share it."""
 
     reason = "partitioners take an input that is quantized at run time for several users"

@@ -1,4 +1,4 @@
-"""`to_edge` and the managers of programs that it and its methods return, by ExecuTorch's names."""
+"""ExecuTorch's `to_edge`, `to_edge_transform_and_lower`, and the managers of programs that they return."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ExecutorchProgramManager(FinishedProgram):
 
     @property
     def executorch_program(self) -> fmt.Program:
-        """The tables of the program, as the schema names them, before weights and blobs move to segments of the file."""
+        """The tables of the program, by the schema's names, with weights and blobs inside instead of in segments."""
         return self.pte.inline()
 
     def dump_executorch_program(self, verbose: bool = False, out: TextIO | None = None) -> None:
@@ -55,7 +55,7 @@ class ExecutorchProgramManager(FinishedProgram):
 
     @property
     def debug_handle_map(self) -> DebugHandleMap:
-        """Method name -> index of an instruction -> debug handle of the node that it computes, or a list of these."""
+        """Method name -> index of an instruction -> debug handle, or list of handles, of the nodes that it computes."""
         return _by_index(self._maps()[0])
 
     @property
@@ -98,12 +98,12 @@ class EdgeProgramManager(LoweredProgram):
 
     @classmethod
     def of(cls, lowered: LoweredProgram) -> Self:
-        """Return a manager of the programs of `lowered`, which must not be used any more."""
-        made = cls.__new__(cls)
-        vars(made).update(vars(lowered))
-        if made._etrecord is None and lowered.kept is not None:
-            made._etrecord = ETRecord(lowered.kept.exported, lowered.kept.edge)
-        return made
+        """Return a manager that takes over the programs of `lowered`, which must not be used any more."""
+        manager = cls.__new__(cls)
+        vars(manager).update(vars(lowered))
+        if manager._etrecord is None and lowered.kept is not None:
+            manager._etrecord = ETRecord(lowered.kept.exported, lowered.kept.edge)
+        return manager
 
     def get_etrecord(self) -> ETRecord:
         """Return the record of the edge programs, without a finished program.
@@ -124,7 +124,7 @@ class EdgeProgramManager(LoweredProgram):
         return set(self.constant_methods)
 
     def exported_program(self, method_name: str = "forward") -> ExportedProgram:
-        """Return the edge program of a method, not a copy.
+        """Return the edge program of a method (no copy).
 
         Args:
             method_name: The name of the method.
@@ -138,7 +138,7 @@ class EdgeProgramManager(LoweredProgram):
         return self.programs[method_name]
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Return a copy that shares its weights; torch's copy of a graph may rename nodes."""
+        """Return a copy that shares the weights and keeps the names of nodes, which torch's own copy may change."""
         return self.copy()
 
     def to_executorch(self, config: ExecutorchBackendConfig | None = None) -> ExecutorchProgramManager:
@@ -154,7 +154,7 @@ class EdgeProgramManager(LoweredProgram):
 
         Raises:
             CompileError: An operator that is not delegated has no kernel in the target runtime, a pass failed, the
-                memory cannot be planned, or an alignment is no power of two.
+                memory cannot be planned, or an alignment is not a power of two.
 
         Example:
             >>> edge.to_executorch(ExecutorchBackendConfig(runtime="edgecore")).save("model.pte")
@@ -181,7 +181,7 @@ def to_edge(
         passes: The passes to run: `edgecore.passes.EDGE_PASSES`, or a list made from it with `insert_before`,
             `insert_after`, `replace` and `skip`.
         compile_config: Operators that stay as they are; see `EdgeCompileConfig`.
-        generate_etrecord: Keep the programs for `get_etrecord`, a copy without weights of their own.
+        generate_etrecord: Keep copies of the programs, which share the weights, for `get_etrecord`.
 
     Returns:
         A manager of functional programs with dense tensors; inputs and outputs keep their shapes and dtypes.
@@ -234,7 +234,7 @@ def to_edge_transform_and_lower(
         passes: The passes to run: `edgecore.passes.EDGE_PASSES`, or a list made from it with `insert_before`,
             `insert_after`, `replace` and `skip`.
         compile_config: Operators that stay as they are unless a backend takes them; see `EdgeCompileConfig`.
-        generate_etrecord: Keep the programs for `get_etrecord`, a copy without weights of their own.
+        generate_etrecord: Keep copies of the programs, which share the weights, for `get_etrecord`.
 
     Returns:
         A manager of programs with delegate calls; inputs and outputs keep their shapes and dtypes.

@@ -56,7 +56,7 @@ def get_dim_order(memory_format: torch.memory_format | None, ndim: int) -> list[
 
 
 def get_memory_format(dim_order: Sequence[int] | None) -> torch.memory_format:
-    """Return the memory format of a dim order; of None, the one that keeps a tensor's format.
+    """Return the memory format of a dim order; for None, `torch.preserve_format`.
 
     Raises:
         ValueError: No memory format has the dim order.

@@ -1,1 +1,1 @@
-"""Recipes by the names of ExecuTorch's module `executorch.export`."""
+"""The export flow and its recipes, under the names of ExecuTorch's module `executorch.export`."""

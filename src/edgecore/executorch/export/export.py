@@ -1,4 +1,4 @@
-"""ExecuTorch's flow in one call: `export(model, example_inputs, recipe)` quantizes, exports, lowers and makes the file."""
+"""ExecuTorch's flow in one call: `export(model, example_inputs, recipe)` quantizes, exports, lowers, makes the file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class AOQuantizationConfig:
 
     Attributes:
         ao_base_config: The configuration.
-        filter_fn: A function of a module and its name; None for torchao's own choice.
+        filter_fn: Takes a module and its name, and returns True to quantize it; None for torchao's default.
     """
 
     ao_base_config: Any
@@ -60,7 +60,7 @@ class AOQuantizationConfig:
 
 @dataclass
 class QuantizationRecipe:
-    """How the model is quantized.
+    """Settings of quantization.
 
     Attributes:
         quantizers: Quantizers of PT2E quantization, the first with priority.
@@ -77,7 +77,7 @@ class QuantizationRecipe:
 
 @dataclass
 class LoweringRecipe:
-    """How the programs are lowered.
+    """Settings of lowering.
 
     Attributes:
         partitioners: Partitioners in order of priority, or a mapping from names of methods to such lists.
@@ -94,17 +94,17 @@ class LoweringRecipe:
 
 @dataclass
 class ExportRecipe:
-    """How a model becomes a file.
+    """The settings of `export`.
 
     Attributes:
         name: Name of the recipe.
-        quantization_recipe: How the model is quantized; None if it is not.
+        quantization_recipe: Settings of quantization; None to leave the model in floating point.
         aten_transform_passes: Functions of a method's name and its exported program, which return another program.
-        source_transform_in_place: Let `quantize_` change the given model, and not a copy.
-        lowering_recipe: How the programs are lowered; None for no backend.
+        source_transform_in_place: Let `quantize_` change the given model instead of a copy.
+        lowering_recipe: Settings of lowering; None for no backend.
         executorch_backend_config: Settings of the file.
-        pipeline_stages: The stages that run; None for all. With `TO_EDGE`, backends get operators that are decomposed
-            already, in the stage `TO_BACKEND`.
+        pipeline_stages: The stages that run; None for all. With `TO_EDGE`, operators are decomposed before backends
+            take them, in the stage `TO_BACKEND`.
         strict: The argument of `torch.export.export`.
     """
 
@@ -122,7 +122,7 @@ class ExportRecipe:
         """Return the recipe of a backend by its type, such as `XNNPackRecipeType.FP32`, with its parameters.
 
         Raises:
-            CompileError: The argument is no recipe type, or no registered provider makes it.
+            CompileError: The argument is not a recipe type, or no registered provider makes it.
         """
         return recipe_of(recipe, kwargs)
 
@@ -131,8 +131,8 @@ class ExportRecipe:
         """Return a recipe with the quantizers, passes and partitioners of several, in their order.
 
         Raises:
-            CompileError: Two recipes have another setting, such as `executorch_backend_config`, that differs, or
-                partitioners by method; or there is no recipe.
+            CompileError: The recipes differ in a setting such as `executorch_backend_config`, one of several recipes
+                has partitioners by method, or there is no recipe.
         """
         if not recipes:
             raise CompileError("there are no recipes to combine")
@@ -145,14 +145,14 @@ class ExportRecipe:
         return cls(
             name=recipe_name or "_".join(recipe.name or "recipe" for recipe in recipes),
             quantization_recipe=_joined(QuantizationRecipe, [recipe.quantization_recipe for recipe in recipes]),
-            aten_transform_passes=[transform for recipe in recipes for transform in recipe.aten_transform_passes or ()],
+            aten_transform_passes=[step for recipe in recipes for step in recipe.aten_transform_passes or ()],
             lowering_recipe=_joined(LoweringRecipe, [recipe.lowering_recipe for recipe in recipes]),
             **settings,
         )
 
 
 def _joined(kind: type[Any], parts: Iterable[Any]) -> Any:
-    """Join the lists of several recipes of a kind; None if there is none."""
+    """Join the lists of several recipes of the class `kind`; None if all parts are None."""
     present = [part for part in parts if part is not None]
     if not present:
         return None
@@ -189,7 +189,7 @@ class ExportSession:
         self._inputs = (
             dict(example_inputs) if isinstance(example_inputs, Mapping) else {"forward": example_inputs or ()}
         )
-        # ExecuTorch takes every mapping as one by methods; torch.export has those by parameters, which scripts use, too.
+        # The keys of dynamic_shapes are methods, as in ExecuTorch, or the model's parameters, as in torch.export.
         by_method = isinstance(dynamic_shapes, Mapping) and (isinstance(model, Mapping) or "forward" in dynamic_shapes)
         self._shapes: dict[str, Any] = dict(dynamic_shapes) if by_method else {"forward": dynamic_shapes}
         for argument, by_name in (("example_inputs", example_inputs), ("dynamic_shapes", self._shapes)):
@@ -226,21 +226,17 @@ class ExportSession:
                 )
 
     def _warn_of_missing_stages(self) -> None:
-        """Warn of settings that need a stage which `pipeline_stages` lacks."""
+        """Warn of settings without effect, because `pipeline_stages` lacks the stage that reads them."""
         quantization = self._recipe.quantization_recipe or QuantizationRecipe()
         lowering = self._recipe.lowering_recipe or LoweringRecipe()
-        together = StageType.TO_EDGE_TRANSFORM_AND_LOWER
+        lower, transform = StageType.TO_EDGE_TRANSFORM_AND_LOWER, StageType.EDGE_PROGRAM_MANAGER_TRANSFORM
         needs: dict[str, tuple[Any, tuple[StageType, ...]]] = {
             "ao_quantization_configs": (quantization.ao_quantization_configs, (StageType.SOURCE_TRANSFORM,)),
             "quantizers": (quantization.get_quantizers(), (StageType.QUANTIZE,)),
-            "edge_transform_passes": (
-                lowering.edge_transform_passes, (together, StageType.EDGE_PROGRAM_MANAGER_TRANSFORM)
-            ),
-            "edge_manager_transform_passes": (
-                lowering.edge_manager_transform_passes, (StageType.EDGE_PROGRAM_MANAGER_TRANSFORM,)
-            ),
-            "partitioners": (lowering.partitioners, (together, StageType.TO_BACKEND)),
-        }  # fmt: skip
+            "edge_transform_passes": (lowering.edge_transform_passes, (lower, transform)),
+            "edge_manager_transform_passes": (lowering.edge_manager_transform_passes, (transform,)),
+            "partitioners": (lowering.partitioners, (lower, StageType.TO_BACKEND)),
+        }
         for setting, (value, stages) in needs.items():
             if value and not any(map(self._runs, stages)):
                 reason = f"no {' or '.join(stage.name for stage in stages)} in pipeline_stages"
@@ -329,9 +325,9 @@ class ExportSession:
         separately = bool(self._recipe.pipeline_stages) and self._runs(StageType.TO_EDGE)
 
         def passes_of(programs: Mapping[str, ExportedProgram]) -> dict[str, list[GraphPass]]:
-            given = lowering.edge_transform_passes or ()
+            makers = lowering.edge_transform_passes or ()
             return {
-                method: [one for of_recipe in given for one in of_recipe(method, program)]
+                method: [graph_pass for make in makers for graph_pass in make(method, program)]
                 for method, program in programs.items()
             }
 
@@ -352,13 +348,13 @@ class ExportSession:
         if self._runs(StageType.EDGE_PROGRAM_MANAGER_TRANSFORM):
             if separately:
                 edge = edge.transform(passes_of({name: edge.exported_program(name) for name in self._exported}))
-            for of_manager in lowering.edge_manager_transform_passes or ():
-                edge = edge.transform(of_manager(edge))
+            for make in lowering.edge_manager_transform_passes or ():
+                edge = edge.transform(make(edge))
         if not separately or not self._runs(StageType.TO_BACKEND):
             return edge  # type: ignore[no-any-return]
         by_method = partitioners_by_method(lowering.partitioners, self._exported)
         for priority in range(max(map(len, by_method.values()), default=0)):
-            edge = edge.to_backend({name: of[priority] for name, of in by_method.items() if priority < len(of)})
+            edge = edge.to_backend({name: row[priority] for name, row in by_method.items() if priority < len(row)})
         return edge  # type: ignore[no-any-return]
 
 
@@ -386,11 +382,11 @@ def export(
     """Quantize, export and lower a model, and make its file.
 
     Args:
-        model: A module or an exported program, which becomes the method `forward`, or a mapping from methods to these;
-            or the path of an exported program.
-        example_inputs: Tuples of inputs, or a mapping from names of methods to these. The first is exported with, all
-            of them calibrate.
-        export_recipe: What to do; by default no quantization and no backend.
+        model: A module or an exported program, which becomes the method `forward`; or a mapping from names of methods
+            to modules or programs; or the path of an exported program.
+        example_inputs: Tuples of inputs, or a mapping from names of methods to lists of tuples. The model is exported
+            with the first tuple, and calibrated with all of them.
+        export_recipe: The settings; by default no quantization and no backend.
         name: Name of the session.
         dynamic_shapes: As for `torch.export.export`, or a mapping from names of methods to such shapes.
         constant_methods: Additional methods that return a constant: its value, or a function that returns it.
@@ -408,9 +404,15 @@ def export(
         >>> export(model, [(x,)], recipe).save_to_pte("model")
     """
     session = ExportSession(
-        model, example_inputs, export_recipe or ExportRecipe(), name, dynamic_shapes, constant_methods, artifact_dir,
+        model,
+        example_inputs,
+        export_recipe or ExportRecipe(),
+        name,
+        dynamic_shapes,
+        constant_methods,
+        artifact_dir,
         generate_etrecord,
-    )  # fmt: skip
+    )
     session.export()
     return session
 

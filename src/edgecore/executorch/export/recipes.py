@@ -32,7 +32,7 @@ class BackendRecipeProvider(ABC):
 
     @abstractmethod
     def get_supported_recipes(self) -> Sequence[RecipeType]:
-        """Return all types of which `create_recipe` makes a recipe."""
+        """Return all types that `create_recipe` supports."""
 
     @abstractmethod
     def create_recipe(self, recipe_type: RecipeType, **kwargs: Any) -> ExportRecipe | None:
@@ -40,13 +40,13 @@ class BackendRecipeProvider(ABC):
 
 
 class RecipeRegistry:
-    """The providers by the names of their backends. `recipe_registry` is the one of this process."""
+    """The providers by the names of their backends. `recipe_registry` is the registry of this process."""
 
     def __init__(self) -> None:
         self._providers: dict[str, BackendRecipeProvider] = {}
 
     def register_backend_recipe_provider(self, provider: BackendRecipeProvider) -> None:
-        """Add a provider; it replaces an earlier one of the same backend."""
+        """Add a provider; it replaces an earlier provider of the same backend."""
         self._providers[provider.backend_name] = provider
 
     def create_recipe(self, recipe_type: RecipeType, backend: str, **kwargs: Any) -> ExportRecipe | None:
@@ -83,7 +83,7 @@ def recipe_of(recipe_type: Any, parameters: dict[str, Any]) -> ExportRecipe:
     """Make the recipe of a type, for `ExportRecipe.get_recipe`.
 
     Raises:
-        CompileError: The argument is no recipe type, or no registered provider makes it.
+        CompileError: The argument is not a recipe type, or no registered provider makes it.
     """
     if not isinstance(recipe_type, RecipeType):
         raise CompileError(f"get_recipe takes a member of a RecipeType such as XNNPackRecipeType, not {recipe_type!r}")

@@ -1,1 +1,1 @@
-"""The Python runtime by the names of ExecuTorch's module `executorch.runtime` and of its bindings."""
+"""The Python runtime, under the names of ExecuTorch's module `executorch.runtime` and of its bindings."""

@@ -1,4 +1,4 @@
-"""The functions of ExecuTorch's Python bindings, and of its module that saves programs."""
+"""The functions of ExecuTorch's Python bindings, and its `save_pte_program`."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class ExecuTorchModule:
         """Run the method `forward`.
 
         Args:
-            inputs: The inputs, or the only one.
-            clone_outputs: Without effect if False. Outputs always are the caller's.
+            inputs: The inputs, or a single tensor.
+            clone_outputs: False has no effect: outputs always belong to the caller.
         """
         _warn_of_aliases(clone_outputs)
         return self.run_method("forward", [inputs] if isinstance(inputs, torch.Tensor) else inputs)
@@ -95,7 +95,7 @@ class BundledModule:
 
 
 def _load_bundled_program_from_buffer(buffer: bytes, non_const_pool_size: int = 0) -> BundledModule:
-    """Read a `.bpte` file from bytes. Another `non_const_pool_size` than 0 is without effect."""
+    """Read a `.bpte` file from bytes. `non_const_pool_size` has no effect."""
     if non_const_pool_size:
         reason = "memory is allocated as the program says"
         warn_no_effect("_load_bundled_program_from_buffer(non_const_pool_size=...)", reason)

@@ -1,6 +1,6 @@
-"""ExecuTorch's Python runtime by its names: `Runtime`, and the programs, methods and registries that it gives.
+"""ExecuTorch's Python runtime: `Runtime`, and its programs, methods and registries.
 
-`edgecore.load` does the same in one call, without torch. These classes return torch tensors, as ExecuTorch's do.
+`edgecore.load` does the same in one call, without torch. These classes return torch tensors, as in ExecuTorch.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Item = TypeVar("Item")
 
 
 class Verification(IntEnum):
-    """How much of a file is checked before it is used. edgecore always checks all of it."""
+    """How thoroughly a file is verified before use. edgecore always verifies the whole file."""
 
     Minimal = 0
     InternalConsistency = 1
 
 
 class Runtime:
-    """ExecuTorch's entry to its runtime; `Runtime.get()` returns it.
+    """The entry to the runtime; `Runtime.get()` returns it.
 
     Example:
         >>> program = Runtime.get().load_program("model.pte")
@@ -68,7 +68,7 @@ class Runtime:
         debug_buffer_size: int = 0,
         data_path: Any = None,
     ) -> Program:
-        """Open and verify a file. A method and its backends are loaded by `load_method`.
+        """Open and verify a file. `load_method` loads a method and its backends.
 
         Args:
             data: The `.pte`: a path, bytes or a binary file object.
@@ -150,7 +150,7 @@ class Program:
         content = self._file
         if isinstance(content, (str, os.PathLike)):
             with Path(content).open("rb") as file:
-                content = mmap(file.fileno(), 0, access=ACCESS_READ)  # its weights need not be read
+                content = mmap(file.fileno(), 0, access=ACCESS_READ)  # avoids reading the weights
         return {plan.name: plan for plan in fmt.read_pte(fmt.embedded_pte(content)).program.execution_plan}
 
 
@@ -180,7 +180,7 @@ class Method:
         Raises:
             ExecutionError: The arguments are not those with which the model was exported, an input does not fit, or a
                 kernel or a backend failed.
-            TypeError: `inputs` is no list.
+            TypeError: `inputs` is neither a list nor a tuple.
         """
         if not isinstance(inputs, (list, tuple)):
             raise TypeError(f"execute takes a list of inputs, not {type(inputs).__name__}; write execute([x])")
@@ -195,9 +195,11 @@ class MethodMeta:
         self._attributes = [
             value.val
             for value in plan.values
-            if isinstance(value.val, fmt.Tensor) and value.val.allocation_info is not None
-            and value.val.extra_tensor_info is not None and value.val.extra_tensor_info.fully_qualified_name
-        ]  # fmt: skip
+            if isinstance(value.val, fmt.Tensor)
+            and value.val.allocation_info is not None
+            and value.val.extra_tensor_info is not None
+            and value.val.extra_tensor_info.fully_qualified_name
+        ]
 
     def name(self) -> str:
         """Return the name of the method."""
@@ -220,12 +222,12 @@ class MethodMeta:
 
         Raises:
             IndexError: There is no such input.
-            TypeError: The input is no tensor.
+            TypeError: The input is not a tensor.
         """
         return self._tensor(self._plan.inputs, index, "input")
 
     def output_tensor_meta(self, index: int) -> TensorMeta:
-        """Return the description of an output; errors are those of `input_tensor_meta`."""
+        """Return the description of an output; raises the same errors as `input_tensor_meta`."""
         return self._tensor(self._plan.outputs, index, "output")
 
     def attribute_tensor_meta(self, index: int) -> TensorMeta:
@@ -271,7 +273,7 @@ class TensorMeta:
         return tuple(self._tensor.sizes)
 
     def dtype(self) -> int:
-        """Return the number of the element type, as PyTorch's `ScalarType` has them: 6 is float32."""
+        """Return the number of the dtype in PyTorch's `ScalarType`: 6 is float32."""
         return int(self._tensor.scalar_type)
 
     def is_memory_planned(self) -> bool:
@@ -300,7 +302,7 @@ class BackendRegistry:
 
     @property
     def registered_backend_names(self) -> list[str]:
-        """The ids of installed backends that no environment variable excludes; their packages are not imported."""
+        """The ids of installed backends that no environment variable excludes. This does not import their packages."""
         providers = (provider for provider in registry.providers_here() if not registry.excluded_by(provider))
         return sorted({provider.name for provider in providers})
 

@@ -1,1 +1,1 @@
-"""Where the steps of a sweep run: in processes on this machine, or on a Ray cluster."""
+"""Pools, which run the steps of a sweep in processes: on this machine, or on a Ray cluster."""

@@ -1,4 +1,4 @@
-"""Where the steps of a sweep run: on this machine, or wherever another pool takes them."""
+"""Pools, which run the steps of a sweep: on this machine, or on a cluster (`ray_pool.py`)."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from edgecore.processes.worker import request_line, worker_command
 from edgecore.sweeps.step import Kind, Step, StepResult
 
 _KEPT_BYTES = 16 << 10
-"""Number of the last bytes that are kept of what a process prints."""
+"""Number of bytes that are kept from the end of a process's output."""
 
 
 class Pool(Protocol):
-    """Where steps run. All methods are called by one thread."""
+    """Runs steps. Only one thread calls its methods."""
 
     @property
     def processor(self) -> str:
         """The processor of the machine that measures times."""
 
     def width(self, kind: Kind) -> int:
-        """Return how many steps of a kind may be submitted before one has ended."""
+        """Return the maximum number of steps of a kind that may run at the same time."""
 
     def submit(self, step: Step, folder: Path) -> None:
         """Begin a step.
 
         Args:
             step: The step.
-            folder: Folder of this machine for the files that a build makes, or with the file to measure.
+            folder: Folder on this machine: for the files that a build makes, or with the file to measure.
         """
 
     def wait(self) -> list[tuple[Step, StepResult]]:
-        """Wait until a submitted step ends, and return those that have ended; their files are in their folders."""
+        """Wait until a submitted step ends, and return all steps that have ended; their files are in their folders."""
 
     def cancel(self) -> None:
-        """End all steps that still run, and let go of the place; the last call."""
+        """Stop all running steps, and release the machines. No call follows."""
 
 
 class LocalPool:
-    """Processes of this machine: several at the same time, but times are measured alone."""
+    """Runs steps in processes of this machine: several builds at the same time, but one measurement alone."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
@@ -67,7 +67,7 @@ class LocalPool:
 
     def wait(self) -> list[tuple[Step, StepResult]]:
         ended = wait(self.running, return_when=FIRST_COMPLETED).done
-        return [(self.running.pop(one), one.result()) for one in ended]
+        return [(self.running.pop(future), future.result()) for future in ended]
 
     def cancel(self) -> None:
         self.stop.set()
@@ -75,13 +75,13 @@ class LocalPool:
 
 
 def run_step(step: Step, folder: Path, stop: threading.Event | None = None, place: Path | None = None) -> StepResult:
-    """Run a step in a process of its own, and return its result, whatever happens to the process.
+    """Run a step in a process of its own, and return its result, even if the process crashes or exceeds a limit.
 
     Args:
         step: The step.
         folder: Folder for the files that a build makes, or with the file to measure.
         stop: Cancels the process when it is set.
-        place: Current folder of the process; by default that of this process.
+        place: Current folder of the process; by default the current folder of this process.
     """
     start = time.perf_counter()
     done = run_command(

@@ -1,6 +1,7 @@
-"""The process that holds the connection to a Ray cluster, and what runs on its nodes.
+"""The process that is connected to a Ray cluster (`Driver`), and the task that it runs on nodes (`run_on_node`).
 
-It gets requests of `RayPool`, and sends what has ended. When its requests end, it cancels all tasks.
+The process receives requests from `RayPool`, and sends the results of tasks. After the last request, it cancels all
+tasks.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ from edgecore.sweeps.pools.ray_pool import TIMING, packages_of
 from edgecore.sweeps.step import Step, StepResult
 
 RETRIES = 3
-"""How often a task is tried again whose node is lost."""
+"""Number of times that a task is repeated if its node is lost."""
 _CHECK_SECONDS = 2.0
 _ANSWER_SECONDS = 20.0
-"""Time in which the cluster must say what nodes it has."""
+"""Time limit for the list of nodes; a cluster that does not answer in time is lost."""
 _CANCEL_SECONDS = 5.0
 
 
 class NodeProblem(Exception):
-    """A node cannot run a step as this machine would."""
+    """A node cannot run a step in the same way as this machine."""
 
 
 def run_on_node(request: dict[str, Any], files: dict[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Run a step in a process of this node. Return its result, and the files that it has made.
+    """Run a step in a process of this node. Return its result, and the files that it made.
 
     Args:
-        request: What `RayPool.submit` sends.
+        request: The request from `RayPool.submit`.
         files: References to the contents of the files that the request names.
 
     Raises:
@@ -49,12 +50,13 @@ def run_on_node(request: dict[str, Any], files: dict[str, Any]) -> tuple[dict[st
     """
     step = Step.of_text(request["step"])
     _check_packages(step, request["packages"])
-    if request["threads_of_openmp"] is None:  # Ray sets it, and the process would not be the same as elsewhere
+    # Ray sets OMP_NUM_THREADS: restore the value of the sweep's machine, so that the step runs in the same way.
+    if request["threads_of_openmp"] is None:
         os.environ.pop("OMP_NUM_THREADS", None)
     else:
         os.environ["OMP_NUM_THREADS"] = request["threads_of_openmp"]
-    with tempfile.TemporaryDirectory() as made, tempfile.TemporaryDirectory() as copied:
-        folder = Path(made) if step.kind != "time" else Path(copied)
+    with tempfile.TemporaryDirectory() as output, tempfile.TemporaryDirectory() as copied:
+        folder = Path(output) if step.kind != "time" else Path(copied)
         place = Path(request["place"])
         if not place.is_dir():
             place = Path(copied)
@@ -71,7 +73,7 @@ def run_on_node(request: dict[str, Any], files: dict[str, Any]) -> tuple[dict[st
         result["inputs"] = {
             path.replace(own, request["place"] + os.sep): value for path, value in result["inputs"].items()
         }
-        contents = {one.name: one.read_bytes() for one in Path(made).iterdir() if one.is_file()}
+        contents = {file.name: file.read_bytes() for file in Path(output).iterdir() if file.is_file()}
         return result, contents
 
 
@@ -79,7 +81,7 @@ def _check_packages(step: Step, wanted: list[str]) -> None:
     here = packages_of(step.build.backend_name, step.build.source.partition(":")[0])
     differing = sorted(set(here) ^ set(wanted))
     if differing:
-        names = ", ".join(dict.fromkeys(one.partition("==")[0] for one in differing))
+        names = ", ".join(dict.fromkeys(package.partition("==")[0] for package in differing))
         raise NodeProblem(f"has not the same packages as the machine of the sweep: {names}; install the same versions")
 
 
@@ -89,7 +91,7 @@ def _has(place: Path, files: dict[str, tuple[str, str]]) -> bool:
 
 
 class Driver:
-    """The connection: requests become tasks, and ends of tasks become messages."""
+    """The connection to a cluster. It makes a task of each request, and sends a message when a task ends."""
 
     def __init__(self, parent: Parent) -> None:
         self.parent = parent
@@ -101,28 +103,25 @@ class Driver:
         self.parent.send((kind, content))
 
     def find_nodes(self, with_processors: bool = False) -> None:
-        """Find what the nodes have."""
-        alive = [one for one in ray.nodes() if one["Alive"]]
-        measuring = [one for one in alive if one["Resources"].get(TIMING, 0) >= 1]
-        self.resources = [one["Resources"] for one in alive]
-        self.nodes = {
-            "cores": int(sum(one.get("CPU", 0) for one in self.resources)), "timing": len(measuring),
-            "processors": self.nodes.get("processors", []),
-        }  # fmt: skip
+        """Read the resources of the nodes; with `with_processors`, also the processors of nodes that measure times."""
+        alive = [node for node in ray.nodes() if node["Alive"]]
+        measuring = [node for node in alive if node["Resources"].get(TIMING, 0) >= 1]
+        self.resources = [node["Resources"] for node in alive]
+        cores = int(sum(resources.get("CPU", 0) for resources in self.resources))
+        processors = self.nodes.get("processors", [])
         if with_processors:
             ask = ray.remote(num_cpus=0)(processor)
-            self.nodes["processors"] = ray.get([
-                ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(one["NodeID"], soft=False)).remote()
-                for one in measuring
-            ])  # fmt: skip
+            on_nodes = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in measuring]
+            processors = ray.get([ask.options(scheduling_strategy=on_node).remote() for on_node in on_nodes])
+        self.nodes = {"cores": cores, "timing": len(measuring), "processors": processors}
 
     def ask(self, answered: threading.Event) -> None:
-        """Find what the nodes have now."""
+        """Read the resources of the nodes again, and set `answered`."""
         self.find_nodes()
         answered.set()
 
     def watch(self) -> None:
-        """End this process with a message when the cluster is gone, or when no node can run a step that waits."""
+        """Exit when the cluster does not answer, or, with a message, when no node can run a waiting step."""
         while True:
             time.sleep(_CHECK_SECONDS)
             answered = threading.Event()
@@ -133,9 +132,9 @@ class Driver:
                 self.check(request)
 
     def check(self, request: dict[str, Any]) -> None:
-        """End this process with a message if no node can run a step."""
+        """Exit with a message if no node can run a step."""
         wanted = {**request["resources"], "CPU": request["cores"], "memory": request["memory"]}
-        if any(all(one.get(name, 0) >= size for name, size in wanted.items()) for one in self.resources):
+        if any(all(node.get(name, 0) >= size for name, size in wanted.items()) for node in self.resources):
             return
         named = ", ".join(repr(name) for name in request["resources"])
         self.fail(
@@ -156,7 +155,8 @@ class Driver:
             files = {name: put(path, digest) for name, (path, digest) in request["files"].items()}
         except (FileNotFoundError, PermissionError) as error:
             self.fail(
-                f"{request['name']} needs {error.filename}, which cannot be read: {error.strerror}; what is finished is kept"
+                f"{request['name']} needs {error.filename}, which cannot be read: {error.strerror}; what is finished "
+                "is kept"
             )
         task = self.task.options(
             num_cpus=request["cores"], memory=request["memory"], resources=request["resources"], name=request["name"]
@@ -166,7 +166,7 @@ class Driver:
         reference.future().add_done_callback(lambda future: self.ended(number, future))
 
     def ended(self, number: int, future: Any) -> None:
-        """Write the files of a task into its folder, and say that it has ended."""
+        """Write the files of a task into its folder, and send its result."""
         request, _ = self.requests.pop(number)
         try:
             result, contents = future.result()
@@ -196,7 +196,7 @@ def _put(path: str, digest: str) -> Any:
     return ray.put(Path(path).read_bytes())
 
 
-_put_once = cache(_put)
+_put_once = cache(_put)  # the digest is part of the key: a changed file is stored again
 
 
 def _first_line(error: Exception) -> str:

@@ -1,7 +1,7 @@
-"""Steps on a Ray cluster, through a process that holds the connection.
+"""A pool that runs steps on a Ray cluster.
 
 Ray ends a process whose cluster is gone. So the connection is in a process of its own (`ray_driver.py`), and losing the
-cluster is an error here instead of the end of the user's program.
+cluster raises an error here instead of ending the user's program.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _SECONDS_TO_END = 20
 
 @cache
 def packages_of(backend: str, library: str) -> list[str]:
-    """Return `versions` of a backend and a library of models, read once in this process: that takes 10 ms."""
+    """Return `versions` for a backend and a library of models. The result is cached, since it takes 10 ms."""
     return versions(backend, [library])
 
 
 def _check_reachable(address: str) -> None:
-    """Connect once: Ray itself waits for minutes for a cluster that does not exist."""
+    """Connect once, since Ray itself would wait for minutes for a cluster that does not exist."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise EdgecoreError(f"the address of a Ray cluster is HOST:PORT; got {address!r}")
@@ -47,11 +47,11 @@ def _check_reachable(address: str) -> None:
 
 
 class RayPool:
-    """Nodes of a Ray cluster. Ray decides where a step runs; there it is the same process as on this machine.
+    """Runs steps on the nodes of a Ray cluster, in the same processes as on this machine. Ray chooses the nodes.
 
     Args:
         address: `HOST:PORT` of the cluster.
-        jobs: Largest number of files that are made at the same time; None for the cores of the cluster.
+        jobs: Maximum number of files that are made at the same time; None for the cluster's number of cores.
 
     Raises:
         EdgecoreError: Ray is not installed, or the cluster cannot be reached.
@@ -77,15 +77,15 @@ class RayPool:
 
     @property
     def processor(self) -> str:
-        found: list[str] = sorted(set(self.nodes["processors"]))
-        if not found:
+        names: list[str] = sorted(set(self.nodes["processors"]))
+        if not names:
             raise EdgecoreError(
                 f"no node of the Ray cluster at {self.address} measures times; start one with "
                 f"`ray start --resources '{{\"{TIMING}\": 1}}'`, or write runs = 0"
             )
-        if len(found) > 1:
-            raise EdgecoreError(f"the nodes with the resource {TIMING!r} have different processors: {'; '.join(found)}")
-        return found[0]
+        if len(names) > 1:
+            raise EdgecoreError(f"the nodes with the resource {TIMING!r} have different processors: {'; '.join(names)}")
+        return names[0]
 
     def width(self, kind: Kind) -> int:
         if kind == "time":
@@ -95,14 +95,18 @@ class RayPool:
     def submit(self, step: Step, folder: Path) -> None:
         self.submitted += 1
         self.steps[self.submitted] = step
-        given = {FILE: folder / FILE} if step.kind == "time" else named_files(step.build)
+        files = {FILE: folder / FILE} if step.kind == "time" else named_files(step.build)
         request = {
-            "step": step.text(), "name": step.name, "folder": str(folder), "place": str(Path.cwd()),
+            "step": step.text(),
+            "name": step.name,
+            "folder": str(folder),
+            "place": str(Path.cwd()),
             "packages": packages_of(step.build.backend_name, step.build.source.partition(":")[0]),
-            "files": {name: (str(path.resolve()), self._digest(path)) for name, path in given.items()},
+            "files": {name: (str(path.resolve()), self._digest(path)) for name, path in files.items()},
             "resources": dict.fromkeys([*step.needs, *([TIMING] if step.kind == "time" else [])], 1),
-            "cores": max(1, step.threads), "memory": step.limits.memory_mb << 20,
-        }  # fmt: skip
+            "cores": max(1, step.threads),
+            "memory": step.limits.memory_mb << 20,
+        }
         self.connection.send((self.submitted, request))
 
     def wait(self) -> list[tuple[Step, StepResult]]:
@@ -110,11 +114,11 @@ class RayPool:
         return [(self.steps.pop(number), StepResult(**result))]
 
     def cancel(self) -> None:
-        """End the steps that still run: the process cancels them when its requests end."""
+        """End the requests, after which the process cancels the running steps."""
         self.connection.close(_SECONDS_TO_END)
 
     def _digest(self, path: Path) -> str:
-        """Return the digest of a file, which is computed once for those that all cells of a model have."""
+        """Return the digest of a file. It is cached for a model's files, which all cells of the model need."""
         if path.name == FILE:
             return file_digest(path)
         if path not in self.digests:
@@ -135,6 +139,6 @@ class RayPool:
             last = last_line(self.connection.printed()) or "it printed nothing"
             return EdgecoreError(f"the process that connects to the Ray cluster at {self.address} has ended: {last}")
         return EdgecoreError(
-            f"the Ray cluster at {self.address} is gone; the cells that are finished are kept: run the sweep again when it "
-            "is back, or without ray"
+            f"the Ray cluster at {self.address} is gone; the cells that are finished are kept: run the sweep again "
+            "when it is back, or without ray"
         )

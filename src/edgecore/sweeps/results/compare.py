@@ -26,7 +26,7 @@ _QUALITIES = (
 
 @dataclass(frozen=True)
 class Change:
-    """A difference of a cell between two sweeps.
+    """A difference between two sweeps in one cell.
 
     Attributes:
         cell: Name of the cell.
@@ -44,7 +44,8 @@ class Change:
 def compare_sweeps(old: Sequence[CellResult], new: Sequence[CellResult]) -> list[Change]:
     """Compare the cells of two sweeps by name.
 
-    Bytes and cycles count from 1 % on, times from 10 %, accuracy from 0.001 and an SQNR from 1 dB.
+    A difference counts if it exceeds 1 % of bytes or cycles, 10 % of a time, 0.001 of an accuracy or of the delegated
+    share, or 1 dB of an SQNR.
 
     Returns:
         The differences: the regressions first, each group with the largest first.

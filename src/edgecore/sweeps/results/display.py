@@ -1,4 +1,4 @@
-"""A sweep on the terminal: the plan, and while it runs what is running, what has failed and what is left."""
+"""Show a sweep on the terminal: its plan, the running steps, the failures, and the number of steps left."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN = 8
 
 
 class Display:
-    """Prints the plan and failures on stderr, and there, if it is a terminal, a live list of what is running."""
+    """Prints the plan and failures on stderr. If stderr is a terminal, also shows a live list of the running steps."""
 
     def __init__(self) -> None:
         self.console = Console(stderr=True, highlight=False)
@@ -55,7 +55,7 @@ class Display:
         self.running[step] = time.monotonic()
 
     def ended(self, step: Step, result: StepResult, left: int) -> None:
-        """Count a step that has ended; one that is not `ok` gets a line."""
+        """Count a step that has ended, and print a line if its status is not `ok`."""
         self.running.pop(step, None)
         self.done, self.left = self.done + 1, left
         if result.status != "ok":

@@ -1,4 +1,4 @@
-"""The page of a sweep: a matrix with filters, a scatter with the best front, and what has changed since another sweep."""
+"""The page of a sweep: a matrix with filters, a scatter plot with the best cells, and changes since another sweep."""
 
 from __future__ import annotations
 

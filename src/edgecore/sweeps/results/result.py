@@ -21,7 +21,7 @@ Status = Literal["ok", "made", "skipped", "wrong", "failed"]
 
 @dataclass(frozen=True)
 class CellResult:
-    """The result of one cell. A figure that is not known is None.
+    """The result of one cell. Unknown figures are None.
 
     Attributes:
         cell: Name of the cell: `model/backend/recipe/runtime/threads`.
@@ -30,22 +30,23 @@ class CellResult:
         recipe: Name of the recipe.
         runtime: The target runtime.
         threads: Number of threads; 0 for edgecore's default.
-        status: `ok`; `made` if there is a file that this machine cannot run, so that nothing was compared or measured;
-            `skipped` if a recipe for weights finds none of its layers; `wrong` if the file computes something else than PyTorch; `failed`.
+        status: `ok`; `made` if there is a file, but this machine cannot run it, so that nothing was compared or
+            measured; `skipped` if the recipe quantizes no layer of the model; `wrong` if the file breaks a rule of its
+            runtime, or computes something else than PyTorch; `failed`.
         reason: One sentence that says why the cell is not `ok`; else empty.
-        cached: True if an earlier sweep had computed all of it.
+        cached: True if no part of the cell was computed in this sweep.
         seconds: Time of the cell's processes when they ran.
         skip: The modules that `edgecore.search` left in floating point; None if it did not look for any.
         file: The `.pte`; empty if there is none.
         report: Page that says where each operator runs; empty if there is none.
         file_bytes: Size of the file.
-        planned_bytes: Memory of the planned arenas of the method that needs most.
+        planned_bytes: Size of the planned arenas of the method that needs most.
         delegate_bytes: Memory that delegates need.
         delegated: Share of the operators that delegates compute, from 0 to 1.
         delegates: Number of delegates.
         sqnr_db: Lowest SQNR in dB of an output on the example inputs against eager PyTorch; infinite for equal values.
-        accuracy: What the model's accuracy function returns for the program.
-        float_accuracy: What it returns for the model in PyTorch.
+        accuracy: The accuracy of the program, by the model's accuracy function.
+        float_accuracy: The accuracy of the model in PyTorch.
         compile_seconds: Time of `edgecore.compile`.
         load_ms: Time of loading.
         first_ms: Time of the first run.
@@ -114,7 +115,7 @@ class SweepResult:
         """Write `results.jsonl`, `results.csv` and `index.html` into the folder.
 
         Raises:
-            WriteError: A file cannot be written; then none has changed.
+            WriteError: A file cannot be written; then all files are unchanged.
         """
         from edgecore.sweeps.results.page import sweep_page
 
@@ -181,8 +182,8 @@ def table(rows: Sequence[CellResult]) -> str:
     """Return results as a table for a terminal."""
     from edgecore.devtools.printable import join_lines
 
-    heads = ("model", "backend", "recipe", "runtime", "threads", "KiB", "arena KiB", "delegated", "SQNR dB", "accuracy",
-             "median ms", "cycles", "")  # fmt: skip
+    names = ("model", "backend", "recipe", "runtime", "threads")
+    heads = (*names, "KiB", "arena KiB", "delegated", "SQNR dB", "accuracy", "median ms", "cycles", "")
     cells = [heads, *(_texts(row) for row in rows)]
     widths = [max(len(row[index]) for row in cells) for index in range(len(heads))]
     left = 4
@@ -201,6 +202,7 @@ def _texts(row: CellResult) -> tuple[str, ...]:
         return "-" if value is None else f"{value / 1024:,.1f}"
 
     note = f"{row.status}: {row.reason}" if row.status != "ok" else "cached" if row.cached else ""
-    return (row.model, row.backend, row.recipe, row.runtime, str(row.threads or "default"), kib(row.file_bytes),
-            kib(row.planned_bytes), number(row.delegated, ".0%"), number(row.sqnr_db, ".1f"), number(row.accuracy, ".4g"),
-            number(row.median_ms, ".3f"), number(row.cycles, ","), note)  # fmt: skip
+    names = (row.model, row.backend, row.recipe, row.runtime, str(row.threads or "default"))
+    sizes = (kib(row.file_bytes), kib(row.planned_bytes), number(row.delegated, ".0%"))
+    quality = (number(row.sqnr_db, ".1f"), number(row.accuracy, ".4g"))
+    return (*names, *sizes, *quality, number(row.median_ms, ".3f"), number(row.cycles, ","), note)

@@ -1,1 +1,1 @@
-"""ETRecords: what the compiler knows about a program, for ExecuTorch's developer tools."""
+"""ETRecords: a program's graphs, debug handles and instruction maps, for ExecuTorch's developer tools."""

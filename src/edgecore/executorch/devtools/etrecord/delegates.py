@@ -1,4 +1,4 @@
-"""Delegates in ETRecords, as ExecuTorch writes them: a call whose first argument is the text of the lowered module."""
+"""Delegates in ETRecords. As in ExecuTorch, a delegate is a call whose first argument is the lowered module as JSON."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Serialize = Callable[[ExportedProgram], Graph]
 """A function that serializes the program of a partition."""
 
 Load = Callable[[Graph], ExportedProgram]
-"""A function that loads it again."""
+"""A function that loads such a program."""
 
 _PARTS = {"original_state_dict": "state_dict", "original_constants": "constants"}
 
 
 class LoweredBackendModule(torch.nn.Module):
-    """A delegate with the fields that torch's serialization reads. torch knows the class by its name."""
+    """A delegate with the fields that torch's serialization reads. torch recognizes the class by its name."""
 
     def __init__(self, lowered: delegate.LoweredBackendModule, name: str) -> None:
         super().__init__()
@@ -41,9 +41,10 @@ class LoweredBackendModule(torch.nn.Module):
 
 
 def with_serializable_delegates(program: ExportedProgram) -> tuple[ExportedProgram, list[LoweredBackendModule]]:
-    """Return a copy of a program whose delegates torch can serialize, and these; a program without delegates itself.
+    """Return a copy of a program whose delegates torch can serialize, and these delegates.
 
-    The calls of delegates have debug handles after those of all other nodes, as ExecuTorch numbers them.
+    A program without delegates is not copied. As in ExecuTorch, the debug handles of the calls of delegates follow the
+    handles of all other nodes.
     """
     if not delegate.delegates(program):
         return program, []
@@ -54,7 +55,7 @@ def with_serializable_delegates(program: ExportedProgram) -> tuple[ExportedProgr
         node.meta["debug_handle"] = first + index
         name = str(node.args[0].target)  # type: ignore[union-attr]
         owner: Any = node.graph.owning_module
-        modules.append(LoweredBackendModule(lowered, f"lowered_module_{index}"))  # bodies may have the same `name`
+        modules.append(LoweredBackendModule(lowered, f"lowered_module_{index}"))  # another graph may have `name`, too
         node.target = executorch_call_delegate
         delattr(owner, name)
         setattr(owner, name, modules[-1])
@@ -62,7 +63,7 @@ def with_serializable_delegates(program: ExportedProgram) -> tuple[ExportedProgr
 
 
 def _handles(program: ExportedProgram) -> set[int]:
-    """Return the debug handles of a program's nodes, also of those in delegates."""
+    """Return the debug handles of a program's nodes, also of the nodes in delegates."""
     programs = (program, *(lowered.original_module for _, lowered in delegate.delegates(program)))
     nodes = (node for part in programs for node in all_calls(part.graph_module))
     return {handle for node in nodes if not delegate.is_delegate_call(node) for handle in handles_of(node)}
@@ -76,7 +77,7 @@ def inner_graphs(node: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def all_nodes(graph: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the nodes of a serialized graph, also those of branches and loops."""
+    """Yield the nodes of a serialized graph, also the nodes of branches and loops."""
     for node in graph["nodes"]:
         yield node
         for inner in inner_graphs(node):
@@ -84,7 +85,7 @@ def all_nodes(graph: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def list_results(graph: dict[str, Any]) -> None:
-    """Let delegates, branches and loops give one list of tensors, as in the older schema, also of one tensor."""
+    """Make the results of each delegate, branch and loop one list of tensors, as the older schema has them."""
     for node in all_nodes(graph):
         is_list = node["target"].startswith("torch.ops.higher_order.") and not node.get("is_hop_single_tensor_return")
         if is_list and all("as_tensor" in output for output in node["outputs"]):
@@ -94,7 +95,7 @@ def list_results(graph: dict[str, Any]) -> None:
 def write_delegates(
     graph: dict[str, Any], modules: list[LoweredBackendModule], serialize: Serialize, weights: bool
 ) -> None:
-    """Give each call of a delegate in a serialized graph the text of its module; its named data count as weights."""
+    """Write each delegate's module as JSON into its call in a serialized graph; `weights` includes the named data."""
     by_text = {f"{module.module_name}-{module.backend_id}": module for module in modules}
     for node in all_nodes(graph):
         if node["target"] == "torch.ops.higher_order.executorch_call_delegate":
@@ -106,10 +107,10 @@ def write_delegates(
 
 
 def read_delegates(program: ExportedProgram, load: Load) -> None:
-    """Let each call of a delegate that torch has loaded read the delegate, instead of its text.
+    """Replace the JSON in each call of a delegate, which torch has loaded as text, by the delegate.
 
     Raises:
-        ValueError, TypeError, KeyError, AttributeError: A text is damaged.
+        ValueError, TypeError, KeyError, AttributeError: The JSON is damaged.
     """
     for graph_module in graph_modules(program.graph_module):
         calls = graph_module.graph.find_nodes(op="call_function", target=executorch_call_delegate)
@@ -143,7 +144,7 @@ def _text(module: LoweredBackendModule, serialize: Serialize, weights: bool) -> 
     original = serialize(module.original_module)
     program = json.loads(original.program)
     for entry in program["graph_module"]["module_call_graph"]:
-        if entry["signature"]:  # a reader that renames inputs would not find them
+        if entry["signature"]:  # readers that rename inputs would not find these names
             entry["signature"] |= {"inputs": [], "outputs": []}
     content = {
         "backend_id": module.backend_id,
@@ -158,7 +159,7 @@ def _text(module: LoweredBackendModule, serialize: Serialize, weights: bool) -> 
 
 
 def _store(named_data: Mapping[str, NamedBlob]) -> dict[str, Any]:
-    """Return named data as ExecuTorch serializes them: equal data once."""
+    """Return named data in ExecuTorch's form, which stores equal data once."""
     numbers = {
         data: number for number, data in enumerate(dict.fromkeys(bytes(blob.data) for blob in named_data.values()))
     }

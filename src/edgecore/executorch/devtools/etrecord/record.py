@@ -1,7 +1,7 @@
-"""ETRecords of what edgecore compiles: the edge graphs with debug handles, for ExecuTorch's developer tools.
+"""ETRecords of edgecore's programs: the edge graphs with debug handles, for ExecuTorch's developer tools.
 
-ExecuTorch reads programs in torch's JSON of an older schema (5.4). It is torch's own (8.20) without the keys that are new,
-and with Infinity and NaN as numbers, which torch writes as strings.
+ExecuTorch reads programs in torch's JSON with an older schema (5.4) than torch writes (8.20). To convert, remove the
+keys that are new, and write Infinity and NaN as numbers instead of strings.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _BY_NAME = frozenset(
     "tensor_values sym_int_values sym_bool_values custom_obj_values range_constraints metadata as_string_to_argument "
     "opset_version".split()
 )
-"""Objects whose keys are names of the model, which may be equal to a new key."""
+"""Objects whose keys are names from the model: such a name stays, even if it equals a new key."""
 _FLOATS = frozenset(("as_float", "as_floats"))
 _SYMBOL = re.compile(r"Symbol\('(\w+)'[^()]*\)")
 _GRAPH_ID = 1
-"""The id of the graph of `exported_program`, by which `from_node` of the edge program names its nodes."""
+"""The id of `exported_program`'s graph, to which `from_node` of the edge program's nodes refers."""
 _RESERVED = (EXPORTED, EDGE, "et_dialect_graph_module", "export_graph_id", "debug_handle_map", "delegate_map")
 
 
@@ -84,7 +84,7 @@ class ETRecord:
     def restored(
         cls, programs: Mapping[str, ExportedProgram], file: EtRecordFile, inputs: Any, outputs: Any
     ) -> ETRecord:
-        """Return the record of a file, from its programs by their names there, and its inputs and outputs."""
+        """Return the record of a file whose programs (by their names in the file), inputs and outputs are loaded."""
         record = cls()
         record.exported_program, record.export_graph_id = programs.get(EXPORTED), file.export_graph_id
         record._edge = {name: programs[f"{EDGE}/{name}"] for name in file.methods}
@@ -171,7 +171,7 @@ class ETRecord:
             self._inputs = representative_inputs
 
     def update_reference_outputs(self, reference_outputs: Mapping[str, Any] | Sequence[Any] | BundledProgram) -> None:
-        """Set the outputs to expect: by method a list with the outputs of each test case; a list is that of `forward`."""
+        """Set the expected outputs: method -> a list with the outputs of each test case, or the list of `forward`."""
         if hasattr(reference_outputs, "method_test_suites"):
             self._outputs = {
                 suite.method_name: [case.expected_outputs for case in suite.test_cases]
@@ -205,7 +205,7 @@ class ETRecord:
             graphs[EXPORTED] = _graph(EXPORTED, self.exported_program, full)
         maps = self._maps
         if self._inputs is not None:
-            # ExecuTorch's Inspector expects the outputs of a call also of each operation inside, which has recorded one.
+            # ExecuTorch's Inspector expects as many outputs of each operation inside as of the call; each recorded one.
             single = {method: dict.fromkeys(counts, 1) for method, counts in maps[2].items()}
             maps = maps[0], _comparable(maps[1], self._edge), single
         saved = [None if value is None else _saved(value) for value in (self._outputs, self._inputs)]
@@ -216,8 +216,9 @@ class ETRecord:
 
         Args:
             path: Path of the file, or an open binary file.
-            weights: Write the weights too, also those of delegates, which only running its graphs needs: for the
-                numeric gap, or to call `get_exported_program().module()`. By default they are written if there are representative inputs.
+            weights: Also write the weights, including the delegates'. Only running the graphs needs them: for the
+                numeric gap, or to call `get_exported_program().module()`. By default they are written if there are
+                representative inputs.
 
         Raises:
             CompileError: As for `content`.
@@ -239,8 +240,8 @@ def generate_etrecord(
     Args:
         et_record: Path of the file, or an open binary file.
         edge_dialect_program: The result of `to_edge` or `to_edge_transform_and_lower`, or a copy of it
-            (`copy.deepcopy`) that was made before `to_executorch` changed it. The record has delegates as they are.
-        executorch_program: The finished program; of a `BundledProgram` inputs and outputs are written too.
+            (`copy.deepcopy`) that was made before `to_executorch` changed it.
+        executorch_program: The finished program; a `BundledProgram` also gives its inputs and outputs.
         exported_program: The program before lowering.
         extra_recorded_export_modules: Other programs by names of their own.
         weights: As for `ETRecord.save`. ExecuTorch always writes them.
@@ -270,10 +271,10 @@ def _by_method(programs: Programs | EdgeProgramManager) -> dict[str, ExportedPro
 
 
 def _comparable(delegate_map: Mapping[str, Any], programs: Mapping[str, ExportedProgram]) -> dict[str, Any]:
-    """Return the map with only the operations whose values equal the values of their last nodes, for comparisons.
+    """Return the map with only the operations whose values are comparable with the values of their last nodes.
 
-    If several operations compute a node, only the last one has its value; earlier ones, such as layout copies, have other
-    values. Quantizing operations report real values, but their nodes have integers.
+    If several operations compute a node, such as a layout copy and a convolution, only the last one has the node's
+    value. Quantizing operations report real values, but their nodes have integers.
     """
     changed: dict[str, Any] = {}
     for method, calls in delegate_map.items():
@@ -303,13 +304,13 @@ def _saved(value: Any) -> bytes:
 
 
 def _graph(name: str, program: ExportedProgram, weights: bool, sources: Mapping[str, str] | None = None) -> Graph:
-    """Serialize a program; `sources` maps nodes to those of the exported program that compute the same."""
+    """Serialize a program; `sources` maps names of nodes to the equal nodes of the exported program."""
     from torch._export.serde.serialize import serialize
 
     program, modules = with_serializable_delegates(program)
     try:
         artifact = serialize(program if weights else _without_weights(program))
-    except Exception as error:  # torch raises errors of many types for what it cannot serialize
+    except Exception as error:  # torch raises errors of many types here
         raise CompileError(f"torch cannot serialize the program {name} for the ETRecord: {error}") from error
     serialized = json.loads(artifact.exported_program)
     list_results(serialized["graph_module"]["graph"])
@@ -330,23 +331,23 @@ def _graph(name: str, program: ExportedProgram, weights: bool, sources: Mapping[
 def _without_weights(program: ExportedProgram) -> ExportedProgram:
     """Return a program with meta tensors in place of its weights."""
     changed = copy.copy(program)
-    changed._state_dict = {name: _described(value) for name, value in program.state_dict.items()}
-    changed._constants = {name: _described(value) for name, value in program.constants.items()}
+    changed._state_dict = {name: _on_meta(value) for name, value in program.state_dict.items()}
+    changed._constants = {name: _on_meta(value) for name, value in program.constants.items()}
     changed._example_inputs = None
     return changed
 
 
-def _described(value: Any) -> Any:
+def _on_meta(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
-    described = torch.empty_like(value.detach(), device="meta")
-    return torch.nn.Parameter(described, value.requires_grad) if isinstance(value, torch.nn.Parameter) else described
+    empty = torch.empty_like(value.detach(), device="meta")
+    return torch.nn.Parameter(empty, value.requires_grad) if isinstance(value, torch.nn.Parameter) else empty
 
 
 def _without_new_keys(value: Any, by_name: bool = False) -> Any:
     if isinstance(value, dict):
         symbol = None if by_name else _SYMBOL.fullmatch(str(value.get("expr_str")))
-        if symbol:  # the older schema has the name only, by which it finds the range
+        if symbol:  # the older schema has only the name of the symbol, which is the key of its range
             return {**value, "expr_str": symbol[1]}
         return {
             key: _number(item)
@@ -359,7 +360,7 @@ def _without_new_keys(value: Any, by_name: bool = False) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """Return floats, also those that torch writes as strings: Infinity, -Infinity and NaN."""
+    """Convert "Infinity", "-Infinity" and "NaN", which torch writes as strings, to floats."""
     if isinstance(value, list):
         return [_number(item) for item in value]
     return float(value) if isinstance(value, str) else value
@@ -378,9 +379,10 @@ def _add_handles(graph: dict[str, Any], handles: Mapping[str, int], sources: Map
 
 
 def _name_unused(graph: dict[str, Any], names: Collection[str]) -> None:
-    """Name each output that no node takes a getitem.
+    """Rename each output that no node reads to `getitem_NAME`.
 
-    Readers make a node of it. ExecuTorch's Inspector would take that for the operator itself if its name had another word.
+    Readers make a node of such an output. ExecuTorch's Inspector would mistake a node with another name for the
+    operator itself.
     """
     values = graph["tensor_values"]
     for node in graph["nodes"]:
@@ -403,7 +405,8 @@ def _origin(name: str) -> dict[str, Any]:
 def instruction_maps(pte: fmt.PteFile, outputs: Mapping[str, Sequence[int]]) -> Maps:
     """Return the maps from instructions to debug handles, delegates and numbers of outputs, by method.
 
-    Operations of delegates with a number have the key `[12]`, which ExecuTorch looks for in the id `Conv2d [12]`.
+    An operation of a delegate that has no name, but the number 12, has the key `[12]`: ExecuTorch looks for this text
+    in the event's id, such as `Conv2d [12]`.
     """
     meta = fmt.get_meta(pte) or fmt.Meta()
     handle_map: dict[str, Any] = {}

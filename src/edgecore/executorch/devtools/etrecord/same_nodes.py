@@ -12,10 +12,10 @@ from torch.fx.node import map_arg
 
 
 def same_nodes(program: ExportedProgram | None, origin: ExportedProgram | None) -> dict[str, str]:
-    """Map nodes of a program to the nodes of another that compute the same: equal operators of equal arguments.
+    """Map nodes of `program` to nodes of `origin` that compute the same, with equal operators and equal arguments.
 
-    Each node of `origin` is found at most once. A node that a pass has changed, or that depends on one, is not found; nor
-    is any if `origin` writes to tensors, since then equal nodes may read different values.
+    Each node of `origin` occurs at most once. The map lacks nodes that a pass has changed, and nodes that depend on
+    such a node. It is empty if `origin` writes to tensors, since then equal nodes may read different values.
     """
     if program is None or origin is None or any(_writes(node) for node in origin.graph.nodes):
         return {}
@@ -35,7 +35,7 @@ def _writes(node: Node) -> bool:
 
 
 def _numbers(program: ExportedProgram, known: dict[Any, int]) -> dict[Node, int]:
-    """Number the nodes, so that equal values have equal numbers. `known` has the number of each value so far."""
+    """Return numbers of nodes that are equal for equal values, in all programs that share `known` (value -> number)."""
     numbers: dict[Node, int] = {}
     specs = iter(program.graph_signature.input_specs)
     for node in program.graph.nodes:

@@ -1,1 +1,1 @@
-"""Lowering as scripts of ExecuTorch call it: with its order of arguments, defaults and names of nodes."""
+"""Lowering with ExecuTorch's order of arguments, defaults and names of nodes, for its scripts."""

@@ -12,7 +12,7 @@ from edgecore.memory import MemoryPlanningPass as EdgecoreMemoryPlanningPass
 
 @dataclass(frozen=True)
 class ExecutorchBackendConfig(edge_config.ExecutorchBackendConfig):
-    """Settings of `to_executorch` as ExecuTorch has them: memory of inputs and outputs is planned unless one says no."""
+    """Settings of `to_executorch` with ExecuTorch's defaults: memory is planned for inputs and outputs, too."""
 
     memory_planning_pass: EdgecoreMemoryPlanningPass | Mapping[str, EdgecoreMemoryPlanningPass] = field(
         default_factory=MemoryPlanningPass

@@ -46,7 +46,7 @@ def to_edge_transform_and_lower(
     compile_config: EdgeCompileConfig | None = None,
     generate_etrecord: bool = False,
 ) -> EdgeProgramManager:
-    """Call `edgecore.to_edge_transform_and_lower`, after what partitioners do before operators are decomposed."""
+    """Call each partitioner's `transform_for_pre_decomposition`, then `edgecore.to_edge_transform_and_lower`."""
     exported = programs_by_method(programs)
     chosen = partitioners_by_method(partitioner, exported)
     edge = edge_program.to_edge_transform_and_lower(
@@ -68,8 +68,8 @@ def _transformed(program: ExportedProgram, partitioners: Sequence[Partitioner]) 
             program = partitioner.transform_for_pre_decomposition(copy_program(program))
             if not isinstance(program, ExportedProgram):
                 raise CompileError(
-                    f"{type(partitioner).__name__}.transform_for_pre_decomposition gave a {type(program).__name__}; return "
-                    "the exported program"
+                    f"{type(partitioner).__name__}.transform_for_pre_decomposition gave a {type(program).__name__}; "
+                    "return the exported program"
                 )
     return program
 
@@ -83,7 +83,7 @@ class MethodProgramsPartitionerSpec:
 
 
 _NAMES = {"edge_program": "program", "partitioner_instance": "program"}
-"""ExecuTorch's names of the second argument of `to_backend`."""
+"""ExecuTorch's names of the second argument of `to_backend` -> edgecore's name."""
 
 
 def to_backend(backend: Any, *arguments: Any, **named: Any) -> Any:

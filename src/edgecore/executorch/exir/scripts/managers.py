@@ -25,11 +25,11 @@ GraphPass = Callable[[GraphModule], "PassResult | None"]
 """A pass of ExecuTorch: a `PassBase`, a manager of passes, or a function that edits a graph module."""
 
 Passes = GraphPass | Sequence[GraphPass] | Mapping[str, Sequence[GraphPass]]
-"""Passes for all methods, of which a manager of passes is one, or a mapping from names of methods to passes."""
+"""A pass or several for all methods, or a mapping from names of methods to passes."""
 
 
 class EdgeProgramManager(edge_program.EdgeProgramManager):
-    """The edge programs of all methods. Passes that are functions get graph modules, as in ExecuTorch."""
+    """The edge programs of all methods. Passes that are functions take graph modules, as in ExecuTorch."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class EdgeProgramManager(edge_program.EdgeProgramManager):
         constant_methods: Mapping[str, object] | None = None,
         compile_config: EdgeCompileConfig | None = None,
     ) -> None:
-        """Make a manager of edge programs; a single one is the method `forward`."""
+        """Make a manager of edge programs; a single program becomes the method `forward`."""
         allowed = (compile_config or EdgeCompileConfig()).allowed
         super().__init__(programs_by_method(edge_programs), constant_methods=constant_methods, allowed=allowed)
 
@@ -46,7 +46,7 @@ class EdgeProgramManager(edge_program.EdgeProgramManager):
 
         Operators that `compile_config` allows may be in the results, too.
         """
-        allowing = self.of(self)  # it shares the programs, of which the passes get copies
+        allowing = self.of(self)  # shares the programs, which `transform` copies for the passes
         allowing._allowed = {*self._allowed, *(compile_config or EdgeCompileConfig()).allowed}
         return super(EdgeProgramManager, allowing).transform(on_graphs(passes))
 
@@ -56,7 +56,7 @@ class EdgeProgramManager(edge_program.EdgeProgramManager):
 
 
 class _OnGraph(PassBase):
-    """A function over graph modules, or a manager of passes, as a pass."""
+    """Makes a pass of a function over graph modules, or of a manager of passes."""
 
     def __init__(self, function: GraphPass) -> None:
         self.__name__ = name_of(function)
@@ -68,7 +68,7 @@ class _OnGraph(PassBase):
 
 
 def on_graphs(passes: Any) -> Any:
-    """Return passes of ExecuTorch (`Passes`) as passes of edgecore, whose functions get programs."""
+    """Convert passes of ExecuTorch (`Passes`), whose functions take graph modules, to passes of edgecore."""
     if isinstance(passes, Mapping):
         return {method: on_graphs(of_method) for method, of_method in passes.items()}
     return [
