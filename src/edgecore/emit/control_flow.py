@@ -28,7 +28,7 @@ COPY = ("dim_order_ops::_clone_dim_order", "out")
 
 
 def kernels_of(node: Node) -> list[tuple[str, str]]:
-    """Return the names of the kernels that the emitter adds for a control-flow node, without those of its bodies."""
+    """Return the names of the kernels that the emitter adds for a control-flow node itself, not for its bodies."""
     flow = control_flow(node)
     loop = [ADD, LESS, SELECT, SIZE, *([COPY_INDEX] if len(node.meta["val"]) > len(flow.carried) else [])]
     return [COPY, *(loop if flow.scanned else [])]

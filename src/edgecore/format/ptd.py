@@ -72,8 +72,8 @@ class ExternalData:
 class PtdFile:
     """The entries of a file by name.
 
-    `read_ptd` sets `segments` to the segments of the file; `write_ptd` makes new segments and ignores these. The
-    alignment of a segment is the one in `alignments`, or a greater one of its entry.
+    `read_ptd` sets `segments` to the segments of the file; `write_ptd` makes new segments and ignores these. A
+    segment has the alignment in `alignments`, or of its entry if that is greater.
     """
 
     entries: dict[str, ExternalData] = field(default_factory=dict)

@@ -33,11 +33,11 @@ _TRANSFORMS = (torch.ops.aten._fft_r2c.default, torch.ops.aten._fft_c2r.default)
 _TORCH = Path(torch.__file__).parent
 
 CALL_NUMBER = "call_number"
-"""The entry of `node.meta` with the call before decomposition of which a node is a part, as its number among all calls
-of the method."""
+"""The entry of `node.meta` that tells which call a node is a part of: the number of the call among all calls of the
+method, before decomposition."""
 
 PARTS_OF = "parts_of"
-"""The entry of `node.meta` with the decomposed calls of which a node is a part (`lowering/whole_operators.py`)."""
+"""The entry of `node.meta` with the decomposed calls that a node is a part of (`lowering/whole_operators.py`)."""
 
 REGIONS = (torch.ops.higher_order.wrap_with_set_grad_enabled, torch.ops.higher_order.wrap_with_autocast)
 """Operators for regions under `torch.no_grad()` and `torch.autocast()`, whose graphs torch's decomposition inlines."""
@@ -59,7 +59,7 @@ KEPT_META = (
 
 
 def calls(graph_module: GraphModule, *targets: Any) -> list[Node]:
-    """List the call nodes in order, or only those of `targets`. The graph may be edited while the list is iterated."""
+    """List the call nodes, or only the calls of `targets`, in order. The graph may be edited during the iteration."""
     return _of_targets(list(graph_module.graph.nodes), targets)
 
 

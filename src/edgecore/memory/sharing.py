@@ -210,7 +210,7 @@ class _Sharer:
     # Checks and changes that several kinds of sharing need ------------------------------------------------------------
 
     def _may_join(self, part: TensorSpec, base: TensorSpec) -> bool:
-        """Return True if `part` is no alias yet and may become an alias inside `base`, because both share an arena."""
+        """Return True if `part`, which is not yet an alias, may become an alias inside `base`: both share an arena."""
         return part in self.owned and part.base is None and part.mem_id == base.mem_id
 
     def _overlaps_in_delegate(self, part: TensorSpec, base: TensorSpec) -> bool:

@@ -76,7 +76,7 @@ def run_through_delegates(
 
 
 def first(result: Any) -> Any:
-    """Return a single result, or the first of several, such as those of a recurrent layer."""
+    """Return a single result, or the first of several results, which a recurrent layer has for example."""
     return result[0] if isinstance(result, (tuple, list)) and result else result
 
 

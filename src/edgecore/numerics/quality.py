@@ -120,7 +120,7 @@ def layer_qualities(quantized: Quantized, method: str = "forward") -> list[Layer
     """Measure the accuracy loss of each operator call, in one run of the float program and one of the quantized
     program.
 
-    Left out are calls that only move data, calls whose result is no float tensor or all zeros, and calls that the
+    Left out are calls that only move data, calls whose result is not a float tensor or is all zeros, and calls that the
     original program does not have.
 
     Args:

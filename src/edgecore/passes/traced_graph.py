@@ -1,4 +1,4 @@
-"""Trace a call, and replace it by the traced graph, such as the operators of which it consists."""
+"""Trace a call, and replace it by the traced graph, such as its component operators."""
 
 from __future__ import annotations
 

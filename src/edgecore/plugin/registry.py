@@ -35,7 +35,6 @@ def register(plugin: Any) -> None:
 
     A frozen application (PyInstaller) or an archive may contain `edgecore_acme` without the folder `.dist-info`, which
     declares the entry points.
-    `.dist-info`, in which entry points are declared.
 
     A registered backend takes precedence over an installed one with the same id.
 

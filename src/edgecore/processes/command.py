@@ -70,8 +70,8 @@ def run_command(
         stdin: The parts of its input, which another thread writes; by default empty.
         stdout: File that receives its stdout; `Ended.out` is then empty.
         err_bytes: Number of bytes at the end of stderr to keep; by default all.
-        folder: Its working directory; by default that of this process.
-        environment: All its environment variables; by default those of this process.
+        folder: Its working directory; by default the one of this process.
+        environment: All its environment variables; by default this process's.
 
     Raises:
         OSError: The command cannot be started.

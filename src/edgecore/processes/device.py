@@ -164,8 +164,7 @@ class Device(ABC):
         return EdgecoreError(f"{self.name}: {what}: {done.reason}")
 
     def _start(self, command: Sequence[str], timeout: float, **settings: Any) -> Ended:
-        """Run a command on this machine, such as ssh, that runs another on the device; return the outcome of the
-        latter.
+        """Run a command on this machine, such as ssh, that runs another on the device; return that one's outcome.
 
         `settings` are further arguments of `run_command`.
         """

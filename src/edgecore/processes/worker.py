@@ -62,7 +62,7 @@ class Worker:
     Args:
         target: As for `worker_command`.
         paths: As for `worker_command`.
-        environment: All its environment variables; by default those of this process.
+        environment: All its environment variables; by default this process's.
     """
 
     def __init__(self, target: str, paths: Sequence[str], environment: Mapping[str, str] | None = None) -> None:

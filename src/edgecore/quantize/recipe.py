@@ -86,7 +86,8 @@ def quantize_model(
         is_whole = is_whole and len(recipes) == 1 and not quantizers[0].embeddings and not floats
         quantizer = make_quantizer(quantizers, is_whole=is_whole)
         sample, quantized = _convert(program, exported.example_inputs, quantizer, title, calibration, dynamic_shapes)
-        # `from_node` of an exported node refers to a node of the converted module, whose name is the one in `program`.
+        # `from_node` of an exported node refers to a node of the converted module, which has the same name as in
+        # `program`.
         sources = {node.name: node.meta["from_node"] for node in quantized.graph.nodes if "from_node" in node.meta}
         names = {name: origins.get(source[-1].name, source[-1].name) for name, source in sources.items()}
         return Quantized(exported, quantized, names, sample, computes_in, excluded, weights)

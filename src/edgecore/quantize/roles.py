@@ -146,7 +146,7 @@ def with_roles(*roles: Role) -> frozenset[Any]:
 
 
 def edge_forms(exported: Collection[Any]) -> frozenset[Any]:
-    """Return the edge dialect's operators for those of an exported program: views become copies."""
+    """Translate operators of an exported program to the edge dialect: views become copies."""
     return frozenset(VIEW_COPIES.get(operator, operator) for operator in exported)
 
 

@@ -26,7 +26,7 @@ def bisect(engine: Engine, progress: Callable[[str], object]) -> Iterator[Compar
     of this site from then on. Sites up to which the program does not compile are left out.
 
     Args:
-        engine: The compiled model beside PyTorch.
+        engine: Runs the model on the device and in PyTorch.
         progress: Receives a short text before each compilation.
 
     Yields:
@@ -63,7 +63,7 @@ def _first_wrong(
     """Return the index of the first wrong site from `low` on, or the number of sites.
 
     Args:
-        engine: The compiled model beside PyTorch.
+        engine: Runs the model on the device and in PyTorch.
         sites: The sites. Those up to which the program does not compile are removed from the list.
         low: The index to start at.
         known: For each sample the device's values, by tap; PyTorch computes later values from them.

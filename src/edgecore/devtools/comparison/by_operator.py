@@ -62,7 +62,7 @@ def compare(
         backends: As for `edgecore.compile`.
         quantize: As for `edgecore.compile`.
         calibration: As for `edgecore.compile`.
-        samples: The largest number of samples to run. The figures of a row are those of the worst sample.
+        samples: The largest number of samples to run. A row shows the figures of the worst sample.
         dynamic_shapes: As for `edgecore.compile`.
         runtime: As for `edgecore.compile`.
         passes: As for `edgecore.compile`.

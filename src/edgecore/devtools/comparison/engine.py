@@ -1,4 +1,4 @@
-"""The engine of a comparison: a compiled model beside PyTorch."""
+"""The engine of a comparison: runs a model on the device and in PyTorch."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Expected:
 
 
 class Engine:
-    """A compiled model beside PyTorch: compiles and runs the model on both sides, and compares the values.
+    """Compiles a model, runs it on the device and in PyTorch, and compares the values.
 
     Attributes:
         edge: The edge program.

@@ -60,7 +60,7 @@ def extract(engine: Engine, row: CompareRow, folder: str | Path) -> list[Path]:
     """Write a row's operator as a test case: its program, its inputs on the device, and the device's result.
 
     Args:
-        engine: The compiled model beside PyTorch.
+        engine: Runs the model on the device and in PyTorch.
         row: The row.
         folder: The folder to write to; it is created if it does not exist.
 

@@ -34,7 +34,7 @@ class CompareReport:
         rows: The operators, in the order of the model.
         outputs: The outputs.
         conditions: The backends, the samples, and the way in which values were read.
-        engine: The compiled model beside PyTorch, which `extract` needs.
+        engine: The engine that ran the model on the device and in PyTorch; `extract` needs it.
     """
 
     rows: Sequence[CompareRow]

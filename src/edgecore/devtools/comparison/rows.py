@@ -15,7 +15,7 @@ from edgecore.numerics.metrics import Difference
 
 @dataclass(frozen=True)
 class CompareRow:
-    """One operator, or several that the backend computes as one. Figures are those of the worst sample.
+    """One operator, or several that the backend computes as one. Has the figures of the worst sample.
 
     Attributes:
         site: The place of the value in the graph.
@@ -83,7 +83,7 @@ class CompareRow:
 
 @dataclass(frozen=True)
 class CompareOutput:
-    """One output of the model. Figures are those of the worst sample.
+    """One output of the model. Has the figures of the worst sample.
 
     Attributes:
         index: The number of the output.

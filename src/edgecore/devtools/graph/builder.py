@@ -188,7 +188,6 @@ class _Builder:
         The file does not record this number. Each argument up to the last one that was written before is an input. The
         arguments after it are outputs, or inputs that are views of written memory; arguments that no later instruction
         reads count as inputs until the first one that is read.
-        which are outputs or views of written memory, those that are read later are outputs.
         """
         last = max((number for number, index in enumerate(args) if self._is_written(index)), default=-1)
         while last + 1 < len(args) and not any(first > step for first in self._reads.get(args[last + 1], ())):

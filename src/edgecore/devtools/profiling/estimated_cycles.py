@@ -1,4 +1,4 @@
-"""Cycle estimates that backends' compilers store in a file, for devices on which nobody can measure yet."""
+"""Cycle estimates that backends' compilers store in a file, for devices that are not here to be measured."""
 
 from __future__ import annotations
 

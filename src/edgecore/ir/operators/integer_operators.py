@@ -76,7 +76,7 @@ class Arithmetic:
         """Multiply integers by factors, and round the products half up to integers.
 
         Args:
-            value: The integers, int64. Those of int8 operators have 32 bits, those of int16 operators are below 2^46.
+            value: The integers, int64. In int8 operators they have 32 bits, in int16 operators they are below 2^46.
             multiplier: The multipliers: a number, or an int64 tensor that broadcasts.
             shift: The shifts, likewise.
         """

@@ -1,4 +1,4 @@
-"""Complete graphs that code outside of edgecore has edited: compute missing `val`s of calls, and those of readers."""
+"""Complete graphs that code outside of edgecore has edited: compute missing `val`s of calls and of their readers."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def attention(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dic
     """Bound the error of attention as a whole, because bounds of each of its steps would be too loose.
 
     The result is out = sum_j p_j v_j with p = softmax(s), s = q k^T / sqrt(width). Let a_j be the errors of the
-    scores s_j, and d_j those of the values v_j. Then the error of the result is
+    scores s_j, and d_j the errors of the values v_j. Then the error of the result is
 
         sum_j p_j exp(a_j) (v_j + d_j - out) / sum_k p_k exp(a_k).
 

@@ -89,7 +89,7 @@ def copy_body_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> No
 
 
 def _check_results(node: Node, returned: list[Any], carried: int) -> None:
-    """Raise an error if the dtype or rank of a result is not the one that the node expects."""
+    """Raise an error if the dtype or rank of a result differs from what the node expects."""
     for index, (value, val) in enumerate(zip(returned, node.meta["val"], strict=True)):
         inner = value.meta["val"] if isinstance(value, Node) else value
         stacked = node.target is not COND and index >= carried

@@ -252,7 +252,7 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
         graph_module: The graph of the node.
         node: The node.
         mode: The fake mode of the graph.
-        layout_changed: Receives the new nodes whose shape, strides or dtype differ from those of `node`.
+        layout_changed: Receives the new nodes whose shape, strides or dtype differ from `node`.
 
     Returns:
         The new nodes. Without a decomposition the list is empty, and nothing changes.

@@ -141,7 +141,7 @@ def _drop_dropouts(program: ExportedProgram) -> None:
 class _Functionalization:
     """Makes the graph of a program functional, in one run in the order of the graph.
 
-    Tensors that share memory have a common base; a view also has a source, the node of which it is a view. Each write
+    Tensors that share memory have a common base; a view also has a source, the node that it views. Each write
     increments the version of the base. The content of a tensor at a version is a node, which is made when it is first
     read: the view operator is applied again to the content of the view's source.
     """
@@ -152,7 +152,7 @@ class _Functionalization:
         self.graph_module = program.graph_module
         self.mode = fake_mode(self.graph_module)
         self.tensor: dict[Node, Node] = {}  # the result of an in-place call -> the node of the tensor that it returns
-        self.source: dict[Node, Node] = {}  # a view -> the node of which it is a view
+        self.source: dict[Node, Node] = {}  # a view -> the node that it views
         self.base: dict[Node, Node] = {}  # a view -> the base
         self.version: dict[Node, int] = {}  # a written base -> the number of writes
         self.content: dict[Node, tuple[int, Node]] = {}  # a base or view -> a version of the base, its content then

@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 def hoist_selects(program: ExportedProgram) -> ExportedProgram:
-    """Move selects before the reshapes and permutations of a tensor of which only single indices of one dim are read.
+    """Move selects before reshapes and permutations of a tensor, if it is only read at single indices of one dim.
 
     Then the whole tensor is not copied, and the parts have one dim less. For example, attention layers project queries,
     keys and values by one linear layer, reshape its result to 5 dims and unbind it; after this pass, they read slices

@@ -28,7 +28,7 @@ _NEW_TENSORS = {
 
 
 def inline_composites(program: ExportedProgram) -> None:
-    """Replace, in place, each composite operator that hides a view or a write by the operators of which it consists.
+    """Replace, in place, each composite operator that hides a view or a write by its component operators.
 
     `einsum` and `meshgrid` may return views, although their schemas declare new tensors, so that even torch's own
     functionalization would overlook writes to these. `movedim` is a view through which `put_back` cannot write.

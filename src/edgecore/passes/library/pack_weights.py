@@ -43,7 +43,6 @@ def pack_weights(program: ExportedProgram) -> ExportedProgram:
 
     An embedding looks up its rows in the packed matrix. A linear layer with 8-bit weights multiplies by the integers.
     For layers with fewer bits and for other readers, the matrix is unpacked and dequantized at run time.
-    For other readers, and for layers with fewer bits, the matrix is unpacked and dequantized when the program runs.
     """
     constants = Constants(program)
     with edit(program) as graph_module:

@@ -17,7 +17,7 @@ from edgecore.passes.decompose import Preserve
 
 @dataclass(frozen=True)
 class _Call:
-    """A call that a backend wants whole: its operator, and the number of the user's call of which it is a part.
+    """A call that a backend wants whole: its operator, and the number of the user's call that it is a part of.
 
     Two lowerings of copies of a program number calls in the same way, while names of new nodes may differ.
     """

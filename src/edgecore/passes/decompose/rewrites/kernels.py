@@ -61,7 +61,7 @@ KERNEL_REWRITES: Mapping[OpOverload, Rewrite] = REWRITES | {
 
 
 def before_backends(rewrites: Mapping[OpOverload, Rewrite]) -> Mapping[OpOverload, Rewrite]:
-    """Return the rewrites for programs of which backends take a part.
+    """Return the rewrites for programs from which backends take a part.
 
     A backend may support the parts of a decomposed operator, so only operators whose parts no backend supports stay.
     """
