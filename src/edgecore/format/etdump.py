@@ -1,7 +1,7 @@
 """Read and write ETDump files (`.etdp`): the events of one or more runs, in the format of ExecuTorch 1.x.
 
 A file is one flatbuffer with a size prefix. The runtimes write tens of thousands of events. To read them field by
-field, as `flat.unpack` does, takes 30 us an event. So `read_etdump` makes one `struct.Struct` for each vtable (a file has
+field, as `flat.unpack` does, takes 30 us an event. So `read_etdump` makes a `struct.Struct` for each vtable (a file has
 only a few), and takes 3 to 4 us an event.
 """
 
