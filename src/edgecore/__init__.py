@@ -89,10 +89,10 @@ def __dir__() -> list[str]:
 
 
 def backends(seconds: float = 20) -> list[InstalledBackend]:
-    """List the installed backends, each with its state: `ok`, `broken` (and why) or `disabled`.
+    """List the installed backends, each with its state: `ok`, `broken` (with the reason) or `disabled`.
 
-    Each package is imported in a child process first. A package that hangs or crashes there is reported as broken and
-    is not imported in this process. A `RuntimeWarning` is issued for each broken backend.
+    A child process first imports each package. A package that hangs or crashes there is reported as broken, and this
+    process does not import it. A `RuntimeWarning` is issued for each broken backend.
 
     Args:
         seconds: Time limit for importing one package.

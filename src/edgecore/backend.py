@@ -10,8 +10,9 @@ class Backend:
 
     Args:
         name: Name, id or distribution of the backend: "xnnpack", "XnnpackBackend" or "edgecore-xnnpack".
-        required: Raise `CompileError` if an operator of the model would not run on any backend.
-        skip_mutable_buffer: Keep mutable buffers, such as caches, outside of the backend, also those that it can hold.
+        required: True to raise `CompileError` if an operator of the model would not run on any backend.
+        skip_mutable_buffer: True to keep mutable buffers, such as caches, outside of the backend, even if it can hold
+            them.
         **options: Options that the backend's package defines; `edgecore backends NAME` lists them.
     """
 

@@ -32,23 +32,23 @@ class CompileError(EdgecoreError):
 
 
 class NothingToQuantize(CompileError):
-    """A recipe quantizes nothing of a model: the model has no layer of the kind that the recipe is for."""
+    """The recipe matched no layer of the model."""
 
 
 class CalibrationMissing(CompileError):
-    """A recipe needs calibration, and the call has none."""
+    """A recipe needs calibration, and the caller passed none."""
 
 
 class QuantizationWarning(UserWarning):
-    """Quantization damaged an output (signal to quantization noise ratio below 10 dB), or left nothing of a layer."""
+    """Quantization damaged an output (signal to quantization noise ratio below 10 dB), or destroyed a layer."""
 
 
 class PrecisionWarning(UserWarning):
-    """A model has numbers that the float16 of a backend does not hold, such as 1e-12, so its results may be wrong."""
+    """A model has numbers that a backend's float16 cannot represent, such as 1e-12, so its results may be wrong."""
 
 
 class FallbackWarning(UserWarning):
-    """A backend failed on a partition, which another backend or a kernel now runs: correct results, but slower.
+    """A backend failed on a partition. Another backend or a kernel runs it instead: correctly, but maybe more slowly.
 
     `warnings.simplefilter("error", FallbackWarning)` turns the warning into an exception, and
     `Backend(name, required=True)` turns the failure into a `CompileError`.
@@ -56,7 +56,7 @@ class FallbackWarning(UserWarning):
 
 
 class NoEffectWarning(UserWarning):
-    """An argument that ExecuTorch's documentation has does nothing in edgecore, and the message says why.
+    """An argument in ExecuTorch's documentation has no effect in edgecore; the message gives the reason.
 
     Each argument is warned about once in a process.
     """

@@ -1,4 +1,4 @@
-"""The program edgecore-run of this package: C++ that runs a file without Python, once it has started."""
+"""The program edgecore-run in this package: runs a file in C++, without Python once it has started."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 PROGRAM = _HERE / "bin" / "edgecore-run"
 LIBRARY_FOLDER = _HERE / "lib"
-"""The folder with the library of kernels, which the program finds by its place relative to its own."""
+"""The folder with the library of kernels, which the program finds by a path relative to its own."""
 
 
 def main() -> None:
-    """Become the program: the entry point of the command `edgecore-run`."""
+    """Replace this process by the program; the entry point of the command `edgecore-run`."""
     try:
         os.execv(PROGRAM, [str(PROGRAM), *sys.argv[1:]])
     except OSError as error:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from edgecore.errors import CompileError
 
 RecipeName = Literal["int8", "int8-dynamic", "int8-weights", "int4-weights", "int16x8", "fp16", "palette4"]
-"""The names of recipes, the same for all backends. A backend says which of them it has."""
+"""The names of recipes, common to all backends. Each backend supports some of them."""
 
 NAMES: tuple[str, ...] = get_args(RecipeName)
 
@@ -20,10 +20,10 @@ class _Strict(BaseModel):
 
 
 class RecipeParameters(_Strict):
-    """Base class of the parameters that a backend has for one recipe: see `edgecore.plugin.RecipeSupport`.
+    """Base class of the parameters of one recipe of a backend: see `edgecore.plugin.RecipeSupport`.
 
-    A field has the name of a field of `Recipe`, the type of the values that the backend can do, and the default of the
-    backend. This class itself has no parameters.
+    A field has the name of a field of `Recipe`, a type with the values that the backend supports, and the backend's
+    default. This class itself has no parameters.
 
     Example:
         >>> class Int4(RecipeParameters):
@@ -45,7 +45,7 @@ def _recipe(value: Any) -> Any:
 class Rule(_Strict):
     """An exception from a recipe: operators that stay in floating point, or that another recipe quantizes.
 
-    A rule applies to an operator call if all of `module`, `type` and `operator` that are given match.
+    A rule applies to an operator call if all of `module`, `type` and `operator` that are set match.
 
     Args:
         module: Pattern of the qualified name of a module, as in `named_modules()`: `head`, `layers.0.*`. It applies to
@@ -88,22 +88,22 @@ class Rule(_Strict):
 class Recipe(_Strict):
     """A way to quantize a model: a name, parameters, and rules for parts of the model.
 
-    Each backend says which recipes it has, and which parameters with which values; a parameter that is not given has
-    the backend's default.
+    Each backend supports some of the recipes, with some parameters and values. A parameter that is not passed has the
+    backend's default.
 
     Args:
         name: `int8` (weights and activations), `int8-dynamic` (activations are quantized at run time), `int8-weights`,
             `int4-weights`, `int16x8` (activations of 16 bits), `fp16`, `palette4` (16 values per weight).
         weights: Scales of weights: one per `tensor`, per output `channel`, or per `group` of elements of a row.
         group: Number of elements in a group; implies `weights="group"`.
-        weight_bits: Bits of weights, where they are others than the recipe's name says, or where it says none.
-        symmetric: True for activations whose zero point is 0; in recipes that round weights only, for such weights.
+        weight_bits: Bits of weights, if they differ from the recipe's name, or if the name does not include them.
+        symmetric: True for activations with the zero point 0; in recipes that only round weights, for such weights.
         activations: Quantization of activations: `static` (from calibration), `dynamic` (at run time) or `none`.
         observer: Method that chooses static ranges of activations: `minmax`, `histogram` or `moving-average`.
         embeddings: Bits of embedding tables, 4 or 8.
         kv_cache: Bits of the keys and values in a KV cache, 4 or 8.
         skip: Patterns of modules that stay in floating point: `skip=["head"]` is `Rule(module="head")`.
-        rules: Rules for parts of the model. The first that matches an operator decides, after `skip`.
+        rules: Rules for parts of the model. After `skip`, the first rule that matches an operator decides.
 
     Raises:
         CompileError: There is no such name, parameter or value.
@@ -139,7 +139,7 @@ class Recipe(_Strict):
         return self
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters that the user gave, without name and rules."""
+        """Return the parameters that the user passed, without name and rules."""
         return self.model_dump(exclude={"name", "skip", "rules"}, exclude_none=True)
 
     def all_rules(self) -> tuple[Rule, ...]:

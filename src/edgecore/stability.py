@@ -1,4 +1,4 @@
-"""Tables of public names, decorators for deprecated and experimental functions, arguments without effect.
+"""Tables of public names, decorators for deprecated and experimental functions, and warnings about unused arguments.
 
 `docs/compatibility.md` says which names are stable and for how long a deprecated name keeps working. This module
 imports nothing at the top, because `import edgecore` imports it.
@@ -6,8 +6,8 @@ imports nothing at the top, because `import edgecore` imports it.
 
 from __future__ import annotations
 
-# All modules that `edgecore.load` imports define this constant instead of importing it from `typing`: that import takes
-# milliseconds, and type checkers treat any constant of this name like typing.TYPE_CHECKING.
+# All modules that `edgecore.load` imports define this constant instead of importing it from `typing`, because that
+# import takes milliseconds. Type checkers treat any constant with this name like typing.TYPE_CHECKING.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 def lazy_names(
     package: str, modules: Mapping[str, str], deprecated: Mapping[str, tuple[str, str]] | None = None
 ) -> Callable[[str], Any]:
-    """Make a module-level `__getattr__` (PEP 562) that imports each public name when it is first used.
+    """Make a module-level `__getattr__` (PEP 562) that imports each public name at its first use.
 
     Args:
         package: Name of the package, for messages.
         modules: Module that defines each name: `module` if the attribute has the same name, `module:attribute` if it
-            has another one, `module:` if the name is the module itself.
-        deprecated: Maps an old name to (new name, release that deprecated the old one). Reading the old name issues a
+            has another name, `module:` if the name is the module itself.
+        deprecated: Maps an old name to (new name, release that deprecated the old name). Reading the old name issues a
             `DeprecationWarning` and returns the object of the new name.
 
     Returns:
@@ -56,7 +56,7 @@ def public_names(
 ) -> tuple[list[str], Callable[[str], Any]]:
     """Make `__all__` and `__getattr__` of a package from one table of its public names.
 
-    Type checkers cannot read the table: import each name below `TYPE_CHECKING` too: `from module import Name as Name`.
+    Type checkers cannot read the table: also import each name below `TYPE_CHECKING`: `from module import Name as Name`.
 
     Args:
         package: Name of the package, for messages.
@@ -116,13 +116,13 @@ _without_effect: set[str] = set()
 
 
 def warn_no_effect(argument: str, reason: str) -> None:
-    """Issue a `NoEffectWarning` about an argument of ExecuTorch's interface, the first time that one is given.
+    """Issue a `NoEffectWarning` the first time that an argument of ExecuTorch's interface is passed.
 
-    The warning has the line of the caller, see `level_of_caller`.
+    The warning shows the line of the caller, see `level_of_caller`.
 
     Args:
         argument: The argument as callers write it: `EdgeCompileConfig(_skip_dim_order=True)`.
-        reason: Why edgecore does not need it; the end of a sentence.
+        reason: The reason why edgecore does not need it; the end of a sentence.
     """
     import warnings
 
@@ -138,7 +138,7 @@ def warn_no_effect(argument: str, reason: str) -> None:
 def level_of_caller() -> int:
     """Return the `stacklevel` with which the caller's `warnings.warn` shows the line of the user's code.
 
-    This line is in the innermost function that is not in edgecore or a backend.
+    This is the line in the innermost function outside of edgecore and backends.
     """
     import sys
 

@@ -1,7 +1,7 @@
-"""Developer tools: what a model does on the device, and where its time goes.
+"""Developer tools: compare a model on a device with PyTorch, profile it, and inspect and compare its files.
 
-Importing this package imports neither torch, numpy nor pandas. Using a name imports its module: those that compile models
-or hold graphs of torch need torch.
+Importing this package imports neither torch, numpy nor pandas. A name's module is imported at its first use; modules
+that compile models or hold torch graphs need torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measures of models and programs, and when one is good enough: shared by `suggest` and `edgecore.search`."""
+"""Metrics of models and programs, and the test whether a score is good enough, for `suggest` and `edgecore.search`."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from edgecore.numerics.evaluate import copied
 from edgecore.numerics.metrics import measure
 
 Run = Callable[..., Any]
-"""The model or the compiled program: inputs to an output, or to a tuple of outputs."""
+"""A model or a compiled program as a function: takes the inputs, returns the output or a tuple of outputs."""
 Metric = Callable[[Run], float]
-"""A measure of a model: the higher, the better."""
+"""A function that scores a `Run`; a higher score is better."""
 
 FLOAT_SQNR = 40.0
-"""The SQNR in dB that counts as the float model's if no other measure is given: an error of 1 %."""
+"""The default target in dB, if the user passes no metric: an error of 1 % of the float model's signal."""
 
 
 def lowest_sqnr(max_loss: float) -> float:
-    """Return the SQNR in dB of outputs whose error is `max_loss` of the signal."""
+    """Return the SQNR in dB of an error whose amplitude is `max_loss` times the signal's."""
     return ratio_in_decibels(1.0, max_loss)
 
 
 def is_good_enough(score: float, float_score: float, max_drop: float) -> bool:
-    """Return True if the measure of a program is at most `max_drop` below the float model's."""
+    """Return True if a program's score is at most `max_drop` below the float model's score."""
     return score >= float_score - max_drop
 
 
 def eager(model: torch.nn.Module) -> Run:
-    """Return the model in PyTorch as a function that computes no gradients."""
+    """Wrap a PyTorch model as a `Run` that computes no gradients."""
 
     def run(*args: Any) -> Any:
         with torch.no_grad():
@@ -42,7 +42,7 @@ def eager(model: torch.nn.Module) -> Run:
 
 
 def on_device(program: Any) -> Run:
-    """Return the program as a function of and to torch tensors."""
+    """Wrap a loaded program as a `Run` that returns torch tensors."""
 
     def to_torch(value: Any) -> Any:
         return torch.utils.dlpack.from_dlpack(value).clone() if hasattr(value, "__dlpack__") else value
@@ -55,7 +55,7 @@ def on_device(program: Any) -> Run:
 
 
 def output_sqnr(model: torch.nn.Module, samples: Sequence[tuple[Any, ...]]) -> Metric:
-    """Return a metric: the SQNR in dB of all outputs of all samples, compared with the model.
+    """Return a metric: the SQNR in dB of a run's outputs on all samples, with the outputs of `model` as the reference.
 
     Raises:
         ValueError: There are no samples, or the model has no output in floating point.

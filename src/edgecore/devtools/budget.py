@@ -1,4 +1,4 @@
-"""Check a file against limits in a `.toml`: bytes, memory, operators, delegates, and times relative to another file."""
+"""Check a file against limits in a `.toml`: sizes, memory, operators, delegates, and time relative to another file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIMITS: dict[str, dict[str, type]] = {
     "delegates": {"allowed": list, "max_count": int},
     "time": {"relative_to": str, "max_ratio": float, "method": str, "runs": int, "threads": int},
 }
-"""The tables and keys of an expectation, with the types of their values."""
+"""The tables and keys that a file of limits may have, with the type of each value."""
 
 
 def figures(file: Any) -> dict[str, Any]:
@@ -50,8 +50,8 @@ def figures(file: Any) -> dict[str, Any]:
 def figures_of(pte: PteFile, size: int) -> dict[str, Any]:
     """Return the figures of a program in a file of `size` bytes.
 
-    Memory figures are the maximum over all methods. `delegated` is the share of operators in delegates, `operators` the
-    count of each kernel or ATen name; both are None if the file does not name the operators of its delegates.
+    The memory figures are the maximum over all methods. `delegated` is the share of operators that delegates compute,
+    `operators` counts each kernel or ATen name; both are None if the file does not name its delegates' operators.
     """
     facts = describe(pte)
     names = [method["name"] for method in facts["methods"]]
@@ -132,9 +132,9 @@ def check_budget(
 
     Args:
         file: The `.pte` or `.bpte`.
-        expectation: The `.toml` with the limits; a path in it is relative to its folder.
-        data: `.ptd` files for runs.
-        arguments: Function of a loaded method and the path of its file that returns the inputs for runs.
+        expectation: The `.toml` with the limits. Paths in it are relative to its folder.
+        data: `.ptd` files that the runs need.
+        arguments: Takes a loaded method and the path of its file; returns the inputs of the runs.
 
     Returns:
         One sentence for each exceeded limit, with both numbers.
@@ -177,7 +177,7 @@ def _known(value: Any, file: Path, key: str) -> Any:
 def _operators(
     measured: Mapping[str, Any], operators: Sequence[Operator], limits: Mapping[str, Any], file: Path
 ) -> list[str]:
-    """Check the operators that kernels compute against `allowed`, and all against `forbidden`."""
+    """Check the operators on edgecore's kernels against `allowed`, and all operators against `forbidden`."""
     broken = []
     if "allowed" in limits:
         for name, count in measured["kernel_operators"].items():
@@ -229,7 +229,7 @@ def _time(
     data: Sequence[Any],
     arguments: Callable[..., Sequence[Any]] | None,
 ) -> list[str]:
-    """Run the reference and the file in turns; the limit is broken if the whole interval of the ratio lies above it."""
+    """Run the reference and the file in turns; report the limit if the ratio's whole 95 % interval exceeds it."""
     runs, method, threads = limits.get("runs", 50), limits.get("method", "forward"), limits.get("threads")
     times = measured_runs(files, runs, method, (data, data), arguments, threads)
     ratio = difference(times[0], times[1], paired=True)
@@ -237,13 +237,13 @@ def _time(
     if low <= limits["max_ratio"]:
         return []
     return [
-        f"a run takes {1 + ratio['difference']:.3f} times as long as one of {files[0].name} (95 % interval {low:.3f} to "
-        f"{high:.3f}), and max_ratio allows {limits['max_ratio']}"
+        f"a run takes {1 + ratio['difference']:.3f} times as long as one of {files[0].name} (95 % interval {low:.3f} "
+        f"to {high:.3f}), and max_ratio allows {limits['max_ratio']}"
     ]
 
 
 def write_expectation(measured: Mapping[str, Any]) -> str:
-    """Return a `.toml` whose limits are the figures of a file."""
+    """Return a `.toml` whose limits are the measured figures of a file."""
     lines = ["# Limits for `edgecore budget`: today's figures. docs/ci.md lists all keys.", "[size]"]
     lines += [
         f"max_file_bytes = {measured['file_bytes']}",
@@ -259,7 +259,7 @@ def write_expectation(measured: Mapping[str, Any]) -> str:
         f"allowed = {json.dumps(list(measured['kernel_operators']))}  # what kernels may compute",
     ]
     if measured["delegated"] is not None:
-        share = int(measured["delegated"] * 10_000) / 10_000  # rounded down, so that the file itself passes
+        share = int(measured["delegated"] * 10_000) / 10_000  # rounded down: the file itself must pass
         lines.append(f"min_delegated = {share}")
     allowed, count = json.dumps(list(measured["delegates"])), sum(measured["delegates"].values())
     return "\n".join([*lines, "", "[delegates]", f"allowed = {allowed}", f"max_count = {count}", ""])

@@ -32,8 +32,8 @@ def describe(pte: PteFile) -> dict[str, Any]:
 
     Returns:
         A dict with the keys `profile` (target runtime), `producer`, `constant_bytes`, `external_data`, `named_data`,
-        `segments`, `methods`. All sizes are in bytes. `profile`, `producer` and each method's `delegate_bytes` are None if
-        the file has no metadata of edgecore.
+        `segments`, `methods`. All sizes are in bytes. `profile`, `producer` and each method's `delegate_bytes` are None
+        if the file has no metadata of edgecore.
     """
     meta = get_meta(pte)
     return {
@@ -119,7 +119,7 @@ def _arguments(indices: list[int], metas: list[ArgumentMeta]) -> Iterator[tuple[
 
 
 def _value(value: EValue, meta: ArgumentMeta | None) -> dict[str, Any]:
-    """Describe an input or output. Without edgecore's metadata its name is None, and its dims have only a maximum."""
+    """Describe an input or output. Without edgecore's metadata it has no name and no minimum sizes."""
     tensor = value.val
     name = {"name": meta.name if meta else None}
     if not isinstance(tensor, Tensor):
@@ -142,7 +142,7 @@ def _value(value: EValue, meta: ArgumentMeta | None) -> dict[str, Any]:
 
 
 def _fixed(value: EValue) -> dict[str, Any]:
-    """Return the value of a number input, which the export fixed: the program accepts no other value."""
+    """Return the value of a number input. The export fixed it, so the program accepts no other value."""
     match value.val:
         case Int(number) | Double(number) | Bool(number):
             return {"value": number}

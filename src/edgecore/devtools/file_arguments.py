@@ -1,4 +1,4 @@
-"""Accept files as paths, contents or parsed objects."""
+"""Read files that callers pass as paths, as bytes or as parsed objects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def content(file: Any) -> Any:
 
 
 def program_file(program: Any) -> PteFile:
-    """Return the program of a `.pte` or `.bpte`: a path, bytes, or a `PteFile`, which is returned as it is.
+    """Parse the program of a `.pte` or `.bpte` from a path or bytes; return a `PteFile` unchanged.
 
     Raises:
         FormatError: The file is of another kind, or damaged.
@@ -30,14 +30,14 @@ def program_file(program: Any) -> PteFile:
 
 
 def dump_file(trace: Any, program: Any = None) -> ETDump:
-    """Return the ETDump of a trace: a path or bytes of an ETDump or of firmware records.
+    """Return the ETDump of a trace: the path or bytes of an ETDump, or of trace records of firmware.
 
     Args:
         trace: The trace.
-        program: The program that ran, as for `program_file`. Records need it, because they have no names.
+        program: The program that ran, as for `program_file`. Firmware records contain no names, so they need it.
 
     Raises:
-        FormatError: The trace is of another kind or damaged, or it has records and `program` is missing.
+        FormatError: The trace is of another kind or damaged, or it holds records and `program` is missing.
     """
     raw = content(trace)
     if bytes(raw[:4]) != MAGIC:
@@ -48,7 +48,7 @@ def dump_file(trace: Any, program: Any = None) -> ETDump:
 
 
 def record_file(etrecord: Any) -> EtRecordFile:
-    """Return an ETRecord: a path, bytes, an `EtRecordFile`, or the result of `get_etrecord`.
+    """Parse an ETRecord from a path or bytes; accept an `EtRecordFile` and the result of `get_etrecord`, too.
 
     Raises:
         FormatError: The file is of another kind, or damaged.
@@ -56,6 +56,6 @@ def record_file(etrecord: Any) -> EtRecordFile:
     if isinstance(etrecord, EtRecordFile):
         return etrecord
     if hasattr(etrecord, "content"):  # an `ETRecord`
-        made: EtRecordFile = etrecord.content()
-        return made
+        parsed: EtRecordFile = etrecord.content()
+        return parsed
     return read_etrecord(etrecord)

@@ -1,4 +1,4 @@
-"""Mixed precision from measurements: the modules to leave in floating point so that a quantized model is good enough."""
+"""Search for the modules to leave in floating point so that a quantized model is accurate enough."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from edgecore.recipe import Recipe
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A program that was compiled and measured.
+    """One attempt of the search: a compiled and measured program.
 
     Attributes:
         skip: The modules that stay in floating point.
-        score: The metric of the program on this machine.
-        kept: True if the suggestion became these modules.
+        score: The program's metric on this machine.
+        kept: True if the search continued from these modules.
         bytes: Size of the file.
     """
 
@@ -48,15 +48,15 @@ class Suggestion:
 
     Attributes:
         recipe: The recipe for `edgecore.compile(quantize=...)`.
-        float_score: The metric of the float model in PyTorch.
-        quantized_score: The metric of the program that the given recipe makes, on this machine.
-        score: The metric of the program that `recipe` makes, on this machine.
+        float_score: The float model's metric in PyTorch.
+        quantized_score: The metric, on this machine, of the program compiled with the original recipe.
+        score: The metric, on this machine, of the program compiled with `recipe`.
         reached: True if `score` is at most `max_drop` below `float_score`.
-        layers: Number of modules with operators that the given recipe quantizes.
-        in_float: Number of these that stay in floating point with `recipe`; a module of `skip` can contain several.
+        layers: Number of modules with operators that the original recipe quantizes.
+        in_float: Number of these modules that `recipe` leaves in floating point; a `skip` module can contain several.
         steps: The programs that were tried, in this order.
-        sensitivity: Module -> noise that it adds, relative to its signal; the largest first.
-        ms: Milliseconds of a run of the quantized program and of the suggested one; None if they were not measured.
+        sensitivity: Module -> noise power that its quantization adds, relative to its signal; the largest first.
+        ms: Milliseconds per run of the quantized program and of the suggested program; None if not measured.
         bytes: Sizes of the two files.
         program: The program that `recipe` makes.
     """
@@ -76,7 +76,7 @@ class Suggestion:
 
     @property
     def recovered(self) -> float:
-        """Share of the lost metric that the suggestion brings back, from 0 to 1; 1 if nothing was lost."""
+        """Share of the metric's loss that the suggestion recovers, from 0 to 1; 1 if nothing was lost."""
         lost = self.float_score - self.quantized_score
         if lost <= 0:
             return 1.0
@@ -86,7 +86,8 @@ class Suggestion:
         lines = [
             f"float {self.float_score:.4g}, quantized {self.quantized_score:.4g}, suggested {self.score:.4g}"
             + ("" if self.reached else " (not good enough)"),
-            f"{self.in_float} of {self.layers} layers stay in floating point; file {self.bytes[0]:,} -> {self.bytes[1]:,} bytes"
+            f"{self.in_float} of {self.layers} layers stay in floating point; "
+            f"file {self.bytes[0]:,} -> {self.bytes[1]:,} bytes"
             + (f", a run {self.ms[0]:.3f} -> {self.ms[1]:.3f} ms" if self.ms else ""),
         ]
         for step in self.steps:
@@ -113,12 +114,13 @@ def suggest(
 ) -> Suggestion:
     """Find the modules to leave in floating point, so that a quantized model loses at most `max_drop`.
 
-    Layers are tried in the order of the noise that each adds to its inputs, in eager mode. Each step compiles the model
-    with one more module in floating point, and measures the program on this machine and the noise of the other layers.
-    A module that does not help is quantized again, but the next ones are tried together with it: two spoilt layers may
-    help only together. When such modules help, each that is not needed for it is quantized again. Operators that belong
-    to a module with other modules inside, such as the sum of a residual block, are left in floating point only with all
-    of it.
+    The search first measures in eager mode how much noise each quantized layer adds to the noise of its inputs, and
+    tries the noisiest layers first. Each step compiles the model with one more module in floating point, scores the
+    program on this machine, and measures the noise of the other layers again. A module that does not raise the score
+    is quantized again, but the following steps include it, because two damaged layers may help only together. Once
+    such a group helps, each member without which the score does not fall is quantized again. Operators directly in a
+    module with submodules, such as the addition of a residual block, can be left in floating point only with the whole
+    module.
 
     Args:
         model: The float model, in eval mode.
@@ -126,17 +128,17 @@ def suggest(
         calibration: Samples, as for `edgecore.compile`.
         backends: The backends, which must run on this machine.
         quantize: The recipe to start from; its `skip` stays.
-        metric: Measures a model, given as a function of its inputs: the higher, the better. By default the SQNR of all
-            outputs on `samples` compared with the float model, in dB; the float model's own is then the target of 40 dB.
-        samples: Inputs for the default metric, tuples or tensors; by default those of `calibration`.
-        max_drop: The largest acceptable difference of the float model's metric and the program's.
-        candidates: Largest number of modules to try; each takes one or two steps.
+        metric: Scores a model, which it receives as a function of the inputs; higher is better. By default the SQNR in
+            dB of all outputs on `samples` against the float model; the float model then scores 40 dB, the target.
+        samples: Inputs for the default metric, tuples or tensors; by default the calibration samples.
+        max_drop: The largest acceptable difference between the float model's score and the program's.
+        candidates: Largest number of modules to try; each takes one or two compilations.
         max_share: Largest share of the layers in floating point.
-        runs: Number of runs for the times of the two programs; 0: measure no times.
-        on_step: Called with each step when it is done.
+        runs: Number of timed runs of each of the two programs; 0 to measure no times.
+        on_step: Receives each step when it is done.
 
     Returns:
-        The recipe, and what it gains and costs.
+        The recipe, the score that it gains, and its cost in bytes and time.
 
     Raises:
         EdgecoreError: The model cannot be compiled or run, or `quantize` quantizes none of its layers.
@@ -144,8 +146,8 @@ def suggest(
             default metric has no samples, or no output to measure.
 
     Example:
-        >>> found = edgecore.devtools.suggest(model, x, calibration=samples, metric=accuracy, max_drop=0.01)
-        >>> edgecore.compile(model, x, backends=["xnnpack"], quantize=found.recipe, calibration=samples)
+        >>> suggestion = edgecore.devtools.suggest(model, x, calibration=samples, metric=accuracy, max_drop=0.01)
+        >>> edgecore.compile(model, x, backends=["xnnpack"], quantize=suggestion.recipe, calibration=samples)
     """
     if candidates < 1 or not 0 < max_share <= 1:
         raise ValueError(f"candidates must be at least 1 and max_share in (0, 1]; got {candidates} and {max_share}")
@@ -153,7 +155,7 @@ def suggest(
         raise ValueError("quantize must be a recipe or its name; suggest does not take a recipe for each backend")
     recipe = Recipe(quantize) if isinstance(quantize, str) else quantize
     if not callable(calibration) and not isinstance(calibration, (str, Path)):
-        calibration = list(calibration)  # each step reads them
+        calibration = list(calibration)  # each step reads all samples again
     with unchanged_buffers(model):
         measured = metric or output_sqnr(model, _inputs(calibration if samples is None else samples))
         float_score = measured(eager(model)) if metric else FLOAT_SQNR
@@ -161,7 +163,7 @@ def suggest(
     def build(skip: tuple[str, ...]) -> tuple[Any, float]:
         chosen = _with_skip(recipe, skip)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", QuantizationWarning)  # the steps are measured below
+            warnings.simplefilter("ignore", QuantizationWarning)  # the search measures the accuracy itself
             program = edgecore.compile(model, inputs, backends=backends, quantize=chosen, calibration=calibration)
         loaded = edgecore.load(program.buffer, trust=True)
         return program, measured(on_device(loaded))
@@ -173,15 +175,24 @@ def suggest(
             f"recipe {recipe.name!r} quantizes no layer of a module with a name; there is nothing to leave out"
         )
     limit = max(1, math.floor(max_share * len(noise)))
+    size = len(first.buffer)
     suggestion = Suggestion(
-        recipe, float_score, quantized_score, quantized_score, False, len(noise), 0, (len(first.buffer), len(first.buffer)),
-        sensitivity=noise, program=first,
-    )  # fmt: skip
+        recipe=recipe,
+        float_score=float_score,
+        quantized_score=quantized_score,
+        score=quantized_score,
+        reached=False,
+        layers=len(noise),
+        in_float=0,
+        bytes=(size, size),
+        sensitivity=noise,
+        program=first,
+    )
     search = _Search(build, suggestion, limit, on_step)
     search.run(candidates, max_drop)
     suggestion.recipe = _with_skip(recipe, search.skip)
     suggestion.reached = search.is_done(max_drop)
-    suggestion.bytes = (len(first.buffer), len(suggestion.program.buffer))
+    suggestion.bytes = (size, len(suggestion.program.buffer))
     if runs:
         suggestion.ms = _times((first, suggestion.program), inputs, runs)
     return suggestion
@@ -189,13 +200,13 @@ def suggest(
 
 @dataclass(slots=True)
 class _Search:
-    """Searches for the modules to leave in floating point: compiles and measures a program for each choice of modules.
+    """Searches for the modules to leave in floating point: compiles and scores a program for each set of modules.
 
     Attributes:
-        build: Compiles the program with the given modules in floating point, and returns it with its score.
-        suggestion: The result to fill in with the best program so far, its score and the steps.
+        build: Compiles the program with these modules in floating point; returns it and its score.
+        suggestion: The result, which the search updates with the best program so far, its score and each step.
         limit: The largest number of layers in floating point.
-        on_step: Gets each step when it is done.
+        on_step: Receives each step when it is done.
         skip: The modules of the best program so far.
     """
 
@@ -206,11 +217,11 @@ class _Search:
     skip: tuple[str, ...] = ()
 
     def is_done(self, max_drop: float) -> bool:
-        """Return True if the best program is good enough."""
+        """Return True if the best program is at most `max_drop` below the float model."""
         return is_good_enough(self.suggestion.score, self.suggestion.float_score, max_drop)
 
     def run(self, candidates: int, max_drop: float) -> None:
-        """Try at most `candidates` modules, until a program is good enough."""
+        """Try at most `candidates` modules; stop once a program is good enough."""
         waiting: list[str] = []  # modules that did not help so far
         tried: set[str] = set()
         ranking = self.suggestion.sensitivity
@@ -222,7 +233,7 @@ class _Search:
             while self._count((*self.skip, *waiting, module)) > self.limit:
                 waiting.pop(0)
             is_kept, program = self._attempt((*self.skip, *waiting, module))
-            # A spoilt layer hides the noise of those behind it, so measure again without it.
+            # A damaged layer hides the noise of the layers after it, so rank by the noise of the program without it.
             ranking = _noise(program.report(quantization=True).quantization or ())
             if is_kept:
                 for other in waiting:
@@ -232,7 +243,7 @@ class _Search:
                 waiting.append(module)
 
     def _attempt(self, modules: tuple[str, ...], or_equal: bool = False) -> tuple[bool, Any]:
-        """Measure a program with these modules in floating point, and keep them if its score is higher, or not lower."""
+        """Compile with these modules in floating point; keep the set if its score is higher (`or_equal`: not lower)."""
         suggestion = self.suggestion
         program, score = self.build(modules)
         is_kept = score > suggestion.score or (or_equal and score == suggestion.score)
@@ -259,12 +270,12 @@ def _with_skip(recipe: Recipe, skip: tuple[str, ...]) -> Recipe:
 
 
 def _inside(skip: Iterable[str], modules: Iterable[str]) -> int:
-    """Return the number of modules that are named in `skip`, or are inside of one that is."""
+    """Count the modules that `skip` names, or that lie inside a module of `skip`."""
     return sum(any(f"{module}.".startswith(f"{outer}.") for outer in skip) for module in modules)
 
 
 def _noise(layers: Iterable[LayerQuality]) -> dict[str, float]:
-    """Return for each quantized module the power of the noise that it adds to its inputs, relative to its signal."""
+    """Return module -> power of the noise that its quantization adds to its inputs' noise, relative to its signal."""
     noise: dict[str, float] = {}
     for row in layers:
         if not row.module or row.scheme.startswith("float"):
@@ -275,13 +286,13 @@ def _noise(layers: Iterable[LayerQuality]) -> dict[str, float]:
 
 
 def _inputs(samples: Any) -> list[tuple[Any, ...]]:
-    """Return the inputs of the default metric."""
+    """Return the samples of the default metric as tuples of positional inputs."""
     if callable(samples):
         raise ValueError("the default metric needs samples; a function that calibrates gives none, so pass samples=")
-    found = list(read_samples(samples))
-    if any(kwargs for _, kwargs in found):
+    calls = list(read_samples(samples))
+    if any(kwargs for _, kwargs in calls):
         raise ValueError("the default metric needs samples that are tuples or tensors, not mappings")
-    return [args for args, _ in found]
+    return [args for args, _ in calls]
 
 
 def _arguments(inputs: Any) -> tuple[Any, ...]:
@@ -289,9 +300,9 @@ def _arguments(inputs: Any) -> tuple[Any, ...]:
 
 
 def _times(programs: Sequence[Any], inputs: Any, runs: int) -> tuple[float, float]:
-    """Return the median milliseconds of a run of each of two programs, which are measured in turns."""
+    """Return the median milliseconds per run of two programs. They run in turns, so that both see the same load."""
     times: list[list[float]] = [[], []]
-    values = [one.detach().numpy() if isinstance(one, torch.Tensor) else one for one in _arguments(inputs)]
+    values = [arg.detach().numpy() if isinstance(arg, torch.Tensor) else arg for arg in _arguments(inputs)]
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / f"{index}.pte" for index in range(2)]
         for path, program in zip(paths, programs, strict=True):

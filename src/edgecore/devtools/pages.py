@@ -94,7 +94,7 @@ def file_page(facts: dict[str, Any], pte: PteFile) -> str:
 
 
 def estimate_tables(pte: PteFile, methods: Sequence[str]) -> list[dict[str, Any]]:
-    """Return a table of the estimated cycles of each method that has any."""
+    """Return for each method with estimated cycles a table of them."""
     tables = []
     for method in methods:
         labels = ("operator", "module", "line")
@@ -112,7 +112,7 @@ def estimate_tables(pte: PteFile, methods: Sequence[str]) -> list[dict[str, Any]
 def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
     """Return the nodes of a method in the order of execution, each with the ids of the nodes whose values it reads.
 
-    The operators of a delegate replace its call if the file names them.
+    If the file names the operators of a delegate, they replace the node of its call.
     """
     inputs = graph.sources
     inside: dict[str, list[str]] = {}
@@ -125,9 +125,8 @@ def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
             continue
         sources = inputs.get(node.id, [])
         if node.kind == "operator" and inside[node.parent][0] == node.id:
-            sources = inputs.get(
-                node.parent, []
-            )  # unknown operators read the delegate's inputs: show them at the first
+            # The file does not record which operator reads the delegate's inputs: show them at the first.
+            sources = inputs.get(node.parent, [])
         row = {
             "id": node.id,
             "operator": node.name,
@@ -141,7 +140,7 @@ def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
 
 
 def memory_views(pte: PteFile, method: str) -> list[dict[str, Any]]:
-    """Return the arenas of a method as `edgecore.html.page` shows them."""
+    """Return the arenas of a method in the form that `edgecore.html.page` draws."""
     rows = allocations(pte, method)
     steps = max((row.last for row in rows), default=0) + 1
     views = []
@@ -172,7 +171,7 @@ def _key(event: TraceEvent, rest: str) -> tuple[Any, ...]:
 
 
 def node_of(run: Run, event: TraceEvent) -> str:
-    """Return the id of the node of `graph_of(..., blobs=True)` that an event ran; empty if there is none."""
+    """Return the id in `graph_of(..., blobs=True)` of the node that caused an event; empty if there is none."""
     if event.instruction < 0 or event.kind not in ("kernel", "operation"):
         return ""
     call = f"{run.method}/{event.instruction}"
@@ -180,7 +179,7 @@ def node_of(run: Run, event: TraceEvent) -> str:
 
 
 def _operators(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], dict[tuple[Any, ...], int]]:
-    """Return the rows of the operators with times per run, and the index of each row by its key."""
+    """Return the rows of the operators with their times, and a map from the key of each row to its index."""
     times: dict[tuple[Any, ...], list[int]] = {}
     calls: dict[tuple[Any, ...], int] = {}
     first: dict[tuple[Any, ...], tuple[TraceEvent, str]] = {}
@@ -209,7 +208,7 @@ def _operators(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], dict[tuple[An
 
 
 def _known(event: TraceEvent, by: str) -> str:
-    """Return the label of an event; empty if it has none, which the page then describes."""
+    """Return the label of an event; empty if it has none, for which the page shows a text of its own."""
     if by == "backend":
         return event.backend or KERNELS
     if by == "kernel":
@@ -219,9 +218,10 @@ def _known(event: TraceEvent, by: str) -> str:
 
 
 def _timeline(run: Run, place: dict[tuple[Any, ...], int]) -> list[list[Any]]:
-    """Return the events of a run as [index of the operator, start, length, level], or [-1, ..., text] without operator.
+    """Return the events of a run as [row index of the operator, start, length, level] for the page.
 
-    Each thread has its own level below the nested events.
+    An event that belongs to no row has the index -1 and its name as a fifth item. Threads have levels of their own
+    below the nested events.
     """
     whole = run.execution
     zero = whole.start if whole else 0

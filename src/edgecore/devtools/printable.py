@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def printable(text: str) -> str:
-    """Replace each unprintable character of a text, line ends included, by its Python escape."""
+    """Replace each unprintable character of a text, including line ends, by its Python escape."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)

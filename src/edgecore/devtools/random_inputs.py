@@ -14,18 +14,18 @@ from edgecore.errors import EdgecoreError
 from edgecore.format.dtypes import DTYPES
 
 NUMBERS = ("int", "float", "bool")
-"""Values of `TensorInfo.dtype` for number inputs."""
+"""The `TensorInfo.dtype` of inputs that are Python numbers."""
 
 
 def random_arguments(file: Any, method: str, infos: Sequence[Any]) -> list[Any]:
-    """Make arguments for a method: random tensors, with the same values in every run of the command.
+    """Make arguments for a method: random tensors, from a fixed seed, so that each run of a command is the same.
 
-    A number input takes the value in the file, which the export fixed; other non-tensor inputs are None.
+    A number input takes the value that the export fixed; other inputs that are not tensors are None.
 
     Args:
-        file: Path of the file, which contains the values of number inputs.
+        file: Path of the file, which records the values of number inputs.
         method: Name of the method.
-        infos: `Method.inputs`.
+        infos: The method's `Method.inputs`.
     """
     fixed: list[Any] = [None] * len(infos)
     if any(info.dtype in NUMBERS for info in infos):

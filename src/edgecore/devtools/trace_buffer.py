@@ -1,7 +1,7 @@
-"""Convert trace records of firmware (`edgecore/trace_buffer.h`) to an ETDump with the names in the `.pte`.
+"""Convert the trace records of firmware (`edgecore/trace_buffer.h`) to an ETDump with the names from the `.pte`.
 
-The records are a memory dump of a `TraceBuffer` (a ring of events) or a `TraceStatistics` (a total for each event).
-`edgecore-run --records` (runtime_cpp/host/trace_records.cpp) makes the same ETDump from them.
+The records are a memory dump of a `TraceBuffer` (a ring of events) or of a `TraceStatistics` (totals of each event).
+`edgecore-run --records` (runtime_cpp/host/trace_records.cpp) must make the same ETDump from the same records.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from edgecore.format import DelegateCall, ExecutionPlan, KernelCall, Meta, PteFi
 from edgecore.format.etdump import ETDump, Event, ProfileEvent, RunData
 
 MAGIC = b"ECTR"
-_HEADER = struct.Struct("<4sHHQQQ")  # magic, version, bytes of a record, ticks per second, recorded, dropped
+_HEADER = struct.Struct("<4sHHQQQ")  # magic, version, record size, ticks per second, recorded events, dropped events
 _RECORD = struct.Struct("<IIHHI")  # begin, length, instruction, kind, id
 _TOTAL = struct.Struct("<HHIIIIIQQ")  # instruction, kind, id, count, min, max, method, sum, squares
 _VERSION = 2
-_NAMED = 0x100
-_OPEN = 0xFFFFFFFF
+_NAMED = 0x100  # flag of `kind`: `id` is the hash of an operation's name, not its number
+_OPEN = 0xFFFFFFFF  # the length of an event that has not ended
 _U64 = (1 << 64) - 1
-_LONGEST = 2.0**62  # upper limit of nanoseconds, which a nonsensical clock may exceed
+_LONGEST = 2.0**62  # caps times in nanoseconds, which overflow if the device's clock is wrong
 
 
 class _Kind(IntEnum):
@@ -51,15 +51,15 @@ class _Recorded:
 
 
 def etdump_of_records(records: Any, pte: PteFile) -> ETDump:
-    """Convert records of runs of a program.
+    """Convert trace records to an ETDump.
 
     Args:
-        records: The bytes of the memory.
+        records: The content of the device's trace memory.
         pte: The program that ran.
 
     Returns:
-        The ETDump. Totals become one run of mean times, whose events have number, minimum, maximum and standard
-        deviation in nanoseconds as metadata.
+        The ETDump. Totals become one run of mean times; the metadata of its events has the count, minimum, maximum and
+        standard deviation in nanoseconds.
 
     Raises:
         FormatError: The bytes are not records, are damaged, or come from another program.
@@ -95,7 +95,7 @@ def etdump_of_records(records: Any, pte: PteFile) -> ETDump:
 
 
 def name_hash(name: str) -> int:
-    """Return the hash of a name in the records: FNV-1a of 32 bits."""
+    """Return the 32-bit FNV-1a hash by which records refer to a name."""
     value = 2166136261
     for byte in name.encode():
         value = (value ^ byte) * 16777619 & 0xFFFFFFFF
@@ -111,7 +111,7 @@ def _nanoseconds(ticks: float, unit: float) -> int:
 
 
 def _read_ring(content: bytes, recorded: int, dropped: int, unit: float, methods: list[_Method]) -> None:
-    """Add the events of a ring to their methods, oldest first."""
+    """Add the events of a ring buffer to their methods, oldest first."""
     capacity = (len(content) - _HEADER.size) // _RECORD.size
     method: _Method | None = None
     run_begin = 0
@@ -125,7 +125,7 @@ def _read_ring(content: bytes, recorded: int, dropped: int, unit: float, methods
             if method is None:
                 _refuse("belong to a program with other methods")
             run_begin, begin = key << 32 | begin, 0
-        elif method is None:  # an event of loading, or of a run whose begin was overwritten
+        elif method is None:  # an event of loading, or of a run whose begin the ring has overwritten
             dropped += 1
             continue
         start = _nanoseconds(float((run_begin + begin) & _U64), unit)
@@ -135,11 +135,11 @@ def _read_ring(content: bytes, recorded: int, dropped: int, unit: float, methods
 
 
 def _read_totals(content: bytes, recorded: int, dropped: int, unit: float, methods: list[_Method]) -> None:
-    """Add the totals of runs to their methods, then the totals of events, one after another in time."""
+    """Add to each method the total of its runs, then the totals of its events, laid out one after another in time."""
     if recorded > (len(content) - _HEADER.size) // _TOTAL.size:
         _refuse("are cut off")
     totals = [_TOTAL.unpack_from(content, _HEADER.size + index * _TOTAL.size) for index in range(recorded)]
-    ends: Counter[int] = Counter()  # by the hashes of methods
+    ends: Counter[int] = Counter()  # hash of a method -> end of its last event
     for runs in (True, False):
         for instruction, kind, key, count, low, high, whole, ticks, squares in totals:
             is_run = kind == _Kind.EXECUTE
@@ -147,7 +147,7 @@ def _read_totals(content: bytes, recorded: int, dropped: int, unit: float, metho
                 _refuse("have an event of unknown kind")
             if is_run != runs:
                 continue
-            if whole == 0 and len(methods) == 1:  # loading belongs to the only method
+            if whole == 0 and len(methods) == 1:  # loading has no method; with a single one, count it there
                 method: _Method | None = methods[0]
             else:
                 method = next((known for known in methods if known.hash == whole), None)
@@ -156,11 +156,11 @@ def _read_totals(content: bytes, recorded: int, dropped: int, unit: float, metho
                     _refuse("belong to a program with other methods")
                 dropped += count
                 continue
-            runs_made = float(max(count, 1))  # the count is 0 while the first run has not ended
+            runs_made = float(max(count, 1))  # the count is 0 until the first run has ended
             mean = float(ticks) / runs_made
             figures = f'"count": {count}, "min": {_nanoseconds(float(min(low, high)), unit)}, '
             figures += f'"max": {_nanoseconds(float(high), unit)}'
-            if squares != _U64:  # the maximum stands for an unknown sum
+            if squares != _U64:  # the largest integer marks an unknown sum of squares
                 deviation = math.sqrt(max(0.0, float(squares) / runs_made - mean * mean))
                 figures += f', "deviation": {_nanoseconds(deviation, unit)}'
             begin = 0 if is_run else ends[method.hash]
@@ -172,7 +172,7 @@ def _read_totals(content: bytes, recorded: int, dropped: int, unit: float, metho
 
 
 class _Method:
-    """The events of one method, and the names that the program has for them."""
+    """Collects the events of one method, and names them from the program."""
 
     def __init__(self, plan: ExecutionPlan, operations: dict[int, str], suffix: str) -> None:
         self.hash = name_hash(plan.name)
@@ -180,8 +180,8 @@ class _Method:
         self._operations = operations
         self._suffix = suffix
         self._events: list[_Recorded] = []
-        self._kernels: list[str] = []  # by instruction
-        self._backends: list[str] = []  # by instruction
+        self._kernels: list[str] = []  # index of an instruction -> kernel, or ""
+        self._backends: list[str] = []  # index of an instruction -> backend of the delegate, or ""
         for instruction in (call.instr_args for chain in plan.chains for call in chain.instructions):
             kernel = backend = ""
             if isinstance(instruction, KernelCall) and 0 <= instruction.op_index < len(plan.operators):
@@ -195,7 +195,7 @@ class _Method:
         self._events.append(event)
 
     def blocks(self) -> Iterator[RunData]:
-        """Return a block of the preparation, then one of each run, as edgecore's own runtime writes them."""
+        """Return a block for the preparation, then one for each run, in the layout that edgecore's runtime writes."""
         preparation, runs = _Block("Default" + self._suffix), [_Block("Execute" + self._suffix)]
         numbers = (number for number, event in enumerate(self._events) if event.kind & 0xFF == _Kind.EXECUTE)
         first = next(numbers, len(self._events))
@@ -208,7 +208,7 @@ class _Method:
             kind = event.kind & 0xFF
             if kind == _Kind.EXECUTE:
                 runs.append(_Block("Execute" + self._suffix))
-                prepared = 0  # the clock of a device may have wrapped since
+                prepared = 0  # the device's clock may have wrapped around since the last run
             if kind == _Kind.PREPARE:
                 prepared = event.end
             outside = kind == _Kind.PREPARE or event.begin < prepared
@@ -218,7 +218,7 @@ class _Method:
         return (block.run for block in (preparation, *runs) if block.run.events)
 
     def _names(self, event: _Recorded) -> tuple[str | None, str | None]:
-        """Return (name, None) for an event of the runtime, and (None, id) for an operation in a delegate."""
+        """Return (name, None) for an event of the runtime, (None, id) for an operation inside a delegate."""
         kind = event.kind & 0xFF
         if kind == _Kind.BACKEND:
             known = self._operations.get(event.key, f"operation {event.key}")
@@ -236,7 +236,7 @@ def _at(names: list[str], index: int) -> str:
 
 
 class _Block:
-    """A block of the ETDump, in which no two events of an instruction have the same name."""
+    """A block of the ETDump. Numbers repeated names, because event names must be unique within an instruction."""
 
     def __init__(self, name: str) -> None:
         self.run = RunData(name)

@@ -1,4 +1,4 @@
-"""Keep the history of a file's figures in a `.jsonl`, one line per call, and find regressions against earlier lines."""
+"""Keep the history of a file's figures in a `.jsonl`, one line per measurement, and report regressions in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from edgecore.errors import EdgecoreError
 
 SCHEMA = "edgecore.track.v1"
 KINDS = ("size", "memory", "operators", "time")
-"""The kinds of regressions, which `--fail-on` names."""
+"""The kinds of regressions, as `--fail-on` names them."""
 _FIGURES = ("file_bytes", "planned_bytes", "delegate_bytes", "kernels")
 _TIMES = ("median_ms", "low_ms", "high_ms")
 _BYTES = (
@@ -28,27 +28,26 @@ _BYTES = (
     ("memory", "planned_bytes", "the arenas have"),
     ("memory", "delegate_bytes", "delegates need"),
 )
-"""Figures in bytes: (kind of regression, name, start of the sentence)."""
+"""The figures in bytes: (kind of regression, name of the figure, beginning of the error sentence)."""
 _BASELINE = 5
-"""Number of latest comparable entries whose median a new entry is compared with."""
+"""A new entry is compared with the median of this many latest comparable entries."""
 _GROWTH = 0.01
-"""Smallest relative growth of bytes that counts; metadata vary by less, for example with the length of paths."""
+"""Smallest relative growth of bytes that counts; metadata varies by less, for example with the length of paths."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """The figures of a file at one time: a line of the history.
+    """The figures of a file at one time; one line of the history.
 
     Attributes:
         file: Name of the file.
         label: Text from the caller, such as the commit.
-        date: When it was measured, in UTC.
+        date: The time of the measurement, in UTC.
         processor: Name of the processor, with the number of cores.
-        figures: Sizes in bytes, and the number of operators that kernels compute; None if the file lacks them.
-        time: Median of the runs and the ends of their middle half, in milliseconds, with method, runs and threads; None
-            if nothing was run.
-        accepted: True if the entry begins a new baseline.
-        regressed: The kinds of regressions (see `KINDS`).
+        figures: Sizes in bytes, and the number of operators that kernels compute; None where the file lacks a figure.
+        time: Median and both quartiles of the runs' milliseconds, with method, runs and threads; None if nothing ran.
+        accepted: True if the user accepted the entry as a new baseline.
+        regressed: The kinds of regressions (see `KINDS`) that this entry had.
     """
 
     file: str
@@ -61,7 +60,7 @@ class Entry:
     regressed: list[str] = field(default_factory=list)
 
     def line(self) -> str:
-        """Return the line of the history."""
+        """Format the entry as a line of the history."""
         content = {name: getattr(self, name) for name in self.__slots__}
         return json.dumps({"schema": SCHEMA, **content}) + "\n"
 
@@ -76,7 +75,7 @@ def measure(
     data: Sequence[Any] = (),
     arguments: Callable[[Any, Any], Sequence[Any]] | None = None,
 ) -> Entry:
-    """Return the figures of a file now.
+    """Measure the figures of a file.
 
     Args:
         file: The `.pte` or `.bpte`.
@@ -85,7 +84,7 @@ def measure(
         method: The method to run.
         threads: As in `edgecore.load`.
         data: As in `edgecore.load`.
-        arguments: Function of the loaded method and the path of the file that returns the inputs.
+        arguments: Takes the loaded method and the path of the file; returns the inputs.
 
     Raises:
         EdgecoreError: The file is damaged, or cannot run.
@@ -116,7 +115,7 @@ def read_history(path: Path) -> list[Entry]:
     """Read a history; a missing file is an empty history.
 
     Raises:
-        EdgecoreError: A line is damaged, or of another program.
+        EdgecoreError: A line is damaged, or another program wrote it.
     """
     if not path.exists():
         return []
@@ -159,14 +158,14 @@ def _is_valid(entry: Entry) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """Return True for a number of at least 0 that is not too large to compute with."""
+    """Return True for a number from 0 to 1e18; arithmetic with larger ones from a damaged file could overflow."""
     return (
         isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1e18 and math.isfinite(value)
     )
 
 
 def append(path: Path, entry: Entry) -> None:
-    """Append an entry to a history."""
+    """Append an entry to a history, after a line end that an editor may have removed."""
     with path.open("ab+") as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(end - 1, 0))
@@ -174,15 +173,16 @@ def append(path: Path, entry: Entry) -> None:
 
 
 def regressions(history: Sequence[Entry], entry: Entry) -> dict[str, str]:
-    """Compare an entry with earlier ones.
+    """Compare an entry with earlier entries.
 
-    The reference of each figure is the median of the last five entries of the same file since its baseline, without
-    entries that had regressed; for times also of the same processor, method and number of threads. Bytes regress if they
-    grow by more than 1 %, operators if kernels compute more of them, and times if the median is more than 3 % longer and
-    the middle half of the runs lies above all earlier ones. Times of fewer than 10 runs are not compared.
+    The reference of a figure is the median of the last five entries of the same file since the last accepted baseline,
+    without entries that had regressed. For times, these entries also have the same processor, method and number of
+    threads. Bytes regress if they grow by more than 1 %; operators if kernels compute more of them; times if the median
+    is more than 3 % longer and the lower quartile is above all earlier upper quartiles. Times of fewer than 10 runs are
+    not compared.
 
     Returns:
-        A sentence for each of `KINDS` that has become worse.
+        One sentence for each regressed kind of `KINDS`.
     """
     known = [earlier for earlier in history if earlier.file == entry.file]
     accepted = max((index for index, earlier in enumerate(known) if earlier.accepted), default=0)
@@ -225,7 +225,7 @@ def _slower(known: Sequence[Entry], entry: Entry) -> str | None:
 
 
 def history_text(history: Sequence[Entry], file: str, top: int = 20) -> str:
-    """Return the last entries for a file as a table, with a bar for the time, or for the size if nothing was run."""
+    """Format the last entries of a file as a table, with a bar for the time, or for the size if no entry has a time."""
     rows = [entry for entry in history if entry.file == file][-top:]
     timed = any(row.time for row in rows)
     medians = [row.time["median_ms"] if row.time else 0.0 for row in rows]
@@ -244,7 +244,7 @@ def history_text(history: Sequence[Entry], file: str, top: int = 20) -> str:
         ]
         worse = f" worse: {', '.join(row.regressed)}" if row.regressed else " new baseline" if row.accepted else ""
         lines.append(
-            f"{row.label[:width]:<{width}}  {row.date[:10]:<10} {sizes[0]:>12} {sizes[1]:>11} {row.figures['kernels']!s:>7} "
-            f"{median:>10} {spread:>7}  {'#' * round(20 * value / most)}{worse}".rstrip()
+            f"{row.label[:width]:<{width}}  {row.date[:10]:<10} {sizes[0]:>12} {sizes[1]:>11} "
+            f"{row.figures['kernels']!s:>7} {median:>10} {spread:>7}  {'#' * round(20 * value / most)}{worse}".rstrip()
         )
     return join_lines(lines)

@@ -24,12 +24,12 @@ def emit(
     shared_state: Sequence[str] = (),
     alignments: fmt.Alignments = fmt.DEFAULT_ALIGNMENTS,
 ) -> tuple[fmt.PteFile, dict[str, fmt.PtdFile]]:
-    """Emit the file with the given methods.
+    """Emit the file with these methods.
 
     Args:
         methods: Method name -> (edge program, its memory plan).
         runtime: The target runtime, which is recorded in the file.
-        constant_methods: Method name -> value, of methods that take no input and return the value.
+        constant_methods: Name -> value, for methods that take no input and return the value.
         rule: Chooses the constants that are stored in `.ptd` files; see `external_rule`.
         shared_state: Qualified names of the mutable buffers that all methods share.
         alignments: Alignments of segments and constants in the files.
@@ -38,7 +38,7 @@ def emit(
         The `.pte` file, and the `.ptd` files by name.
 
     Raises:
-        CompileError: The format has no form for an operator, a value or an input of a method.
+        CompileError: The format cannot represent an operator, a value or an input of a method.
     """
     program_data, plans, metas = ProgramData(rule, alignments), [], []
     for name, (program, plan) in methods.items():

@@ -1,7 +1,7 @@
 """Replay the execution plan to check that every instruction reads the bytes that were written for it.
 
-The check uses only the finished plan, not the lifetimes of the planner: a value counts as overwritten from the moment
-when a value that overlaps it in memory is written. It runs in every compilation, since planners can be the user's own.
+The check uses only the finished plan, not the planner's lifetimes: a value counts as overwritten once a value that
+overlaps it in memory is written. It runs in every compilation, because users can supply their own planners.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def check_memory(
     new_state: Sequence[int],
     written: Mapping[int, Sequence[int]] = MappingProxyType({}),
 ) -> None:
-    """Replay a plan, and fail at the first read of an overwritten value.
+    """Replay a plan, and raise an error at the first read of an overwritten value.
 
     Args:
         plan: The finished execution plan of a method.
         delegate_inputs: For each delegate call, the number of arguments that are inputs.
         content: View or concatenation that no instruction writes -> the values that hold its bytes.
-        new_state: Values that hold the content of mutable buffers at the end of a run.
-        written: Position of an instruction -> arguments that its operator reads and writes.
+        new_state: The values that hold the content of mutable buffers at the end of a run.
+        written: Index of an instruction -> the arguments that its operator reads and writes.
 
     Raises:
         CompileError: An instruction reads a value after an overlapping value was written.
@@ -52,7 +52,8 @@ class _Replay:
             for index, (reads, writes) in enumerate(steps):
                 self._step(index, reads, writes)
                 call = chain.instructions[index].instr_args
-                # A backward jump ends a loop. Replay its body: an iteration may read what an earlier one overwrote.
+                # A backward jump ends a loop. Replay its body: an iteration may read bytes that an earlier one
+                # overwrote.
                 if isinstance(call, fmt.JumpFalseCall) and call.destination_instruction <= index:
                     for again in range(call.destination_instruction, index):
                         self._step(again, *steps[again])
@@ -77,7 +78,7 @@ class _Replay:
         """Return (values read, values written) of a kernel call.
 
         The arguments in the file are the operator's arguments, then its results as `out` arguments, then the return
-        value: the result again, or a list of all results.
+        value, which repeats the result, or is a list of all results.
         """
         if self.plan.operators[call.op_index].name == "executorch_prim::et_copy_index":
             return [call.args[1]], [call.args[0]]
@@ -108,7 +109,7 @@ class _Replay:
     def _read(self, index: int, value: int, argument: int) -> None:
         """Raise an error if instruction `index` reads the overwritten value `value`.
 
-        `argument` is the argument of the instruction: `value` itself, or a view or concatenation that contains `value`.
+        `argument` is the argument of the instruction: `value`, or a view or concatenation that contains it.
         """
         if value in self.content:
             for source in self.content[value]:

@@ -1,4 +1,4 @@
-"""Convert constant tensors to bytes; tensors with equal bytes share one buffer object. Lazy constants go to a file."""
+"""Convert constant tensors to bytes: one buffer object for tensors with equal bytes. Lazy constants go to a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from edgecore import format as fmt
-from edgecore.emit.constants_file import Spool
+from edgecore.emit.constants_file import ConstantsFile
 from edgecore.format.segments import parts
 from edgecore.ir.program.lazy_constants import load, pieces_of
 
@@ -18,15 +18,15 @@ class ConstantData:
         self._by_storage: dict[tuple[int, torch.dtype, torch.Size, tuple[int, ...], tuple[int, ...]], fmt.Buffer] = {}
         self._by_sample: dict[tuple[int, bytes], list[fmt.Buffer]] = {}  # by (size, bytes from start, middle and end)
         self._alive: list[torch.Tensor] = []
-        self._spool = Spool()
+        self._file = ConstantsFile()
 
     def of(self, tensor: torch.Tensor, order: tuple[int, ...]) -> fmt.Buffer:
         """Return the bytes of `tensor` in dim order `order`."""
         key = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), order)
         if key not in self._by_storage:
-            self._alive.append(tensor)  # keeps its memory allocated, so that no other tensor has the same address
+            self._alive.append(tensor)  # keep its memory allocated, so that its address stays unique
             pieces = pieces_of(tensor) if order == tuple(range(tensor.dim())) else None
-            data = tensor_bytes(load(tensor), order) if pieces is None else self._spool.add(pieces, tensor.nbytes)
+            data = tensor_bytes(load(tensor), order) if pieces is None else self._file.add(pieces, tensor.nbytes)
             self._by_storage[key] = self._unique(data)
         return self._by_storage[key]
 
@@ -42,7 +42,7 @@ class ConstantData:
 
 
 def equal_bytes(a: fmt.Buffer, b: fmt.Buffer) -> bool:
-    """Return True if two buffers have equal bytes; by numpy, because `==` of memoryviews is a slow loop over bytes."""
+    """Return True if two buffers have equal bytes. Uses numpy: `==` of memoryviews is a slow loop over bytes."""
     if memoryview(a).nbytes != memoryview(b).nbytes:
         return False
     pairs = zip(parts(a), parts(b), strict=True)
@@ -50,8 +50,8 @@ def equal_bytes(a: fmt.Buffer, b: fmt.Buffer) -> bool:
 
 
 def tensor_bytes(tensor: torch.Tensor, order: tuple[int, ...]) -> fmt.Buffer:
-    """Return the elements of `tensor` in dim order `order`; a view of the tensor's memory where possible."""
+    """Return the elements of `tensor` in dim order `order`; where possible a view of the tensor's memory."""
     dense = tensor.detach().permute(order).contiguous()
-    # Not `reshape(-1)`: it keeps the old stride of a single element, but `view(torch.uint8)` needs a stride of 1.
+    # `reshape(-1)` would keep the old stride of a single element, but `view(torch.uint8)` needs a stride of 1.
     flat = dense.as_strided((dense.numel(),), (1,))
     return flat.view(torch.uint8).numpy().data if dense.numel() else b""

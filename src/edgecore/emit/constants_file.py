@@ -1,4 +1,4 @@
-"""A temporary file for constants that must not lie in memory until the program is written."""
+"""A temporary file for constants that must not occupy memory until the program is written."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import IO
 from edgecore.format.segments import MappedFile, align
 
 
-class Spool:
-    """A temporary file that the system deletes once no constant in it is in use."""
+class ConstantsFile:
+    """A temporary file that the system deletes when none of its constants is in use any more."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
         self._end = 0
 
     def add(self, pieces: Iterator[memoryview], size: int) -> memoryview:
-        """Write `size` bytes to the file, and map them into memory, where a page is read when it is touched."""
+        """Write `size` bytes to the file, and map them into memory, so that pages are read only when accessed."""
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="edgecore-")
         start = align(self._end, mmap.ALLOCATIONGRANULARITY)

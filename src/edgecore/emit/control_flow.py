@@ -1,9 +1,9 @@
 """Emit branches and loops as instructions: jumps, moves of numbers, copies of tensors.
 
-The result values of the control-flow node hold the state of a loop, or the results of a branch. A branch computes
-directly into these values where it can. A loop body computes its results in memory of its own; they are copied over the
+The result values of a control-flow node hold the state of a loop, or the results of a branch. A branch computes
+directly into these values where possible. A loop body computes its results in separate memory; they are copied over the
 state at the end of each iteration. `scan` and `map` also stack a slice of each iteration. executorch's `et_copy_index`
-writes a slice and resizes the stack to the slices written so far; therefore the stack is marked as dynamic.
+writes a slice and resizes the stack to the slices written so far, so the stack is marked as dynamic.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def emit_control_flow(emitter: Emitter, node: Node) -> None:
 
 
 class _ControlFlowEmitter:
-    """Emits one control-flow node. `stacked` are the indices of results that grow by a slice in each iteration."""
+    """Emits one control-flow node. `stacked` has the indices of results that grow by a slice in each iteration."""
 
     def __init__(self, emitter: Emitter, node: Node) -> None:
         self.emitter, self.node = emitter, node
@@ -141,7 +141,7 @@ class _ControlFlowEmitter:
         targets = self.results[: len(sources)]
         specs = self.specs[: len(sources)]
         for position, (source, target, spec) in enumerate(zip(sources, targets, specs, strict=True)):
-            # A number that is itself the target of another move (two numbers swapped) is saved first.
+            # Save a number that another move overwrites before it is read, as when two numbers are swapped.
             if spec is None and source in targets and source != target:
                 sources[position] = self.emitter.add_value(_empty_number(self.node.meta["val"][position]))
                 self.emitter.move(source, sources[position], self.node)

@@ -48,13 +48,13 @@ PRIM_OPERATORS: dict[Callable[..., Any], tuple[str, str]] = {
     for module, names in _NUMBER_FUNCTIONS.items()
     for name in names.split()
 }
-"""Python and torch functions on symbolic numbers -> the runtime's operators (name, overload) for them."""
+"""Python and torch functions on symbolic numbers -> the runtime's operators (name, overload)."""
 
 NUMBER_OPERATORS = {
     target: (target._schema.name, target._overloadname.removeprefix("default"))
     for target in (aten.sym_size.int, aten.sym_numel.default, aten._local_scalar_dense.default)
 }
-"""Operators that compute a number from a tensor -> their kernels, which write a number instead of an `out` tensor."""
+"""Operators that compute a number from a tensor -> their kernels, which return a number instead of an `out` tensor."""
 
 _MEMORY_FORMATS = {torch.contiguous_format: 0, torch.preserve_format: 1, torch.channels_last: 2}
 
@@ -82,7 +82,7 @@ class Emitter:
         """Return the execution plan of the method, and the metadata of the method.
 
         Raises:
-            CompileError: The format has no form for an operator, a value or an input; or the memory plan is wrong.
+            CompileError: The format cannot represent an operator, a value or an input, or the memory plan is wrong.
         """
         graph = self.program.graph
         inputs = {spec.arg.name: spec for spec in self.program.graph_signature.input_specs}
@@ -156,8 +156,8 @@ class Emitter:
             return self.add_value(fmt.Int(val if isinstance(val, int) else 0))
         if isinstance(val, (float, torch.SymFloat)):
             return self.add_value(fmt.Double(val if isinstance(val, float) else 0.0))
-        # `torch.export` specializes a graph to inputs that are None or strings, so the graph does not read them. A
-        # string becomes null too, because executorch's runtime accepts no strings as inputs.
+        # `torch.export` specializes a graph to inputs that are None or strings, so the graph does not read them.
+        # Strings become null, too, because executorch's runtime accepts no strings as inputs.
         if val is None or isinstance(val, str):
             return self.add_value(fmt.Null())
         raise CompileError(
@@ -177,7 +177,7 @@ class Emitter:
         )
 
     def bind(self, node: Node, index: int) -> None:
-        """Set the value that later nodes read as the result of `node`."""
+        """Set the index of the value that later nodes read as the result of `node`."""
         self._values[node] = index
 
     def result(self, spec: TensorSpec) -> int:
@@ -187,7 +187,7 @@ class Emitter:
         return self._values[spec]
 
     def _absent(self) -> int:
-        """Add the value of an absent result, an empty tensor: executorch's runtime takes no null as an `out` tensor."""
+        """Add the value of an absent result: an empty tensor, because executorch's runtime takes no null as `out`."""
         return self.add_value(fmt.Tensor(scalar_type=fmt.ScalarType.BYTE, sizes=[0], dim_order=[0]))
 
     def _of_node(self, node: Node) -> int:
@@ -196,7 +196,7 @@ class Emitter:
         return self._values[node]
 
     def value(self, argument: Argument, node: Node) -> int:
-        """Return the index of the value of an argument of `node`.
+        """Return the index of the value of `argument`, an argument of `node`.
 
         Raises:
             CompileError: The file format cannot hold the argument.
@@ -277,7 +277,7 @@ class Emitter:
             return
         if node in self.sharing.elided:
             values = [self.result(spec) for spec in specs_of(node)]
-            self._values[node] = values[0]  # for each `getitem` of a split, `_of_node` finds the value by the spec
+            self._values[node] = values[0]  # a split has no instruction: `_of_node` finds its results by their specs
         elif is_delegate_call(node):
             self._delegate_call(node)
         elif is_control_flow(node):
@@ -311,10 +311,10 @@ class Emitter:
     def _writing_call(
         self, node: Node, writer: Writer, form: KernelForm, arguments: list[int], results: list[int]
     ) -> None:
-        """Emit a call of an operator that writes arguments; `results` are its own, then the written arguments.
+        """Emit a call of an operator that writes arguments; `results` are its own results, then the written arguments.
 
-        An operator without results of its own returns the written arguments, or nothing. In both cases its arguments
-        are followed by the written ones, as the repetition of a result.
+        An operator without own results returns the written arguments, or nothing. In both cases its arguments are
+        followed by the written arguments, in the place where other calls repeat their result.
         """
         for operand in writer.operands(node):
             if operand.op == "placeholder" and operand.name not in self._state_names:
@@ -335,7 +335,7 @@ class Emitter:
         number = fmt.Double if isinstance(val, (float, torch.SymFloat)) else fmt.Int
         empty = fmt.Bool() if isinstance(val, (bool, torch.SymBool)) else number()
         self._values[node] = result = self.add_value(empty)
-        operands = [value for value in node.args if value is not None]  # without the None of `round(x, None)`
+        operands = [value for value in node.args if value is not None]  # drops the None of `round(x, None)`
         arguments = [self.value(Argument(value, "Scalar"), node) for value in operands]
         self.kernel(name, overload, [*arguments, result], node)
 
@@ -358,7 +358,7 @@ class Emitter:
             fmt.MemoryNeed(fmt.MemoryKind[need.kind.upper()], need.space, need.bytes, need.alignment, need.shared_group)
             for need in module.result.memory
         ]
-        # An input of the partition has the debug handle of the node outside that computes it.
+        # The debug handle of a partition's input is the handle of the node outside that computes the input.
         graph = module.original_module.graph
         nodes = [node for node in graph.nodes if node.op == "call_function" and "debug_handle" in node.meta]
         handles = [node.meta["debug_handle"] for node in nodes]
@@ -392,14 +392,14 @@ class Emitter:
             if spec.kind == OutputKind.BUFFER_MUTATION:
                 name = next(name for name, buffer in self._state_names.items() if buffer == spec.target)
                 self._new_state.append(self._write_back(value, name))
-            elif spec.kind == OutputKind.USER_INPUT_MUTATION:  # as ExecuTorch does: the written input is a result, too
+            elif spec.kind == OutputKind.USER_INPUT_MUTATION:  # as in ExecuTorch, a written input is also a result
                 self.plan.outputs.append(self._write_back(value, str(spec.target)))
             else:
                 index = self._of_node(value) if isinstance(value, Node) else self.value(Argument(value, "Scalar"), node)
                 self.plan.outputs.append(index)
 
     def _write_back(self, value: Any, name: str) -> int:
-        """Copy the new content of a mutable buffer or an input into it, unless it is there already.
+        """Copy the new content of a mutable buffer or an input into it, unless it was computed there.
 
         Returns:
             The index of the value that has the new content.
@@ -418,7 +418,7 @@ def _id_and_name(key: int | str) -> tuple[int, str]:
 
 
 def _details(result: PreprocessResult) -> bytes:
-    """Return the facts of a blob that only tools read, in the form of the metadata."""
+    """Return the facts about a blob that only tools read, as stored in the metadata."""
     details = fmt.DelegateDetails(
         cycles=[fmt.CycleEstimate(*_id_and_name(key), cycles) for key, cycles in result.estimated_cycles.items()]
     )
@@ -437,9 +437,9 @@ def _debug_handle(handle: int, node: Node) -> fmt.DebugHandle:
 
 
 def _arguments(spec: pytree.TreeSpec) -> str:
-    """Return the positional and named arguments, and how they are nested in tuples, lists and dicts, as JSON.
+    """Return the nesting of the positional and named arguments in tuples, lists and dicts, as JSON.
 
-    If one contains a container that cannot be written as JSON, each argument is a flat tuple.
+    If an argument contains a container that JSON cannot represent, each argument is a flat tuple.
     """
     try:
         return pytree.treespec_dumps(spec)
@@ -452,7 +452,7 @@ def _arguments(spec: pytree.TreeSpec) -> str:
 
 
 def _container(spec: pytree.TreeSpec) -> str:
-    """Return how outputs are nested in tuples, lists and dicts, as JSON.
+    """Return the nesting of the outputs in tuples, lists and dicts, as JSON.
 
     Containers without a registered name, such as `torch.return_types.sort`, cannot be written as JSON; all outputs then
     form one flat tuple.

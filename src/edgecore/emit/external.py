@@ -1,4 +1,4 @@
-"""Choose the constants that are stored in `.ptd` files instead of the `.pte`, and their files."""
+"""Choose the constants to store in `.ptd` files instead of the `.pte`, and the file of each."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from edgecore.plugin import NamedBlob
 from edgecore.stability import level_of_caller
 
 DEFAULT_FILE = "_default_external_constant"
-"""Name of the file if the user chose none, as in executorch; `save` replaces it by the name of the `.pte`."""
+"""The file name if the user chose none, as in executorch; `save` replaces it by the name of the `.pte`."""
 
 _LISTED = 5
-"""Number of names that an error message lists."""
+"""Largest number of names that an error message lists."""
 
 ExternalConstants = bool | str | Mapping[str, str] | Callable[[Node], str | None]
 
@@ -33,8 +33,8 @@ class Rule:
     """Chooses the file of each constant, and records which constants stayed in the `.pte`.
 
     Args:
-        choose: A function (placeholder, qualified name of the constant) -> file name without `.ptd`, or None for the
-            `.pte`.
+        choose: Takes a placeholder and the qualified name of its constant; returns a file name without `.ptd`, or None
+            for the `.pte`.
     """
 
     def __init__(self, choose: Callable[[Node, str], str | None]) -> None:
@@ -51,11 +51,11 @@ class Rule:
         self._stored.add(parameter_of(name))
 
     def keep(self, name: str, backend: str) -> None:
-        """Record that a constant for which a file was chosen is a part of the blob of a backend."""
+        """Record that a constant for which a file was chosen is inside a backend's blob."""
         self._inside[parameter_of(name)] = backend
 
     def check(self) -> None:
-        """Warn of weights that stay in the `.pte` against the choice, after all methods were emitted."""
+        """Warn of weights that stay in the `.pte` despite the choice; called after all methods are emitted."""
         kept = {name: backend for name, backend in self._inside.items() if name not in self._stored}
         if kept:
             backends = list(dict.fromkeys(kept.values()))
@@ -69,9 +69,9 @@ class Rule:
 
 
 class Patterns(Rule):
-    """The rule of a mapping from patterns of qualified names, as in `fnmatch`, to file names; the first match counts.
+    """The rule of a mapping from `fnmatch` patterns of qualified names to file names; the first match counts.
 
-    A pattern names parameters and buffers of the model. Values computed from one of them, such as its integers and
+    A pattern names parameters and buffers of the model. Values that are computed from one of them, such as integers and
     scales, go to the same file.
     """
 
@@ -85,10 +85,10 @@ class Patterns(Rule):
         return next((file for pattern, file in self.files.items() if _matches(pattern, name)), None)
 
     def check(self) -> None:
-        """Check that each pattern had an effect, after all methods were emitted.
+        """Check that each pattern had an effect; called after all methods are emitted.
 
         Raises:
-            CompileError: A pattern matches no name, or only names of weights in the blob of a backend.
+            CompileError: A pattern matches no name, or only names of weights inside a backend's blob.
         """
         for pattern in self.files:
             matched = [name for name in self._names if _matches(pattern, name)]
@@ -117,7 +117,7 @@ def external_rule(choice: ExternalConstants) -> Rule:
             placeholder and returns a file name, or None for the `.pte`.
 
     Raises:
-        CompileError: A file name is not valid. If `choice` is a function, the error comes when the rule is called.
+        CompileError: A file name is not valid. If `choice` is a function, the error is raised when the rule is called.
     """
     if isinstance(choice, bool):
         return Rule(lambda node, name: DEFAULT_FILE if choice else None)
@@ -167,15 +167,15 @@ def files_of_constants(program: ExportedProgram, rule: Rule) -> dict[str, str]:
 
 
 def files_of_delegate(module: LoweredBackendModule, rule: Rule) -> dict[str, str]:
-    """Return key -> file name for the named data of a delegate that go into `.ptd` files.
+    """Return key -> file name for the named data of a delegate that is stored in `.ptd` files.
 
-    If `rule` sends all constants of the delegate to the same file, its named data go there. If the constants go to
-    different files, named data go to the file of the constant with the same bytes, or else to the file of the constant
-    from which they were most probably packed, among those that the nodes in `NamedBlob.readers` read. Other data stay
-    in the `.pte`.
+    If `rule` sends all constants of the delegate to one file, its named data goes there. If the constants go to
+    different files, named data goes to the file of the constant with the same bytes. Without such a constant, it goes
+    to the file of the constant from which it was probably packed, among those that the nodes in `NamedBlob.readers`
+    read. Other data stays in the `.pte`.
 
-    Named data under the qualified name of a mutable buffer that the backend holds are its initial content: `rule`
-    chooses their file by that name.
+    Named data under the qualified name of a mutable buffer that the backend holds is the buffer's initial content:
+    `rule` chooses its file by that name.
     """
     partition = module.original_module
     held = {buffer.name: rule(buffer.node, buffer.name) for buffer in module.held_buffers}
@@ -212,7 +212,7 @@ def _note(
     moved: Collection[Node],
     files: Mapping[str, str],
 ) -> None:
-    """Tell `rule` which constants of a delegate are in a file, and which in the blob."""
+    """Tell `rule` which constants of a delegate are in a file, and which are in the blob."""
     for buffer in module.held_buffers:
         if buffer.name in files:
             rule.store(buffer.name)
@@ -235,7 +235,7 @@ def _readers(partition: ExportedProgram) -> dict[int, list[Node]]:
 
 
 def _packed_from(blob: NamedBlob, readers: Mapping[int, list[Node]], constants: Constants) -> Node | None:
-    """Return the constant from which data were packed: the one whose elements fill them, or else the largest."""
+    """Return the constant from which data was packed: a constant of the same size, or else the largest one."""
     nodes = [node for handle in blob.readers for node in readers.get(handle, ())]
     sources = list(dict.fromkeys(source for node in nodes for source in _constants_of(node, constants)))
     size = memoryview(blob.data).nbytes
@@ -247,7 +247,7 @@ def _packed_from(blob: NamedBlob, readers: Mapping[int, list[Node]], constants: 
 
 
 def _constants_of(node: Node, constants: Constants) -> Iterator[Node]:
-    """Yield the constants that a call reads, also through dequantize nodes and other calls that read only constants."""
+    """Yield the constants that a call reads, directly or through calls that read only constants, such as dequantize."""
     for source in node.all_input_nodes:
         if constants.has(source):
             yield source

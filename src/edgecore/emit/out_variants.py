@@ -1,4 +1,4 @@
-"""Find the out variant of an operator, which the runtime calls: its name, overload, and the order of its arguments."""
+"""Find the out variant of an operator that the runtime calls: its name, overload, and the order of its arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from edgecore.ir.operators.mutating_operators import writer_of
 aten = torch.ops.aten
 
 _NOT_IN_OUT_VARIANTS = {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "copy"}
-"""Arguments that out variants may lack; most of them describe the `out` tensor, which exists already."""
+"""Arguments that out variants may lack; most of them describe the `out` tensor, which already exists."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def kernel_form(node: Node) -> KernelForm:
             return _form(target._schema.name, target._overloadname.removeprefix("default"), specs, values)
     out = out_variant(target)
     if out is None and target.namespace != "aten" and _returns_tensors(target):
-        # A custom operator without a Python out variant has a kernel that is named by torch's rule.
+        # A custom operator without a Python out variant: derive the name of its kernel by torch's rule.
         overload = "out" if target._overloadname in ("", "default") else f"{target._overloadname}_out"
         return _form(target._schema.name, overload, target._schema.arguments, values)
     if out is None:
@@ -82,9 +82,9 @@ def _form(name: str, overload: str, specs: Sequence[Any], values: dict[str, Any]
 
 @cache
 def out_variant(target: OpOverload) -> OpOverload | None:
-    """Return the overload of the same operator that writes into `out`; None if there is none.
+    """Return the overload of the same operator that writes into `out`; None without one.
 
-    The out variant has the same arguments by name and type, but may lack arguments of `_NOT_IN_OUT_VARIANTS`, such as
+    The out variant has arguments of the same names and types, but may lack those in `_NOT_IN_OUT_VARIANTS`, such as
     `dtype` and `layout`. Of several such overloads, the one that lacks the fewest arguments is returned.
     """
     names = {arg.name for arg in target._schema.arguments}

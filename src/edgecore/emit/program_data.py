@@ -1,4 +1,4 @@
-"""Data that all methods of a file share: constants, delegate blobs and named data; equal data are stored once."""
+"""Data that all methods of a file share: constants, delegates' blobs and named data. Equal data is stored once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from edgecore.plugin import PreprocessResult
 class ProgramData:
     """Collects the data of one `.pte` file, and of its `.ptd` files (`external`, by name).
 
-    `rule` chooses the constants that are stored in a `.ptd` file.
+    `rule` chooses the constants to store in a `.ptd` file.
     """
 
     rule: Rule | None = None
@@ -47,10 +47,10 @@ class ProgramData:
     def external_constant(self, file: str, name: str, method: str, tensor: torch.Tensor, order: tuple[int, ...]) -> str:
         """Store a constant in the `.ptd` file `file`, and return its key.
 
-        The key is the qualified name; `NAME@METHOD` if another method has a different constant of that name.
+        The key is the qualified name, or `NAME@METHOD` if another method has a different constant of that name.
 
         Raises:
-            CompileError: Methods put the same constant into different files, or other constants use both keys.
+            CompileError: Methods put the same constant into different files, or both keys belong to other constants.
         """
         layout = fmt.TensorLayout(scalar_type(tensor.dtype), list(tensor.shape), list(order))
         entry = fmt.ExternalData(self._constant_data.of(tensor, order), layout, self.alignments.constant)
@@ -81,10 +81,10 @@ class ProgramData:
     def delegate(self, backend_id: str, result: PreprocessResult, files: Mapping[str, str]) -> int:
         """Store a delegate's blob and named data, and return the index of the blob.
 
-        Named data whose key is in `files` are stored in that `.ptd` file, the others in the `.pte`.
+        Named data whose key is in `files` is stored in that `.ptd` file, other data in the `.pte`.
 
         Raises:
-            CompileError: The file has other bytes under a key already.
+            CompileError: The file already has other bytes under a key.
         """
         for key, blob in result.named_data.items():
             existing = self.named_data.get(key) or self._find(key)[1]
@@ -109,13 +109,13 @@ class ProgramData:
         entries = {key: blob.data for key, blob in self.named_data.items()}
         entries |= {key: entry.data for ptd in self.external.values() for key, entry in ptd.entries.items()}
         for data in entries.values():
-            if id(data) not in self._digests:  # two keys can have the same bytes object
+            if id(data) not in self._digests:  # several keys may have the same bytes object
                 self._digests[id(data)] = fmt.blob_digest(data)
         return [fmt.DataDigest(key, self._digests[id(entries[key])]) for key in sorted(entries)]
 
 
 def _index(data: fmt.Buffer, buffers: list[fmt.Buffer], indices: dict[int, int]) -> int:
-    """Return the index of `data` in `buffers`; append it if needed. Equal data are the same object here."""
+    """Return the index of `data` in `buffers`; append it if needed. Equal data is always the same object here."""
     if id(data) not in indices:
         indices[id(data)] = len(buffers)
         buffers.append(data)

@@ -42,10 +42,11 @@ class _Input:
 def describe_arguments(program: ExportedProgram) -> tuple[list[fmt.ArgumentMeta], list[fmt.ArgumentMeta]]:
     """Return the names and dims of all inputs, and of all outputs.
 
-    An input has the name of its parameter of `forward`; if the parameter is a container, the path inside it follows:
-    `past[0].key`. An output has the name of its key or field in the container that the model returns, then the
-    path inside that item; outputs without a key or field are `output_0`, `output_1`, ... The gradient of a parameter
-    has the name of the parameter, then `.grad`. An input that the program writes is an output with its own name.
+    An input is named after its parameter of `forward`, followed by the path inside the parameter if this is a
+    container: `past[0].key`. An output is named after its key or field in the container that the model returns,
+    followed by the path inside that item; outputs without a key or field are `output_0`, `output_1`, ... The gradient
+    of a parameter is named after the parameter, followed by `.grad`. An input that the program writes is an output with
+    its own name.
     """
     inputs = _inputs(program)
     sizes = _Sizes(program, inputs)
@@ -77,7 +78,7 @@ def _inputs(program: ExportedProgram) -> list[_Input]:
 
 
 def _input_names(program: ExportedProgram, placeholders: Sequence[str]) -> list[tuple[str, str]]:
-    """Return (name, source) of each input; the placeholders' names if torch kept no usable signature."""
+    """Return (name, source) of each input; uses the placeholders' names if torch kept no usable signature."""
     unknown = [(name, "") for name in placeholders]
     signature = program.module_call_graph[0].signature
     parameters = getattr(signature, "forward_arg_names", None)
@@ -121,7 +122,7 @@ def _output_names(program: ExportedProgram, number: int) -> list[str]:
 def _paths(spec: pytree.TreeSpec) -> list[Sequence[Any]] | None:
     """Return the path of each leaf of a nested container; None for a user's container class that cannot be built.
 
-    The paths are found by building the container with a number at each leaf; a class may refuse numbers.
+    To find the paths, the container is built with a number at each leaf, which a class may refuse.
     """
     try:
         tree = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
@@ -153,13 +154,13 @@ class _Sizes:
         self._numbers: dict[sympy.Symbol, int] = {}  # symbol -> its number in the file, in the order of `dims` calls
         self._names: dict[sympy.Symbol, str] = {}
         self._steps = _steps(program, inputs)
-        self._declared: set[sympy.Expr] = set()  # sizes for which the user wrote a `torch.export.Dim`
+        self._declared: set[sympy.Expr] = set()  # sizes for which the user declared a `torch.export.Dim`
         for size, name in _dim_names(inputs):
             self._declared.add(size)
             words = re.findall(r"[^\W\d]\w*", name)  # the name of a derived dim is an expression: "2*s + 1"
             if len(size.free_symbols) == 1 and words:
                 self._names.setdefault(next(iter(size.free_symbols)), words[0])
-        for input in inputs:  # symbols that are a size by themselves are named before symbols in expressions
+        for input in inputs:  # first name the symbols that are a size by themselves, then those in expressions
             for _, size in input.sizes():
                 if size.is_Symbol:
                     self._name(size)
@@ -174,7 +175,7 @@ class _Sizes:
             return fmt.DimMeta("", size)
         expr = size.node.expr
         ranges = self._bounds.ranges
-        # A minimum that the user wrote is exact. For other sizes a minimum of 1 or 2 counts as 0, because
+        # A minimum that the user declared is exact. For other sizes a minimum of 1 or 2 counts as 0, because
         # `torch.export` assumes it only while it traces; see `Bounds.lower`.
         exact = expr in self._declared and expr in ranges
         minimum = int(ranges[expr].lower) if exact else self._bounds.lower(size)
@@ -188,7 +189,7 @@ class _Sizes:
         return fmt.DimMeta(name, minimum, number, multiple, offset)
 
     def _text(self, expr: sympy.Expr) -> str:
-        """Return `expr` with the user's names of symbols; unnamed symbols are `s0`, `s1`, ..."""
+        """Format `expr` with the user's names of symbols; unnamed symbols are `s0`, `s1`, ..."""
         symbols = sorted(expr.free_symbols, key=str)
         return str(expr.subs({symbol: sympy.Symbol(self._name(symbol), integer=True) for symbol in symbols}))
 
@@ -224,7 +225,7 @@ def _dim_names(inputs: Sequence[_Input]) -> Iterator[tuple[sympy.Expr, str]]:
 def _steps(program: ExportedProgram, inputs: Sequence[_Input]) -> dict[sympy.Symbol, int]:
     """Return symbol -> step, for symbols that must be multiples of a number (the step) by the guards of `torch.export`.
 
-    A guard is text such as `(L['x'].size()[0] % 8) == 0`. The metadata then describe the size `s` as `8 * s`, so that
+    A guard is text such as `(L['x'].size()[0] % 8) == 0`. The metadata then describes the size `s` as `8 * s`, so that
     each integer value of the new `s` gives a valid size.
     """
     sizes = dict(pair for input in inputs for pair in input.sizes())

@@ -1,4 +1,4 @@
-"""The `.pte`, `.ptd` and `.bpte` formats: data structures, readers, writers, metadata, verifier.
+"""The `.pte`, `.ptd` and `.bpte` formats: data structures, readers, writers, metadata, and the verifier.
 
 Importing this package imports neither torch nor numpy.
 """

@@ -41,7 +41,7 @@ class Value:
 
 @dataclass(slots=True)
 class BundledMethodTestCase:
-    """Inputs of one run and the outputs to expect; without expected outputs the case only supplies inputs."""
+    """The inputs of one run, and its expected outputs; without expected outputs the case only supplies inputs."""
 
     inputs: list[Value] = tables(0, Value)
     expected_outputs: list[Value] = tables(1, Value)
@@ -102,10 +102,10 @@ def read_bpte(buffer: Buffer) -> BpteFile:
 
 
 def embedded_pte(content: Buffer) -> Buffer:
-    """Return the `.pte` in a `.bpte`; the content of another file as it is.
+    """Return the `.pte` inside a `.bpte`; return the content of any other file unchanged.
 
     Raises:
-        FormatError: It is a damaged `.bpte`.
+        FormatError: The content is a damaged `.bpte`.
     """
     return read_bpte(content).program if bytes(memoryview(content)[4:8]) == BPTE_IDENTIFIER else content
 

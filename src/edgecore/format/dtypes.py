@@ -1,4 +1,4 @@
-"""The element types of tensors as one table, for files, tools and messages. This module does not import torch.
+"""The element types of tensors in one table, for files, tools and messages. This module does not import torch.
 
 `edgecore.ir.dialect.dtypes` maps these types to torch's dtypes.
 """
@@ -52,7 +52,7 @@ class Dtype:
     Attributes:
         name: The name of the torch dtype.
         size: In bytes.
-        code: The format character of Python's `struct` and buffer protocol; empty if there is none.
+        code: The format character in Python's `struct` and buffer protocol; empty if there is none.
         letter: The abbreviation of the dtype in `ir/dialect/dtype_rules.json`, which lists the dtypes that operators
             accept; empty for a dtype that the edge dialect does not have.
     """

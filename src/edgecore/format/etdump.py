@@ -1,8 +1,8 @@
 """Read and write ETDump files (`.etdp`): the events of one or more runs, in the format of ExecuTorch 1.x.
 
-A file is one flatbuffer with a size prefix. The runtimes write tens of thousands of events, so that `read_etdump` does
-not read them field by field, as `flat.unpack` does (30 us an event): it makes one `struct.Struct` for each vtable, of
-which a file has a few (3 to 4 us an event).
+A file is one flatbuffer with a size prefix. The runtimes write tens of thousands of events. To read them field by
+field, as `flat.unpack` does, takes 30 us an event. So `read_etdump` makes a `struct.Struct` for each vtable (a file has
+only a few), and takes 3 to 4 us an event.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class Double:
 
 @dataclass(slots=True)
 class Tensor:
-    """A tensor whose elements start at `offset` of the debug buffer, a file of its own.
+    """A tensor whose elements start at `offset` of the debug buffer, which is a separate file.
 
-    `scalar_type` has the numbers of `edgecore.format.ScalarType`; a file of a later version may have others.
+    `scalar_type` has the numbers of `edgecore.format.ScalarType`; a file of a later version may have other numbers.
     """
 
     scalar_type: int = scalar(0, "i8")
@@ -94,14 +94,15 @@ class ProfileEvent:
     """The times of one event.
 
     Attributes:
-        name: `native_call_OPERATOR`, `DELEGATE_CALL`, `Method::execute` and others; None if a delegate gave an id only.
-        chain_index: Index of the chain of instructions; -1 outside of one.
-        instruction_id: Index of the instruction in its chain; -1 if the event belongs to none.
-        delegate_debug_id_int: The number by which a delegate names the operation; -1 if it has none.
-        delegate_debug_id_str: The string by which a delegate names the operation, if it uses one.
-        delegate_debug_metadata: Additions of the delegate, in its own format.
-        start_time: When the event began, in the unit of the runtime's clock: usually nanoseconds.
-        end_time: When the event ended.
+        name: `native_call_OPERATOR`, `DELEGATE_CALL`, `Method::execute` and others; None if a delegate passed only an
+            id.
+        chain_index: Index of the chain of instructions; -1 outside of a chain.
+        instruction_id: Index of the instruction in its chain; -1 if the event belongs to no instruction.
+        delegate_debug_id_int: The number by which a delegate identifies the operation; -1 if it uses none.
+        delegate_debug_id_str: The string by which a delegate identifies the operation, if it uses one.
+        delegate_debug_metadata: Further data from the delegate, in its own format.
+        start_time: Begin of the event, in the unit of the runtime's clock: usually nanoseconds.
+        end_time: End of the event.
     """
 
     name: str | None = string(0, optional=True)
@@ -190,7 +191,7 @@ def read_etdump(buffer: Buffer) -> ETDump:
 def garbage_kept() -> Iterator[None]:
     """Stop Python's garbage collector for the block, which makes many objects but no garbage.
 
-    Its repeated scans would double the time of reading a trace.
+    The collector's repeated scans would double the time of reading a trace.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -203,10 +204,10 @@ def garbage_kept() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The places of the fields of profile events with one vtable.
+    """The positions of the fields of profile events with one vtable.
 
-    `pick` chooses (name, chain, instruction, id, id string, metadata, start, end) from the result of `unpack`, to which
-    `defaults` are appended; names and metadata are still offsets there, from the slots `name`, `text` and `metadata`.
+    `pick` selects (name, chain, instruction, id, id string, metadata, start, end) from the result of `unpack`, to which
+    `defaults` are appended. At the indices `name`, `text` and `metadata` it has offsets instead of values.
     """
 
     unpack: Callable[[bytes, int], tuple[Any, ...]]
@@ -227,7 +228,7 @@ class _DumpReader(Reader):
     def __init__(self, content: bytes) -> None:
         super().__init__(memoryview(content))
         self.content = content
-        self.slots: dict[int, int] = {}  # by the positions of vtables, which blocks share
+        self.slots: dict[int, int] = {}  # position of a vtable (blocks share vtables) -> offset of `profile_event`
         self.layouts: dict[int, _Layout] = {}
         self.metadata: dict[int, bytes] = {}
 
@@ -289,7 +290,7 @@ class _DumpReader(Reader):
         return self.content[first : first + size]
 
     def vtable(self, position: int, what: str) -> tuple[int, tuple[int, ...]]:
-        """Return the size of a table and the offsets of its fields, 0 for those that are absent."""
+        """Return the size of a table and the offsets of its fields, 0 for absent fields."""
         length = int(self.number("H", 2, position, what))
         self.check(position, max(length, 4), 2, what)
         slots = struct.unpack_from(f"<{length // 2}H", self.view, position)

@@ -1,7 +1,7 @@
-"""Read and write ETRecord files: the compiler's knowledge of a program, for the developer tools of ExecuTorch 1.x.
+"""Read and write ETRecord files: facts from the compiler about a program, for ExecuTorch 1.x's developer tools.
 
 A file is a zip. Graphs are JSON of `torch.export`; weights, constants, inputs and outputs are files of `torch.save`,
-which this module passes on unread. It needs no torch.
+whose bytes this module does not interpret. It needs no torch.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class GraphNode:
     Attributes:
         name: The name in the graph.
         target: The operator, such as `torch.ops.aten.add.Tensor`, as the file spells it.
-        handle: The debug handle; 0 if it has none.
-        stack_trace: The lines of code that made it, as text.
-        modules: The modules that it lies in, outermost first: (key, path, class).
+        handle: The debug handle; 0 without one.
+        stack_trace: The lines of code that made the node, as text.
+        modules: The modules that contain the node, outermost first: (key, path, class).
     """
 
     name: str
@@ -65,10 +65,10 @@ class EtRecordFile:
 
     Attributes:
         graphs: All graphs by name: `exported_program`, `edge_dialect_exported_program/METHOD`, and others.
-        debug_handle_map: Method, then instruction, to a debug handle or a list of them.
-        delegate_map: Method, then instruction, to `{"name": BACKEND, "delegate_map": {ID: [HANDLE, ...]}}`.
-        instruction_id_to_num_outs_map: Method, then instruction of a delegate's call, to the number of its outputs.
-        export_graph_id: The id by which nodes name the graph of `exported_program`.
+        debug_handle_map: Method -> instruction -> a debug handle or a list of handles.
+        delegate_map: Method -> instruction -> `{"name": BACKEND, "delegate_map": {ID: [HANDLE, ...]}}`.
+        instruction_id_to_num_outs_map: Method -> instruction of a delegate call -> the number of its outputs.
+        export_graph_id: The id by which nodes refer to the graph of `exported_program`.
         reference_outputs: A file of `torch.save`.
         representative_inputs: A file of `torch.save`.
     """
@@ -93,13 +93,13 @@ def write_etrecord(record: EtRecordFile, file: Any, compress: bool = False) -> N
     Args:
         record: The content.
         file: A path, or a binary file object.
-        compress: Compress the entries. ExecuTorch does not, but reads such a file.
+        compress: True to compress the entries. ExecuTorch writes them uncompressed, but can read both.
     """
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with zipfile.ZipFile(file, "w", method) as archive:
 
         def add(name: str, content: bytes | str) -> None:
-            entry = zipfile.ZipInfo(name)  # with a fixed date: equal records are equal files
+            entry = zipfile.ZipInfo(name)  # has a fixed date, so that equal records make equal files
             entry.compress_type = method
             archive.writestr(entry, content)
 
@@ -117,7 +117,7 @@ def write_etrecord(record: EtRecordFile, file: Any, compress: bool = False) -> N
 
 
 def read_etrecord(file: str | Buffer | IO[bytes] | Any) -> EtRecordFile:
-    """Read a file, given as a path, a binary file object or its bytes.
+    """Read a file: a path, a binary file object, or bytes.
 
     Raises:
         FormatError: The file is not an ETRecord, or damaged.
@@ -147,7 +147,7 @@ def _read(archive: zipfile.ZipFile, names: list[str]) -> EtRecordFile:
         if owner in present:
             continue
         parts = [archive.read(name + part) if name + part in present else b"" for part in _PARTS]
-        # A file of an older version has the edge graph of `forward` without the name of the method.
+        # A file of an older version stores the edge graph of `forward` without the name of the method.
         record.graphs[f"{EDGE}/forward" if name == EDGE else name] = Graph(archive.read(name), *parts)
     for name in _JSON:
         if name in present:
@@ -176,12 +176,12 @@ def _check_entries(by_method: HandleMap | None, fits: Callable[[Any], bool], rea
 
 
 def _are_handles(entry: Any) -> bool:
-    """Return True for a debug handle, a list of handles, or None, which an instruction without a handle has."""
+    """Return True for a debug handle, a list of handles, or None (an instruction without a handle)."""
     return entry is None or all(isinstance(handle, int) for handle in (entry if isinstance(entry, list) else [entry]))
 
 
 def _is_delegate(call: Any) -> bool:
-    """Return True for the entry of a delegate, which may lack operations."""
+    """Return True for a delegate's entry, which may lack operations."""
     if not isinstance(call, dict) or not isinstance(call.get("name", ""), str):
         return False
     ids = call.get("delegate_map") or {}

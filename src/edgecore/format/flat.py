@@ -1,13 +1,12 @@
-"""Read and write flatbuffers; a table is a dataclass whose fields carry their field id and wire type.
+"""Read and write flatbuffers. A table is a dataclass whose fields carry their field id and wire type.
 
     @dataclass(slots=True)
     class Tensor:
         sizes: list[int] = vector(2, "i32")
         scalar_type: int = scalar(0, "i8")
 
-Conventions: a scalar equal to its schema default is not written; a string or vector is always written, except that None
-in an `optional` field means absent; a table or union that is None is absent. Wire format:
-https://flatbuffers.dev/internals.
+Conventions: a scalar equal to its schema default is not written. A string or vector is always written; in an `optional`
+field None means absent. A table or union that is None is absent. Wire format: https://flatbuffers.dev/internals.
 
 Why this module does not use the Python code that `flatc` generates:
 
@@ -109,7 +108,7 @@ def union(id: int, members: Mapping[int, type]) -> Any:
 
     The union type has the field id `id`, the table `id + 1`.
 
-    The class of a value determines its union type, so each type needs a class of its own, such as a subclass.
+    The class of a value determines its union type, so each type needs a separate class, such as a subclass.
     """
     ids = {cls: number for number, cls in members.items()}
     if len(ids) != len(members):
@@ -121,8 +120,8 @@ def union(id: int, members: Mapping[int, type]) -> Any:
 class _Plan:
     """The fields of a table, prepared for `pack` and `unpack`.
 
-    A slot is the position of a field in the table's vtable, which equals its field id. The rank of a field is its index
-    in `slots`, which is sorted by size, because `pack` stores the fields in that order.
+    A slot is the position of a field in the table's vtable, and equals its field id. The rank of a field is its index
+    in `slots`, which is sorted by descending size, because `pack` stores the fields in that order.
     """
 
     wires: tuple[tuple[str, Wire], ...]
@@ -155,7 +154,7 @@ class _Shape:
     """The memory layout of a table in which a certain set of fields is present.
 
     The fields are stored by ascending size: the field of rank 0, the largest, ends at the end of the table. That end is
-    aligned to the largest size, so that every field is aligned without padding between the fields.
+    aligned to the largest size, so every field is aligned without padding between the fields.
     """
 
     block: struct.Struct
@@ -189,7 +188,7 @@ def pack(root: Any, identifier: bytes = b"", size_prefix: bool = False) -> bytea
     Args:
         root: The root table.
         identifier: The file identifier, 4 bytes; empty for none.
-        size_prefix: Write the size of the flatbuffer, 4 bytes, before it.
+        size_prefix: True to write the size of the flatbuffer, 4 bytes, before it.
 
     Raises:
         FormatError: A value does not fit its field.
@@ -243,7 +242,7 @@ def _pack_table(builder: Any, value: Any) -> int:
     builder.minalign = max(builder.minalign, shape.align)
     start = end + shape.block.size
     # A field with an offset stores the distance from itself to its target. The field starts `end + distance` bytes
-    # before the end of the buffer, because `distance` is its distance from the end of the table; the target starts
+    # before the end of the buffer, because `distance` is its distance from the end of the table. The target starts
     # `item` bytes before the end of the buffer.
     numbers = [
         end + distance - item if is_offset else item
@@ -318,8 +317,8 @@ def unpack(cls: type[T], buffer: Buffer, identifier: bytes | Sequence[bytes] = (
 class Reader:
     """Reads the tables of one buffer.
 
-    `budget` limits the bytes that are read to 8 times the size of the buffer: several offsets may point to the same
-    table, so that a small damaged file could otherwise lead to exponential work.
+    `budget` limits the number of bytes read to 8 times the size of the buffer. Several offsets may point to the same
+    table, so a small damaged file could otherwise cause exponential work.
     """
 
     def __init__(self, view: memoryview) -> None:
@@ -356,7 +355,7 @@ class Reader:
     def vector(self, position: int, size: int, align: int, what: str, view: bool = False) -> tuple[int, int]:
         """Return (position of the first element, number of elements).
 
-        `view` is True if the caller makes a view of the elements; since it reads none, they do not count for `budget`.
+        `view` is True if the caller makes a view of the elements: it reads none, so they do not count for `budget`.
         """
         start = self.follow(position, what)
         count = int(self.number("I", 4, start, what))

@@ -20,8 +20,8 @@ META_IDENTIFIER = b"ECM1"
 class MemoryKind(IntEnum):
     """The use of a delegate's memory.
 
-    SCRATCH holds content during one call only, PERSISTENT from call to call. STAGING is for
-    transfers between the host and the device.
+    SCRATCH is used during a single call, PERSISTENT keeps its content between calls. STAGING is for transfers between
+    the host and the device.
     """
 
     SCRATCH = 0
@@ -31,7 +31,7 @@ class MemoryKind(IntEnum):
 
 @dataclass(slots=True)
 class MemoryNeed:
-    """Memory that a delegate needs besides its arguments, at the maximum shape.
+    """Memory that a delegate needs in addition to its arguments, for the largest shape.
 
     Delegates with the same `shared_group` share memory: together they need the maximum of the group, not the sum.
     """
@@ -55,7 +55,7 @@ class DebugHandle:
 
 @dataclass(slots=True)
 class DelegateOperation:
-    """An operation inside a delegate, as traces name it: by `name`, or by the number `id` if the name is empty.
+    """An operation inside a delegate, which traces identify by `name`, or by the number `id` if the name is empty.
 
     Attributes:
         handles: The debug handles of the graph nodes that the operation computes.
@@ -90,7 +90,7 @@ class GraphValue:
 
 @dataclass(slots=True)
 class CycleEstimate:
-    """Cycles that the backend's compiler estimates for a `DelegateOperation` on its device."""
+    """The cycles that the backend's compiler estimates for a `DelegateOperation` on its device."""
 
     id: int = scalar(0, "i64")
     name: str = string(1)
@@ -99,14 +99,14 @@ class CycleEstimate:
 
 @dataclass(slots=True)
 class DelegateDetails:
-    """Facts of a delegate that only tools read.
+    """Facts about a delegate that only tools read.
 
     Attributes:
-        nodes: The operations of the blob in the order of execution; empty if the blob itself tells its graph.
+        nodes: The operations of the blob in the order of execution; empty if the graph can be read from the blob.
         inputs: Numbers of the values that are inputs of the graph.
         outputs: Numbers of the values that are outputs of the graph.
-        values: Texts of values.
-        cycles: Estimates of the backend's compiler.
+        values: The texts of values.
+        cycles: The estimates of the backend's compiler.
     """
 
     nodes: list[GraphNode] = tables(0, GraphNode)
@@ -122,13 +122,13 @@ class DelegateMeta:
 
     Attributes:
         sha256: The SHA-256 of the delegate's blob, 32 bytes.
-        compatibility: The backend's own text about the devices and versions that can load the blob.
+        compatibility: A text of the backend about the devices and versions that can load the blob.
         distribution: The pip package that compiled the blob.
         distribution_version: The version of that package.
         memory: The memory that the delegate needs.
         handles: Debug handles of the nodes in the delegate.
         operations: The delegate's own operations, with the nodes that they compute.
-        details: A flatbuffer of `DelegateDetails`, or empty: apart, so that the runtime need not verify it.
+        details: A flatbuffer of `DelegateDetails`, or empty. It is separate, so that the runtime need not verify it.
     """
 
     sha256: Buffer = data(0)
@@ -141,10 +141,10 @@ class DelegateMeta:
     details: Buffer = data(7)
 
     def read_details(self) -> DelegateDetails:
-        """Return the facts that only tools read; empty ones if there are none.
+        """Return the facts that only tools read; empty facts if the file has none.
 
         Raises:
-            FormatError: They are damaged.
+            FormatError: The facts are damaged.
         """
         return unpack(DelegateDetails, self.details) if len(self.details) else DelegateDetails()
 
@@ -159,7 +159,7 @@ class DimMeta:
     """The sizes that one dim may have: at least `min`, and at most its size in the program.
 
     If `symbol` is not -1, the size is `multiple` * n + `offset`, where the integer n is the same for all dims of the
-    method with that symbol. `symbol` is -1 for fixed sizes and for sizes of another form.
+    method with that symbol. `symbol` is -1 for fixed sizes, and for sizes of another form.
     """
 
     name: str = string(0)
@@ -226,8 +226,8 @@ class Meta:
         producer_version: The version of that program.
         methods: One entry for each method.
         shared_state: Qualified names of the mutable buffers that all methods share.
-        constants_sha256: Digest of the segment with constants; empty if there is none.
-        state_sha256: Digest of the segment with initial values of mutable buffers; empty if there is none.
+        constants_sha256: Digest of the segment with constants; empty without such a segment.
+        state_sha256: Digest of the segment with initial values of mutable buffers; empty without such a segment.
         data: Digests of named data and external data, in ascending order of their keys as UTF-8.
     """
 
@@ -253,7 +253,7 @@ def blob_digest(blob: Buffer) -> bytes:
 
 
 def segment_digest(buffers: Sequence[Buffer], alignment: int = CONSTANT_ALIGNMENT) -> bytes:
-    """Return the SHA-256 of the segment in which a file stores `buffers`; empty if there is no such segment.
+    """Return the SHA-256 of the segment in which a file stores `buffers`; empty without such a segment.
 
     The first buffer, a placeholder for tensors without data, is not in the segment. The others start at multiples of
     `alignment` bytes.

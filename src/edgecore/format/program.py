@@ -99,7 +99,7 @@ class String:
 class Tensor:
     """A tensor value.
 
-    With `data_buffer_idx` > 0 it has initial data: it is a constant if it has no `allocation_info`, else a mutable
+    With `data_buffer_idx` > 0 it has initial data: without `allocation_info` it is a constant, otherwise a mutable
     buffer.
     """
 
@@ -116,7 +116,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes at the maximum shape."""
+        """Size in bytes for the largest shape."""
         return prod(self.sizes) * SCALAR_TYPE_SIZES[self.scalar_type]
 
 
@@ -179,7 +179,7 @@ class KernelCall:
     """A call of a kernel.
 
     `args` are indices of values: the arguments of the operator's schema, then the results that the kernel writes, then
-    the return value, which is the same result again, or a list of the results if there are several.
+    the return value, which repeats the result, or is a list of the results if there are several.
     """
 
     op_index: int = scalar(0, "i32")
@@ -257,8 +257,8 @@ class CompileSpec:
 class BackendDelegate:
     """A delegate of a method.
 
-    In a `PteFile`, `processed.index` is an index in `PteFile.delegate_blobs`, and `processed.location` has no meaning.
-    In a file, `location` says whether `index` counts segments or entries of `backend_delegate_data`.
+    In a `PteFile`, `processed.index` is an index in `PteFile.delegate_blobs`, and `processed.location` is unused. In a
+    file, `location` decides whether `index` refers to segments or to entries of `backend_delegate_data`.
     """
 
     id: str = string(0)
@@ -325,7 +325,7 @@ class NamedData:
 class Program:
     """The root table of a `.pte` file.
 
-    The fields apart from `version` and `execution_plan` describe the positions of the data in the file: `write_pte`
+    The fields other than `version` and `execution_plan` describe the positions of the data in the file: `write_pte`
     sets them, and `read_pte` clears them.
     """
 

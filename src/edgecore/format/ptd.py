@@ -1,4 +1,4 @@
-"""Read and write `.ptd` files: tensors and named data of delegates, outside of the program that uses them.
+"""Read and write `.ptd` files: tensors, and delegates' named data, outside of the program that uses them.
 
 Layout: u32 root offset, "FT01", at byte 8 the extended header, the rest of the flatbuffer, padding, then the segments,
 each at a multiple of lcm(segment alignment, its own alignment). Extended header: "FH01", u32 length (40), u64 number of
@@ -59,8 +59,8 @@ class FlatTensor:
 class ExternalData:
     """An entry of a `.ptd` file: a tensor, or with `layout` None the named data of a delegate.
 
-    Entries with the same `data` object share one segment. A file does not record `alignment`; after reading it is the
-    largest power of two, up to 4096, that the position of the data is a multiple of.
+    Entries with the same `data` object share one segment. A file does not record `alignment`. After reading, it is the
+    largest power of two, up to 4096, that divides the position of the data.
     """
 
     data: Buffer
@@ -72,8 +72,8 @@ class ExternalData:
 class PtdFile:
     """The entries of a file by name.
 
-    `read_ptd` sets `segments` to the segments of the file; `write_ptd` makes new segments and ignores these. It gives
-    each segment the alignment in `alignments`, or a greater one of its entry.
+    `read_ptd` sets `segments` to the segments of the file; `write_ptd` makes new segments and ignores these. A
+    segment has the alignment in `alignments`, or of its entry if that is greater.
     """
 
     entries: dict[str, ExternalData] = field(default_factory=dict)
@@ -91,7 +91,7 @@ def write_ptd(ptd: PtdFile) -> bytes:
 
 
 def write_ptd_to(ptd: PtdFile, file: BinaryIO) -> int:
-    """Write `ptd` to `file` piece by piece, so that the data is not copied in memory; return the number of bytes."""
+    """Write `ptd` to `file` piece by piece, without a copy of the data in memory; return the number of bytes."""
     return write_chunks(_chunks(ptd), file)
 
 
@@ -102,7 +102,7 @@ def _chunks(ptd: PtdFile) -> Iterator[Buffer]:
         alignments[id(entry.data)] = lcm(alignments.get(id(entry.data), 1), max(entry.alignment, 1))
     indices: dict[int, int] = {}
     named = []
-    for key, entry in sorted(ptd.entries.items()):  # sorted, so that the same data always gives the same file
+    for key, entry in sorted(ptd.entries.items()):  # sorted, so that equal data makes equal files
         size = memoryview(entry.data).nbytes
         if entry.layout is not None and entry.layout.nbytes != size:
             raise FormatError(
@@ -126,7 +126,7 @@ def _chunks(ptd: PtdFile) -> Iterator[Buffer]:
 def read_ptd(buffer: Buffer) -> PtdFile:
     """Read a `.ptd` file from `buffer` (any object with the buffer protocol, such as an mmap).
 
-    The data of the result are views into `buffer`, not copies.
+    The data of the result consists of views into `buffer`, not copies.
 
     Raises:
         FormatError: The buffer is not a `.ptd` file, or damaged.

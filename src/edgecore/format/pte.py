@@ -2,7 +2,7 @@
 
 Layout: u32 root offset, "ET12", at byte 8 the extended header (below), the rest of the flatbuffer, padding, then the
 segments in the order constants, mutable data, delegate blobs, named data, each at a multiple of lcm(segment alignment,
-its own alignment); named data that a constant tensor has, too, are a part of the segment with the constants. Extended
+its own alignment). Named data that equals a constant tensor is a part of the segment with the constants. Extended
 header: "eh00", u32 length (32), u64 program_size, u64 segment_base_offset, u64 segment_data_size.
 """
 
@@ -53,8 +53,8 @@ _HEADER = struct.Struct("<4sIQQQ")
 class NamedBlob:
     """Named data: bytes that delegates find by a key. Keys with the same `data` object share one segment.
 
-    A file does not record `alignment`; after reading it is the largest power of two, up to 4096, that the position of
-    the data is a multiple of.
+    A file does not record `alignment`. After reading, it is the largest power of two, up to 4096, that divides the
+    position of the data.
     """
 
     data: Buffer
@@ -70,7 +70,7 @@ class PteFile:
         constants: Entry i holds the bytes of constant tensors with `data_buffer_idx` i; entry 0 is an empty
             placeholder. After reading, an entry may end in up to 15 bytes of padding.
         mutable: The same for the initial content of mutable buffers; may be empty.
-        delegate_blobs: The blobs, which `BackendDelegate.processed.index` refers to.
+        delegate_blobs: The blobs, to which `BackendDelegate.processed.index` refers.
         named_data: The named data by key.
         segments: The segments of the file that was read; `write_pte` makes new segments and ignores these.
         alignments: Alignments of the file that `write_pte` writes; a file does not record them.
@@ -96,7 +96,7 @@ class PteFile:
         return self.delegate_blobs[index]
 
     def inline(self) -> Program:
-        """Return the tables of the program with constants and blobs in them; the data are not copied."""
+        """Return the tables of the program with constants and blobs inside them; the data is not copied."""
         plans = [
             replace(
                 plan,
@@ -126,7 +126,7 @@ def write_pte(pte: PteFile) -> bytes:
 
 
 def write_pte_to(pte: PteFile, file: BinaryIO) -> int:
-    """Write `pte` to `file` piece by piece, so that the data is not copied in memory; return the number of bytes."""
+    """Write `pte` to `file` piece by piece, without a copy of the data in memory; return the number of bytes."""
     return write_chunks(_chunks(pte), file)
 
 
@@ -166,7 +166,7 @@ def _add_tensors(layout: Layout, buffers: Sequence[Buffer], name: str) -> Subseg
 def _add_delegates(layout: Layout, blobs: Sequence[Buffer]) -> tuple[list[BackendDelegateDataReference], bool]:
     """Add a segment for each blob; return the references to them, and True if a blob is empty.
 
-    Equal blobs share a segment. Empty blobs have no segment: they all refer to one empty entry in the flatbuffer
+    Equal blobs share a segment. Empty blobs have no segment; they refer to a common empty entry in the flatbuffer
     (`backend_delegate_data`).
     """
     lengths = Counter(memoryview(blob).nbytes for blob in blobs)
@@ -197,7 +197,7 @@ def _with_references(plan: ExecutionPlan, references: Sequence[BackendDelegateDa
 
 
 def _places(constants: Sequence[Buffer], segment: SubsegmentOffsets) -> dict[int, list[tuple[Buffer, int]]]:
-    """Return length in bytes with padding -> the constant tensors of that length, with their offsets in the segment."""
+    """Group the constant tensors by length in bytes with padding; each with its offset in the segment."""
     places: dict[int, list[tuple[Buffer, int]]] = {}
     for tensor, offset in zip(constants[1:], segment.offsets[1:], strict=True):
         places.setdefault(align(memoryview(tensor).nbytes, CONSTANT_ALIGNMENT), []).append((tensor, offset))
@@ -207,10 +207,10 @@ def _places(constants: Sequence[Buffer], segment: SubsegmentOffsets) -> dict[int
 def _add_named(
     layout: Layout, named: dict[str, NamedBlob], constants: dict[int, list[tuple[Buffer, int]]]
 ) -> list[NamedData] | None:
-    """Add named data sorted by key, so that the same program always gives the same file.
+    """Add named data sorted by key, so that equal programs make equal files.
 
-    Data that a constant tensor has, too, such as the weight that an embedding shares with the output layer, are stored
-    once: their segment is a part of the one with the constants. It has the alignment of the data, but no larger one.
+    Data that equals a constant tensor, such as a weight that an embedding shares with the output layer, is stored once:
+    its segment is a part of the segment with the constants. Its alignment is the alignment of the data, not more.
     """
     alignments: dict[int, int] = {}
     for blob in named.values():
@@ -225,7 +225,7 @@ def _add_named(
             place = _place_of(data, alignments[id(data)], constants) if shares else None
             if place is None:
                 layout.add([data], alignments[id(data)])
-            else:  # the segment with the constants is the first, at offset 0
+            else:  # a part of the segment with the constants, which is the first one, at offset 0
                 layout.alignment = lcm(layout.alignment, alignments[id(data)])
                 layout.segments.append(DataSegment(layout.segments[0].offset + place, memoryview(data).nbytes))
         entries.append(NamedData(key, indices[id(data)]))
@@ -233,7 +233,7 @@ def _add_named(
 
 
 def _place_of(data: Buffer, alignment: int, constants: dict[int, list[tuple[Buffer, int]]]) -> int | None:
-    """Return the offset of the constant tensor with the same bytes and a fitting alignment, or None."""
+    """Return the offset of the constant tensor with the same bytes and a sufficient alignment, or None."""
     size = memoryview(data).nbytes
     for tensor, offset in constants.get(align(size, CONSTANT_ALIGNMENT), ()) if size else ():
         if offset % alignment == 0 and memoryview(tensor).nbytes >= size and _starts_with(tensor, data):
@@ -242,14 +242,14 @@ def _place_of(data: Buffer, alignment: int, constants: dict[int, list[tuple[Buff
 
 
 def _starts_with(tensor: Buffer, data: Buffer) -> bool:
-    """Return True if a tensor, which after reading may end in padding, has the bytes of the data."""
+    """Return True if a tensor begins with the bytes of the data; after reading, it may end in padding."""
     return all(a[: len(b)] == b for a, b in zip(parts(tensor), parts(data), strict=False))
 
 
 def read_pte(buffer: Buffer) -> PteFile:
     """Read a `.pte` file from `buffer` (any object with the buffer protocol, such as an mmap).
 
-    The data of the result are views into `buffer`, not copies.
+    The data of the result consists of views into `buffer`, not copies.
 
     Raises:
         FormatError: The buffer is not a `.pte` file, or damaged.

@@ -24,9 +24,9 @@ class Alignments:
     """Alignments of the parts of a file to write, in bytes; powers of two.
 
     Attributes:
-        segment: Of each segment, at least 128; 4096 or more for segments that are mapped, locked or read by
-            DMA on their own.
-        constant: Of each constant tensor in the file, and of each initial content of a mutable buffer, at least 16.
+        segment: Alignment of each segment, at least 128; 4096 or more for segments that are mapped, locked or read by
+            DMA separately.
+        constant: Alignment of each constant tensor, and of each initial content of a mutable buffer, at least 16.
 
     Raises:
         FormatError: A number is too small or not a power of two.
@@ -63,7 +63,7 @@ class Segment:
 
 
 def without_shared(segments: Iterable[Segment]) -> list[Segment]:
-    """Return the segments except for named data that are a part of the constants: each byte is in one segment then."""
+    """Return the segments without named data that is a part of the constants, so that each byte is counted once."""
     every = list(segments)
     constants = [(segment.offset, segment.offset + segment.size) for segment in every if segment.kind == "constants"]
 
@@ -77,7 +77,7 @@ def without_shared(segments: Iterable[Segment]) -> list[Segment]:
 class Layout:
     """Collects the segments of a file to be written.
 
-    `pieces` are (offset, bytes), where the offset counts from the start of the first segment.
+    `pieces` are (offset, bytes), with offsets from the start of the first segment.
     """
 
     def __init__(self, alignments: Alignments) -> None:
@@ -120,7 +120,7 @@ class Layout:
 
 
 class MappedFile(mmap.mmap):
-    """A memory mapping of a part of a file that no longer changes: its pages may be dropped and read again."""
+    """A memory mapping of a part of a file that no longer changes, so that its pages can be dropped and read again."""
 
 
 def align(value: int, alignment: int) -> int:
@@ -129,13 +129,13 @@ def align(value: int, alignment: int) -> int:
 
 
 def parts(buffer: Buffer) -> Iterator[memoryview]:
-    """Yield a buffer in parts of some megabytes. The pages of a `MappedFile` are given back to the system after use."""
+    """Yield a buffer in parts of some megabytes; after use, give the pages of a `MappedFile` back to the system."""
     view = memoryview(buffer)
     view = view.cast("B") if view.nbytes else memoryview(b"")
     for start in range(0, len(view), _PART):
         yield view[start : start + _PART]
         if isinstance(view.obj, MappedFile) and hasattr(view.obj, "madvise"):
-            view.obj.madvise(mmap.MADV_DONTNEED)  # the content is in the file, so a later use reads it again
+            view.obj.madvise(mmap.MADV_DONTNEED)  # a later use reads the content from the file again
 
 
 def write_chunks(chunks: Iterator[Buffer], file: BinaryIO) -> int:
@@ -148,7 +148,7 @@ def write_chunks(chunks: Iterator[Buffer], file: BinaryIO) -> int:
 
 
 class SegmentReader:
-    """Reads the segments of a file, which lie in its bytes `base` to `end`, and records the use of each."""
+    """Reads the segments of a file, which are in its bytes `base` to `end`, and records the use of each."""
 
     def __init__(self, view: memoryview, segments: Sequence[DataSegment], base: int, end: int) -> None:
         self.base = base
@@ -157,8 +157,8 @@ class SegmentReader:
         self.kinds: dict[int, str] = {}
         for index, segment in enumerate(segments):
             start = base + segment.offset
-            # For a program without constants, executorch writes one segment of size 0, and no header that says where
-            # the segments start: `base` is then 0, and only segments of size 0 are valid.
+            # For a program without constants, executorch writes one segment of size 0, and no header with the start of
+            # the segments. Then `base` is 0, and only segments of size 0 are valid.
             if (base == 0 and segment.size) or start + segment.size > max(base, end):
                 raise FormatError(
                     f"segment {index} (offset {segment.offset}, {segment.size} bytes) ends outside the segment data,"
@@ -192,7 +192,7 @@ class SegmentReader:
         return [b"", *(segment[offset : ends[offset]] for offset in where.offsets[1:])]
 
     def used(self) -> list[Segment]:
-        """Return all segments with the uses that `segment` recorded, or `unused`; call it after reading all data."""
+        """Return all segments with the uses that `segment` recorded, or `unused`. Call it after all data is read."""
         return [
             Segment(self.kinds.get(index, "unused"), self.base + segment.offset, segment.size, self.views[index])
             for index, segment in enumerate(self.segments)

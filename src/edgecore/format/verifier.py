@@ -38,10 +38,10 @@ from .segments import SEGMENT_ALIGNMENT, Segment, without_shared
 EXECUTORCH_1_5 = "executorch-1.5"
 EDGECORE = "edgecore"
 _SIZE_LIMIT = 1 << 31  # sizes of tensors are 32-bit integers
-_OPERATOR_KEY_BYTES = 100  # executorch's runtime builds kernel keys in a buffer of this size, with a terminating zero
+_OPERATOR_KEY_BYTES = 100  # executorch's runtime builds kernel keys in a buffer of this size, including the final zero
 
 Checker = Callable[[Buffer, dict[str, Any]], list[str]]
-"""A function (blob of a delegate, context) -> one sentence for each thing that the target runtime would reject.
+"""A function of a delegate's blob and a context that returns one sentence for each reason to reject the blob.
 
 The context has the keys "named_data" ({key: bytes-like}), "method" (its name) and "arguments" (for each call of the
 delegate, the list of its EValues).
@@ -64,9 +64,9 @@ def profile_libraries(runtime: str) -> Mapping[str, frozenset[str]] | None:
     """Return the operators of a target runtime by the library that registers them; None if it accepts all operators.
 
     Args:
-        runtime: `edgecore`, which accepts all; or `executorch-1.5`, whose libraries are called as their CMake targets:
-            `quantized_kernels`, `custom_ops` (the operators of its LLM exporter), and `kernels` for the portable and
-            optimized kernels and the core. An application must link the libraries that its files need.
+        runtime: `edgecore`, which accepts all operators; or `executorch-1.5`, whose libraries are named after their
+            CMake targets: `quantized_kernels`, `custom_ops` (the operators of its LLM exporter), and `kernels` for the
+            portable and optimized kernels and the core. An application must link the libraries that its files need.
 
     Raises:
         ValueError: The target runtime is unknown.
@@ -131,7 +131,7 @@ def verify(
 
 
 def _check_target(plan: ExecutionPlan, runtime: str) -> Iterator[tuple[str, str]]:
-    """Yield findings about valid parts of the format that executorch's runtime rejects."""
+    """Yield findings about parts that the format allows, but executorch's runtime rejects."""
     if runtime != EXECUTORCH_1_5:
         return
     for index, value in enumerate(plan.values):
@@ -162,7 +162,7 @@ def verify_ptd(ptd: PtdFile) -> list[Violation]:
 def verify_cases(bpte: BpteFile, pte: PteFile) -> list[Violation]:
     """Verify that the test cases of a bundled program match its program `pte`.
 
-    Compared are the names of the methods, and the number, dtypes and shapes of inputs and expected outputs.
+    It compares the names of the methods, and the number, dtypes and shapes of inputs and expected outputs.
     """
     plans = {plan.name: plan for plan in pte.program.execution_plan}
     findings = []
@@ -189,7 +189,7 @@ def verify_cases(bpte: BpteFile, pte: PteFile) -> list[Violation]:
 
 
 def _mismatch(value: Any, expected: Any) -> str:
-    """Return how a value of a test case differs from the method's value; empty if it matches."""
+    """Describe how a value of a test case differs from the method's value; empty if it matches."""
     if isinstance(value, BundledTensor) != isinstance(expected, Tensor):
         return f"it is a {type(value).__name__}, but the method has a {type(expected).__name__}"
     if not isinstance(value, BundledTensor):
@@ -335,7 +335,7 @@ def _check_instruction(where: str, call: Any, plan: ExecutionPlan, instructions:
 
 
 def _all_named(pte: PteFile, data: Mapping[str, PtdFile], findings: list[Violation]) -> Iterator[tuple[str, Any]]:
-    """Yield all named and external data by key; add a finding for each key in two files, which runtimes reject."""
+    """Yield all named and external data by key; add a finding for a key in two files, which runtimes reject."""
     owners = dict.fromkeys(pte.named_data, "the .pte")
     yield from pte.named_data.items()
     for file, ptd in data.items():
@@ -419,7 +419,7 @@ def _check_digests(meta: Meta, pte: PteFile, data: Mapping[str, PtdFile]) -> Ite
     keys = [entry.key.encode() for entry in meta.data]
     if any(a >= b for a, b in pairwise(keys)):
         yield Violation("metadata", "the keys of its digests are not in ascending order")
-    digests: dict[int, bytes] = {}  # id of the bytes -> digest, because several keys can have the same bytes object
+    digests: dict[int, bytes] = {}  # id of the bytes -> digest; several keys may have the same bytes object
     for entry in meta.data:
         holders: list[tuple[str, Buffer]] = []
         if entry.key in pte.named_data:

@@ -1,4 +1,4 @@
-"""Hooks for PyInstaller, which finds this module by the entry point `hook-dirs` of the group `pyinstaller40`."""
+"""Hooks for PyInstaller, which finds this package by the entry point `hook-dirs` of the group `pyinstaller40`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """PyInstaller's hook for applications that import edgecore: add the runtime, and the installed backends and kernels.
 
-From a backend's package the application gets the module of its entry point, its metadata (by which edgecore finds the
-backend) and the native libraries in its folder. A package that needs more files provides its own hook.
-EDGECORE_BACKENDS_ALLOW and EDGECORE_BACKENDS_DENY choose the backends. The compiler is left out; an application that
+Of a backend's package, the application receives the module of its entry point, its metadata (in which edgecore finds
+the backend) and the native libraries in its folder. A package that needs more files provides its own hook.
+EDGECORE_BACKENDS_ALLOW and EDGECORE_BACKENDS_DENY select the backends. The compiler is left out; an application that
 compiles models is frozen with `--collect-submodules edgecore` and imports torch.
 """
 
@@ -13,7 +13,7 @@ from PyInstaller.utils.hooks import collect_data_files, collect_dynamic_libs, co
 from edgecore.plugin import registry
 from edgecore.plugin.installed import entry_points
 
-# PyInstaller cannot see these imports: they are made by importlib, or by the native module.
+# PyInstaller cannot see these imports, because importlib or the native module makes them.
 hiddenimports = ["edgecore.errors", "edgecore.runtime.bundled", "json", "nanobind_backend._nb_backend_v1"]
 excludedimports = [
     *(f"edgecore.{name}" for name in ("cli", "conformance", "emit", "freezing", "ir", "memory", "partition", "passes")),

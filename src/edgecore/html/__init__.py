@@ -1,4 +1,4 @@
-"""Reports as self-contained pages for a browser: one file each, without requests to a network."""
+"""Reports as self-contained pages for a browser: each is a single file that makes no network requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make a page from the parts of a report, with the scripts and the style in `assets`."""
+"""Make a page from the parts of a report, and the scripts and style in `assets`."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from typing import Any
 from edgecore.errors import EdgecoreError
 
 SCRIPTS = ("model", "dom", "state", "compare", "summary", "table", "tables", "drawings", "graph", "accuracy", "page")
-"""The scripts of a page, in the order in which they need one another."""
+"""The scripts of a page; each may use those before it."""
 SWEEP_SCRIPTS = ("dom", "sweep")
 """The scripts of the page of a sweep, whose content `edgecore.sweeps.results.page` makes."""
 
 Tensor = tuple[str, str, str, int, int, int, int]
 """Name, module, source line, first byte, bytes, first and last step of a tensor in an arena."""
 Owner = tuple[int, int, list[str]]
-"""First byte, end and tensors of a part of an arena that is in use."""
+"""Begin, end and tensors of a used part of an arena."""
 
 
 def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPTS) -> str:
     """Return a page that shows the parts of a report.
 
-    The browser may run the page's own script and nothing else: the page says so by a content security policy with the
-    hashes of its script and style. Data from a model, such as its names, is in the page as JSON only.
+    The browser may run only the page's own script: the page has a content security policy with the hashes of its script
+    and style. Data from a model, such as its names, is in the page only as JSON.
 
     Args:
         title: Title of the page.
@@ -47,7 +47,7 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
               "interval" and "verdict" as `file_diff.time.difference` returns them. "placement": rows with
               "kind", "module", "operator", "line", "a", "b" and "members". "sections": dicts with "title" and "lines".
             - "graph": rows of a graph, see `edgecore.devtools.pages.graph_rows`.
-        scripts: The scripts of the page: those of a report, or `SWEEP_SCRIPTS`.
+        scripts: The scripts of the page: `SCRIPTS` for a report, or `SWEEP_SCRIPTS`.
 
     Returns:
         The page.
@@ -63,7 +63,7 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
 
     environment = Environment(loader=PackageLoader("edgecore.html", "assets"), autoescape=True)
     style, script = _asset("page.css"), "\n".join(['"use strict";', *(_asset(f"{name}.js") for name in scripts)])
-    # "<" could end the element or begin a comment in it; in JSON it stands in strings only.
+    # "<" could end the element or begin a comment in it; in JSON it occurs only in strings.
     packed = {**content, **{key: _packed(content[key]) for key in ("operators", "graph") if content.get(key)}}
     data = json.dumps(packed, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     policy = (
@@ -81,7 +81,7 @@ def table(
 
     Args:
         title: Name of the rows.
-        columns: Names of the columns. One that begins with "#", which is not shown, has numbers.
+        columns: Names of the columns. A column whose name begins with "#" (which is not shown) has numbers.
         rows: Texts and numbers of each row.
         note: A sentence under the title.
         marked: Indexes of rows that stand out.
@@ -91,12 +91,12 @@ def table(
 
 
 def arena(name: str, steps: int, tensors: Sequence[Tensor]) -> dict[str, Any]:
-    """Return an arena for `page`, with the step that uses most bytes and the tensors that are live at this step.
+    """Return an arena for `page`, with the step that uses the most bytes, and the tensors that are live at this step.
 
     Args:
         name: Name of the arena.
         steps: Number of steps of the program, such as instructions.
-        tensors: The tensors in it.
+        tensors: The tensors in the arena.
     """
     begins: dict[int, list[Tensor]] = {}
     for tensor in tensors:
@@ -121,7 +121,7 @@ def arena(name: str, steps: int, tensors: Sequence[Tensor]) -> dict[str, Any]:
 
 
 def _owners(live: Sequence[Tensor]) -> list[Owner]:
-    """Return the ranges of bytes that live tensors occupy; a tensor may lie inside another one."""
+    """Return the ranges of bytes that live tensors occupy; a tensor may lie inside another tensor."""
     owners: list[Owner] = []
     for name, module, _, begin, size, *_ in sorted(live, key=lambda tensor: (tensor[3], -tensor[4])):
         text = f"{name} of {module}" if module else name
@@ -134,7 +134,7 @@ def _owners(live: Sequence[Tensor]) -> list[Owner]:
 
 
 def _packed(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return rows with equal keys as one list of keys and a list of values for each row, at half the length."""
+    """Pack rows with equal keys as one list of keys and a list of values for each row, in about half the length."""
     keys = list(rows[0])
     return {"keys": keys, "rows": [[row[key] for key in keys] for row in rows]}
 

@@ -27,7 +27,7 @@ class ControlFlow:
     """The bodies and the operands of one control-flow node.
 
     The inputs of a body are `carried`, then one slice of each tensor in `scanned`, then `captured`. A loop body returns
-    the next state, then slices that the node stacks along a new dim 0. A branch of `cond` returns the results of the
+    the next state, then slices, which the node stacks along a new dim 0. A branch of `cond` returns the results of the
     node.
 
     Attributes:
@@ -36,7 +36,7 @@ class ControlFlow:
         predicate: The condition of `cond`.
         carried: Initial values of the state, which passes from one iteration to the next.
         scanned: Tensors from which each iteration reads one slice along dim 0.
-        captured: The other operands; a loop body reads the same ones in every iteration.
+        captured: The other operands, which are the same in every iteration of a loop.
     """
 
     node: Node

@@ -47,19 +47,19 @@ class LoweredBackendModule(torch.nn.Module):
 
     @property
     def processed_bytes(self) -> bytes:
-        """The blob; ExecuTorch's class of the same name calls it `processed_bytes`."""
+        """The blob. ExecuTorch's class of the same name has this property."""
         return self.result.blob
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The map of debug handles, and additions of a script's backend for tools, as in ExecuTorch's class."""
+        """The map of debug handles, and entries that a script's backend adds for tools, as in ExecuTorch's class."""
         added = getattr(self.result, "_delegate_info_meta", None)
         handles = {"debug_handle_map": self.result.debug_handle_map}
         return handles if added is None else {**handles, "_delegate_info_meta": added}
 
     @property
     def named_data(self) -> Mapping[str, Any]:
-        """Data that the blob refers to by key, such as weights."""
+        """Data that the blob references by key, such as weights."""
         return self.result.named_data
 
     @property
@@ -101,8 +101,8 @@ class DelegatedCall(NamedTuple):
 def call_delegate(module: LoweredBackendModule, *args: Any) -> tuple[Any, ...]:
     """Run a delegate.
 
-    Delegate calls have this function as target and the module's `get_attr` node as first argument. torch does not
-    remove a call without users, because a delegate may hold state; `ir.graph.edit` removes it if it writes no state.
+    A delegate call has this function as its target and the module's `get_attr` node as its first argument. torch keeps
+    such a call even without users, because a delegate may hold state; `ir.graph.edit` removes it if it writes no state.
     """
     return module(*args)  # type: ignore[no-any-return]
 

@@ -11,14 +11,14 @@ from edgecore.errors import CompileError, EdgecoreError, FallbackWarning
 from edgecore.ir.graph import describe, is_inside_torch
 
 _MAX_QUOTED = 400
-"""Maximum number of characters that an error message quotes from the text of an exception."""
+"""Largest number of characters that a message quotes from an exception."""
 
 
 @contextmanager
 def failures_named(what: str) -> Iterator[None]:
     """Turn an exception in the `with` block into a `CompileError` about `what`, such as `the pass decompose`.
 
-    Errors that edgecore raises on purpose already are understandable sentences; they pass unchanged.
+    edgecore's own errors are already full sentences and pass unchanged.
     """
     try:
         yield
@@ -34,10 +34,10 @@ def failures_named(what: str) -> Iterator[None]:
 
 
 def failing_node(error: BaseException) -> Node | None:
-    """Return the node that the code worked on when it raised `error`, or None if the traceback does not show one.
+    """Return the node that was being processed when `error` was raised, or None if the traceback does not show it.
 
-    Code that walks a graph usually calls its current node `node`, in edgecore, torch.fx and backends alike. So the
-    node is the local variable `node` in the innermost frame that has one; frames inside torch do not count.
+    Code that walks a graph usually calls its current node `node`, in edgecore, torch.fx and backends alike. So this is
+    the local variable `node` of the innermost frame outside of torch that has such a variable.
     """
     innermost, step = None, error.__traceback__
     while step is not None:
@@ -49,9 +49,9 @@ def failing_node(error: BaseException) -> Node | None:
 
 
 def text_of(error: BaseException) -> str:
-    """Return the type and the first line of an exception: `IndexError: list index out of range`.
+    """Format an exception by its type and first line: `IndexError: list index out of range`.
 
-    edgecore's own errors have no type in front.
+    edgecore's own errors are shown without their type.
     """
     line = str(error).strip().partition("\n")[0].strip()
     line = line if len(line) <= _MAX_QUOTED else f"{line[:_MAX_QUOTED]}..."

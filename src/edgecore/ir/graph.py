@@ -1,6 +1,6 @@
 """Functions that walk an edge graph and edit it in place.
 
-A new node has its `val` computed on insertion, so that a pass never traces the whole graph again.
+The `val` of a new node is computed when it is inserted, so that no pass has to trace the whole graph again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from edgecore.ir.dialect.edge_operators import VIEW_COPIES
 from edgecore.ir.operators.mutating_operators import writer_of
 
 _VIEWS: dict[Any, Any] = {copied: view for view, copied in VIEW_COPIES.items()}
-# `view_copy` accepts inputs with any strides, as `reshape` does; `view` does not.
+# `view_copy` accepts inputs with any strides, like `reshape`; `view` does not.
 _VIEWS[torch.ops.aten.view_copy.default] = torch.ops.aten.reshape.default
 
 _TRANSFORMS = (torch.ops.aten._fft_r2c.default, torch.ops.aten._fft_c2r.default)
@@ -33,17 +33,17 @@ _TRANSFORMS = (torch.ops.aten._fft_r2c.default, torch.ops.aten._fft_c2r.default)
 _TORCH = Path(torch.__file__).parent
 
 CALL_NUMBER = "call_number"
-"""The entry of `node.meta` with the number, among all calls of a method before decomposition, of the call that a node
-is a part of."""
+"""The entry of `node.meta` that tells which call a node is a part of: the number of the call among all calls of the
+method, before decomposition."""
 
 PARTS_OF = "parts_of"
 """The entry of `node.meta` with the decomposed calls that a node is a part of (`lowering/whole_operators.py`)."""
 
 REGIONS = (torch.ops.higher_order.wrap_with_set_grad_enabled, torch.ops.higher_order.wrap_with_autocast)
-"""Operators for regions under `torch.no_grad()` and `torch.autocast()`. torch's decomposition inlines their graphs."""
+"""Operators for regions under `torch.no_grad()` and `torch.autocast()`, whose graphs torch's decomposition inlines."""
 
 AUTOCAST_CALLS = (torch.amp.autocast_mode._enter_autocast, torch.amp.autocast_mode._exit_autocast)
-"""Functions between whose calls `torch.export` leaves a region under `torch.autocast()` that has control flow."""
+"""Calls of these functions enclose a region under `torch.autocast()` with control flow in an exported graph."""
 
 KEPT_META = (
     "stack_trace",
@@ -59,12 +59,12 @@ KEPT_META = (
 
 
 def calls(graph_module: GraphModule, *targets: Any) -> list[Node]:
-    """List the call nodes in order, or only those of `targets`. The graph may be edited while the list is iterated."""
+    """List the call nodes, or only the calls of `targets`, in order. The graph may be edited during the iteration."""
     return _of_targets(list(graph_module.graph.nodes), targets)
 
 
 def all_calls(graph_module: GraphModule, *targets: Any) -> list[Node]:
-    """List the call nodes as `calls` does, including those in branches and loop bodies."""
+    """List the same as `calls`, and also the calls in branches and loop bodies."""
     return _of_targets([node for part in graph_modules(graph_module) for node in part.graph.nodes], targets)
 
 
@@ -90,13 +90,13 @@ def vals(args: Any) -> Any:
 def compute_val(mode: FakeTensorMode, target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Compute the fake result of `target` from the `val`s of its arguments.
 
-    The Python dispatcher keeps symbolic sizes symbolic; C++ implementations of some composite operators would fix them.
+    The Python dispatcher keeps symbolic sizes symbolic; the C++ implementations of some composite operators fix them.
     """
     return compute_val_of(mode, target, vals(args), vals(kwargs))
 
 
 def compute_val_of(mode: FakeTensorMode, target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Compute the fake result of `target` from fake arguments, as `compute_val` does."""
+    """Compute the fake result of `target` like `compute_val`, but from fake arguments."""
     from torch._dispatch.python import enable_python_dispatcher
 
     with mode, enable_python_dispatcher():
@@ -108,15 +108,15 @@ def compute_val_of(mode: FakeTensorMode, target: Callable[..., Any], args: Any, 
 
 
 def _representable(val: torch.Tensor) -> torch.Tensor:
-    """Make the result of a transform over inner dims contiguous if no dim order has the strides of eager mode."""
+    """Make the result of a transform over inner dims contiguous if its strides in eager mode match no dim order."""
     return val if dim_order(val) is not None else val.contiguous()
 
 
 def dense(val: Any) -> Any:
     """Give the result of a view (a tensor or a list of tensors) the strides of its copy variant.
 
-    `contiguous()` would keep any stride of a dim of size 1, from which PyTorch's convolutions derive the dim order of
-    their result.
+    `contiguous()` is not enough: it keeps any stride of a dim of size 1, from which PyTorch's convolutions derive the
+    dim order of their result.
     """
     if isinstance(val, (list, tuple)):
         return [dense(item) for item in val]
@@ -140,7 +140,7 @@ class Editor:
         self.created: list[Node] = []
 
     def call(self, target: Callable[..., Any], *args: Any, val: Any = None, **kwargs: Any) -> Node:
-        """Insert a `call_function` node. Its `val` is computed, unless the caller knows `val` and passes it."""
+        """Insert a `call_function` node. Computes its `val`, unless the caller passes it."""
         with self.graph.inserting_before(self.origin):
             node = self.graph.call_function(target, args, kwargs)
         node.meta = {key: self.origin.meta[key] for key in KEPT_META if key in self.origin.meta}
@@ -156,7 +156,7 @@ def replace(node: Node, replacement: Node) -> None:
 
 
 def handles_of(node: Node) -> list[int]:
-    """Return the debug handles of a node: one, several for a call of a delegate, or none."""
+    """Return the debug handles of a node: one, several for a delegate call, or none."""
     handle = node.meta.get("debug_handle", [])
     return handle if isinstance(handle, list) else [handle]
 
@@ -167,7 +167,7 @@ def has_result(node: Node) -> bool:
 
 
 def take_graph(graph_module: GraphModule, source: GraphModule) -> None:
-    """Give a graph module the graph of another one, and the attributes that this graph reads."""
+    """Give a graph module the graph of another module, and the attributes that this graph reads."""
     for node in source.graph.find_nodes(op="get_attr"):
         name = str(node.target)
         if "." not in name and getattr(graph_module, name, None) is not getattr(source, name):
@@ -178,8 +178,8 @@ def take_graph(graph_module: GraphModule, source: GraphModule) -> None:
 def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensorMode) -> None:
     """Recompute the `val` of nodes that read `changed` nodes.
 
-    A node whose shape, strides or dtype change is added to `changed`, so that its users follow. A delegate keeps the
-    dim orders that it was compiled for: operands that have another one are copied.
+    If the shape, strides or dtype of a node change, the node is added to `changed`, so that its users are recomputed,
+    too. A delegate keeps the dim orders for which it was compiled: operands with other dim orders are copied.
     """
     for node in list(graph_module.graph.nodes):
         if is_delegate_call(node):
@@ -196,7 +196,7 @@ def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensor
 
 
 def _keep_operands(graph_module: GraphModule, node: Node, changed: set[Node], mode: FakeTensorMode) -> None:
-    """Copy the changed operands of a delegate's call back to the dim orders that they have inside of the delegate."""
+    """Copy the changed operands of a delegate call back to the dim orders for which the delegate was compiled."""
     for operand, compiled in zip(node.args[1:], module_of(node).operands, strict=True):
         if operand in changed and dim_order(operand.meta["val"]) != dim_order(compiled):  # type: ignore[union-attr]
             format_ = MEMORY_FORMATS.get(dim_order(compiled) or (), torch.contiguous_format)
@@ -216,16 +216,16 @@ def same_layout(a: Any, b: Any) -> bool:
 def same_sizes(a: Sequence[Any], b: Sequence[Any]) -> bool:
     """Return True if two lists of sizes are equal.
 
-    Symbolic sizes are compared by their expressions: `==` would add a guard, which torch refuses for a size that
-    depends on data.
+    Symbolic sizes are compared by their expressions, because `==` would add a guard, which torch refuses for a size
+    that depends on data.
     """
     return len(a) == len(b) and all(_expression(x) == _expression(y) for x, y in zip(a, b, strict=True))
 
 
 def view_sizes(shape: Sequence[Any]) -> list[int] | None:
-    """Return the sizes for a view to `shape`, -1 for a symbolic size; None if a view could not infer this size.
+    """Return the sizes for a view to `shape`, with -1 for a symbolic size; None if a view could not infer this size.
 
-    A view infers one size, and none if another size is 0: any number would do.
+    A view can infer a single size, and none at all if another size is 0, because any number would fit.
     """
     sizes = [size if isinstance(size, int) else -1 for size in shape]
     unknown = sizes.count(-1)
@@ -243,7 +243,7 @@ def is_inside_torch(path: str) -> bool:
 
 
 def source_line(node: Node) -> str:
-    """Return the line of the model that a node comes from, such as `file.py:12`, or an empty string.
+    """Return the line of the model from which a node comes, such as `file.py:12`; empty if unknown.
 
     This is the innermost frame outside torch: for a layer such as `torch.nn.Conv2d`, the line that calls the layer.
     """
@@ -256,7 +256,7 @@ def source_line(node: Node) -> str:
 
 
 def module_path(node: Node) -> str:
-    """Return the qualified name of the innermost module that a node comes from, such as `encoder.layers.3`, or ""."""
+    """Return the qualified name of the innermost module from which a node comes, such as `encoder.layers.3`, or ""."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     name = str(stack[-1][0]) if stack else ""
     for prefix in ("L['self'].", "L__self___"):
@@ -272,7 +272,7 @@ def describe(node: Node) -> str:
 
 
 def dtypes_of(node: Node) -> tuple[str, ...]:
-    """List the names of the dtypes of a call's inputs and results, each once: `("float32", "int64")`."""
+    """List the dtype names of a call's inputs and results, each once: `("float32", "int64")`."""
     values = [source.meta.get("val") for source in node.all_input_nodes]
     results = node.meta.get("val")
     values += results if isinstance(results, (tuple, list)) else [results]
@@ -296,15 +296,15 @@ def for_each(value: Any, count: int) -> list[Any]:
 
 
 _NAMED = (TensorArgument, SymIntArgument, SymFloatArgument, SymBoolArgument)
-"""The results in a signature that are nodes."""
+"""The kinds of results in a signature that refer to a node."""
 
 
 @contextmanager
 def edit(program: ExportedProgram) -> Iterator[GraphModule]:
     """Edit the graph of `program` in a `with` block.
 
-    At the end of the block, unused nodes are removed, the code is compiled again, and the signature takes the names of
-    the nodes that the graph returns.
+    At the end of the block, unused nodes are removed, the code is compiled again, and the signature is updated to the
+    names of the returned nodes.
     """
     graph_module = program.graph_module
     yield graph_module
@@ -321,10 +321,10 @@ def edit(program: ExportedProgram) -> Iterator[GraphModule]:
 
 
 def _has_effect(node: Node) -> bool:
-    """Return True for a node that stays without users: inputs, the output, and writers of arguments or state."""
+    """Return True for a node that stays without users: inputs, the output, and calls that write arguments or state."""
     if is_delegate_call(node):
         return module_of(node).writes_state
-    # Regions under `torch.no_grad()` and `torch.autocast()` may write, too.
+    # Regions under `torch.no_grad()` and `torch.autocast()` may write as well.
     return (
         node.op in ("placeholder", "output")
         or node.target in REGIONS

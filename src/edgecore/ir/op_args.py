@@ -11,10 +11,10 @@ from torch.fx import Node
 def argument(node: Node, name: str) -> Any:
     """Return the value of one argument of a call: a node, a number, a list of these, or None.
 
-    If the call does not give the argument, this is its default, or None if it has no default.
+    If the call does not pass the argument, returns its default, or None without a default.
 
     Raises:
-        KeyError: The operator has no argument of that name.
+        KeyError: The operator has no argument of this name.
     """
     target = node.target
     assert isinstance(target, OpOverload)
@@ -27,7 +27,7 @@ def argument(node: Node, name: str) -> Any:
 
 
 def arguments_by_name(node: Node) -> dict[str, Any]:
-    """Return the values of all arguments of a call by name, each as `argument` returns it."""
+    """Return the values of all arguments of a call by name, like `argument`."""
     target = node.target
     assert isinstance(target, OpOverload)
     values = dict(node.kwargs)

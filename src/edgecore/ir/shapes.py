@@ -1,4 +1,4 @@
-"""Sizes and dims of a node's result, as functions that lower an operator ask for them."""
+"""Sizes and dims of a node's result, for functions that lower operators."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def rank(node: Any) -> int:
 
 
 def axes(dims: Sequence[int] | None, node: Any) -> list[int]:
-    """Convert negative `dims` of a node's result to numbers from 0 on; return all dims if `dims` is None or empty."""
+    """Convert negative `dims` of a node's result to nonnegative ones; return all dims if `dims` is None or empty."""
     count = rank(node)
     return [dim % count for dim in dims] if dims else list(range(count))
 
 
 def swapped_axes(first: int, second: int, node: Any) -> list[int]:
-    """Return the dims of a node's result with two of them swapped: the permutation that `transpose` is."""
+    """Return the dims of a node's result with two of them swapped: `transpose` as a permutation."""
     order = list(range(rank(node)))
     if order:
         order[first], order[second] = order[second], order[first]

@@ -1,11 +1,11 @@
-"""Drop two messages that importing torchao prints on every machine without CUDA, and that no user can act on."""
+"""Drop two messages that torchao prints at import on every machine without CUDA, and that users cannot act on."""
 
 from __future__ import annotations
 
 import logging
 
 _MESSAGES = {"torchao": "Failed to load ", "torch.utils._pytree": "<enum 'KernelPreference'> is an Enum subclass"}
-"""Logger -> the beginnings of its messages, about missing CUDA libraries and a deprecation inside torchao."""
+"""Logger -> beginning of its message: about missing CUDA libraries, and about a deprecation inside torchao."""
 
 
 class _Drop(logging.Filter):

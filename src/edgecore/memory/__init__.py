@@ -1,4 +1,4 @@
-"""Memory planning: tensor specs, lifetimes, shared memory, planners."""
+"""Memory planning: tensor specs, lifetimes, shared memory, and planners."""
 
 from edgecore.memory.memories import Memory
 from edgecore.memory.planners import Planner, annealed, best_fit, greedy, lower_bound, naive, searching

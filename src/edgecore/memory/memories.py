@@ -18,7 +18,7 @@ class Memory:
     Attributes:
         name: For reports and error messages.
         size: In bytes; None if there is no limit.
-        cost: Relative cost of an access, compared with the costs of the other memories.
+        cost: Cost of an access relative to the other memories.
     """
 
     name: str
@@ -31,7 +31,7 @@ def distribute(
 ) -> None:
     """Set the memory id and offset of each spec; the most used specs go to the cheapest memories.
 
-    Each spec goes to the lowest free offset of the cheapest memory that has room for it.
+    Each spec is placed at the lowest free offset of the cheapest memory that has room for it.
 
     Args:
         memories: The memories of the device; the first one has memory id 1.

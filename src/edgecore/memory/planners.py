@@ -11,14 +11,15 @@ import numpy as np
 from edgecore.memory.specs import TensorSpec
 
 Planner = Callable[[Sequence[TensorSpec], int], int]
-"""A function (specs of one arena, alignment in bytes) -> arena size in bytes; it sets `mem_offset` of every spec.
+"""A function that takes the specs of one arena and the alignment in bytes, sets `mem_offset` of every spec, and returns
+the arena's size in bytes.
 
-Tensors that share memory (views, results computed in place) appear as one spec. The compiler checks the offsets.
+Tensors that share memory (views, results computed in place) are a single spec. The compiler checks the offsets.
 """
 
 
 def naive(specs: Sequence[TensorSpec], alignment: int) -> int:
-    """Place the tensors one after another without sharing bytes: the upper bound for other planners."""
+    """Place the tensors one after another without sharing bytes: an upper bound for other planners."""
     end = 0
     for spec in specs:
         spec.mem_offset = end
@@ -41,17 +42,18 @@ def best_fit(specs: Sequence[TensorSpec], alignment: int) -> int:
 def annealed(specs: Sequence[TensorSpec], alignment: int, *, effort: int = 500_000, seed: int = 0) -> int:
     """Run `best_fit`, then search for a better order until the arena reaches the lower bound or the effort is spent.
 
-    Each step moves one tensor, mostly one at the top of the arena, to an earlier position in the order, and keeps the
+    Each step moves one tensor, usually one at the top of the arena, to an earlier position in the order, and keeps the
     new order if the arena does not grow.
 
-    The reason for the search: of 13 networks of `tests/zoo.py` (portable kernels, 2026-11-22), `best_fit` reaches the
-    lower bound for 11. For convnext_tiny it needs 8,429,568 bytes, and the search finds the bound, 7,225,344, in 20 ms.
+    The search pays off in some networks: of 13 networks of `tests/zoo.py` (portable kernels, 2026-11-22), `best_fit`
+    reaches the lower bound for 11. For convnext_tiny it needs 8,429,568 bytes, and the search finds the bound,
+    7,225,344, in 20 ms.
 
     Args:
         specs: The tensors of one arena.
         alignment: Divisor of every offset, in bytes.
-        effort: Number of pairs of tensors to compare; 500,000 take about 0.1 s. The effort is not a time limit, so
-            the plan is the same on every machine.
+        effort: Number of pairs of tensors to compare; 500,000 take about 0.1 s. A number instead of a time limit, so
+            that the plan is the same on every machine.
         seed: Seed of the random choices.
 
     Returns:
@@ -68,7 +70,7 @@ def searching(effort: int, seed: int = 0) -> Planner:
 
 
 def lower_bound(specs: Sequence[TensorSpec], alignment: int) -> int:
-    """Return a size below which no arena can be: the largest total size of the tensors that live at one time.
+    """Return a lower bound of the arena's size: the largest total size of tensors that are live at the same time.
 
     Each size is rounded up to a multiple of `alignment`.
     """
@@ -84,7 +86,7 @@ _Placement = tuple[int, list[int]]  # size of the arena, offset of each spec
 
 
 class _Problem:
-    """The specs of an arena by index: their sizes, and their conflicts (the specs that live at the same time)."""
+    """The specs of an arena by index: their sizes, and their conflicts (the specs that are live at the same time)."""
 
     def __init__(self, specs: Sequence[TensorSpec], alignment: int) -> None:
         self.specs = specs
@@ -106,7 +108,7 @@ class _Problem:
         """Return the orders in which `best_fit` places the tensors.
 
         The tensors are sorted by descending size, by descending size * lifetime, by descending total size of the
-        tensors that live at the same time, by descending lifetime, and by ascending start of the lifetime.
+        tensors that are live at the same time, by descending lifetime, and by ascending start of the lifetime.
         """
         size, life = self.sizes, [spec.lifetime for spec in self.specs]
         indices = range(len(size))
@@ -142,7 +144,8 @@ class _Problem:
             if best[0] <= self.bound:
                 break
             size, offsets = current
-            # The arena shrinks only if all tensors that end at its top move to lower offsets, so most moves pick one.
+            # To shrink the arena, all tensors that end at its top must move to lower offsets, so mostly pick one of
+            # them.
             top = [i for i in order if offsets[i] + self.sizes[i] == size and self.sizes[i]]
             moved = rng.choice(top) if rng.random() < 0.7 else rng.choice(order)
             position = order.index(moved)
@@ -156,7 +159,7 @@ class _Problem:
         return best
 
     def place(self, order: Sequence[int], *, best_fit: bool) -> _Placement:
-        """Put each tensor into the first gap that is wide enough, or with `best_fit` into the tightest one."""
+        """Place each tensor in the first gap that is wide enough, or with `best_fit` in the tightest one."""
         offsets = [-1] * len(self.sizes)
         end = 0
         for i in order:
@@ -185,7 +188,7 @@ def _lifetimes(specs: Sequence[TensorSpec]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def overlap(a: TensorSpec, b: TensorSpec) -> bool:
-    """Return True if two tensors live at the same time."""
+    """Return True if two tensors are live at the same time."""
     return a.lifetime[0] <= b.lifetime[1] and b.lifetime[0] <= a.lifetime[1]
 
 

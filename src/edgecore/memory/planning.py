@@ -23,7 +23,7 @@ from edgecore.memory.specs import SPEC, TensorSpec, assign_specs, result_specs, 
 
 DEFAULT_ARENA = 1
 SHARED_ARENA = 2
-"""The arena of the mutable buffers that all methods share; executorch uses the same number."""
+"""The arena of mutable buffers that all methods share; executorch uses the same number."""
 
 
 @dataclass
@@ -32,11 +32,11 @@ class MemoryPlan:
 
     Attributes:
         arenas: Memory id -> size of the arena in bytes.
-        specs: The specs of tensors with memory of their own; other tensors are aliases that lie inside these.
-        state: Qualified name -> spec, of the mutable buffers.
+        specs: The specs of tensors with their own memory; all other tensors are aliases inside these.
+        state: Qualified name of a mutable buffer -> its spec.
         sharing: The nodes that need no instruction, because their results are aliases.
-        bounds: Memory id -> the largest total size of the tensors that live at one time, in bytes.
-        names: Memory id -> name, of the memories of the device.
+        bounds: Memory id -> the largest total size of tensors that are live at the same time, in bytes.
+        names: Memory id -> name of the device's memory.
     """
 
     arenas: dict[int, int] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class MemoryPlan:
 
     @property
     def sizes(self) -> list[int]:
-        """The arena sizes as the file's `non_const_buffer_sizes` lists them: entry 0 is unused."""
+        """The arena sizes in the form of the file's `non_const_buffer_sizes`, whose entry 0 is unused."""
         return [self.arenas.get(index, 0) for index in range(max(self.arenas, default=0) + 1)]
 
 
@@ -66,7 +66,7 @@ class MemoryPlanningPass:
         share_mutable_buffers: True to place mutable buffers in arena 2, where buffers with the same qualified name have
             the same offset in all methods.
         reuse: True to let views, parts of concatenations and results computed in place share memory.
-        memories: The memories of the device, which are arenas 1, 2, ...: each tensor, the most used first, goes to the
+        memories: The memories of the device, as arenas 1, 2, ... The most used tensors are placed first, each in the
             cheapest memory that has room for it.
 
     Example:
@@ -86,9 +86,9 @@ class MemoryPlanningPass:
         return spec.mem_id or DEFAULT_ARENA
 
     def run(self, graph_module: GraphModule, graph_signature: ExportGraphSignature | None = None) -> PassResult:
-        """Choose arenas by node: set `mem_id` of the specs in `node.meta["spec"]`, before memory is planned.
+        """Choose arenas by node: set `mem_id` of the specs in `node.meta["spec"]` before memory is planned.
 
-        This method chooses none. A subclass that overrides it returns `super().run(graph_module, graph_signature)`.
+        This method makes no choice. A subclass that overrides it returns `super().run(graph_module, graph_signature)`.
 
         Args:
             graph_module: The graph, in the edge dialect; each tensor of a node has a `TensorSpec`.
@@ -97,7 +97,7 @@ class MemoryPlanningPass:
         return PassResult(graph_module, False)
 
     def choose_arenas(self, program: ExportedProgram) -> None:
-        """Call `run`. `plan` calls this method first."""
+        """Call `run`; `plan` does this first."""
         result = self.run(program.graph_module, program.graph_signature)
         if result is not None and result.graph_module is not program.graph_module:
             raise CompileError("run of the memory planning pass returned another graph than the one that it got")
@@ -159,8 +159,8 @@ class MemoryPlanningPass:
                     )
             limit = self.memories[mem_id - 1].size if self.memories else None
             if limit is not None and size > limit:
-                # The planner needs more than the memory has. `distribute`, which chose the memory of each tensor, also
-                # found offsets that fit into it: use these.
+                # The planner needs more than the memory has. `distribute`, which chose the memory of each tensor, has
+                # already found offsets that fit: use these.
                 for spec, offset in zip(specs, offsets, strict=True):
                     spec.mem_offset = offset
                 plan.arenas[mem_id] = max(spec.mem_offset + spec.nbytes for spec in specs)
@@ -171,8 +171,8 @@ class _Lifetimes:
     """Computes the lifetimes of all specs, as positions in `order` (all nodes in the order of execution).
 
     In `order`, a control-flow node occurs twice, before and after the nodes of its bodies. `planned` are the specs that
-    need memory in an arena, in the order of their first use; `unplanned` need none. `fixed` may not share memory:
-    inputs, outputs, mutable buffers, arguments that operators write, and all specs that branches and loops use.
+    need memory in an arena, in the order of their first use; `unplanned` need none. Specs in `fixed` must not share
+    memory: inputs, outputs, mutable buffers, written arguments, and all specs that branches and loops use.
     """
 
     def __init__(self, program: ExportedProgram, inputs_planned: bool, outputs_planned: bool) -> None:
@@ -186,7 +186,7 @@ class _Lifetimes:
         first: dict[TensorSpec, int] = {}
         last: dict[TensorSpec, int] = {}
         unplanned: set[TensorSpec] = set()
-        state: set[TensorSpec] = set()  # mutable buffers and written inputs, which live all the time
+        state: set[TensorSpec] = set()  # mutable buffers and written inputs, which are live all the time
         for index, node in enumerate(self.order):
             is_top = node.graph is program.graph
             is_output = node.op == "output" and is_top
@@ -205,7 +205,7 @@ class _Lifetimes:
                 first.setdefault(spec, 0 if is_top and node.op == "placeholder" else index)
                 last.setdefault(spec, index)
                 if is_control_flow(node):
-                    last[spec] = index  # `order` repeats the node after its bodies, which compute in its results
+                    last[spec] = index  # `order` repeats the node after its bodies, which compute into its results
                 if is_control_flow(node) or not is_top or node.op == "placeholder" or spec in written:
                     self.fixed.add(spec)
                 if not is_top or node.op != "placeholder":
@@ -220,7 +220,7 @@ class _Lifetimes:
         self.planned = [spec for spec in first if spec not in unplanned]
 
     def uses(self) -> dict[TensorSpec, int]:
-        """Count how often nodes write or read each tensor with memory of its own, including uses of its aliases."""
+        """Count how often nodes write or read each tensor with its own memory, including uses of its aliases."""
         count: dict[TensorSpec, int] = defaultdict(int)
         for node in self.order:
             for accessed in (node, *node.all_input_nodes):
@@ -230,7 +230,7 @@ class _Lifetimes:
 
 
 def _state(program: ExportedProgram) -> dict[str, TensorSpec]:
-    """Return qualified name -> spec of the buffers that the program writes."""
+    """Return qualified name -> spec for the buffers that the program writes."""
     names = written_placeholders(program)
     return {names[node.name]: node.meta[SPEC] for node in program.graph.nodes if node.name in names}
 

@@ -17,14 +17,14 @@ from edgecore.memory.planning import SHARED_ARENA, MemoryPlan, check_plan
 def share_state(methods: Mapping[str, tuple[ExportedProgram, MemoryPlan]], alignment: int) -> list[str]:
     """Place the mutable buffers in arena 2, at the same offsets in every method.
 
-    Arena 2 has the same size in every method, even in one that uses only a part of it, because the runtimes give one
-    block of memory to all methods (as executorch's `share_mutable_buffers` expects).
+    Arena 2 has the same size in every method, even in a method that uses only a part of it, because the runtimes give
+    all methods the same block of memory (as executorch's `share_mutable_buffers` expects).
 
     Returns:
         The sorted qualified names of the buffers.
 
     Raises:
-        CompileError: A buffer has another dtype, shape, dim order or initial content in another method.
+        CompileError: The dtype, shape, dim order or initial content of a buffer differs between methods.
     """
     owners: dict[str, str] = {}
     offsets: dict[str, int] = {}

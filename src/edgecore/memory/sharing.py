@@ -1,8 +1,8 @@
-"""Share memory between tensors: views, slices, parts of a concatenation, results computed in place, new content of
+"""Share memory between tensors: views, slices, parts of a concatenation, results computed in place, and new content of
 mutable buffers.
 
-Inputs, outputs, constants and tensors that a branch or loop uses share nothing. The new content of a mutable buffer is
-computed in the buffer only if nothing reads the old content afterwards.
+Inputs, outputs, constants and tensors that a branch or loop uses share no memory. The new content of a mutable buffer
+is computed in the buffer only if nothing reads the old content afterwards.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ IN_PLACE = frozenset(
     "hardswish hardtanh leaky_relu log log10 log1p log2 logical_not maximum minimum mul neg pow reciprocal relu "
     "round rsqrt rsub sigmoid sign silu sin sinh sqrt square sub tan tanh trunc where".split()
 )
-"""ATen operators whose kernels, edgecore's and executorch's, read each element before they write the one at the same
-position, so that the result may overwrite an operand.
+"""ATen operators whose kernels, edgecore's and executorch's, read each element before they write the element at the
+same position, so that the result may overwrite an operand.
 """
 
 _UPDATES = {"index_put", "slice_scatter", "select_scatter"}
@@ -41,7 +41,7 @@ class Sharing:
     """Nodes that need no instruction, because their results already lie in the memory of other tensors.
 
     Attributes:
-        elided: These nodes.
+        elided: The nodes.
         content: Maps each result of an elided node to the tensors whose memory holds its elements: the base of a view,
             or the inputs of a concatenation.
     """
@@ -56,9 +56,9 @@ def share_memory(
     """Set `base` and `base_offset` of the specs that can share the memory of another spec.
 
     The tensor `base` then holds the bytes of the spec from `base_offset` on. The tensor at the end of a chain of bases
-    has memory of its own; its lifetime is extended to cover the lifetimes of all tensors inside it. Memory is not
-    shared where that would raise the maximum sum of live bytes, or start a tensor at an offset that is not a multiple
-    of `alignment`.
+    has its own memory; its lifetime is extended to cover the lifetimes of all tensors inside it. Memory is not shared
+    if that would raise the largest sum of live bytes, or place a tensor at an offset that is not a multiple of
+    `alignment`.
 
     Args:
         program: The program, with its specs assigned.
@@ -160,7 +160,7 @@ class _Sharer:
             self.result.content[result] = contents
 
     def update(self, value: Node, state: TensorSpec) -> None:
-        """Compute the new content of a mutable buffer in the buffer, if nothing reads the old content afterwards."""
+        """Compute the new content of a mutable buffer in the buffer if nothing reads the old content afterwards."""
         spec = value.meta.get(SPEC)
         if not isinstance(spec, TensorSpec) or spec not in self.owned or spec.dynamic:
             return
@@ -181,10 +181,10 @@ class _Sharer:
         self._join([(storage, 0)], state)
 
     def in_place(self, node: Node) -> None:
-        """Write the result over the first operand of the same dtype and shape that nothing reads afterwards."""
+        """Write the result over the first operand with the same dtype and shape that nothing reads afterwards."""
         spec = node.meta.get(SPEC)
-        # Skip a result that lies in a mutable buffer (`owned` has no buffers). Its operand would also be computed in
-        # the buffer, at an earlier time, when later nodes may still have to read the buffer's old content.
+        # Skip a result that lies in a mutable buffer (`owned` has no buffers). Otherwise its operand would be computed
+        # in the buffer, too, at an earlier time, when later nodes may still have to read the buffer's old content.
         if not isinstance(spec, TensorSpec) or spec.storage not in self.owned or spec not in self.owned:
             return
         sources = [source for source in node.all_input_nodes if isinstance(source.meta.get(SPEC), TensorSpec)]
@@ -210,13 +210,13 @@ class _Sharer:
     # Checks and changes that several kinds of sharing need ------------------------------------------------------------
 
     def _may_join(self, part: TensorSpec, base: TensorSpec) -> bool:
-        """Return True if `part`, which is not yet an alias, may become one inside `base`: they have the same arena."""
+        """Return True if `part`, which is not yet an alias, may become an alias inside `base`: both share an arena."""
         return part in self.owned and part.base is None and part.mem_id == base.mem_id
 
     def _overlaps_in_delegate(self, part: TensorSpec, base: TensorSpec) -> bool:
         """Return True if a delegate that reads `part` also reads another tensor in the storage of `base`.
 
-        `part` must then keep memory of its own, because the arguments of a delegate must not overlap.
+        Then `part` must keep its own memory, because the arguments of a delegate must not overlap.
         """
         for reader in self.readers[part]:
             if is_delegate_call(reader):
@@ -288,7 +288,7 @@ def _symbolic_shape(node: Node) -> tuple[str, ...]:
 
 
 def _dims_above_1(spec: TensorSpec) -> list[int]:
-    """Return the dims of a size above 1, outermost first.
+    """Return the dims with a size above 1, outermost first.
 
     If this list is the same for two tensors of one shape, their elements have the same order in memory.
     """
@@ -327,7 +327,7 @@ def _offsets(node: Node, source: TensorSpec) -> list[int] | None:
     if not name.startswith(("select", "unbind")) and any(result.dim_order != source.dim_order for result in results):
         return None
     if name.startswith(("select", "unbind")):
-        order = [other - (other > dim) for other in source.dim_order if other != dim]  # without `dim`, renumbered
+        order = [other - (other > dim) for other in source.dim_order if other != dim]  # drop `dim`, and renumber
         if any(order != list(result.dim_order) for result in results):
             return None
     inner = prod(source.shape) // source.shape[dim] * source.dtype.itemsize

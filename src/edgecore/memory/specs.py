@@ -1,4 +1,4 @@
-"""Tensor specs: the dtype, maximum shape, dim order and memory of each tensor, as the runtime sees them."""
+"""Tensor specs: the dtype, largest shape, dim order and memory of each tensor, as the runtime sees them."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class TensorSpec:
 
     Attributes:
         dtype: Element type.
-        shape: Maximum size of each dim.
+        shape: Largest size of each dim.
         dim_order: Dims in the order of memory, outermost first.
         dynamic: True if a size is symbolic.
         lifetime: Positions of the first and last node, in the order of execution, that use the tensor or its aliases.
         mem_id: Number of the arena, from 1; None if the tensor is not in an arena.
         mem_offset: Bytes from the start of the arena.
-        base: The tensor whose memory this tensor shares, if there is one.
+        base: The tensor whose memory this tensor shares, if any.
         base_offset: Bytes from the start of `base`.
         alignment: Divisor of `allocated_memory`, in bytes.
     """
@@ -51,15 +51,15 @@ class TensorSpec:
 
     @property
     def storage(self) -> TensorSpec:
-        """The base storage: the tensor at the end of the chain of bases; the tensor itself if it has no base."""
+        """The tensor at the end of the chain of bases; this tensor if it has no base."""
         spec = self
-        while spec.base is not None:  # chains are as long as the model, so there is no recursion
+        while spec.base is not None:  # a loop, because chains may be as long as the model
             spec = spec.base
         return spec
 
     @property
     def storage_offset(self) -> int:
-        """Bytes from the start of the base storage."""
+        """Bytes from the start of `storage`."""
         offset, spec = 0, self
         while spec.base is not None:
             offset += spec.base_offset
@@ -68,12 +68,12 @@ class TensorSpec:
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes at the maximum shape."""
+        """Size in bytes for the largest shape."""
         return prod(self.shape) * self.dtype.itemsize
 
     @property
     def allocated_memory(self) -> int:
-        """`nbytes`, rounded up to a multiple of `alignment`; the name that planners of ExecuTorch read."""
+        """`nbytes`, rounded up to a multiple of `alignment`; planners of ExecuTorch read it by this name."""
         return -(-self.nbytes // self.alignment) * self.alignment
 
     def realign(self, alignment: int) -> int:
@@ -129,7 +129,7 @@ def _assign(graph_module: GraphModule, bounds: Bounds, presets: Presets) -> None
 
 
 def _assign_written(node: Node) -> None:
-    """Make the argument that an operator writes and the result with its new content one tensor."""
+    """Make a written argument and the result with its new content one tensor."""
     writer = writer_of(node.target)
     assert writer is not None
     written = [operand.meta[SPEC] for operand in writer.operands(node)]
@@ -140,9 +140,8 @@ def _assign_written(node: Node) -> None:
 def _assign_bodies(node: Node, bounds: Bounds) -> None:
     """Assign specs in the bodies of a control-flow node, so that values of the body share memory with the node.
 
-    A carried input of a loop body shares the spec of the node's result, and a captured input shares its operand's spec;
-    a slice of a scanned tensor has memory of its own. The branches of `cond` compute directly into the results of the
-    node.
+    A carried input of a loop body shares the spec of the node's result, and a captured input its operand's spec; a
+    slice of a scanned tensor has its own memory. The branches of `cond` compute directly into the results of the node.
     """
     flow = control_flow(node)
     for body in flow.bodies:

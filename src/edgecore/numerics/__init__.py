@@ -1,4 +1,4 @@
-"""The numerical engine: error metrics and limits, graphs run node by node, the rounding model and its error bounds.
+"""The numerical engine: error metrics and limits, node-by-node evaluation, the rounding model and its error bounds.
 
-`compile --compare`, `compare`, `conformance` and the quantization report all measure with it, so that they agree.
+`compile --compare`, `compare`, `conformance` and the quantization report all use it, so that their verdicts agree.
 """

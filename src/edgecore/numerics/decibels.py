@@ -1,17 +1,17 @@
-"""The SQNR (signal to quantization noise ratio) in dB: its definition from two norms, and its text. Needs no torch."""
+"""The SQNR (signal to quantization noise ratio) in dB: its definition and its format. Needs no torch."""
 
 from __future__ import annotations
 
 import math
 
 LOWEST = -1000.0
-"""Stands for minus infinity where only finite numbers can be written."""
+"""Replaces minus infinity in JSON and pages, which cannot hold it."""
 
 
 def ratio_in_decibels(signal: float, noise: float) -> float:
     """Return the SQNR in dB of values whose norm is `signal`, and whose error has the norm `noise`.
 
-    It is infinite without noise, also if there is no signal; with noise but no signal it is minus infinity.
+    Without noise it is infinite, even if there is no signal; with noise but no signal it is minus infinity.
     """
     if not noise:
         return math.inf
@@ -19,10 +19,10 @@ def ratio_in_decibels(signal: float, noise: float) -> float:
 
 
 def decibels(value: float) -> str:
-    """Return an SQNR as text: `exact` without noise, otherwise a number with one digit after the point."""
+    """Format an SQNR: `exact` without noise, otherwise a number with one digit after the point."""
     return "exact" if value == math.inf else f"{round(value, 1) + 0.0:.1f} dB"  # 0.0 instead of -0.0
 
 
 def finite_decibels(value: float) -> float | None:
-    """Return an SQNR for JSON and pages: None without noise, `LOWEST` for minus infinity."""
+    """Convert an SQNR for JSON and pages: None without noise, `LOWEST` for minus infinity."""
     return None if value == math.inf else max(value, LOWEST)

@@ -1,4 +1,4 @@
-"""Run a graph in PyTorch node by node, with functions that see each result and that compute in place of operators."""
+"""Run a graph in PyTorch node by node, with callbacks that see each result or replace the operators."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from edgecore.ir.delegate import call_delegate
 from edgecore.ir.program.copying import module_to_run
 
 See = Callable[[Node, Any], Any]
-"""A function that gets a node and its result, and returns the result that the nodes after it read."""
+"""A callback: receives a node and its result; returns the value that later nodes read."""
 
 Compute = Callable[[Node, tuple[Any, ...], dict[str, Any]], Any]
-"""A function that gets a call of an operator and its arguments, and returns the result."""
+"""A callback: receives the call of an operator and its arguments; returns the result."""
 
 
 class Evaluator(Interpreter):
     """Runs a graph node by node.
 
     Args:
-        module: The graph.
-        see: Gets each node with its result, also inputs, constants and the output.
-        compute: Computes the calls of operators; by default the operators themselves do.
+        module: The module of the graph.
+        see: Receives each node with its result, including inputs, constants and the output.
+        compute: Computes the calls of operators; by default the operators are called.
     """
 
     def __init__(self, module: torch.nn.Module, *, see: See | None = None, compute: Compute | None = None) -> None:
@@ -50,12 +50,12 @@ class Evaluator(Interpreter):
 def run_through_delegates(
     program: ExportedProgram, inputs: Sequence[Any], see: Callable[[Node, Any, bool], None]
 ) -> None:
-    """Run a program, and in place of its delegates the programs that they were made of.
+    """Run a program in PyTorch; in place of each delegate, run the program from which the delegate was made.
 
     Args:
         program: The program.
         inputs: Its inputs.
-        see: Gets each node, its result, and True for nodes inside of delegates.
+        see: Receives each node, its result, and True for nodes inside delegates.
     """
 
     def run(module: GraphModule, operands: Sequence[Any], is_inside: bool) -> Any:
@@ -76,10 +76,10 @@ def run_through_delegates(
 
 
 def first(result: Any) -> Any:
-    """Return a result, or the first of several, as those of a recurrent layer."""
+    """Return a single result, or the first of several results, which a recurrent layer has for example."""
     return result[0] if isinstance(result, (tuple, list)) and result else result
 
 
 def copied(value: Any) -> Any:
-    """Copy a tensor, and return other values as they are."""
+    """Copy a tensor; return other values unchanged."""
     return value.detach().clone() if isinstance(value, torch.Tensor) else value

@@ -1,4 +1,4 @@
-"""Limits above which the error of a runtime is more than rounding explains."""
+"""Limits of a runtime's error: a larger error cannot be explained by rounding."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import torch
 from edgecore.numerics.metrics import magnitude, measure
 
 RELATIVE_BOUND = {torch.float64: 1e-3, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 1e-1}
-"""Bound for the error of the runtime, relative to the largest magnitude of the value, by the dtype of the value.
+"""Largest error of a runtime relative to the largest magnitude of the value, by the dtype of the value.
 
-In deep networks, adding the terms of sums in another order changes the output by about 1e-5; a wrong row or channel
-changes it by 0.1 or more.
+In deep networks, summing in another order changes the output by about 1e-5; a wrong row or channel changes it by 0.1 or
+more.
 """
 
 NOISE_MARGIN = 3.0
-"""Ratio of the error bound to the change of a value in eager mode when noise is added to values before rounding."""
+"""The limit divided by the change of a value in eager PyTorch when noise is added before each rounding."""
 
 NOISE_SEEDS = 3
-"""Number of eager runs with different noise; the bound follows from the run whose value changes most."""
+"""Number of eager runs with different noise; the run whose value changes most gives the limit."""
 
 MASK = 1e4
-"""The magnitude from which values may be those that a mask writes, such as -1e9; beside them no error would show."""
+"""Elements of at least this magnitude may come from a mask, such as -1e9; relative to them no error would show."""
 
 
 def error_limit(
@@ -33,14 +33,14 @@ def error_limit(
     dtype: torch.dtype | None = None,
     tolerance: float | None = None,
 ) -> float:
-    """Return the largest absolute error of `got` that is no fault; infinite if noise moves an element to infinity.
+    """Return the largest absolute error of `got` that rounding explains; infinite if noise makes an element infinite.
 
     Args:
         want: The expected value.
-        got: The value of the runtime.
-        moved: Expected values with noise before each rounding.
+        got: The runtime's value.
+        moved: Expected values with noise added before each rounding.
         dtype: The dtype in which the runtime computes float32 values; by default float32.
-        tolerance: The limit relative to the largest magnitude, in place of the limit of the dtype.
+        tolerance: The limit relative to the largest magnitude; replaces the limit of the dtype.
     """
     computed = dtype if dtype is not None and want.dtype == torch.float32 else want.dtype
     relative = RELATIVE_BOUND.get(computed, 1e-3 if want.is_complex() else 0.0) if tolerance is None else tolerance
@@ -48,12 +48,12 @@ def error_limit(
 
 
 def noise_limit(want: torch.Tensor, moved: Iterable[torch.Tensor]) -> float:
-    """Return the error that rounding explains, from expected values with noise before each rounding."""
+    """Return the error that rounding explains, from expected values with noise added before each rounding."""
     return NOISE_MARGIN * max((measure(want, other).largest for other in moved), default=0.0)
 
 
 def unmasked_magnitude(want: torch.Tensor, got: torch.Tensor) -> float:
-    """Return the largest magnitude, without the far larger values of a mask, which are equal in both."""
+    """Return the largest magnitude of `want`; ignore the far larger elements of a mask if `got` has the same."""
     largest = magnitude(want)
     if not want.is_floating_point() or largest < MASK:
         return largest

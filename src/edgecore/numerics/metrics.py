@@ -1,7 +1,7 @@
-"""Error metrics: how far a tensor is from the expected one.
+"""Error metrics: the difference of a tensor from the expected tensor.
 
-An element that is NaN in both tensors, or the same infinity, has no error. An element that is finite in one of them alone,
-or infinite with opposite signs, has an infinite error, which leaves an SQNR of minus infinity.
+An element that is NaN in both tensors, or the same infinity in both, has no error. An element that is finite in only
+one of them, or infinite with opposite signs, has an infinite error; the SQNR is then minus infinity.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from edgecore.numerics.decibels import decibels, ratio_in_decibels
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of a value from the expected one.
+    """The difference of a value from the expected value.
 
     Attributes:
-        sqnr: The SQNR in dB; infinite for equal values, minus infinity for an infinite error, or an error of expected
-            values that are all 0.
+        sqnr: The SQNR in dB. Infinite for equal values; minus infinity for an infinite error, and for any error if the
+            expected values are all 0.
         largest: The largest absolute error.
         relative: `largest` divided by the largest magnitude of the finite expected values.
         index: The index of the element with the largest error; None for equal values and for different shapes. Complex
-            numbers have one more dim, of real and imaginary part.
-        cosine: The cosine of the angle between the two, as vectors; 1 for equal values. Only elements that are finite in
-            both count.
+            numbers have one more dim, for real and imaginary part.
+        cosine: The cosine of the angle between the two values as vectors; 1 for equal values. Only elements that are
+            finite in both count.
         differing: The share of elements that differ.
         step: The scale of the quantization; None if the value is not quantized.
-        nans: The number of elements that are NaN, though NaN was not expected.
-        infinities: The number of elements that are infinite, though a finite number was expected.
+        nans: The number of elements that are NaN where NaN was not expected.
+        infinities: The number of elements that are infinite where a finite number was expected.
         sample: The number of the sample, from 0.
     """
 
@@ -47,7 +47,7 @@ class Difference:
 
     @property
     def steps(self) -> float | None:
-        """The largest error in steps of the quantization; None if the value is not quantized."""
+        """The largest error in quantization steps; None if the value is not quantized."""
         return None if self.step is None else self.largest / self.step
 
     def __str__(self) -> str:
@@ -64,13 +64,14 @@ class Difference:
 
 
 def measure(want: torch.Tensor, got: torch.Tensor, step: float | None = None, sample: int = 0) -> Difference:
-    """Return the difference of `got` from `want`, of any dtypes; values of different shapes differ everywhere.
+    """Return the difference of `got` from `want`. The dtypes may differ; different shapes count as different
+    everywhere.
 
     Args:
         want: The expected value.
         got: The value to measure.
-        step: The scale of the quantization, if the value is quantized.
-        sample: The number of the sample, for the result.
+        step: The scale, if the value is quantized.
+        sample: The number of the sample, which the result repeats.
     """
     equal = Difference(step=step, sample=sample)
     if want.shape != got.shape:
@@ -82,26 +83,30 @@ def measure(want: torch.Tensor, got: torch.Tensor, step: float | None = None, sa
     unequal_integers = want.ne(got) if want.dtype == got.dtype == torch.int64 else None
     want, got = comparable(want), comparable(got)
     error = (want - got).abs()
-    if unequal_integers is not None:  # float64 does not hold all of them
+    if (
+        unequal_integers is not None
+    ):  # float64 cannot represent large int64 exactly: count each difference as at least 1
         error = error.clamp(min=1).where(unequal_integers, 0.0)
     noise = _norm(error)
     if not math.isfinite(noise):
         return _measure_scaled(want, got, equal)
-    if noise == 0:  # 0 and -0
+    if noise == 0:  # only 0 and -0 differ
         return equal
     signal, other = _norm(want), _norm(got)
     cosine = math.nan
     if signal and other:
-        a, b = other / signal, noise / signal  # relative, as the squares of large numbers are infinite
+        a, b = other / signal, noise / signal  # ratios, because the squares of large norms would be infinite
         cosine = (1 + a * a - b * b) / (2 * a)
     return replace(
-        _of_errors(equal, error, magnitude(want)), sqnr=ratio_in_decibels(signal, noise), cosine=cosine,
+        _of_errors(equal, error, magnitude(want)),
+        sqnr=ratio_in_decibels(signal, noise),
+        cosine=cosine,
         differing=int(error.count_nonzero()) / error.numel(),
-    )  # fmt: skip
+    )
 
 
 def _of_errors(equal: Difference, error: torch.Tensor, scale: float) -> Difference:
-    """Return the largest of the absolute errors, its index, and its ratio to the largest magnitude `scale`."""
+    """Fill in the largest absolute error, its index, and its ratio to the largest expected magnitude `scale`."""
     position = error.argmax()
     largest = float(error.flatten()[position])
     index = tuple(int(part) for part in torch.unravel_index(position, error.shape))
@@ -109,7 +114,7 @@ def _of_errors(equal: Difference, error: torch.Tensor, scale: float) -> Differen
 
 
 def _measure_scaled(want: torch.Tensor, got: torch.Tensor, equal: Difference) -> Difference:
-    """Measure values that are not all finite, or whose difference, or its square, is too large for its dtype."""
+    """Measure values that are not all finite, or whose difference or its square overflows."""
     want, got = want.double(), got.double()
     same = _same(want, got)
     finite = want.isfinite() & got.isfinite()
@@ -119,10 +124,14 @@ def _measure_scaled(want: torch.Tensor, got: torch.Tensor, equal: Difference) ->
     part = measure(want[finite] / scale, got[finite] / scale)
     worst = _of_errors(equal, errors(want / scale, got / scale), magnitude(want) / scale)
     return replace(
-        worst, sqnr=part.sqnr if math.isfinite(worst.largest) else -math.inf, largest=worst.largest * scale,
-        cosine=part.cosine, differing=int((~same).sum()) / want.numel(), nans=int((got.isnan() & ~want.isnan()).sum()),
+        worst,
+        sqnr=part.sqnr if math.isfinite(worst.largest) else -math.inf,
+        largest=worst.largest * scale,
+        cosine=part.cosine,
+        differing=int((~same).sum()) / want.numel(),
+        nans=int((got.isnan() & ~want.isnan()).sum()),
         infinities=int((got.isinf() & want.isfinite()).sum()),
-    )  # fmt: skip
+    )
 
 
 def errors(want: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
@@ -132,12 +141,12 @@ def errors(want: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
 
 
 def has_signal(value: torch.Tensor) -> bool:
-    """Return True if an element is neither 0 nor infinite nor NaN; without one no SQNR says anything."""
+    """Return True if an element is neither 0 nor infinite nor NaN; without such an element an SQNR means nothing."""
     return bool((value.isfinite() & value.ne(0)).any())
 
 
 def magnitude(value: torch.Tensor) -> float:
-    """Return the largest magnitude of the finite elements, 0 if there are none."""
+    """Return the largest magnitude of the finite elements; 0 if there are none."""
     value = comparable(value)
     largest = float(value.abs().max()) if value.numel() else 0.0
     if not math.isfinite(largest):
@@ -146,7 +155,7 @@ def magnitude(value: torch.Tensor) -> float:
 
 
 def comparable(value: torch.Tensor) -> torch.Tensor:
-    """Return a real tensor of float32 or float64: of complex numbers both parts, of integers exactly if possible."""
+    """Convert to a real float32 or float64 tensor: complex numbers to two parts, integers exactly if possible."""
     value = torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
     if value.dtype in (torch.float32, torch.float64):
         return value.detach()

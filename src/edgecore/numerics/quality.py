@@ -31,19 +31,19 @@ MIN_SQNR = 10.0
 """Compiling warns about an output with a lower SQNR (in dB); at 10 dB the noise is about a third of the signal."""
 
 STATE_CALLS = 3
-"""Number of calls in a row that compare programs with state."""
+"""A program with state is compared over this many consecutive calls."""
 
 MIN_LAYER_SQNR = 3.0
-"""Compiling warns about a layer with a lower SQNR (in dB) whose inputs have more: next to nothing is left of it."""
+"""Compiling warns about a layer with a lower SQNR (in dB) whose inputs have a higher one: its signal is nearly lost."""
 
 _LISTED = 3
-"""Number of layers that a warning names."""
+"""Number of layers that the warning names."""
 
-_RECURRENT = frozenset({
-    "aten.lstm.input", "aten.gru.input", "aten.rnn_tanh.input", "aten.rnn_relu.input", "aten.lstm.data",
-    "aten.gru.data", "aten.rnn_tanh.data", "aten.rnn_relu.data", "aten.lstm_cell.default", "aten.gru_cell.default",
-    "aten.rnn_tanh_cell.default", "aten.rnn_relu_cell.default",
-})  # fmt: skip
+_RECURRENT = frozenset(
+    f"aten.{cell}{form}"
+    for cell in ("lstm", "gru", "rnn_tanh", "rnn_relu")
+    for form in (".input", ".data", "_cell.default")
+)
 _NO_INTEGERS = " (no recipe quantizes recurrent layers)"
 
 Inputs = tuple[tuple[Any, ...], Mapping[str, Any]]
@@ -54,7 +54,7 @@ Inputs = tuple[tuple[Any, ...], Mapping[str, Any]]
 class LayerQuality:
     """The accuracy loss of one operator call of a quantized program.
 
-    The SQNR (`edgecore.numerics.decibels`) is that of the quantized program against the float program. It includes the
+    The SQNR (`edgecore.numerics.decibels`) compares the quantized program with the float program. It includes the
     losses of earlier layers.
 
     Attributes:
@@ -65,7 +65,7 @@ class LayerQuality:
         scheme: The quantization of weights, inputs and result, in words; if none of them is quantized, the dtype of the
             computation, and the rule of the recipe that decided it.
         sqnr: The SQNR of the result.
-        inputs_sqnr: The minimum SQNR of the inputs.
+        inputs_sqnr: The lowest SQNR of the inputs.
         source: The line of the model's code, `file.py:12`.
     """
 
@@ -101,10 +101,10 @@ class Quantized:
         program: The quantized program.
         names: Name of a node of `program` -> name of the node of `original` that it comes from.
         inputs: One sample; None if there is none.
-        computes_in: The dtype in which the backend computes floating-point values; the nodes of `program` do not show
-            it.
+        computes_in: The dtype in which the backend computes floating-point values, which the nodes of `program` do not
+            show.
         rules: Name of a node of `original` -> the rule that keeps it in floating point.
-        weights: Name of a node of `original` -> how its weights are stored, where the nodes of `program` do not show it.
+        weights: Name of a node of `original` -> storage of its weights, if the nodes of `program` do not show it.
     """
 
     original: ExportedProgram
@@ -117,10 +117,11 @@ class Quantized:
 
 
 def layer_qualities(quantized: Quantized, method: str = "forward") -> list[LayerQuality]:
-    """Measure the accuracy loss of each operator call, by one run of the float and one of the quantized program.
+    """Measure the accuracy loss of each operator call, in one run of the float program and one of the quantized
+    program.
 
-    Calls are left out if they only move data, if their result is no float tensor or all zeros, or if the original
-    program has no such call.
+    Left out are calls that only move data, calls whose result is not a float tensor or is all zeros, and calls that the
+    original program does not have.
 
     Args:
         quantized: The two programs and a sample.
@@ -163,8 +164,8 @@ def warn_of_losses(ratios: Mapping[str, float], stacklevel: int) -> None:
 def output_ratios(quantized: Quantized, method: str) -> dict[str, float]:
     """Return the SQNR in dB of each floating-point output; {} without a sample.
 
-    The user's program and the quantized one run the sample once, or `STATE_CALLS` times in a row if they have state; the
-    lowest SQNR counts.
+    The original and the quantized program run the sample once, or `STATE_CALLS` times in a row if they have state. Then
+    the lowest SQNR counts.
     """
     if quantized.inputs is None:
         return {}
@@ -184,7 +185,7 @@ def output_ratios(quantized: Quantized, method: str) -> dict[str, float]:
 
 
 def calls_of(program: ExportedProgram) -> int:
-    """Return how often a program is called to compare it: several times in a row if it has state."""
+    """Return the number of consecutive calls with which a program is compared: more than one if it has state."""
     buffers = program.graph_signature.inputs_to_buffers
     nodes = [node for node in calls(program.graph_module) if is_mutable(node)]
     writes_buffer = any(tensor.name in buffers for node in nodes for tensor in written_by(node))
@@ -192,13 +193,13 @@ def calls_of(program: ExportedProgram) -> int:
 
 
 def _call(function: Callable[..., Any], inputs: Inputs) -> Any:
-    """Call a function with copies of inputs, which it may write."""
+    """Call a function with copies of the inputs, because it may write them."""
     args, kwargs = tree_map(copied, inputs)
     return function(*args, **kwargs)
 
 
 def _counterparts(original: GraphModule, program: GraphModule, names: Mapping[str, str]) -> Iterator[tuple[Node, str]]:
-    """Yield (node of `program`, name of the node of `original` that computes the same value).
+    """Yield pairs: a node of `program`, and the name of the node of `original` that computes the same value.
 
     A convolution into which a batch norm was fused corresponds to the batch norm.
     """
@@ -215,11 +216,11 @@ def _counterparts(original: GraphModule, program: GraphModule, names: Mapping[st
 
 
 class FloatReference:
-    """The original program of a quantized one, to run on several samples.
+    """The original program of a quantized one, prepared to run on several samples.
 
     Args:
         quantized: The two programs.
-        nodes: Names of nodes of the quantized program, whose counterparts are wanted.
+        nodes: Names of nodes of the quantized program whose values in the original program `run` returns.
     """
 
     def __init__(self, quantized: Quantized, nodes: Collection[str]) -> None:
@@ -231,7 +232,7 @@ class FloatReference:
         self._evaluator = Evaluator(module, see=self._recorder)
 
     def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, torch.Tensor]]:
-        """Return the outputs of the original program, and by the name of each node the value that it stands for."""
+        """Return the outputs of the original program, and its value for each of `nodes`, by the node's name."""
         self._recorder.values = {}
         with torch.no_grad(), unchanged_buffers(*self._programs):
             leaves = tree_leaves(self._evaluator.run(*args, *kwargs.values()))
@@ -241,7 +242,7 @@ class FloatReference:
 
 
 class _Recorder:
-    """Records the float results of nodes by name; copies, because a later in-place node may overwrite them."""
+    """Records the float results of nodes by name. Copies them, because a later in-place node may overwrite them."""
 
     def __init__(self, names: Collection[str]) -> None:
         self.names = set(names)
@@ -255,11 +256,11 @@ class _Recorder:
 
 
 class _Ratios:
-    """Records in `ratios` the SQNR of each node of the quantized program in dB, if its float result has a signal.
+    """Records in `ratios` the SQNR in dB of each node of the quantized program whose float result has a signal.
 
-    `values` has the results of the float program, by node name. If a node's result is quantized, its dequantized value
-    is compared. `single` has the nodes of whose quantized result all elements are the same number, and of whose float
-    result they are not. Results are rounded to `dtype`.
+    `values` has the float program's results, by node name. A quantized result is compared after its dequantization.
+    `single` collects the nodes whose quantized result is the same number everywhere, though the float result is not.
+    Results are rounded to `dtype`, as on the device.
     """
 
     def __init__(
@@ -289,7 +290,7 @@ class _Ratios:
 
 
 def _ratios(quantized: Quantized, *, has_static_scale: bool) -> _Ratios:
-    """Run the float and the quantized program on the sample; `has_static_scale` compares only such results."""
+    """Run the float and the quantized program on the sample; `has_static_scale` restricts this to such results."""
     assert quantized.inputs is not None
     original, program = quantized.original.module(), quantized.program.module()
     pairs = _counterparts(original, program, quantized.names)
@@ -304,9 +305,9 @@ def _ratios(quantized: Quantized, *, has_static_scale: bool) -> _Ratios:
 
 
 def _rounded(node: Node) -> Node | None:
-    """Return the node x of `node` = dequantize(quantize(x)); None for other nodes, and for dynamic quantization.
+    """Return x if `node` is dequantize(quantize(x)) with a static scale; otherwise None.
 
-    Dynamic scales belong to the inputs of the next layer, not to the result of the layer before.
+    A dynamic scale belongs to the inputs of the next layer, not to the result of the layer before.
     """
     quantized = node.args[0] if is_dequantize(node) else None
     if not isinstance(quantized, Node) or not is_quantize(quantized) or isinstance(quantized.args[1], Node):
@@ -346,7 +347,7 @@ def _origin(node: Node) -> Node:
 
 
 def _scheme(node: Node) -> list[str]:
-    """Describe the quantized values of a call, such as `weights int8 per channel`, `inputs int8` and `result int8`."""
+    """Describe the quantized values of a call: `weights int8 per channel`, `inputs int8`, `result int8`."""
     parts: dict[str, None] = {}
     for source in dequantized_inputs(node):
         kind = "weights" if _origin(source).op == "get_attr" else "inputs"
@@ -373,7 +374,7 @@ def _rounding(node: Node) -> str:
 
 
 def warn_of_lost_layers(rows: Collection[LayerQuality], stacklevel: int) -> None:
-    """Warn of layers that `lost_layers` lists; `stacklevel` is as for `warnings.warn`, counted from the caller."""
+    """Warn of the layers that `lost_layers` returned; `stacklevel` as for `warnings.warn`, counted from the caller."""
     if rows:
         listed = [f"{row.place} with {decibels(row.sqnr)}" for row in list(rows)[:_LISTED]]
         more = [f"{len(rows) - _LISTED} more"] if len(rows) > _LISTED else []
@@ -387,10 +388,10 @@ def warn_of_lost_layers(rows: Collection[LayerQuality], stacklevel: int) -> None
 
 
 def lost_layers(quantized: Quantized, method: str) -> list[LayerQuality]:
-    """Return the calls of which quantization leaves nothing; [] without a sample.
+    """Return the calls whose result quantization destroys; [] without a sample.
 
-    Their quantized result has less than `MIN_LAYER_SQNR`, while their inputs have more; or all of its elements are the
-    same number, which those of the float program are not. Only values with static scales are kept and compared.
+    Either the result has an SQNR below `MIN_LAYER_SQNR` while the inputs have a higher one, or its elements are all the
+    same number, which they are not in the float program. Only values with static scales are kept and compared.
     """
     if quantized.inputs is None:
         return []
@@ -404,5 +405,5 @@ def lost_layers(quantized: Quantized, method: str) -> list[LayerQuality]:
 
 
 def _readers(node: Node) -> list[Node]:
-    """Return the dequantize nodes that read the quantized result of a node."""
+    """Return the dequantize nodes that read a node's quantized result."""
     return [reader for user in node.users if is_quantize(user) for reader in user.users if is_dequantize(reader)]

@@ -1,4 +1,4 @@
-"""Run a quantized program in PyTorch ("quantized eager"), exactly, or with random noise before each quantization."""
+"""Run a quantized program in PyTorch ("quantized eager"), exactly or with random noise before each quantization."""
 
 from __future__ import annotations
 
@@ -16,44 +16,54 @@ from edgecore.ir.program.copying import module_to_run
 from edgecore.ir.program.outputs import is_result
 from edgecore.numerics.evaluate import Evaluator
 
+aten = torch.ops.aten
 library = torch.ops.quantized_decomposed
 
 HALF_ULP = 2.0**-11
-"""The maximum relative error of one rounding to float16, whose significand has 11 bits."""
+"""Largest relative error of one rounding to float16, whose significand has 11 bits."""
 
 NOISE = 0.25
-"""The noise of `perturbed_eager` before each quantization, in steps."""
+"""Amplitude of the noise that `perturbed_eager` adds before each quantization, in steps."""
 
-_PRODUCTS = {
-    torch.ops.aten.linear.default: 1, torch.ops.aten.conv1d.default: 1, torch.ops.aten.conv2d.default: 1,
-    torch.ops.aten.conv2d.padding: 1, torch.ops.aten.conv3d.default: 1, torch.ops.aten.conv_transpose2d.input: 1,
-    torch.ops.aten.convolution.default: 1, torch.ops.aten.matmul.default: 0, torch.ops.aten.bmm.default: 0,
-    torch.ops.aten.mm.default: 0, torch.ops.aten.addmm.default: 1,
-}  # fmt: skip
+_PRODUCTS: dict[Any, int] = {
+    aten.linear.default: 1,
+    aten.conv1d.default: 1,
+    aten.conv2d.default: 1,
+    aten.conv2d.padding: 1,
+    aten.conv3d.default: 1,
+    aten.conv_transpose2d.input: 1,
+    aten.convolution.default: 1,
+    aten.addmm.default: 1,
+    aten.matmul.default: 0,
+    aten.bmm.default: 0,
+    aten.mm.default: 0,
+}
 """Operators that sum products -> index of the argument whose shape gives the number of products in a sum.
 
-With index 1 that is the number of elements of one row of the argument, mostly a weight [outputs, ...] (for a transposed
-convolution an estimate); with index 0 it is the last dim of a matrix [..., K].
+The argument with index 1 is mostly a weight [outputs, ...], whose rows have one element for each product (for a
+transposed convolution this is an estimate). The argument with index 0 is a matrix [..., K]: K products.
 """
 
 _ROUNDINGS = (
-    "quantized_decomposed::quantize_per_tensor", "quantized_decomposed::quantize_per_channel",
-    "quantized_decomposed::quantize_per_token", "torchao::quantize_affine",
-)  # fmt: skip
+    "quantized_decomposed::quantize_per_tensor",
+    "quantized_decomposed::quantize_per_channel",
+    "quantized_decomposed::quantize_per_token",
+    "torchao::quantize_affine",
+)
 _BY_ROW = {
     library.quantize_per_tensor.tensor: library.quantize_per_token.default,
     library.dequantize_per_tensor.tensor: library.dequantize_per_token.default,
 }
-"""Operators with one dynamic scale for the tensor -> the same operators with a scale for each row."""
+"""Operators with one dynamic scale for the tensor -> the same operators with one scale for each row."""
 
 
 def rounds(program: ExportedProgram) -> bool:
-    """Return True if a program rounds values that it computes (quantizes activations)."""
+    """Return True if a program quantizes activations, so that it rounds values that it computes."""
     return any(_schema_name(node.target) in _ROUNDINGS for node in program.graph.nodes)
 
 
 def output_steps(program: ExportedProgram) -> list[float | None]:
-    """Return for each output the scale of its quantization; None if it is not quantized, or has several scales."""
+    """Return for each output its quantization scale; None if it is not quantized, or has several scales."""
     output: Any = program.graph.output_node().args[0]
     count = sum(map(is_result, program.graph_signature.output_specs))
     nodes = output[len(output) - count :]
@@ -69,7 +79,7 @@ def _step(node: Any) -> float | None:
 
 
 def chooses_scales(program: ExportedProgram) -> bool:
-    """Return True if a program chooses one dynamic scale for a tensor, where a backend may choose one for each row."""
+    """Return True if a program chooses a dynamic scale for a tensor, where a backend may choose one for each row."""
     return any(node.target is library.choose_qparams.tensor for node in program.graph.nodes)
 
 
@@ -81,8 +91,8 @@ def quantized_eager(
     Args:
         program: The program with quantize and dequantize operators.
         computes_in: The dtype to which floating-point results are rounded.
-        by_row: True to choose dynamic scales for each row (along the last dim; an image for convolutions) instead of for
-            the tensor.
+        by_row: True to choose dynamic scales for each row (along the last dim; for each image in convolutions) instead
+            of for the whole tensor.
 
     Returns:
         A function of the inputs, in their order.
@@ -91,21 +101,20 @@ def quantized_eager(
 
 
 def perturbed_eager(program: ExportedProgram, computes_in: str, seed: int, steps: int = 0) -> Callable[..., Any]:
-    """Return a function that computes a quantized program with noise, which simulates the errors of another runtime.
+    """Return a function that computes a quantized program with noise, to simulate the errors of another runtime.
 
-    A runtime computes the same sums in another order and with other intermediate precision, so a value halfway between
-    two quantization steps may be rounded to the other step. Therefore noise is added before each quantization: uniform
-    within a quarter of a step, in either direction, or within `steps` steps for a device whose operators differ by up to
-    so many (`RecipeSupport.steps`). If the program computes in fp16, noise is added to each
-    floating-point result too: one rounding error (`HALF_ULP`) relative to the element; for a sum of n products sqrt(n)
-    rounding errors relative to the root mean square of the result, because n independent errors add up to sqrt(n) times
-    one error.
+    A runtime sums in another order and with other intermediate precision, so it may round a value halfway between two
+    quantization steps to the other step. Therefore uniform noise of up to a quarter of a step in either direction is
+    added before each quantization; up to `steps` steps for a device whose operators may differ by so many
+    (`RecipeSupport.steps`). If the program computes in fp16, noise is added to each floating-point result, too: one
+    rounding error (`HALF_ULP`) relative to the element. For a sum of n products it is sqrt(n) rounding errors relative
+    to the root mean square of the result, because n independent errors add up to sqrt(n) times one error.
     """
     return _runner(program, computes_in, max(NOISE, steps), seed, False)
 
 
 def feeds_convolution(node: Node) -> bool:
-    """Return True if a node chooses the scale of the input of a convolution, whose rows are whole images."""
+    """Return True if a node chooses the scale of a convolution's input, for which a row is a whole image."""
     pending = [node]
     while pending:
         for user in pending.pop().users:
@@ -118,7 +127,7 @@ def feeds_convolution(node: Node) -> bool:
 
 
 def choose_by_row(x: torch.Tensor, dtype: torch.dtype, has_images: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return scales and zero points [..., 1] of the rows of x along the last dim, which are equal within an image."""
+    """Return the scales and zero points [..., 1] of rows of x along the last dim; rows of an image share them."""
     if not has_images:
         return library.choose_qparams_per_token_asymmetric(x, dtype)  # type: ignore[no-any-return]
     of_images = library.choose_qparams_per_token_asymmetric(x.flatten(1), dtype)
@@ -140,13 +149,13 @@ def _runner(program: ExportedProgram, computes_in: str, noise: float, seed: int,
 
 
 class Rounding:
-    """Computes the operators of a quantized program: rounds each floating-point result to `dtype`, and adds noise.
+    """A `Compute` that rounds each floating-point result to `dtype`, and adds noise.
 
     Args:
-        dtype: The dtype.
-        noise: The maximum noise before each quantization, in quantization steps; 0 for no noise at all. If it is not 0
-            and `dtype` is float16, each floating-point result gets the noise of `_fp16_error` too.
-        seed: The seed of the noise.
+        dtype: The dtype in which the backend computes.
+        noise: Amplitude of the noise before each quantization, in steps; 0 for no noise at all. If it is not 0 and
+            `dtype` is float16, the noise of `_fp16_error` is added to each floating-point result, too.
+        seed: Seed of the noise.
         by_row: True to choose dynamic scales for each row, as for `quantized_eager`.
     """
 
@@ -179,7 +188,7 @@ class Rounding:
 
 
 def _step_of(target: Any, args: tuple[Any, ...]) -> Any:
-    """Return the scale (step) of a quantize operator: a number, or a tensor that broadcasts with the quantized one."""
+    """Return the scale (step) of a quantize operator: a number, or a tensor that broadcasts with the input."""
     name = _schema_name(target)
     if name == "torchao::quantize_affine":
         value, scale = args[0], args[2]
@@ -192,7 +201,7 @@ def _step_of(target: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _fp16_error(target: Any, args: tuple[Any, ...], result: torch.Tensor) -> Any:
-    """Return the error to expect of a result computed in fp16; see `perturbed_eager`."""
+    """Return the expected error of a result computed in fp16; see `perturbed_eager`."""
     index = _PRODUCTS.get(target)
     if index is None:
         return HALF_ULP * result.abs()

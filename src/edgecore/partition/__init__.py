@@ -1,4 +1,4 @@
-"""Partitioning: the protocol of partitioners, tools to write one, delegation of partitions, and diagnostics."""
+"""Partitioning: the protocol of partitioners, a kit to write them, the delegation of partitions, and diagnostics."""
 
 from edgecore.partition.claims import claimable_buffers, held_buffers
 from edgecore.partition.delegate import to_backend

@@ -1,4 +1,4 @@
-"""Claims of mutable buffers: which of them a backend can hold, and why the others stay outside."""
+"""Claims of mutable buffers: decide which buffers a backend can hold, and give the reason for the others."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from edgecore.partition.protocol import REFUSED, TAG, PartitionResult
 
 
 def claimable_buffers(program: ExportedProgram) -> list[MutableBuffer]:
-    """List the mutable buffers that a partitioner may claim after it set its tags: those that a tagged node uses.
+    """List the mutable buffers that a tagged node uses, which a partitioner may claim after it has set its tags.
 
-    edgecore refuses the claim of a buffer that is also used outside of the backend, and gives the reason in the report.
-    Then it calls the partitioner again, and this function omits the buffer.
+    edgecore refuses to let the backend hold a buffer that is also used outside of it, and reports the reason. Then it
+    calls the partitioner again, and this function omits the buffer.
 
     Args:
         program: The argument of `Partitioner.partition`.
 
     Returns:
-        The buffers. The names of those that the backend can hold go into `PartitionResult.claimed_buffers`.
+        The buffers. Put the names of those that the backend can hold into `PartitionResult.claimed_buffers`.
 
     Example:
         >>> claimed = [buffer.name for buffer in claimable_buffers(program) if buffer.initial.dtype == torch.float32]
@@ -42,7 +42,7 @@ def _tag(node: Node) -> str | None:
 
 
 def _conflict(buffer: MutableBuffer) -> str | None:
-    """Return the reason why no single backend can hold the buffer as far as its uses in one program go, or None."""
+    """Return the reason why the uses of a buffer in one program prevent a backend from holding it, or None."""
     if buffer.update.op == "placeholder" and buffer.is_written:
         return f"its new content is the input {buffer.update.name}, which no operator computes"
     results = buffer.node.graph.output_node().args[0]
@@ -67,11 +67,11 @@ def _user(node: Node) -> str:
 
 @dataclass
 class Claims:
-    """The claims of one partitioner, or of one for each method, over all methods.
+    """The claims of a partitioner in all methods; each method may have its own partitioner.
 
     Attributes:
         granted: Qualified names of the buffers that the backend will hold.
-        refused: Qualified name -> the reason why the backend will not hold the buffer, of buffers that were claimed.
+        refused: Qualified name of a claimed buffer -> the reason why the backend will not hold it.
     """
 
     granted: set[str] = field(default_factory=set)
@@ -83,13 +83,14 @@ def settle_claims(
 ) -> Claims:
     """Grant or refuse each claim.
 
-    A backend holds a buffer if in every method all uses of the buffer are in one partition of the backend, or in
-    several that only read it; if every method that uses it claims it; and if it is the same buffer in all methods.
+    A backend holds a buffer on three conditions. In every method, all uses of the buffer are in one partition of the
+    backend, or in several partitions that only read it. Every method that uses the buffer claims it. All methods agree
+    on dtype, shape and initial content.
 
     Args:
         programs: All methods, with tags.
-        results: Method -> result of its partitioner; methods that no partitioner saw may be missing.
-        refused: Buffers that were refused before, with the reasons; their claims have no effect.
+        results: Method -> result of its partitioner; methods without a partitioner may be missing.
+        refused: Buffers that were refused before -> the reasons. Their claims are ignored.
 
     Raises:
         CompileError: A partitioner claims something other than a mutable buffer.
@@ -120,7 +121,7 @@ def _reason(
     claimed: Mapping[str, set[str]],
     name: str,
 ) -> str | None:
-    """Return the reason why no backend can hold a buffer; `buffers` has it for each method."""
+    """Return the reason why no backend can hold a buffer, or None; `buffers` has the buffer of each method."""
     backends: dict[str, str] = {}
     first = next(iter(buffers))
     for method, buffer in buffers.items():

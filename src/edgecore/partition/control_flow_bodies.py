@@ -1,4 +1,4 @@
-"""The branches and loop bodies of a program as programs of their own, so that backends can take parts of them, too."""
+"""Present the branches and loop bodies of a program as programs, so that backends can take parts of them, too."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from edgecore.ir.program.constants import Constants
 
 
 def body_programs(program: ExportedProgram) -> Iterator[ExportedProgram]:
-    """Yield each branch and loop body of a program, outer ones before inner ones, as a program with the same graph.
+    """Yield each branch and loop body of a program as a program with the same graph, outer bodies before inner ones.
 
-    A constant that a body captures is a constant of its program. Editing such a program edits the body. The
-    condition of a `while_loop` is left out: it returns a single value, not a tuple.
+    A captured constant of the body is a constant of its program. Edits of such a program change the body. The condition
+    of a `while_loop` is left out, because it returns a single value instead of a tuple.
     """
     for node in calls(program.graph_module):
         if is_control_flow(node):
@@ -62,7 +62,7 @@ def _as_program(program: ExportedProgram, flow: ControlFlow, body: GraphModule) 
 
 
 def name_apart(program: ExportedProgram) -> None:
-    """Rename calls in branches and loop bodies that share a name with another call: reasons are stored by name."""
+    """Rename calls in branches and loop bodies whose name another call has, because reasons are stored by name."""
     used: set[str] = set()
     for node in all_calls(program.graph_module):
         name, number = node.name, 0
@@ -73,7 +73,7 @@ def name_apart(program: ExportedProgram) -> None:
 
 
 def drop_unread_captures(program: ExportedProgram) -> None:
-    """Drop captures that the bodies of control flow do not read, such as weights that delegates hold."""
+    """Drop captured values that no body of the control flow reads, such as weights that delegates now hold."""
     with edit(program) as graph_module:
         _drop_unread(graph_module)
 

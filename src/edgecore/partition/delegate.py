@@ -1,4 +1,4 @@
-"""Delegation: replace each partition (the nodes with the same tag) by one node that calls a compiled delegate."""
+"""Delegation: replace each partition (the nodes with one tag) by a node that calls a compiled delegate."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ from edgecore.passes.library.make_contiguous import make_contiguous
 from edgecore.plugin import CompileSpec, PreprocessResult
 
 Preprocess = Callable[[str, ExportedProgram, Sequence[CompileSpec]], tuple[PreprocessResult, tuple[str, str]]]
-"""A function (backend id, partition, compile specs) -> (result, (package, version)).
+"""A function that compiles a partition with its backend.
 
-It compiles the partition with the backend, and returns the result and the package that made it.
+It takes the backend id, the partition and its compile specs, and returns the result, and the name and version of the
+package that made it.
 """
 
 
@@ -56,28 +57,29 @@ def to_backend(
 
     The partitioner receives each body as a program, in which captured constants are constants.
 
-    All methods are partitioned before any partition is compiled: a mutable buffer is inside of the backend in all
-    methods that use it, or in none.
+    All methods are partitioned before any partition is compiled, because a mutable buffer is inside the backend either
+    in all methods that use it or in none.
 
-    If the partitioner, its check of a node, or `preprocess` raises an exception, the nodes concerned stay as they are,
+    If the partitioner, its check of a node, or `preprocess` raises an exception, the affected nodes are not delegated,
     and a `FallbackWarning` names the backend, the operator and its source line. If `preprocess` fails on a partition
     that holds mutable buffers, the backend must not hold them, and the methods are partitioned again.
 
     Args:
         programs: All methods. They are edited in place, or copied if a partitioner claims mutable buffers.
-        partitioners: Method name -> its partitioner; methods without one may be missing.
+        partitioners: Method name -> its partitioner; methods without a partitioner may be missing.
         preprocess: Compiles a partition.
         diagnostics: Method name -> object that collects the reasons why nodes are not delegated.
-        required: Partitioners whose failure raises a `CompileError` in place of the warning.
+        required: Partitioners whose failure raises a `CompileError` instead of a warning.
         skip_mutable_buffer: Partitioners whose claims are refused.
-        link: Makes the final results of the partitions of a backend, if it has two or more; None: `preprocess` does.
+        link: Makes the final results of a backend's partitions, if there are two or more; None to skip this step.
 
     Returns:
         The edited methods.
 
     Raises:
         CompileError: A partitioner changed the program, used a tag that it does not define, claimed something
-            other than a mutable buffer, or made a partition that is not convex; or `partitioners` has another object.
+            other than a mutable buffer, or made a partition that is not convex; or a value of `partitioners` is not a
+            partitioner.
     """
     for partitioner in partitioners.values():
         check_partitioner(partitioner)
@@ -142,12 +144,12 @@ def _delegate_in_bodies(
 ) -> list[_Partition]:
     """Delegate the nodes that a partitioner tags in branches and loop bodies, each passed as a program.
 
-    The partitioner's answers are added to `results`.
+    Appends the partitioner's answers to `results`.
     """
     delegated: list[_Partition] = []
     name_apart(program)
     for body in body_programs(program):
-        _drop_tags({"": body})  # some partitioners tag the bodies along with the method around them
+        _drop_tags({"": body})  # some partitioners tag the bodies already when they see the method
         answer = _ask(body, partitioner, {})
         results.append(answer.result)
         _note_answer(body, answer, {}, diagnostics, required)
@@ -160,7 +162,7 @@ def _delegate_in_bodies(
 
 
 def _warn_if_all_do(results: Sequence[PartitionResult | None]) -> None:
-    """Issue the warning of a partitioner if its answers to all methods and bodies have one."""
+    """Issue the partitioner's warning if its answers to all methods and bodies have a warning."""
     warned = [result.warning for result in results if result is not None and result.warning]
     if warned and len(warned) == len(results):
         warnings.warn(warned[0], stacklevel=3)
@@ -173,7 +175,7 @@ def _delegate_all(
     diagnostics: PartitionDiagnostics,
     required: bool,
 ) -> None:
-    """Delegate the partitions that are not delegates yet; if the backend fails on one, leave it as it is."""
+    """Delegate the partitions that are not delegated yet; leave a partition unchanged if the backend fails on it."""
     for partition in partitions:
         error = None if partition.module is not None else _delegate(program, partition, (), preprocess)
         if error is not None:
@@ -192,7 +194,7 @@ class _Answer:
 
 @dataclass
 class _Partition:
-    """The nodes with one tag, and the delegate that they became."""
+    """The nodes with one tag; after the delegation, also their delegate."""
 
     tag: str
     spec: DelegationSpec
@@ -202,7 +204,7 @@ class _Partition:
 
 @dataclass
 class _Failure:
-    """The exception of `preprocess` on a partition of a method that holds the buffers `held`."""
+    """A failure of `preprocess` on a partition of a method that holds the buffers `held`."""
 
     method: str
     partition: _Partition
@@ -211,10 +213,10 @@ class _Failure:
 
 
 def _ask(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[str, str]) -> _Answer:
-    """Call the partitioner; if it refuses a node for a layout, make the values contiguous and call it again.
+    """Call the partitioner; if it refuses a node because of a layout, make all values contiguous and call it again.
 
     Raises:
-        CompileError: As `_ask_once` does.
+        CompileError: See `_ask_once`.
     """
     answer = _ask_once(program, partitioner, refused)
     refusals = answer.result.unsupported_nodes if answer.result is not None else ()
@@ -229,7 +231,7 @@ def _ask_once(program: ExportedProgram, partitioner: Partitioner, refused: Mappi
     """Mark the buffers that the partitioner must not claim, and call it.
 
     Raises:
-        CompileError: It changed the program, or used a tag that it does not define.
+        CompileError: The partitioner changed the program, or used a tag that it does not define.
     """
     before = _fingerprint(program)
     marked = [buffer for buffer in mutable_buffers(program) if buffer.name in refused]
@@ -268,7 +270,7 @@ def _drop_tags(programs: Mapping[str, ExportedProgram]) -> None:
 
 
 def _partitions(program: ExportedProgram, answer: _Answer) -> list[_Partition]:
-    """Collect the tagged nodes by tag, and remove the tags. Nodes of several partitions are copied first."""
+    """Group the tagged nodes by tag, and remove the tags. First copies the nodes that belong to several partitions."""
     if answer.result is not None and answer.result.copied_nodes:
         _copy_nodes(program, answer.result.copied_nodes)
     partitions: dict[str, _Partition] = {}
@@ -281,7 +283,7 @@ def _partitions(program: ExportedProgram, answer: _Answer) -> list[_Partition]:
 
 
 def _copy_nodes(program: ExportedProgram, copied: Mapping[str, Sequence[str]]) -> None:
-    """Copy a node for each further partition that reads it, users before their sources."""
+    """Copy each node for every further partition that reads it; visit users before their sources."""
     with edit(program) as graph_module:
         for node in reversed([node for node in graph_module.graph.nodes if node.name in copied]):
             for tag in copied[node.name]:
@@ -300,7 +302,7 @@ def _note_answer(
     diagnostics: PartitionDiagnostics,
     required: bool,
 ) -> None:
-    """Add the reasons why nodes are not delegated, and why buffers stay outside, to `diagnostics`."""
+    """Add to `diagnostics` the reasons why nodes are not delegated and why buffers stay outside."""
     if answer.result is None:
         assert answer.error is not None
         nodes = [node for node in calls(program.graph_module) if not is_delegate_call(node)]
@@ -321,9 +323,9 @@ def _note_unsupported_nodes(
     diagnostics: PartitionDiagnostics,
     required: bool,
 ) -> None:
-    """Add the reasons why nodes are not delegated to `diagnostics`.
+    """Add to `diagnostics` the reasons why nodes are not delegated.
 
-    Checks that failed with the same exception on calls of the same operator count as one failure.
+    If the check of several calls of an operator fails with the same exception, that counts as one failure.
     """
     by_name = {node.name: node for node in program.graph.nodes}
     failed: dict[tuple[Any, str], list[tuple[Node, Exception]]] = {}
@@ -343,9 +345,9 @@ def _fingerprint(program: ExportedProgram) -> list[tuple[str, str, str, str]]:
 
 
 def _check_convex(tag: str, nodes: list[Node]) -> None:
-    """Raise `CompileError` if a path leaves the partition and comes back."""
+    """Raise `CompileError` if a path leaves the partition and enters it again."""
     inside = set(nodes)
-    downstream: set[Node] = set()  # nodes outside that depend on the partition
+    downstream: set[Node] = set()  # nodes outside of the partition that depend on it
     last = nodes[-1]
     node = nodes[0]
     while node is not last:
@@ -363,7 +365,7 @@ def _delegate_holders(
     granted: Collection[str],
     preprocess: Preprocess,
 ) -> _Failure | None:
-    """Delegate the partitions that hold mutable buffers, in all methods; stop at the first failure, and return it."""
+    """Delegate in all methods the partitions that hold mutable buffers; return the first failure."""
     for method, of_method in partitions.items():
         uses = [(buffer.name, buffer.uses) for buffer in mutable_buffers(programs[method]) if buffer.name in granted]
         for partition in of_method:

@@ -1,4 +1,4 @@
-"""Make a partition a program of its own, and put the call of its delegate in its place."""
+"""Copy a partition into a separate program, and replace it by a call of its delegate."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from edgecore.partition.fallback import operator_calls
 
 @dataclass
 class Extracted:
-    """The nodes of a partition as a program, and the nodes of the original graph that are its inputs and outputs.
+    """A partition as a program, with the nodes of the original graph that are its inputs and outputs.
 
-    `buffers` are the mutable buffers of the original program that the backend holds and the partition uses.
+    `buffers` are the mutable buffers that the partition uses and the backend holds.
     """
 
     program: ExportedProgram
@@ -40,12 +40,11 @@ def extract(
     *,
     constants_as_inputs: bool | frozenset[str] = False,
 ) -> Extracted:
-    """Copy nodes into a program of their own, in which the constants that they read are buffers, or else inputs.
+    """Copy nodes into a separate program, in which the constants that they read become buffers or inputs.
 
-    `constants_as_inputs` says whether they are inputs, or has the names of those that are.
-
-    A mutable buffer of `claimed` that the nodes use is a buffer of that program too, and its new content an output of
-    the kind `BUFFER_MUTATION`: the buffer itself if the nodes only read it.
+    `constants_as_inputs` makes all constants inputs (True), or only the constants with these names.
+    A mutable buffer of `claimed` that the nodes use becomes a buffer of the new program, and its new content an output
+    of the kind `BUFFER_MUTATION`. If the nodes only read the buffer, this output is the buffer itself.
     """
     constants = Constants(program)
     inside = set(nodes)
@@ -115,7 +114,7 @@ def replace_by_call(
 ) -> None:
     """Replace the nodes of a partition by a call of its delegate.
 
-    Buffers that the backend holds stay in the program, unchanged by it, for `remove_buffers`.
+    The program keeps the buffers that the backend holds, but no longer changes them; `remove_buffers` removes them.
     """
     inside = set(nodes)
     with edit(program) as graph_module:
@@ -123,7 +122,7 @@ def replace_by_call(
         index = sum(1 for node in graph_module.graph.nodes if node.target is call_delegate)
         name = f"lowered_module_{index}"
         graph_module.add_module(name, module)
-        # All inputs are in front of the last node. Users of the outputs may be too: `_restore_order` moves them.
+        # All inputs precede the last node. Some users of the outputs may precede it, too: `_restore_order` moves them.
         with graph_module.graph.inserting_before(nodes[-1]):
             attribute = graph_module.graph.get_attr(name)
             call = graph_module.graph.call_function(call_delegate, (attribute, *partition.inputs))
@@ -148,9 +147,9 @@ def _is_outside(inside: set[Node], user: Node) -> bool:
 
 
 def _restore_order(graph: Graph) -> None:
-    """Sort the graph in topological order, keeping the present order where possible.
+    """Sort the graph in topological order, with as few changes of the present order as possible.
 
-    A user of a delegate's output may be in front of the delegate call, which replaces the last node of the partition.
+    The delegate call takes the place of the partition's last node, so users of its outputs may precede it.
     """
     placed: set[Node] = set()
     waiting: dict[Node, list[Node]] = {}

@@ -1,4 +1,4 @@
-"""Failures of backends: a warning and a line in the report, or an error if the backend is required."""
+"""Failures of backends: a warning and a line in the report, or an error if the user requires the backend."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgecore.ir.graph import describe
 from edgecore.stability import level_of_caller
 
 _MAX_NODES = 5
-"""Maximum number of nodes that an error message names if the node at fault is not known."""
+"""Largest number of nodes that a message names if the node at fault is unknown."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Failure:
 
     Attributes:
         backend: The backend's id, or the class of its partitioner.
-        sentence: The error message: the backend, its failed task, the nodes and the exception.
-        operators: The number of operators that are not delegated because of it.
+        sentence: The error message: the backend, the task that failed, the nodes and the exception.
+        operators: The number of operators that are not delegated because of the failure.
     """
 
     backend: str
@@ -65,7 +65,7 @@ class PartitionDiagnostics:
             task: The task as an infinitive with its object, such as `to compile a partition of 3 operators`.
             nodes: All nodes that are not delegated to the backend because of this failure.
             error: The exception.
-            required: The user allows neither other backends nor kernels in place of this backend.
+            required: True if the user requires this backend, so that other backends or kernels must not replace it.
 
         Raises:
             CompileError: The backend is `required`.
@@ -79,14 +79,14 @@ class PartitionDiagnostics:
     def refuse(
         self, backend: str, buffers: Sequence[str], nodes: Sequence[Node], error: Exception, required: bool = False
     ) -> None:
-        """Record that a backend failed on a partition that holds mutable buffers, which therefore stay outside; warn.
+        """Record that a backend failed on a partition that holds mutable buffers, so that it must not hold them; warn.
 
         Args:
             backend: Its id.
             buffers: The qualified names of the buffers.
-            nodes: The nodes of the partition, which may be delegated to the backend again.
+            nodes: The nodes of the partition. The backend may still receive them, without the buffers.
             error: The exception.
-            required: The user allows no such failure.
+            required: True if the user requires this backend.
 
         Raises:
             CompileError: The backend is `required`.
@@ -99,13 +99,13 @@ class PartitionDiagnostics:
         )
 
     def leave_unlinked(self, backend: str, count: int, error: Exception, required: bool = False) -> None:
-        """Record that a backend failed to link its delegates, which stay as they were compiled, and warn.
+        """Record that a backend failed to link its delegates, so that they stay as they were compiled; warn.
 
         Args:
             backend: Its id.
             count: The number of delegates.
             error: The exception.
-            required: The user allows no such failure.
+            required: True if the user requires this backend.
 
         Raises:
             CompileError: The backend is `required`.
@@ -116,7 +116,7 @@ class PartitionDiagnostics:
 
     @staticmethod
     def _fail(backend: str, task: str, nodes: Sequence[Node], error: Exception, required: bool) -> str:
-        """Return the sentence about a failure, or raise it as `CompileError`."""
+        """Format the sentence about a failure; raise it as `CompileError` if the backend is required."""
         node = failing_node(error)
         location = describe(node) if node is not None else ", ".join(map(describe, nodes[:_MAX_NODES]))
         location += " ..." if node is None and len(nodes) > _MAX_NODES else ""
@@ -127,17 +127,17 @@ class PartitionDiagnostics:
 
 
 def _warn(sentence: str, outcome: str) -> None:
-    """Warn of a failure at the line of the user's code."""
+    """Issue a warning that points to the line of the user's code."""
     advice = "Please report it to the authors of the backend; its required=True makes this an error"
     warnings.warn(f"{sentence}; {outcome}. {advice}", category=FallbackWarning, stacklevel=level_of_caller())
 
 
 def operator_calls(nodes: Sequence[Node]) -> list[Node]:
-    """List the nodes that call operators: all but `getitem`."""
+    """List the nodes that count as operators: all but `getitem`."""
     return [node for node in nodes if node.target is not operator.getitem]
 
 
 def counted(nodes: Sequence[Node]) -> str:
-    """Return the number of operators in words: `1 operator`, `3 operators`."""
+    """Format the number of operators: `1 operator`, `3 operators`."""
     count = len(operator_calls(nodes))
     return "1 operator" if count == 1 else f"{count} operators"

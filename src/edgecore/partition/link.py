@@ -1,4 +1,4 @@
-"""Link the delegates of a backend in all methods, so that they may share data."""
+"""Link the delegates of a backend across all methods, so that they can share data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from edgecore.partition.fallback import PartitionDiagnostics
 from edgecore.plugin import CompiledPartition, PreprocessResult
 
 Link = Callable[[str, Sequence[CompiledPartition]], Sequence[PreprocessResult]]
-"""A function (backend id, its partitions in all methods) -> their final results."""
+"""A function that takes a backend id and its partitions in all methods, and returns their final results."""
 
 
 def link_delegates(
@@ -18,7 +18,7 @@ def link_delegates(
     diagnostics: Mapping[str, PartitionDiagnostics],
     required: Collection[str],
 ) -> None:
-    """Give the delegates of each backend that has two or more the results to which `link` links them.
+    """Replace the results of a backend's delegates by the results of `link`, if it has two or more delegates.
 
     If `link` fails, the delegates stay as they were compiled, and a `FallbackWarning` names the backend.
 
@@ -26,7 +26,7 @@ def link_delegates(
         modules: Method name -> its delegates, which are edited in place.
         link: Makes the final results of a backend.
         diagnostics: Method name -> object that records a failure.
-        required: Methods whose backend must not fail.
+        required: The methods whose backends must not fail.
 
     Raises:
         CompileError: `link` failed for a backend with delegates in a method of `required`.
@@ -55,7 +55,7 @@ def link_delegates(
 
 
 def _check(compiled: Sequence[CompiledPartition], results: Sequence[PreprocessResult]) -> None:
-    """Raise an exception unless there is a result for each partition with equal `unread_results`, whose calls exist."""
+    """Raise an exception unless each partition has a result, with as many `unread_results` as before."""
     if len(results) != len(compiled):
         raise ValueError(f"link gave {len(results)} results")
     for partition, result in zip(compiled, results, strict=True):

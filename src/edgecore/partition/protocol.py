@@ -1,4 +1,4 @@
-"""The protocol of partitioners: a partitioner tags nodes for a backend and gives reasons for the others."""
+"""The protocol of partitioners: a partitioner tags nodes for a backend, and gives the reasons for the others."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ TAG = "delegation_tag"
 """The key in `node.meta` that a partitioner sets."""
 
 REFUSED = "refused_claim"
-"""The key in the `meta` of a mutable buffer's placeholder that edgecore sets if the backend must not claim the buffer.
+"""The key in the `meta` of a mutable buffer's placeholder by which edgecore forbids the backend to claim the buffer.
 
 The value is the reason as a sentence fragment.
 """
 
 UnsupportedReason = Callable[[Node], "str | None"]
-"""A function (node) -> the reason why a backend does not support the node, or None if it does."""
+"""A function that returns the reason why a backend does not support a node, or None if it does."""
 
 
 class LayoutReason(str):
-    """The reason why a backend does not support a node that is only about the dim order of a value.
+    """A reason that concerns only the dim order of a value, such as channels last.
 
-    If a partitioner gives one, edgecore makes all values contiguous, with copies at the border of the program, and asks
-    the partitioner again.
+    If a partitioner returns one, edgecore makes all values contiguous, with copies at the border of the program, and
+    calls the partitioner again.
     """
 
     __slots__ = ()
@@ -38,14 +38,13 @@ class LayoutReason(str):
 
 @dataclass(frozen=True)
 class DelegationSpec:
-    """The backend that compiles the partition of a tag, and its compile specs.
+    """The backend of a tag, with the compile specs of its partition.
 
     Attributes:
         backend_id: The backend's id.
         compile_specs: The compile specs.
-        constants_as_inputs: The constants that the partition reads, such as weights, stay in the program and are inputs
-            of the delegate; otherwise they are constants of the partition, and the backend stores them. Or the names of
-            the placeholders that stay.
+        constants_as_inputs: True if the constants that the partition reads, such as weights, stay in the program and
+            become inputs of the delegate; False if the backend stores them; or the names of the placeholders that stay.
     """
 
     backend_id: str
@@ -60,7 +59,7 @@ class UnsupportedNode:
     Attributes:
         node: The name of the node.
         reason: A sentence fragment such as `padding mode reflect`.
-        error: The exception that the backend's check raised in place of a reason, if any.
+        error: The exception that the backend's check raised instead of returning a reason, if any.
     """
 
     node: str
@@ -78,10 +77,9 @@ class PartitionResult:
         unsupported_nodes: The reason for each node that has no tag.
         claimed_buffers: Qualified names of the mutable buffers that the backend wants to hold, such as a cache; see
             `claimable_buffers`.
-        copied_nodes: Name of a tagged node -> the tags of further partitions that read it, each of which receives a
-            copy of its own.
-        warning: A problem of the options that this program shows; "" if there is none. The user is warned,
-            once, if the answers to all methods, branches and loop bodies have a warning.
+        copied_nodes: Name of a tagged node -> the tags of further partitions that read it; each receives its own copy.
+        warning: A problem of the user's options for this program; "" if there is none. The user is warned once, if the
+            answers to all methods, branches and loop bodies have a warning.
     """
 
     tagged_exported_program: ExportedProgram
@@ -103,19 +101,19 @@ class Partitioner(Protocol):
 
         If edgecore refuses a claim, for example because another method uses the buffer outside of the backend, it
         removes the tags, marks the placeholder of the buffer and calls this method again; `claimable_buffers` then
-        omits the buffer. So a node may be supported only if its buffer is claimed.
+        omits the buffer. So support a node that updates a buffer only if the buffer can be claimed.
         """
         ...
 
     def ops_to_not_decompose(
         self, exported_program: ExportedProgram
     ) -> tuple[Sequence[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
-        """Return operators that must not be decomposed before partitioning, and a function that selects calls of these.
+        """Return the operators that must not be decomposed before partitioning, and a function that selects calls.
 
-        The function returns True for a call that must stay; None in its place means that all calls stay. A call that
-        stayed but is not delegated is decomposed after partitioning.
+        The function returns True for a call that must stay; None instead of the function keeps all calls. A call that
+        stayed but was not delegated is decomposed after partitioning.
 
-        By default there are none. A partitioner that does not derive from this class may leave the method out.
+        By default no operators are kept. A partitioner that does not derive from this class may omit this method.
         """
         return (), None
 

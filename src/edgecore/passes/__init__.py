@@ -1,4 +1,4 @@
-"""Passes over edge programs, each in a file of its own; the list of passes that lowering runs; the pass manager."""
+"""Passes over edge programs, the list of passes that lowering runs, and the pass manager."""
 
 from edgecore.passes.base import ExportPass, PassBase, PassResult
 from edgecore.passes.library.convert_dim_order import convert_dim_order

@@ -31,21 +31,21 @@ _ON_SYMBOLS = (
 
 
 class ExportPass(PassBase):
-    """A base class of passes that visit every node, including those in branches and loop bodies, and write a new graph.
+    """Base class of passes that visit every node, also in branches and loop bodies, and write a new graph.
 
     A subclass overrides methods among `placeholder`, `output`, `call_operator`, `call_getitem`, `call_sym`,
     `call_cond`, `call_while`, `call_map`, `call_scan`, `call_delegate`, `call_submodule`, `on_attr`, `inputs`, `call`.
-    Each takes a visited node and returns the value that later nodes read instead: the result of `super()`, of several
-    calls of `super().call_operator`, or an argument. Values are `ProxyValue`s: `value.data` is the fake tensor or the
-    number, `value.node` the node; other attributes, such as `value.target`, come from the node.
+    Each method receives a visited node and returns the value that later nodes read in its place. This is the result of
+    `super()`, of one of several calls of `super().call_operator`, or an argument. Values are `ProxyValue`s:
+    `value.data` is the fake tensor or the number, `value.node` the node; other attributes, such as `value.target`,
+    come from the node.
 
-    A call that the pass makes with the operator and the arguments of the visited node has its name and its `val`. If
-    nothing changes, the graph stays as it is. The methods `requires` and `ensures` check the graph before and after the
-    pass.
+    A new call with the operator and the arguments of the visited node keeps its name and its `val`. If nothing changes,
+    the graph stays as it is. The methods `requires` and `ensures` check the graph before and after the pass.
     """
 
     fake_tensor_mode: FakeTensorMode | None = None
-    """The mode of the graph's fake tensors, while the pass runs."""
+    """The mode of the graph's fake tensors; set while the pass runs."""
 
     def call(self, graph_module: GraphModule) -> PassResult:
         """Run the pass over a graph module, and put the new graph into it."""
@@ -57,7 +57,7 @@ class ExportPass(PassBase):
         return PassResult(graph_module, result.modified)
 
     def inputs(self, graph_module: GraphModule) -> Sequence[Any]:
-        """Return the values of the graph's inputs: fake or other tensors, numbers. `call` interprets with them."""
+        """Return the values of the graph's inputs, fake or other tensors and numbers, with which `call` interprets."""
         return [node.meta.get("val") for node in placeholders(graph_module)]
 
     def call_submodule(self, graph_module: GraphModule, inputs: tuple[Any, ...]) -> PassResult:
@@ -114,7 +114,7 @@ class ExportPass(PassBase):
         """Visit an attribute of the graph module that is a tensor."""
 
     def placeholder(self, name: str, arg: Any, meta: NodeMetadata) -> Any:
-        """Add an input. `arg` is its value; its name and its shape cannot change."""
+        """Add an input. `arg` is its value. The pass can change neither its name nor its shape."""
         copy = self._copies[-1]
         node = copy.add("placeholder", name, copy.node.args, {}, copy.node.name)
         node.meta = {**inherited(meta), "val": copy.node.meta.get("val")}
@@ -133,7 +133,7 @@ class ExportPass(PassBase):
             op: The operator.
             args: Its arguments.
             kwargs: Its keyword arguments.
-            meta: The `meta` of the visited call, which the new one inherits.
+            meta: The `meta` of the visited call, which the new call inherits.
 
         Raises:
             CompileError: An argument is a tensor with dims.
@@ -141,19 +141,19 @@ class ExportPass(PassBase):
         return self._fx("call_function", op, args, kwargs, meta)
 
     def call_sym(self, target: Callable[..., Any], args: tuple[Any, ...], meta: NodeMetadata) -> Any:
-        """Add a call of a function of Python on numbers, such as sizes."""
+        """Add a call of a Python function on numbers, such as sizes."""
         return self._fx("call_function", target, args, {}, meta)
 
     def call_getitem(self, value: Any, key: int, meta: NodeMetadata) -> Any:
-        """Add a call that reads one of the results of a call."""
+        """Add a call that selects one of several results."""
         return self._fx("call_function", operator.getitem, (value, key), {}, meta)
 
     def call_size_operator(
         self, tensor_proxy: ProxyValue, dim: int, meta: NodeMetadata, *, edge_dialect: bool = False
     ) -> Any:
-        """Return the size of a dim as an argument: a number, or a call of `sym_size` if it is known at run time only.
+        """Return the size of a dim as an argument: a number, or a call of `sym_size` if it is known only at run time.
 
-        In edgecore `edge_dialect` makes no difference, since the operators of both dialects are the same.
+        `edge_dialect` has no effect: in edgecore, the operators of both dialects are the same.
         """
         size = tensor_proxy.to_tensor().shape[dim]
         return self.call_operator(aten.sym_size.int, (tensor_proxy, dim), {}, meta) if _symbolic(size) else size
@@ -167,7 +167,7 @@ class ExportPass(PassBase):
     def call_cond(
         self, pred: Any, true_fn: GraphModule, false_fn: GraphModule, inputs: Sequence[Any], meta: NodeMetadata
     ) -> Any:
-        """Visit the branches, then add the call that chooses one."""
+        """Visit the branches, then add the call that selects one of them."""
         branches = [self.call_submodule(branch, tuple(inputs)).graph_module for branch in (true_fn, false_fn)]
         return self._fx("call_function", COND, (pred, *branches, inputs), {}, meta)
 
@@ -195,7 +195,7 @@ class ExportPass(PassBase):
         return self._fx("call_function", SCAN, (body, init, xs, additional_inputs), {}, meta)
 
     def _body(self, body: GraphModule, carried: Any, scanned: Any, captured: Any) -> GraphModule:
-        """Visit a body whose inputs are slices; their values are the values of the body's own inputs."""
+        """Visit a body whose inputs are slices, with the values of the body's own inputs."""
         slices = [node.meta["val"] for node in placeholders(body)[len(carried) :][: len(scanned)]]
         visited: GraphModule = self.call_submodule(body, (*carried, *slices, *captured)).graph_module
         return visited
@@ -230,7 +230,7 @@ class ExportPass(PassBase):
         return ProxyValue(value, node)
 
     def _fake(self, value: Any) -> Any:
-        """Return the fake tensor for a tensor that `inputs` returned; return other values as they are."""
+        """Return the fake tensor for a tensor that `inputs` returned; return other values unchanged."""
         if isinstance(value, FakeTensor) or not isinstance(value, torch.Tensor):
             return value
         assert self.fake_tensor_mode is not None
@@ -267,10 +267,10 @@ class _Copy:
     """A graph that is copied node by node.
 
     Attributes:
-        inputs: The values of the inputs that were not visited yet.
+        inputs: The values of the inputs that have not been visited yet.
         node: The visited node.
-        read: A visited node -> the value that later nodes read instead.
-        kept: The visited nodes that the copy contains.
+        read: A visited node -> the value that later nodes read in its place.
+        kept: The visited nodes that the copy contains unchanged.
     """
 
     def __init__(self, graph_module: GraphModule, inputs: list[Any]) -> None:
@@ -288,7 +288,7 @@ class _Copy:
         return map_arg(arguments, self.read.__getitem__)
 
     def add(self, op: str, target: Any, args: Any, kwargs: Any, name: str | None) -> Node:
-        """Add a node at the end; an input after the other inputs."""
+        """Add a node at the end; add an input after the other inputs."""
         node = self._graph.create_node(op, target, args, kwargs, name)
         if op == "placeholder" and name:
             node.name = name  # torch.fx renames nodes that are named like a builtin, such as `input`
@@ -322,7 +322,7 @@ class _Copy:
         return ProxyValue(module, self.add("get_attr", name, (), {}, name))
 
     def has_same_inputs(self, node: Node, args: Any, kwargs: Any) -> bool:
-        """Return True if argument values have the layouts of the values of a visited node."""
+        """Return True if the new arguments have the same layouts as the arguments of the visited node."""
         before = map_arg((node.args, node.kwargs), self._visited_value)
         return _alike(before, (args, kwargs))
 
@@ -331,7 +331,7 @@ class _Copy:
         return getattr(self._graph_module, str(node.target), None) if is_module else node.meta.get("val")
 
     def result(self) -> PassResult:
-        """Return the graph module of the copy, or the copied one if both graphs are the same.
+        """Return the graph module of the copy, or the original one if both graphs are equal.
 
         Raises:
             CompileError: The copy has other inputs, or returns nothing.

@@ -13,7 +13,7 @@ from edgecore.ir.op_args import argument
 aten = torch.ops.aten
 
 _SELF = [("self", "Tensor")]
-"""Names and types of the arguments that an in-place operator writes if it has a functional form."""
+"""Names and types of the written arguments of an in-place operator that has a functional form."""
 
 
 def is_mutable(node: Node) -> bool:
@@ -25,8 +25,8 @@ def is_mutable(node: Node) -> bool:
 def functional_form(target: OpOverload) -> OpOverload | None:
     """Return the functional overload of an in-place operator: `aten.relu.default` for `aten.relu_.default`.
 
-    Its overload name may differ: `aten.pow_.Scalar` has `aten.pow.Tensor_Scalar`, since `aten.pow.Scalar` has a number
-    as `self`. Returns None if there is none, or if the operator writes or returns anything but `self`.
+    The overload name may differ: `aten.pow_.Scalar` becomes `aten.pow.Tensor_Scalar`, because `aten.pow.Scalar` has a
+    number as `self`. Returns None if there is no such overload, or if the operator writes or returns more than `self`.
     """
     name = target._schema.name.partition("::")[2]
     written = [arg for arg in target._schema.arguments if arg.alias_info is not None and arg.alias_info.is_write]
@@ -45,7 +45,7 @@ def _parameters(target: OpOverload) -> list[tuple[str, str]]:
 
 
 def written_by(node: Node) -> list[Node]:
-    """Return the tensors that a call writes, by the schema of its operator."""
+    """Return the tensors that a call writes according to its operator's schema."""
     assert isinstance(node.target, OpOverload)
     parameters = [
         parameter
@@ -58,7 +58,7 @@ def written_by(node: Node) -> list[Node]:
 
 
 def writes_statistics(node: Node) -> bool:
-    """Return True for a norm in training that updates running statistics, although its schema does not declare it."""
+    """Return True for a norm in training: it updates running statistics, although its schema does not declare this."""
     if node.target is aten.batch_norm.default:
         return bool(argument(node, "training")) and argument(node, "running_mean") is not None
     is_instance_norm = node.target is aten.instance_norm.default

@@ -1,4 +1,4 @@
-"""The pass manager: runs passes in order, with checks after each of them."""
+"""The pass manager: runs passes in order, with checks after each."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ GraphCheck = Callable[[GraphModule], None]
 """A function that raises an exception if a graph module breaks a rule."""
 
 GraphPass = Callable[[GraphModule], "PassResult | None"]
-"""A function that edits a graph module, as a pass of a manager that is called with a graph module."""
+"""A function that edits a graph module; a pass for a manager that is called with a graph module."""
 
 ProgramCheck = Callable[[ExportedProgram], None]
 """A function that raises an exception if a program breaks a rule."""
 
 _RUNNING = threading.RLock()
-"""Lock that each pass holds: while passes trace, torch replaces functions of the whole process."""
+"""A lock that each running pass holds: when passes trace, torch replaces functions of the whole process."""
 
 VERIFY_VARIABLE = "EDGECORE_VERIFY_PASSES"
 """Environment variable; if it is set and not 0, programs are verified after every pass."""
@@ -38,17 +38,16 @@ VERIFY_VARIABLE = "EDGECORE_VERIFY_PASSES"
 class PassManager:
     """A list of passes to run on a program or a graph module.
 
-    A pass that is a function takes the argument of the manager. If that is a graph module, the function edits it, and
-    returns a `PassResult` or nothing.
-
+    A pass that is a function receives the argument of the manager, a program or a graph module. If it is a graph
+    module, the function edits it, and returns a `PassResult` or nothing.
     An exception in a pass becomes a `CompileError` that names the pass. Missing `val`s of calls are computed.
 
     Args:
         passes: The passes.
-        run_checks_after_each_pass: Run the checks of `add_checks` after every pass, and `check_program` on a
-            program or, on a graph module, that it calls functions only. The environment variable
+        run_checks_after_each_pass: True to run the checks of `add_checks` after every pass. A program is also checked
+            by `check_program`, a graph module for calling only functions. The environment variable
             `EDGECORE_VERIFY_PASSES` does the same. A failed check is a `CompileError` that names the pass.
-        suppress_check_failures: Ignore failed checks.
+        suppress_check_failures: True to ignore failed checks.
         check_program: The check for programs. The default is the verifier of the edge dialect.
         after_pass: Called after each pass on a program, with the name of the pass and the program.
     """
@@ -70,11 +69,11 @@ class PassManager:
         self._after_pass = after_pass
 
     def add_pass(self, transform: Pass | NamedPass | GraphPass) -> None:
-        """Run `transform` after the passes so far."""
+        """Add `transform` at the end of the list."""
         self.passes.append(transform)
 
     def add_checks(self, check: GraphCheck) -> None:
-        """Run `check` after each pass."""
+        """Add a check to run after each pass."""
         self.checks.append(check)
         self.run_checks = True
 
@@ -122,11 +121,11 @@ class PassManager:
 
 
 def check_structure(program: ExportedProgram) -> None:
-    """Check the structure of a program that need not be in the edge dialect.
+    """Check the structure of a program, which need not be in the edge dialect.
 
     Raises:
         RuntimeError: The graph reads a node before it is computed, or a node of another graph.
-        CompileError: A call has no `val`, or the signature has other inputs or another number of results than the
+        CompileError: A call has no `val`, or the signature does not match the inputs or the number of results of the
             graph.
     """
     graph = program.graph_module.graph

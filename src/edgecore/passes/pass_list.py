@@ -1,4 +1,4 @@
-"""Lists of passes: each pass has a name and a guarantee, and users edit the lists by name."""
+"""Lists of passes. Each pass has a name, by which users edit the lists, and a guarantee."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ module; its methods `requires` and `ensures` check the graph before and after.
 Stage = Literal["exported", "methods", "edge", "undelegated", "memory"]
 """The stage of lowering in which a pass runs.
 
-`exported`: runs on each method as `torch.export` returns it. `methods`: runs on each method after the stage `exported`
-of all methods. `edge`: lowers to the edge dialect, before transform passes and partitioners. `undelegated`: runs on the
-nodes outside delegates, after the partitioners. `memory`: runs in `to_executorch`, before memory planning.
+`exported`: runs on each method as `torch.export` returns it. `methods`: runs on each method once the stage `exported`
+is done for all methods. `edge`: lowers to the edge dialect, before transform passes and partitioners. `undelegated`:
+runs on the nodes outside of delegates, after the partitioners. `memory`: runs before memory planning.
 """
 
 
@@ -36,7 +36,7 @@ class PassContext:
     """Facts about one compilation that some passes need in addition to the program.
 
     Attributes:
-        preserve_for: Takes a program and returns a function (node) -> True if `decompose` must preserve the node.
+        preserve_for: Takes a program; returns the function that is True for nodes that `decompose` must preserve.
         preserved: The operators for which that function may return True. The verifier allows them in addition to the
             operators of the edge dialect.
         written_buffers: Qualified names of the buffers that any method writes.
@@ -59,13 +59,13 @@ class NamedPass:
     """A pass of a `PassList`.
 
     Attributes:
-        name: The name, by which users refer to the pass.
+        name: The name by which users refer to the pass.
         function: The pass.
         guarantee: A sentence about the program after the pass.
         when: The condition under which the pass changes a program, as text for the documentation; empty if there is no
             condition.
         stage: The stage of lowering in which the pass runs.
-        needs_context: `function` takes a `PassContext` as its second argument.
+        needs_context: True if `function` takes a `PassContext` as its second argument.
     """
 
     name: str
@@ -76,7 +76,7 @@ class NamedPass:
     needs_context: bool = False
 
     def bind(self, context: PassContext) -> NamedPass:
-        """Bind `context` to the pass, because the pass manager calls each pass with a program as its only argument."""
+        """Bind `context` to the pass, because the pass manager passes only a program."""
         if not self.needs_context or isinstance(self.function, PassBase):
             return self
         return replace(self, function=partial(self.function, context=context), needs_context=False)
@@ -85,8 +85,8 @@ class NamedPass:
 class PassList(Sequence[NamedPass]):
     """An immutable list of passes in the order in which they run. Methods that edit the list return a new list.
 
-    A pass is a `NamedPass`, a function or a `PassBase`. A function has its own name, a `PassBase` the name of its
-    class; both run in the stage of the pass beside which they are inserted.
+    A pass is a `NamedPass`, a function or a `PassBase`. A function is named after itself, a `PassBase` after its class;
+    both run in the stage of the pass beside which they are inserted.
 
     Example:
         >>> from edgecore.passes import EDGE_PASSES
@@ -164,7 +164,7 @@ class PassList(Sequence[NamedPass]):
 
 
 def name_of(transform: Callable[..., Any] | NamedPass) -> str:
-    """Return the name of a pass in messages and file names."""
+    """Return the name of a pass for messages and file names."""
     if isinstance(transform, NamedPass):
         return transform.name
     return str(getattr(transform, "__name__", type(transform).__name__))

@@ -1,4 +1,4 @@
-"""The list of passes that lowering runs, in order. `docs/compiling.md` has this list as a table."""
+"""The list of passes that lowering runs, in order; `docs/compiling.md` shows it as a table."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ EDGE_PASSES = PassList(
 )
 """The default passes.
 
-A program with 3-d convolutions goes through the stage `edge` twice: the first round preserves these convolutions, so
-that `fuse_batch_norm` finds them, and the second round decomposes them into 2-d convolutions. If a backend asked to
-preserve a 3-d convolution and then did not delegate it, the stage `edge` runs in place of the stage `undelegated`.
+A program with 3-d convolutions goes through the stage `edge` twice. The first round preserves these convolutions, so
+that `fuse_batch_norm` finds them; the second round decomposes them into 2-d convolutions. If a backend asked to
+preserve a 3-d convolution and then did not delegate it, the stage `edge` runs again instead of the stage `undelegated`.
 """

@@ -15,7 +15,7 @@ from torch.fx.node import map_aggregate
 from edgecore.errors import CompileError
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-"""The types of numbers that are known at run time only."""
+"""The types of numbers that are known only at run time."""
 
 _OF_THE_VALUE = frozenset({"val", "tensor_meta"})
 _PROTECTED = _OF_THE_VALUE | {"stack_trace", "nn_module_stack", "debug_handle"}
@@ -25,11 +25,11 @@ _PROTECTED = _OF_THE_VALUE | {"stack_trace", "nn_module_stack", "debug_handle"}
 class ProxyValue:
     """A value of a graph.
 
-    A number that is known when the pass runs can be used as one: `int(value)`, `bool(value)`. A symbolic number cannot.
+    A number that is known when the pass runs behaves like one: `int(value)`, `bool(value)`. A symbolic number does not.
 
     Attributes:
         data: The value: a fake tensor, a number, or a tuple of these.
-        node: The node that computes it.
+        node: The node that computes the value.
     """
 
     data: Any
@@ -37,7 +37,7 @@ class ProxyValue:
 
     @property
     def proxy(self) -> Proxy:
-        """The node as a proxy of torch.fx: operators of Python on it add calls to the graph."""
+        """The node as a proxy of torch.fx: Python operators on it add calls to the graph."""
         return Proxy(self.node)
 
     @property
@@ -91,7 +91,7 @@ class ProxyValue:
 class NodeMetadata(UserDict[str, Any]):
     """The `meta` of a visited node. New nodes of the pass inherit it, apart from `val`.
 
-    Setting an entry that describes the value or the origin of a node is a `CompileError`.
+    An attempt to set an entry that describes the value or the origin of a node raises a `CompileError`.
     """
 
     def __init__(self, data: Mapping[str, Any] | None = None) -> None:

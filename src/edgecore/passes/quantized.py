@@ -20,12 +20,12 @@ from edgecore.ir.program.constants import Constants
 aten = torch.ops.aten
 
 SMALLEST_SCALE = 2.0**-48
-"""The smallest scale that observers choose; a value that is always 0 has it.
+"""The smallest scale that observers choose, also for a value that is always 0.
 
 Integer layers multiply by scale of the input * scale of the weight / scale of the result. With scales from 2^-48 to
-2^30, all of these, the product too, are normal numbers of float32, at least 2^-126. A larger minimum would round layers
-with small weights to nothing, although the next layer may amplify them. Factors that an integer kernel cannot represent
-concern single layers: `fit_scales` and the backends' lowerings adapt them.
+2^30, this factor and the product of the first two scales are normal float32 numbers, at least 2^-126. A larger minimum
+would round layers with small weights to nothing, although the next layer may amplify them. Factors that an integer
+kernel cannot represent occur only in single layers: `fit_scales` and the backends' lowerings adapt them.
 """
 
 
@@ -40,7 +40,7 @@ def is_dequantize(node: Any) -> bool:
 
 
 def dequantized_inputs(node: Node) -> list[Node]:
-    """List the dequantize nodes whose results a call reads: directly, or as a weight that a view gives its shape."""
+    """List the dequantize nodes whose results a call reads directly, or as a weight through a view."""
     sources = []
     for source in node.all_input_nodes:
         inner = source.args[0] if source.target in VIEW_COPIES or source.target in VIEW_COPY_FORMS else None
@@ -74,7 +74,7 @@ class QuantizationParameters:
 
     @property
     def is_per_tensor(self) -> bool:
-        """True for per-tensor quantization with a scale and a zero point that are known when compiling."""
+        """True for per-tensor quantization with a scale and a zero point that are known at compile time."""
         return self.axis is None and not isinstance(self.scale, Node) and not isinstance(self.zero_point, Node)
 
 
@@ -100,7 +100,7 @@ def insert_pair(editor: Editor, value: Node, parameters: QuantizationParameters)
         parameters: Per-tensor parameters.
 
     Raises:
-        ValueError: The parameters are not per-tensor, or not known when compiling.
+        ValueError: The parameters are not per-tensor, or not known at compile time.
     """
     if not parameters.is_per_tensor:
         raise ValueError("insert_pair needs one scale and one zero point, as numbers: quantize per tensor")
@@ -111,10 +111,10 @@ def insert_pair(editor: Editor, value: Node, parameters: QuantizationParameters)
 
 
 def quantized_before(node: Node, constants: Constants | None = None) -> Node | None:
-    """Return `q` for a node `quantize(dequantize(q))` if the parameters agree and `q` is in their range, else None.
+    """Return q for a node quantize(dequantize(q)), if the parameters agree and q is in their range; otherwise None.
 
-    The range of values computed from constants is known with `constants` only. Integers of 32 bits, which
-    float32 cannot all represent, and fp16 values in between are left alone.
+    For values computed from constants, the range is known only if `constants` is passed. 32-bit integers, which float32
+    cannot represent exactly, and fp16 values in between return None.
     """
     again, source = parameters_of(node), node.args[0]
     if again is None or again.dtype.itemsize > 2 or not is_dequantize(source):
@@ -136,7 +136,7 @@ def quantized_before(node: Node, constants: Constants | None = None) -> Node | N
 
 
 def fold_quantize(program: ExportedProgram) -> ExportedProgram:
-    """Quantize constants when compiling, and replace `quantize(dequantize(x))` by `x` where that is exact.
+    """Quantize constants at compile time, and replace `quantize(dequantize(x))` by `x` where that is exact.
 
     `dequantize(quantize(x))` stays, because it rounds.
     """
@@ -157,10 +157,10 @@ def fold_quantize(program: ExportedProgram) -> ExportedProgram:
 
 
 def propagate_quantize(program: ExportedProgram) -> ExportedProgram:
-    """Move dequantize nodes behind data movement and quantize nodes before it, so that it moves quantized data.
+    """Move dequantize nodes after data movement and quantize nodes before it, so that integers are moved.
 
-    This applies to per-tensor quantization, and to values with a single reader. Adjacent pairs are then removed by
-    `fold_quantize`.
+    This applies to per-tensor quantization, and to values with a single reader. `fold_quantize` then removes adjacent
+    pairs.
     """
     with edit(program) as graph_module:
         mode = fake_mode(graph_module)

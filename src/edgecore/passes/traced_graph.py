@@ -1,4 +1,4 @@
-"""Replace a call by a graph that is traced from it, such as the operators that it consists of."""
+"""Trace a call, and replace it by the traced graph, such as its component operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgecore.ir.graph import Editor, describe
 
 
 def call_of(node: Node, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of the values of a call's input nodes that calls `function` with the call's arguments."""
+    """Return a function of the call's input values that calls `function` with the call's arguments."""
     leaves = node.all_input_nodes
 
     def call(*values: Any) -> Any:
@@ -29,7 +29,7 @@ def call_of(node: Node, function: Callable[..., Any]) -> Callable[..., Any]:
 def trace(
     function: Callable[..., Any], leaves: Sequence[Node], mode: Any, table: Mapping[OpOverload, Callable[..., Any]]
 ) -> GraphModule:
-    """Trace a function of the fake values of nodes. Composite operators and operators of `table` are decomposed."""
+    """Trace a function of the fake values of nodes; composite operators and operators of `table` are decomposed."""
     from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -38,7 +38,7 @@ def trace(
 
 
 def keep_in_place(new: Node) -> OpOverload | None:
-    """Return None for any call: in-place operators stay."""
+    """Return None for every call, so that in-place operators stay."""
     return None
 
 
@@ -52,13 +52,13 @@ def copy_traced(
 
     Args:
         traced: The graph.
-        leaves: The nodes that its placeholders stand for.
+        leaves: The nodes that replace its placeholders.
         editor: The position, directly before the call that was traced.
-        functional: Returns the functional overload that replaces a traced in-place call, or None. Later nodes then
-            read its result.
+        functional: Returns the functional overload that replaces a traced in-place call, or None to keep it. Later
+            nodes then read its result.
 
     Returns:
-        The nodes of the traced graph's results, nested as these are.
+        The nodes of the traced graph's results, nested in the same way.
 
     Raises:
         CompileError: The traced call creates a constant tensor.
@@ -87,14 +87,14 @@ def replace_results(node: Node, results: Any) -> list[tuple[Node, Node]]:
 
     Args:
         node: The call.
-        results: The node that replaces it, or a list of the nodes that replace its results for `getitem`. A
-            value may be a list, too.
+        results: The node that replaces the call, or a list of nodes that replace the `getitem` nodes of its results;
+            an item may itself be a list.
 
     Returns:
         Each node that was replaced, with the node that replaces it.
 
     Raises:
-        CompileError: A user reads several values at once.
+        CompileError: A user reads several results at once.
     """
     replaced: list[tuple[Node, Node]] = []
     lists: list[Node] = []

@@ -1,6 +1,7 @@
-"""Views in a graph that writes in place: the tensor that shares memory with a view, and the effect of a write on it.
+"""Views in a graph with in-place writes: which tensor shares memory with a view, and how a write changes it.
 
-`functionalize` replays a view after its base was written, and puts a written view back into its base.
+After a write to a view's base, `functionalize` computes the view again. After a write to a view, it puts the new
+content back into the base.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ aten = torch.ops.aten
 
 
 class UnknownView(Exception):
-    """A view through which edgecore cannot write; torch's functionalization handles it."""
+    """A view through which edgecore cannot write; torch's functionalization can."""
 
 
 PutBack = Callable[[Editor, Node, Node, Node], Node]
-"""A function (editor, view, source, new) -> the content of `source`, the input of `view`, after `new` became the view's
-content."""
+"""A function (editor, view, source, new) that returns the content of `source`, the input of `view`, after the view's
+content became `new`."""
 
 _MAY_RETURN_INPUT = {"contiguous", "to", "type_as"}
-"""Composite operators that may return their input itself, although their schema does not declare it."""
+"""Composite operators that may return their input, although their schemas do not declare it."""
 
 
 def aliased(node: Node) -> Node | None:
@@ -59,7 +60,7 @@ def shared_source(node: Node, mode: Any) -> Node | None:
 
 
 def result_of(node: Node, mode: Any) -> Any:
-    """Return the fake result of a call, which shares memory with the `val`s of its arguments as in eager mode."""
+    """Return the fake result of a call; it shares memory with the `val`s of its arguments as in eager mode."""
     assert callable(node.target)
     with mode.shape_env.ignore_fresh_unbacked_symbols() if mode.shape_env is not None else nullcontext():
         return compute_val(mode, node.target, node.args, node.kwargs)  # `item` makes a symbol without users
@@ -90,7 +91,7 @@ def put_back(editor: Editor, view: Node, source: Node, new: Node) -> Node:
         new: The new content of the view.
 
     Raises:
-        UnknownView: There is no operator for it.
+        UnknownView: The view is of a kind through which edgecore cannot write.
     """
     if view.target is operator.getitem:
         parts = view.args[0]
@@ -103,7 +104,7 @@ def put_back(editor: Editor, view: Node, source: Node, new: Node) -> Node:
 
 
 def _put_part_back(editor: Editor, parts: Node, index: Any, source: Node, new: Node) -> Node:
-    """Put one of several parts back, which `split` or `unbind` returned."""
+    """Put back one of the parts that `split` or `unbind` returned."""
     if parts.target is aten.unbind.int:
         return editor.call(aten.select_scatter.default, source, new, argument(parts, "dim"), index)
     if parts.target not in _SPLITS:
@@ -169,7 +170,7 @@ def _permuted(editor: Editor, view: Node, source: Node, new: Node) -> Node:
 
 
 def _strided(editor: Editor, view: Node, source: Node, new: Node) -> Node:
-    """Write elements of the flat source, which owns the memory (see `rebase_strided`), at computed places."""
+    """Write elements of the flattened source, which owns the memory (see `rebase_strided`), at computed indices."""
     sizes, strides, offset = (argument(view, name) for name in ("size", "stride", "storage_offset"))
     shape = list(source.meta["val"].shape)
     steps = list(zip(sizes, strides, strict=True))

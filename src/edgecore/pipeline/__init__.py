@@ -1,4 +1,4 @@
-"""The compile pipeline: lower exported programs, delegate partitions, make the file, report the delegation."""
+"""The compile pipeline: lower exported programs, delegate partitions, make the file, and report the delegation."""
 
 from __future__ import annotations
 

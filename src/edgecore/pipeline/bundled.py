@@ -56,11 +56,11 @@ def eager_suite(
     """Run a model in PyTorch, and return its inputs and outputs as test cases.
 
     Args:
-        method_name: The method that the cases are for.
-        model: A module in eval mode or an exported program. Buffers that it writes have their old values afterwards.
-        example_inputs: The inputs of the only case without `samples`: a tuple, or a tensor if there is only one. None
-            for the inputs of an exported program.
-        samples: Inputs in the form of `calibration` of `edgecore.compile`, one case for each.
+        method_name: The method that the cases call.
+        model: A module in eval mode or an exported program. Buffers that it writes are restored afterwards.
+        example_inputs: The inputs of the only case if there are no `samples`: a tuple, or a tensor if there is only
+            one. None for the inputs of an exported program.
+        samples: Inputs in the form of `calibration` of `edgecore.compile`; each becomes a case.
 
     Raises:
         CompileError: There are no inputs, the samples cannot be read, the model is in training mode or cannot be run.
@@ -95,13 +95,13 @@ class BundledProgram:
     """A program with test suites, for one `.bpte` file.
 
     `edgecore.verify_bundled` and `edgecore run` run the test cases. executorch's own checker supplies no memory for
-    outputs; for use with that checker, compile the program with `memory="static"`.
+    outputs: for this checker, compile the program with `memory="static"`.
 
     Args:
         executorch_program: The result of `edgecore.compile` or `to_executorch`; None with `pte_file_path`.
         method_test_suites: The suites, at most one for each method.
-        pte_file_path: A `.pte` file, instead of `executorch_program`.
-        pte: The bytes of such a file, instead.
+        pte_file_path: A `.pte` file, in place of `executorch_program`.
+        pte: The bytes of such a file, in place of `executorch_program`.
 
     Raises:
         CompileError: A suite does not match the program; the message names the method, case and value.

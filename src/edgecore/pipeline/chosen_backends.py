@@ -1,4 +1,4 @@
-"""The argument `backends` of `edgecore.compile`: options, partitioners, and the precision in which backends compute."""
+"""The argument `backends` of `edgecore.compile`: options, partitioners, and the dtype in which backends compute."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def backend_list(backends: str | Backend | Sequence[str | Backend]) -> list[Backend]:
-    """Return the argument `backends` as a list of `Backend` objects."""
+    """Convert the argument `backends` to a list of `Backend` objects."""
     items = [backends] if isinstance(backends, (str, Backend)) else backends
     for item in items:
         if not isinstance(item, (str, Backend)):
@@ -31,7 +31,7 @@ def backend_list(backends: str | Backend | Sequence[str | Backend]) -> list[Back
 
 
 def with_options(backend: Backend, options: Mapping[str, Any]) -> Backend:
-    """Return a backend with additional options; the backend's own options have priority."""
+    """Return a backend with additional options; the backend's own options take precedence."""
     return Backend(
         backend.name,
         required=backend.required,
@@ -69,7 +69,7 @@ def _option_problem(problem: ErrorDetails) -> str:
     message = problem_message(problem)
     if problem["type"] == "extra_forbidden":
         return f"no option {name!r}"
-    return f"{name}: {message}" if name else message  # of several options together, which the message names
+    return f"{name}: {message}" if name else message  # a problem of several options names them in its message
 
 
 def check_required(backends: Sequence[Backend], report: DelegationReport) -> None:
@@ -82,7 +82,7 @@ def check_required(backends: Sequence[Backend], report: DelegationReport) -> Non
 
 
 def float_dtype(backends: Sequence[Backend], used: Set[str]) -> str:
-    """Return "float16" if a backend among the ids `used` computes in it without a recipe, otherwise "float32"."""
+    """Return "float16" if a backend whose id is in `used` computes in it without a recipe, otherwise "float32"."""
     for backend in backends:
         info = registry.find_by_name(backend.name)
         compiler = compiler_of(info)
@@ -95,9 +95,9 @@ def float_dtype(backends: Sequence[Backend], used: Set[str]) -> str:
 
 
 def half_precision_ids(backends: Sequence[Backend], used: Set[str], recipe_dtype: str) -> set[str]:
-    """Return the ids among `used` of backends that convert numbers of the model, not only weights, to float16.
+    """Return the ids among `used` of backends that convert numbers of the model to float16, not only its weights.
 
-    `recipe_dtype` is the dtype in which the recipes let the backends compute.
+    `recipe_dtype` is the dtype in which the backends compute because of the recipes.
     """
     half = {name for name in used if recipe_dtype == "float16" or float_dtype(backends, {name}) != "float32"}
     return half - _rounding_weights_only(backends)

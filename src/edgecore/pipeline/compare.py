@@ -35,12 +35,12 @@ class OutputRow:
         input: The number of the call, from 0.
         shape: The shape of the program's output.
         dtype: The dtype of the program's output.
-        eager: The difference of the program's output from the model's output. It contains the error of the runtime, and
-            the quantization error if `edgecore.compile` quantized the model; it is then taken from the call with
-            the lowest SQNR.
+        eager: The difference of the program's output from the model's output. It includes the error of the runtime and,
+            if `edgecore.compile` quantized the model, the quantization error; then it is taken from the call with the
+            lowest SQNR.
         quantized: The difference from the quantized program in eager mode, which is the error of the runtime alone;
             None if `edgecore.compile` did not quantize the model.
-        bound: The maximum absolute error of the runtime that is accepted.
+        bound: The largest absolute error of the runtime that is accepted.
         step: The scale, if a per-tensor dequantize node with a constant scale computes the output; otherwise None.
         problem: A sentence if the model returns another shape or dtype than the program; otherwise empty.
     """
@@ -63,12 +63,12 @@ class OutputRow:
 
     @property
     def exceeded(self) -> bool:
-        """True if the error of the runtime is above the bound, infinite or NaN, or if `problem` is not empty."""
+        """True if the runtime's error exceeds the bound, or is infinite or NaN, or if `problem` is not empty."""
         return bool(self.problem) or not math.isfinite(self.own.largest) or not self.own.largest <= self.bound
 
     @property
     def undecided(self) -> bool:
-        """True if a finite error cannot be judged: rounding noise alone makes elements infinite or NaN in eager."""
+        """True if a finite error has no bound, because rounding noise makes elements infinite or NaN in eager mode."""
         return not self.exceeded and not math.isfinite(self.bound)
 
     def __str__(self) -> str:
@@ -90,16 +90,16 @@ class OutputRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All outputs of all methods: first those whose error exceeds the bound, then those without one, then the others.
+    """All outputs of all methods: first those whose error exceeds the bound, then those without a bound, then the rest.
 
-    All groups are sorted by `eager.sqnr`, the lowest first.
+    Each group is sorted by `eager.sqnr`, the lowest first.
     """
 
     rows: Sequence[OutputRow]
 
     @property
     def ok(self) -> bool:
-        """True if each output has a bound and differs by no more than it."""
+        """True if each output has a bound and an error within it."""
         return not any(row.exceeded or row.undecided for row in self.rows)
 
     @property
@@ -165,9 +165,9 @@ class Reference:
         rounded: The exported program, if `edgecore.compile(quantize=...)` quantized it, if the user's model contains
             quantize nodes, or if a backend computes in another dtype than float32; otherwise None.
         computes_in: The dtype in which `rounded` computes floating-point values.
-        steps: The minimum of `RecipeSupport.steps` of the recipes.
+        steps: The smallest `RecipeSupport.steps` of the recipes.
         by_recipe: True if `edgecore.compile(quantize=...)` quantized the program.
-        calls: The number of calls with the example inputs, in a row; several for a program with state.
+        calls: The number of consecutive calls with the example inputs; several for a program with state.
     """
 
     example: tuple[tuple[Any, ...], Mapping[str, Any]] | None
@@ -182,7 +182,7 @@ Call = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 
 def _calls(inputs: Any, reference: Reference, method: str) -> Iterator[Call]:
-    """Yield (args, kwargs) of calls: the example inputs for None, a tuple or tensor, or each entry of a list."""
+    """Yield (args, kwargs) of calls: of the example inputs for None, of a tuple or tensor, or of each list entry."""
     if inputs is None:
         if reference.example is None:
             raise CompileError(
@@ -217,14 +217,14 @@ def _compare_method(
         names = [output.name for output in method.outputs]
         model_results = [[(name, value) for name, (_, value) in zip(names, call)] for call in model_results]
     program_results = [leaves(method(*pytree.tree_leaves(call))) for call in calls]
-    quantized: list[list[list[Any]]] = []  # indices: way to choose dynamic scales, call, output
-    noisy: list[list[list[Any]]] = []  # indices: seed of the noise, call, output
+    quantized: list[list[list[Any]]] = []  # by choice of dynamic scales, call, output
+    noisy: list[list[list[Any]]] = []  # by seed of the noise, call, output
     steps: list[float | None] = []
     if reference.rounded is not None:
         flat = [tuple(pytree.tree_leaves(call)) for call in calls]
         rounded, dtype = reference.rounded, reference.computes_in
-        # A backend may choose one dynamic scale for a tensor or one for each row. The eager program runs both ways, and
-        # the result closer to the output of the backend is compared.
+        # A backend may choose a dynamic scale for a tensor or for each row. Run the eager program both ways, and
+        # compare the result that is closer to the backend's output.
         by_row_choices = (False, True) if chooses_scales(rounded) else (False,)
         quantized = [_apply(rounded, quantized_eager(rounded, dtype, by_row=by_row), flat) for by_row in by_row_choices]
         noisy = [
@@ -232,7 +232,7 @@ def _compare_method(
         ]
         steps = output_steps(rounded)
     worst: dict[str, OutputRow] = {}
-    lowest: dict[str, Difference] = {}  # from the model, of a program that a recipe quantized
+    lowest: dict[str, Difference] = {}  # output -> difference from the model with the lowest SQNR, for a recipe
     for number, (values, expected_values) in enumerate(zip(program_results, model_results, strict=True)):
         if len(values) != len(expected_values):
             raise CompileError(
@@ -263,8 +263,8 @@ def _row(
 ) -> OutputRow:
     """Compare an output of the program (`got`) with the same output of the model (`eager`).
 
-    `quantized` and `noisy` are the same output of the quantized program in eager mode, without and with noise before
-    each quantization.
+    `quantized` and `noisy` are this output of the quantized program in eager mode, without and with noise before each
+    quantization.
     """
     shape, dtype = tuple(got.shape), dtype_name(got.dtype)
     if got.shape != eager.shape or got.dtype != eager.dtype:
@@ -279,7 +279,7 @@ def _row(
 
 
 def _excess(row: OutputRow) -> float:
-    """Return the error of the runtime divided by its bound; 1 if there is no bound."""
+    """Return the runtime's error divided by its bound; 1 without a bound."""
     if row.problem or not math.isfinite(row.own.largest):
         return math.inf
     if row.undecided:
@@ -298,7 +298,7 @@ def _run(model: Any, calls: Sequence[Call]) -> list[list[tuple[str, Any]]]:
 
 
 def _apply(program: ExportedProgram, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    """Return the results of calls in a row of a function that runs `program`, whose buffers stay as they are."""
+    """Return the results of consecutive calls of a function that runs `program`; the program's buffers are restored."""
     with unchanged_buffers(program):
         return [[copied(value) for value in pytree.tree_leaves(function(*call))] for call in calls]
 

@@ -84,8 +84,8 @@ def compile(
 
     Args:
         model: A `torch.nn.Module` in eval mode, a module of `edgecore.prepare_qat`, a
-            `torch.export.ExportedProgram`, or a mapping from method names to these; `example_inputs`, `example_kwargs`
-            and `dynamic_shapes` are then mappings by method name too.
+            `torch.export.ExportedProgram`, or a mapping from method names to these. With a mapping, `example_inputs`,
+            `example_kwargs` and `dynamic_shapes` are also mappings by method name.
         example_inputs: A tuple with one entry per positional argument, or a mapping of keyword arguments, such as a
             tokenizer of transformers returns. The program accepts inputs with these dtypes and shapes (apart from
             dynamic dims). Not needed for an `ExportedProgram`.

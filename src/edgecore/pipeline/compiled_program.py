@@ -25,9 +25,9 @@ class CompiledProgram(FinishedProgram):
     """The program that `edgecore.compile` returns, in memory; `save` writes it to a file.
 
     Attributes:
-        seconds: The time of lowering and making the file, without export and quantization, in seconds.
+        seconds: The time for lowering and making the file, without export and quantization, in seconds.
         quantized: Method name -> the program before and after quantization; empty without `quantize`.
-        backends: The backends, with their options and those that the recipes need.
+        backends: The backends with their options, including those that the recipes require.
     """
 
     def __init__(
@@ -70,16 +70,16 @@ class CompiledProgram(FinishedProgram):
 
     @property
     def steps(self) -> int:
-        """The difference in steps that the recipes allow an operator's result: the minimum of their `steps`."""
+        """The difference in steps that the recipes allow an operator's result: the smallest `steps` of all recipes."""
         return next(iter(self._references.values())).steps
 
     def report(self, *, quantization: bool = False) -> DelegationReport:
-        """Return the delegation report: the backend that runs each operator, and why others are not delegated.
+        """Return the delegation report: the backend that runs each operator, and the reason for others.
 
         Args:
             quantization: True to add the loss of each layer of a quantized program: the SQNR in dB, measured on the
-                first calibration sample, or on the example inputs if there is none. The first such call runs the model
-                twice in eager mode.
+                first calibration sample, or on the example inputs without calibration. The first such call runs the
+                model twice in eager mode.
 
         Raises:
             CompileError: The quantized program has neither a calibration sample nor example inputs.
@@ -98,26 +98,25 @@ class CompiledProgram(FinishedProgram):
     ) -> Comparison:
         """Run the program on this machine and `model` in eager mode, and compare their outputs.
 
-        For a program that a recipe quantized, each output has two differences: from `model` (the loss of the recipe and
-        of the runtime), and from the quantized program in PyTorch (the error of the runtime alone).
+        For a program that a recipe quantized, each output has two differences: from `model` (the error of the recipe
+        and of the runtime), and from the quantized program in PyTorch (the error of the runtime alone).
 
-        `Comparison.ok` is True if the error of the runtime stays within a bound for every output. The bound allows for
-        adding the terms of sums in another order: it is 1e-3 of the largest magnitude of the output in float32. If the
-        program rounds values, or a backend says that it computes in fp16 or that its integers differ by some steps, the
-        bound is at least three times the change that noise of this size causes
-        (`edgecore.numerics.rounding.perturbed_eager`).
+        `Comparison.ok` is True if the runtime's error stays within a bound for every output. In float32 the bound is
+        1e-3 of the output's largest magnitude, which allows for summing in another order. If the program rounds values,
+        or a backend declares that it computes in fp16 or that its integers differ by some steps, the bound is at least
+        three times the change that noise of this size causes (`edgecore.numerics.rounding.perturbed_eager`).
 
         Args:
             model: The model that was compiled: a module in eval mode, an ExportedProgram, or a mapping from names of
                 methods to these.
-            inputs: A tuple with one entry per argument, a tensor, or a list of these for several calls in a row; for
+            inputs: A tuple with one entry per argument, a tensor, or a list of these for several consecutive calls; for
                 several methods a mapping by name. By default the example inputs; three times in a row if the program
                 has state.
-            tolerance: Use another bound: the maximum error of the runtime, relative to the largest magnitude of an
-                output. Needed for a backend that computes in lower precision without declaring it.
+            tolerance: Another bound: the largest error of the runtime, relative to the largest magnitude of an output.
+                Needed for a backend that computes in lower precision without declaring it.
 
         Returns:
-            The comparison, to be printed: a row for each output, the worst first, with its errors (relative to the
+            The comparison, for printing: a row for each output, the worst first, with its errors (relative to the
             largest magnitude, and as SQNR in dB). `ok` and `verdict` summarize the rows.
 
         Raises:

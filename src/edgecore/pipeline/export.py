@@ -20,7 +20,7 @@ _PACKAGE = Path(__file__).parents[1]
 _SIZE = re.compile(r"L\['(\w+)'\]((?:\[[^\]]+\])*)\.size\(\)\[(\d+)\]")
 """Matches a size in a guard of torch: `L['x'].size()[0]`."""
 _FIXED = re.compile(r"marked (\S+) as dynamic but your code specialized it to be a constant \((\d+)\)")
-"""Matches the message of `torch.export` that a Dim has only one possible size. Groups: name of the Dim, size."""
+"""Matches the message of `torch.export` that a Dim can have only one size. Groups: name of the Dim, size."""
 _GUARD = re.compile(r"Not all values of (\S+) = .* satisfy the generated guard (.*?)\.?$")
 """Matches the message of `torch.export` that a Dim must satisfy a condition. Groups: name of the Dim, condition."""
 
@@ -57,8 +57,8 @@ def export_model(
     """Export a module.
 
     Args:
-        model: A module in eval mode. A wrapper in training mode is accepted if all modules inside are in eval mode; the
-            mode of a module that `torch.export` made is not looked at.
+        model: A module in eval mode. A wrapper in training mode is accepted if all modules inside are in eval mode. For
+            a module that `torch.export` made, the mode is ignored.
         example_inputs: A tuple with one entry per positional argument, the argument itself if there is only one, or a
             mapping of keyword arguments.
         example_kwargs: Additional keyword arguments; the inputs of the program have the order of the parameters of
@@ -100,10 +100,10 @@ def export_model(
 
 
 def dynamic_shapes_by_argument(model: torch.nn.Module | ExportedProgram, shapes: Any) -> Any:
-    """Convert the `dynamic_shapes` for exporting `model` to the `dynamic_shapes` for exporting its exported module.
+    """Convert the `dynamic_shapes` of `model` to the `dynamic_shapes` of its exported module.
 
-    Quantization exports that module again. In the exported module the tensors of a parameter `*args` are separate
-    parameters: `args_0`, `args_1` and so on.
+    Quantization exports the exported module again. There, the tensors of a parameter `*args` are separate parameters:
+    `args_0`, `args_1` and so on.
     """
     if shapes is None or isinstance(model, ExportedProgram):
         return shapes
@@ -121,7 +121,7 @@ def dynamic_shapes_by_argument(model: torch.nn.Module | ExportedProgram, shapes:
 def is_in_training(model: torch.nn.Module) -> bool:
     """Return True if a module, or a module inside it, is in training mode.
 
-    The operators of an exported module have the mode of the export, whatever its flag says; it has no `eval()`.
+    For an exported module its flag is ignored: its operators have the mode of the export, and it has no `eval()`.
     """
     exported = [module for module in model.modules() if _is_exported(module)]
     fixed = {inner for module in exported for inner in module.modules()}
@@ -132,9 +132,9 @@ def is_in_training(model: torch.nn.Module) -> bool:
 
 
 def _is_exported(module: torch.nn.Module) -> bool:
-    """Return True if a module is a graph of operators, which calls no module but the one that checks its inputs.
+    """Return True for a module that `torch.export` made: a graph that calls no module but the check of its inputs.
 
-    `torch.fx.symbolic_trace` makes graphs that call modules.
+    A graph from `torch.fx.symbolic_trace` calls modules.
     """
     if not isinstance(module, torch.fx.GraphModule):
         return False
@@ -257,7 +257,7 @@ def _named(name: str, dims: Sequence[_Dim]) -> str:
 
 
 def _shape(size: re.Match[str]) -> str:
-    """Write a size of a guard as the user does: `x.shape[0]`."""
+    """Write a size in a guard as users write it: `x.shape[0]`."""
     return f"{size[1]}{size[2]}.shape[{size[3]}]"
 
 
@@ -266,7 +266,7 @@ def _short(text: str) -> str:
 
 
 def _user_line(error: BaseException) -> str:
-    """Return the innermost line outside torch and edgecore in the traceback, `model.py:12`; empty if there is none."""
+    """Return the innermost line of the traceback outside of torch and edgecore, `model.py:12`; empty without one."""
     line, step = "", error.__traceback__
     while step is not None:
         path = step.tb_frame.f_code.co_filename

@@ -1,4 +1,4 @@
-"""`FinishedProgram`, the files of a program in memory."""
+"""`FinishedProgram`: the files of a program, in memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class KeptPrograms:
 
     Attributes:
         exported: The exported program of each method, as the caller passed it.
-        edge: The edge program of each method, a copy that shares its weights.
+        edge: A copy of the edge program of each method, which shares its weights.
     """
 
     exported: Mapping[str, ExportedProgram]
@@ -32,14 +32,14 @@ class KeptPrograms:
 
 
 class FinishedProgram:
-    """A finished program in memory.
+    """A finished program, in memory.
 
     Attributes:
         pte: The `.pte` file.
         data: The `.ptd` files with weights of the program, by file name without `.ptd`.
         programs: The final program of each method, from which the file was made.
         config_methods: Names of the constant methods, which only return a value.
-        kept: The programs before delegation, if `LowerOptions.keep_programs` asked for them.
+        kept: The programs before delegation; None unless `LowerOptions.keep_programs` is set.
     """
 
     def __init__(
@@ -72,7 +72,8 @@ class FinishedProgram:
         named = {id(blob.data): blob.data for key, blob in self.pte.named_data.items() if key != fmt.META_KEY}
         external = (entry.data for file in self.data.values() for entry in file.entries.values())
         data = [*self.pte.constants, *self.pte.mutable, *self.pte.delegate_blobs, *named.values(), *external]
-        # A file stores data of a kernel and a delegate once, such as the weight of an embedding and an output layer.
+        # A file stores data that a kernel and a delegate share only once, such as the weight of an embedding and an
+        # output layer.
         lengths = Counter(memoryview(part).nbytes for part in data)
         contents = {
             (length, sha256(part).digest() if lengths[length] > 1 else b"")
@@ -90,8 +91,8 @@ class FinishedProgram:
     def exported_program(self, method_name: str = "forward") -> ExportedProgram:
         """Return the final program of a method, not a copy.
 
-        It is in the edge dialect: the file calls the out variants of its operators. `node.meta["spec"]` has the place
-        of each tensor in the memory plan.
+        The program is in the edge dialect, but the file calls the out variants of its operators. `node.meta["spec"]`
+        has the place of each tensor in the memory plan.
 
         Args:
             method_name: The name of the method.
@@ -147,7 +148,7 @@ class FinishedProgram:
     def save(self, path: str | Path) -> list[Path]:
         """Write the `.pte`, and its `.ptd` files into the same folder.
 
-        A `.ptd` file without a chosen name takes the name of the `.pte`.
+        A `.ptd` file for which the caller chose no name has the name of the `.pte`.
 
         Args:
             path: The path of the `.pte`, in an existing folder; an existing file is replaced.
@@ -174,7 +175,7 @@ class FinishedProgram:
         return {path: partial(fmt.write_ptd_to, self.data[name]) for name, path in paths.items()}
 
     def report(self) -> DelegationReport:
-        """Return the delegation report: the backend that runs each operator, and why others are not delegated.
+        """Return the delegation report: the backend that runs each operator, and the reason for others.
 
         Example:
             >>> print(program.report())

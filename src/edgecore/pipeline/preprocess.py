@@ -22,7 +22,7 @@ from edgecore.plugin import (
 
 @cache
 def compiler_of(info: BackendInfo) -> BackendCompiler:
-    """Return the compiler of a backend. The compiler is created once per process."""
+    """Return the compiler of a backend; it is constructed once per process."""
     return registry.load_compiler(info)
 
 
@@ -40,7 +40,7 @@ def preprocess(
 
 
 def link(backend_id: str, partitions: Sequence[CompiledPartition]) -> list[PreprocessResult]:
-    """Return the final results of all partitions of a backend, from its `link` if it has one."""
+    """Return the final results of all partitions of a backend, from the backend's `link` if it has this method."""
     compiler = compiler_of(registry.find(backend_id))
     if isinstance(compiler, LinkingCompiler):
         return list(compiler.link(partitions))

@@ -1,4 +1,4 @@
-"""Write several files under temporary names, and rename them when all of them are complete."""
+"""Write several files under temporary names, and rename them once all of them are complete."""
 
 from __future__ import annotations
 

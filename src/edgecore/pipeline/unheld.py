@@ -1,4 +1,4 @@
-"""Constants that the low precision of a backend does not hold, such as 1e-12 or `finfo.min` in float16."""
+"""Constants that a backend's low precision cannot represent, such as 1e-12 or `finfo.min` in float16."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from edgecore.ir.operators.attention import ATTENTION, reaches_softmax
 from edgecore.ir.program.constants import Constants
 
 LOST = 0.1
-"""The relative error of a small number from which it counts as not held."""
+"""The relative error from which on a small number counts as not representable."""
 
 
 _LISTED = 3
@@ -29,12 +29,13 @@ _LISTED = 3
 
 @dataclass(frozen=True)
 class Unheld:
-    """A number that a dtype does not hold.
+    """A number that a dtype cannot represent.
 
     Attributes:
         call: The call that reads the number.
         number: The number, and its value in the dtype.
-        hides: True for a large number that hides elements from a softmax, for which the end of the range does as well.
+        hides: True for a large number that hides elements from a softmax. The largest number of the dtype does the
+            same.
     """
 
     call: str
@@ -48,7 +49,7 @@ class Unheld:
 def unheld_constants(
     programs: Mapping[str, ExportedProgram], dtype: torch.dtype, backend_ids: Collection[str]
 ) -> list[Unheld]:
-    """List the numbers in the partitions of some backends that a dtype does not hold, with the calls that read them.
+    """List the numbers in the partitions of some backends that a dtype cannot represent, with the calls that read them.
 
     Args:
         programs: Method name -> program with delegates.
@@ -68,7 +69,7 @@ def unheld_constants(
 
 
 def warn_of_unheld(constants: Sequence[Unheld], dtype: torch.dtype, stacklevel: int) -> None:
-    """Warn of numbers that hide nothing; `stacklevel` is as for `warnings.warn`, counted from the caller."""
+    """Warn of the numbers that hide no elements; `stacklevel` as for `warnings.warn`, counted from the caller."""
     texts = [str(constant) for constant in constants if not constant.hides]
     if texts:
         more = [f"{len(texts) - _LISTED} more, see the report"] if len(texts) > _LISTED else []
@@ -95,7 +96,7 @@ def _unheld(program: ExportedProgram, dtype: torch.dtype) -> Iterator[Unheld]:
 
 
 def _numbers(node: Node, constants: Constants) -> Iterator[tuple[str, float]]:
-    """Yield the numbers that a call reads: of a constant the largest magnitude, and the value if it has one element."""
+    """Yield the numbers that a call reads: of a constant its only element, or its largest if above 1 in magnitude."""
     arguments = arguments_by_name(node) if isinstance(node.target, OpOverload) else {}
     for name, argument in arguments.items():
         for value in pytree.tree_leaves(argument):

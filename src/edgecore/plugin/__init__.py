@@ -4,16 +4,16 @@ Its modules:
 
 - `backend_info`: `BackendInfo` and `hookimpl`, which the `__init__` of a backend's package uses
 - `api`: the protocols of a backend's compiler, and the data classes that they exchange
-- `options`: types for the options of a backend
+- `options`: types of a backend's options, and their validation
 - `documentation`: tables of options and operators for a README
 - `byte_reader`: a reader of blobs that may be damaged
 - `hookspecs`: the specification of the hook, for pluggy
-- `registry`: choose a backend and import its package
+- `registry`: finds the backend that a file or a user names, and imports its package
 - `installed`: entry points, files, kernel libraries and manifests of installed packages
 - `diagnosis`: the checks of `edgecore doctor`, which import packages and load libraries in child processes
 
-Loading a file imports `backend_info`, `installed.files`, `installed.entry_points` and `registry`, which therefore
-import no slow module such as `typing`, and define `TYPE_CHECKING = False` themselves: see `edgecore.stability`.
+Loading a file imports `backend_info`, `installed.files`, `installed.entry_points` and `registry`. So these import no
+slow module such as `typing`, and define `TYPE_CHECKING = False` themselves: see `edgecore.stability`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The protocols of a backend's compiler, and the data classes that it exchanges with edgecore. Imports no torch.
 
-`edgecore.format` also has classes named `CompileSpec`, `MemoryNeed` and `NamedBlob`. Those classes mirror the schemas
-of the files. The classes here are the interface for packages, which does not change when a file format changes.
+`edgecore.format` also has classes named `CompileSpec`, `MemoryNeed` and `NamedBlob`. Those mirror the schemas of the
+files. The classes here are the interface for packages, which does not change when a file format changes.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class CompileSpec:
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """Memory that a delegate will allocate when its tensors have their maximum shapes.
+    """Memory that a delegate allocates for tensors of the largest shapes.
 
     Attributes:
-        kind: "scratch" is used during a run only, "persistent" between runs too, "staging" holds copies of arguments.
+        kind: "scratch" is used only during a run, "persistent" also between runs, "staging" holds copies of arguments.
         bytes: Size in bytes.
         space: Number of the memory space: 0 is host memory, the backend numbers the others.
         alignment: Alignment in bytes.
-        shared_group: Needs of the same non-empty group share memory: the report counts the maximum of the group.
+        shared_group: Needs of the same non-empty group share memory, so the report counts only the largest one.
     """
 
     kind: MemoryKind
@@ -58,10 +58,10 @@ class NamedBlob:
         data: The bytes.
         alignment: Alignment in bytes of `data` in the file.
         sha256: SHA-256 of `data` (32 bytes) if the backend has computed it; if empty, edgecore computes it.
-        readers: The `debug_handle`s of the nodes that read the data, if the backend packs or converts weights: with
-            `external_data` the data go to the file of the weights of these nodes.
-        repeats_blob: True if the blob has the weights in `data` too, as if `data` are the partition for a simulator:
-            they go to the file of the weights, but the weights stay in the `.pte`.
+        readers: The `debug_handle`s of the nodes that read the data, if these are packed or converted weights. With
+            `external_data` the data moves to the same file as the weights of these nodes.
+        repeats_blob: True if the blob also contains the weights in `data`, as for a simulator that needs the whole
+            partition. Then `data` moves to the file of the weights, but the weights stay in the `.pte`.
     """
 
     data: bytes | memoryview
@@ -78,20 +78,20 @@ class PreprocessResult:
     Attributes:
         blob: The compiled partition.
         named_data: Data that several delegates may share, by key.
-        debug_handle_map: Maps the backend's identifier of each step in the blob to the `debug_handle`s of the nodes
-            that the step computes. A step with the handles of all the others stands for the partition as a whole.
-        value_dim_orders: The dims of the value that a step reports for debugging (`host->event_value`), from the
-            outermost to the innermost in memory. A step whose value has its dims in the graph's order may be left out.
+        debug_handle_map: Maps the backend's key of each step in the blob to the `debug_handle`s of the nodes that the
+            step computes. A step with all handles of the partition stands for the partition as a whole.
+        value_dim_orders: Key of a step -> the dims of the value that it reports for debugging (`host->event_value`),
+            from the outermost to the innermost in memory. Steps whose values have the graph's dim order may be missing.
         compatibility: Target, library and format versions as text. The backend's native library reads it before it
             loads the blob, and rejects blobs that it cannot run.
         memory: Memory that the delegate will allocate.
-        unread_results: Additional outputs after the partition's outputs, for a backend whose library needs a value to
-            be an output. The delegate writes them, but no node reads them. Each is a fake tensor, like the `val` of a
-            node.
-        estimated_cycles: Cycles that the compiler expects for steps on its device, by the keys of `debug_handle_map`.
-            Profiles show them as estimates, not as measurements.
-        graph: The operations in a blob from which they cannot be read, such as a binary for one device. A compiler
-            whose blobs tell them implements `BlobGraphReader` instead.
+        unread_results: Additional outputs after the partition's outputs, for a backend whose library requires that a
+            value be an output. The delegate writes them, but no node reads them. Each is a fake tensor, like the `val`
+            of a node.
+        estimated_cycles: Key of a step -> the cycles that the compiler expects on its device. Profiles show them as
+            estimates, not as measurements.
+        graph: The operations of a blob from which they cannot be read, such as a binary for one device. A compiler that
+            can read its blobs implements `BlobGraphReader` instead.
     """
 
     blob: bytes
@@ -107,7 +107,7 @@ class PreprocessResult:
 
 @dataclass(frozen=True)
 class OperatorSupport:
-    """Supported dtypes and restrictions of one operator: a row of a backend's table for reports and documentation."""
+    """The dtypes and restrictions of one supported operator, for reports and documentation."""
 
     operator: str
     dtypes: tuple[str, ...]
@@ -116,7 +116,7 @@ class OperatorSupport:
 
 @dataclass(frozen=True)
 class Problem:
-    """A missing part of this machine (`what`), and the command that installs or repairs it (`remedy`)."""
+    """Something that this machine lacks (`what`), and the command that installs or repairs it (`remedy`)."""
 
     what: str
     remedy: str
@@ -167,12 +167,11 @@ class BackendCompiler(Protocol):
         """Compile one partition.
 
         Args:
-            program: The partition as an edge program of its own. Its weights are placeholders, as `torch.export` lifts
-                them.
-            specs: The compile specs that the partitioner gave to this partition.
+            program: The partition as a separate edge program. Its weights are placeholders, as in an exported program.
+            specs: The compile specs that the partitioner set for this partition.
 
         Raises:
-            Exception: The partition cannot be compiled; its nodes run elsewhere, and a `FallbackWarning` is issued.
+            Exception: The partition cannot be compiled. Its nodes run elsewhere, and a `FallbackWarning` is issued.
         """
 
     def operator_support(self) -> Sequence[OperatorSupport]:
@@ -206,15 +205,15 @@ Selects = Callable[["Node"], bool]
 
 @dataclass(frozen=True)
 class QuantizerRecipe:
-    """A recipe of `edgecore.compile(quantize=...)` that quantizes by a `Quantizer` of torchao.
+    """A recipe of `edgecore.compile(quantize=...)` that quantizes with a `Quantizer` of torchao.
 
-    edgecore removes the annotations of nodes that the user's rules exclude, and those that share parameters with them.
+    edgecore removes the annotations of nodes that the user's rules exclude, and of nodes that share their parameters.
 
     Attributes:
         make_quantizer: Makes the quantizer.
         calibrates: True if the recipe needs samples to record the ranges of activations.
         make_training_quantizer: Makes the quantizer for quantization-aware training, whose specifications have fake
-            quantization instead of observers; None if the recipe has no such training.
+            quantization instead of observers; None if the recipe does not support training.
     """
 
     make_quantizer: Callable[[], Any]
@@ -227,15 +226,14 @@ class RewriteRecipe:
     """A recipe of `edgecore.compile(quantize=...)` that rewrites the exported program and needs no samples.
 
     Attributes:
-        rewrite: Returns a rewritten copy of a program, given the program and a function that returns True for the nodes
-            to quantize. It may raise `CompileError`. Nodes that replace others inherit the answer through their `meta`,
-            if they are made by `edgecore.sdk.Editor`.
-        options: Options of the backend that the recipe needs. Options that the user sets take precedence.
+        rewrite: Takes a program and a function that returns True for the nodes to quantize; returns a rewritten copy.
+            It may raise `CompileError`. Nodes that `edgecore.sdk.Editor` makes inherit the answer of that function from
+            the nodes that they replace, through their `meta`.
+        options: Options of the backend that the recipe requires. Options that the user sets take precedence.
         computes_in: Dtype in which the backend computes floating-point values with these options. The quantization
             report and `compare` round results to this dtype.
         describe_weights: Returns for the quantization report how the weights of a call are stored, such as `weights as
-            indices of 4 bits into a table`, where the rewritten program does not show it by dequantize calls; None for
-            other calls.
+            indices of 4 bits into a table`, if the program does not show it by dequantize calls; None for other calls.
     """
 
     rewrite: Callable[[ExportedProgram, Selects], ExportedProgram]
@@ -247,15 +245,15 @@ class RewriteRecipe:
 
 @dataclass(frozen=True)
 class RecipeSupport:
-    """A recipe that a backend has, with its parameters.
+    """A recipe of a backend, with its parameters.
 
     Attributes:
         parameters: Pydantic model of the parameters, derived from `edgecore.sdk.RecipeParameters`.
         make: Makes the recipe from an instance of `parameters` with the user's values and the backend's defaults.
         takes_rules: False if the recipe applies to the whole model, so that users cannot exclude parts of it.
         steps: The largest difference of an operator's quantized result from quantized eager PyTorch, in steps of its
-            scale, for a device whose arithmetic rounds more often than once. The conformance suite allows it, and names
-            it in its rows.
+            scale, for a device whose arithmetic rounds more than once. The conformance suite allows this difference,
+            and shows it in its rows.
     """
 
     parameters: type[RecipeParameters]
@@ -265,7 +263,7 @@ class RecipeSupport:
 
     @property
     def calibrates(self) -> bool:
-        """True if the recipe needs samples with the backend's defaults."""
+        """True if the recipe with the backend's default parameters needs samples."""
         return self.make(self.parameters()).calibrates
 
 
@@ -274,7 +272,7 @@ class QuantizingCompiler(BackendCompiler, Protocol):
     """A compiler with recipes for `edgecore.compile(quantize=...)`."""
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
-        """Return the recipes by name. The names are for `edgecore.Recipe`, such as "int8"."""
+        """Return the recipes by their names for `edgecore.Recipe`, such as "int8"."""
 
 
 @runtime_checkable
@@ -282,20 +280,20 @@ class ConfigurableCompiler(BackendCompiler, Protocol):
     """A compiler of a backend with several implementations, for different processors or drivers."""
 
     def configurations(self) -> Mapping[str, Mapping[str, str]]:
-        """Return a mapping from the name of each implementation to the environment variables that choose it.
+        """Return a mapping from the name of each implementation to the environment variables that select it.
 
         The conformance suite runs its checks of recipes once for each implementation, in a new process with these
-        environment variables. If this machine cannot run an implementation, loading a file must fail with an error
+        environment variables. On a machine that cannot run an implementation, loading a file must fail with an error
         message.
         """
 
 
 @runtime_checkable
 class TargetingCompiler(BackendCompiler, Protocol):
-    """A compiler that supports other operators with other options, such as a target."""
+    """A compiler whose supported operators depend on the options, such as a target."""
 
     def operator_support_with(self, options: BaseModel) -> Sequence[OperatorSupport]:
-        """List the operators that are supported with some options, as `operator_support` does with the defaults.
+        """List the operators that are supported with these options, as `operator_support` does for the defaults.
 
         Args:
             options: An instance of `Options` with the values of the user.
@@ -304,7 +302,7 @@ class TargetingCompiler(BackendCompiler, Protocol):
 
 @runtime_checkable
 class LowPrecisionCompiler(BackendCompiler, Protocol):
-    """A compiler of a backend that may compute float32 values in another dtype without a recipe."""
+    """A compiler of a backend that may compute float32 values in another dtype, even without a recipe."""
 
     def computes_in(self, options: BaseModel) -> Literal["float32", "float16"]:
         """Return the dtype in which the backend computes floating-point values; `compare` rounds results to it.
@@ -316,7 +314,7 @@ class LowPrecisionCompiler(BackendCompiler, Protocol):
 
 @runtime_checkable
 class WeightRoundingCompiler(LowPrecisionCompiler, Protocol):
-    """A compiler whose `computes_in` may apply to stored weights alone, so that other numbers keep their values."""
+    """A compiler that may apply the dtype of `computes_in` only to stored weights, while activations stay float32."""
 
     def rounds_weights_only(self, options: BaseModel) -> bool:
         """Return True if the backend computes in float32 with weights that are rounded to the dtype of `computes_in`.
@@ -328,7 +326,7 @@ class WeightRoundingCompiler(LowPrecisionCompiler, Protocol):
 
 @runtime_checkable
 class ReportingCompiler(BackendCompiler, Protocol):
-    """A compiler that adds lines to the report of a compilation, such as cycles, use of its memories, or warnings."""
+    """A compiler that adds lines to the report of a compilation, such as cycles, memory use, or warnings."""
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
         """Return lines about the delegates of a program.
@@ -362,15 +360,15 @@ class LinkingCompiler(BackendCompiler, Protocol):
     def link(self, partitions: Sequence[CompiledPartition]) -> Sequence[PreprocessResult]:
         """Make the final results of all partitions that one compilation delegates to the backend.
 
-        It is called once, after `preprocess` has compiled all partitions, and only if there are two or more. To store
-        data once, give it a key in the `named_data` of each result that uses it. Facts about a partition that
-        linking needs may be attributes of a subclass of `PreprocessResult`.
+        edgecore calls it once, after `preprocess` has compiled all partitions, and only if there are two or more. To
+        store data once, put it under the same key into the `named_data` of each result that uses it. If linking needs
+        further facts about a partition, return a subclass of `PreprocessResult` with these facts from `preprocess`.
 
         Args:
             partitions: The partitions of all methods, in the order of the methods and of their programs.
 
         Returns:
-            A result for each partition, in this order: the given one, or another with equal `unread_results`.
+            A result for each partition, in this order: the same result, or another with equal `unread_results`.
 
         Raises:
             Exception: The partitions cannot be linked. The results of `preprocess` stay, and a `FallbackWarning` is
@@ -420,9 +418,9 @@ class BlobGraph:
 
     Attributes:
         nodes: The operations.
-        inputs: Numbers of the values that are the delegate's inputs, in their order.
-        outputs: Numbers of the values that are its outputs, in their order.
-        values: A text for each value: dtype, sizes and quantization, such as "int8 [1, 8, 8, 16] scale 0.02 zero 3".
+        inputs: Numbers of the values that are the delegate's inputs, in order.
+        outputs: Numbers of the values that are the delegate's outputs, in order.
+        values: Number of a value -> its dtype, sizes and quantization: "int8 [1, 8, 8, 16] scale 0.02 zero 3".
     """
 
     nodes: tuple[BlobNode, ...]
@@ -433,7 +431,7 @@ class BlobGraph:
 
 @runtime_checkable
 class BlobGraphReader(BackendCompiler, Protocol):
-    """A compiler that knows the graph in its blobs, for views that open delegates."""
+    """A compiler that can read the graph of its blobs, for views that open delegates."""
 
     def blob_graph(self, blob: bytes, named_data: Mapping[str, Any]) -> BlobGraph:
         """Return the graph in a blob.

@@ -38,9 +38,9 @@ class BackendInfo:
         self_test: Computes something on this machine, within seconds and without torch, and returns rows (name of the
             check, passed, detail), or (name, passed, detail, remedy) if updating the package does not help.
             `edgecore doctor` calls it in a child process.
-        unpack: `"module:function"` for blobs that hold a folder: the function takes a blob and the file's named data
-            (key -> object with `data`) and returns path -> content, or raises `FormatError`. `edgecore extract` writes
-            these files too. The module must import neither torch nor other large packages.
+        unpack: `"module:function"`, for blobs that contain a folder. The function takes a blob and the file's named
+            data (key -> object with `data`), and returns path -> content, or raises `FormatError`. `edgecore extract`
+            also writes these files. The module must import neither torch nor other large packages.
     """
 
     __slots__ = ("backend_id", "compiler", "load_options", "name", "native_library", "self_test", "summary", "unpack")

@@ -6,7 +6,7 @@ from edgecore.errors import FormatError
 
 
 class ByteReader:
-    """Reader of a blob from its start: little-endian unsigned integers, strings and bytes.
+    """Reads little-endian unsigned integers, strings and bytes of a blob, from its start.
 
     Every method raises `FormatError` if the blob does not contain the requested value.
 

@@ -28,7 +28,7 @@ def operator_rows(support: Sequence[OperatorSupport]) -> list[tuple[str, str, st
 
 
 def markdown(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Format a Markdown table whose first column is code.
+    """Format a Markdown table, with the first column as code.
 
     Args:
         titles: Titles of the columns.

@@ -1,4 +1,4 @@
-"""The hook that the package of a backend implements. `edgecore doctor` checks implementations of it with pluggy."""
+"""The hook that a backend's package implements. `edgecore doctor` checks implementations against it with pluggy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backend's options, which are a pydantic model: types for their fields, and their validation."""
+"""Field types for a backend's options, which are a pydantic model, and the validation of the options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgecore.recipe import problem_message
 
 
 class _Validated(Protocol):
-    """A pydantic model, or a protocol that a pydantic model has."""
+    """The method of a pydantic model that validates options."""
 
     @classmethod
     def model_validate(cls, obj: Any) -> Self:
@@ -27,9 +27,9 @@ def _split(value: Any) -> Any:
 
 
 SplitNames = BeforeValidator(_split)
-"""Validator that splits a string at `+` into a tuple of names, as users write it on the command line.
+"""Validator that splits a string at `+`, as users write it on the command line, into a tuple of names.
 
-For a field whose elements have another type than `str`: `Annotated[tuple[Kind, ...], SplitNames]`.
+For elements of another type than `str`: `Annotated[tuple[Kind, ...], SplitNames]`.
 """
 
 Names = Annotated[tuple[str, ...], SplitNames]
@@ -37,10 +37,10 @@ Names = Annotated[tuple[str, ...], SplitNames]
 
 
 def validate_options(model: type[Options], values: Mapping[str, Any]) -> Options:
-    """Return the options that have `values`.
+    """Make the options from `values`.
 
     Raises:
-        ValueError: A value is not possible; the message has the sentences of all problems, and no more.
+        ValueError: A value is not valid; the message has one sentence for each problem.
     """
     try:
         return model.model_validate(dict(values))

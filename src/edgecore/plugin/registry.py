@@ -1,7 +1,7 @@
 """List the installed backends, and import the package of a backend. Loading a file imports this module: keep it light.
 
-An entry point of the group `edgecore.backends` is named after its backend id, so `find` imports only one package. An
-exception of one package is caught, so that a broken package affects only its own users.
+An entry point of the group `edgecore.backends` is named after its backend id, so `find` imports only one package. Each
+package's exceptions are caught, so that a broken package affects only its own users.
 
 Environment variables: `EDGECORE_BACKENDS_ALLOW` and `EDGECORE_BACKENDS_DENY` are comma-separated lists of backend ids
 or distributions. `EDGECORE_PROVIDER_<BACKEND_ID>` (upper case) names the distribution to use if several provide one id.
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 _registered: dict[str, Provider] = {}
 
-# The backends that this process has imported, or failed to import, by (backend id, value of the entry point). A package
-# that failed is not imported again: it would fail again.
+# (backend id, value of the entry point) -> the backend that this process imported, or the error of the import. A
+# package that failed is not imported again, because it would fail again.
 _loaded: dict[tuple[str, str], BackendInfo | BackendBroken] = {}
 
 
 def register(plugin: Any) -> None:
     """Add the backends of an imported package, for applications in which entry points cannot be found.
 
-    A frozen application (PyInstaller) or an archive may contain `edgecore_acme` without the metadata folder
-    `.dist-info`, in which entry points are declared.
+    A frozen application (PyInstaller) or an archive may contain `edgecore_acme` without the folder `.dist-info`, which
+    declares the entry points.
 
     A registered backend takes precedence over an installed one with the same id.
 
@@ -58,12 +58,12 @@ def register(plugin: Any) -> None:
 
 
 def providers_here() -> list[Provider]:
-    """List the entry points of registered backends, then entry points of installed packages with other backend ids."""
+    """List the entry points of registered backends, then the installed ones with other backend ids."""
     return [*_registered.values(), *(provider for provider in scan() if provider.name not in _registered)]
 
 
 def find(backend_id: str, providers: Mapping[str, str] | None = None) -> BackendInfo:
-    """Find the backend with this id. Imports the package that provides the backend, and no other package.
+    """Find the backend with this id. Imports only the package that provides it.
 
     Args:
         backend_id: Id as in the `.pte`, for example "XnnpackBackend".
@@ -87,9 +87,9 @@ def find(backend_id: str, providers: Mapping[str, str] | None = None) -> Backend
 def find_by_name(name: str, providers: Mapping[str, str] | None = None) -> BackendInfo:
     """Find the backend that has this name, backend id or distribution.
 
-    Imports first the packages that `name` may refer to: those called `name` or `edgecore-NAME`, or with the backend id
-    `name`. The other packages are imported only if none of these declares the backend, because a package that hangs
-    during import must not affect users of other backends.
+    First imports only the packages to which `name` may refer: a package called `name` or `edgecore-NAME`, or with the
+    backend id `name`. Other packages are imported only if none of these declares the backend, because a package that
+    hangs during its import must not affect users of other backends.
 
     Args:
         name: Name, backend id or distribution, as the user wrote it.
@@ -114,7 +114,7 @@ def find_by_name(name: str, providers: Mapping[str, str] | None = None) -> Backe
 
 
 def is_loaded(provider: Provider) -> bool:
-    """Return True if this process has imported the package, or has failed to import it."""
+    """Return True if this process has imported the package, or has tried and failed."""
     return (provider.name, provider.value) in _loaded
 
 
@@ -136,8 +136,8 @@ def select(name: str, among: Sequence[InstalledBackend] | None = None) -> list[I
     from edgecore.plugin.installed.known_backends import lookup
 
     row = lookup(name)
-    # The name of a broken or disabled backend is not known, because its hook was not called. Such a backend is found by
-    # its id in the table of known backends, or by the usual name of its package.
+    # A broken or disabled backend has no name, because its hook was not called. Find it by its id in the table of known
+    # backends, or by the usual name of its package.
     others = {name, f"edgecore-{name}", row.backend_id if row else name}
     matches = [
         backend
@@ -151,7 +151,7 @@ def select(name: str, among: Sequence[InstalledBackend] | None = None) -> list[I
 
 
 def installed() -> list[InstalledBackend]:
-    """List every backend of every installed package with its state, sorted by id. Imports all packages."""
+    """List each backend of each installed package with its state, sorted by id. Imports all packages."""
     from edgecore.plugin.api import InstalledBackend
 
     providers = sorted(providers_here(), key=lambda provider: (provider.name, provider.distribution))
@@ -177,7 +177,7 @@ def installed() -> list[InstalledBackend]:
 
 
 def load_compiler(info: BackendInfo) -> BackendCompiler:
-    """Import and create the compiler of a backend.
+    """Import and construct the compiler of a backend.
 
     Raises:
         BackendBroken: The module cannot be imported, lacks the attribute, or the class raises an error.
@@ -209,7 +209,7 @@ def _load(provider: Provider) -> BackendInfo:
 
 
 def set_broken(provider: Provider, why: str) -> BackendBroken:
-    """Mark a backend as broken for the rest of this process: its package is not imported again.
+    """Mark a backend as broken for the rest of this process, so that its package is not imported again.
 
     Args:
         provider: The entry point of the backend.
@@ -232,7 +232,7 @@ def excluded_by(provider: Provider) -> str:
 
 
 def call_hook(provider: Provider) -> BackendInfo:
-    """Import a package and call its hook, even if that was done before. Exceptions of the package pass through.
+    """Import a package and call its hook, even if this was done before. Does not catch the package's exceptions.
 
     Returns:
         The declaration of the backend whose id is the name of the entry point.
@@ -311,7 +311,7 @@ def _not_found(name_or_id: str) -> str:
 
 
 def _name_of(provider: Provider) -> str:
-    """Return the name of a backend if it is known without an import of its package; else the backend id."""
+    """Return the name of a backend if it is known without importing its package; else the backend id."""
     from edgecore.plugin.installed.known_backends import lookup
 
     known = _loaded.get((provider.name, provider.value)) or lookup(provider.name)

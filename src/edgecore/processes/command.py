@@ -1,4 +1,4 @@
-"""Run a command to its end, within limits; all that it has started ends with it."""
+"""Run a command to its end, within limits, and kill all processes that it started."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 _POLL_SECONDS = 0.2
-"""A poll of the memory reads all of /proc, which takes milliseconds, also while a time is measured."""
+"""Time between polls of the memory. A poll reads all of /proc, which takes milliseconds and disturbs measured times."""
 _DRAIN_SECONDS = 5.0
 _PART = 1 << 16
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
@@ -25,13 +25,13 @@ Limit = Literal["", "seconds", "memory", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a command.
+    """The outcome of a command that has ended.
 
     Attributes:
-        status: Its exit status; negative for a signal, as in `subprocess`.
-        out: The text that it wrote to stdout.
-        err: The text that it wrote to stderr.
-        stopped: The limit at which it was killed; empty if it ended by itself.
+        status: The exit status; negative for a signal, as in `subprocess`.
+        out: The text written to stdout.
+        err: The text written to stderr.
+        stopped: The limit for which the command was killed; empty if it ended by itself.
     """
 
     status: int
@@ -41,7 +41,7 @@ class Ended:
 
     @property
     def reason(self) -> str:
-        """The line that says why it failed: the last one, since libraries print theirs before the program's own."""
+        """The line that says why the command failed: the last one, because libraries print before the program does."""
         return last_line(self.err) or last_line(self.out) or exit_text(self.status)
 
 
@@ -57,21 +57,21 @@ def run_command(
     folder: str | Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Ended:
-    """Run a command, and return its end.
+    """Run a command until it ends, and return its outcome.
 
-    At its end, at a limit and at an exception such as Ctrl-C, all processes of its session are killed: an emulator would
-    keep its folder, for example.
+    All processes of the command's session are killed when it ends, at a limit, and at an exception such as Ctrl-C.
+    Otherwise an emulator, for example, would go on running and keep its folder in use.
 
     Args:
         command: The command and its arguments.
         seconds: Time limit.
         memory_mb: Limit in MiB for the resident memory of the command and its children together.
-        stop: Cancels the command when it is set.
-        stdin: The parts of its input, which another thread takes; by default it has none.
-        stdout: File that gets its stdout, which `Ended.out` then lacks.
-        err_bytes: Number of the last bytes of stderr to keep; by default all.
-        folder: Its current folder; by default the one of this process.
-        environment: All its environment variables; by default those of this process.
+        stop: Event that cancels the command.
+        stdin: The parts of its input, which another thread writes; by default empty.
+        stdout: File that receives its stdout; `Ended.out` is then empty.
+        err_bytes: Number of bytes at the end of stderr to keep; by default all.
+        folder: Its working directory; by default the one of this process.
+        environment: All its environment variables; by default this process's.
 
     Raises:
         OSError: The command cannot be started.
@@ -95,7 +95,7 @@ def run_command(
         stopped = _wait(process, readers, seconds, memory_mb, stop)
     finally:
         kill_family(process)
-        end = time.monotonic() + _DRAIN_SECONDS  # a process in a session of its own may still hold the pipes
+        end = time.monotonic() + _DRAIN_SECONDS  # a descendant in another session may still hold the pipes open
         for reader in readers:
             reader.join(max(0.0, end - time.monotonic()))
         for stream in (process.stdout, process.stderr):
@@ -105,7 +105,7 @@ def run_command(
 
 
 def kill_family(process: subprocess.Popen[Any]) -> None:
-    """Kill a process that leads a session, and all processes of this session."""
+    """Kill a session leader and all processes of its session."""
     if hasattr(os, "killpg"):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -125,7 +125,7 @@ def exit_text(status: int) -> str:
 
 
 def last_line(text: str) -> str:
-    """Return the start of the last line that is not blank; empty if there is none."""
+    """Return the last line that is not blank, cut to 300 characters; empty if there is none."""
     return next((line.strip()[:300] for line in reversed(text.splitlines()) if line.strip()), "")
 
 
@@ -136,10 +136,10 @@ def _wait(
     memory_mb: float,
     stop: threading.Event | None,
 ) -> Limit:
-    """Wait until the process ends or reaches a limit, and return the limit."""
+    """Wait until the process ends or exceeds a limit; return the exceeded limit."""
     end = time.monotonic() + seconds
     while True:
-        # Its output ends with it, as a rule, and waiting for that is exact where `Popen.wait` sleeps.
+        # stderr normally closes when the process ends. Waiting for that returns at once, while `Popen.wait` polls.
         pause = min(_POLL_SECONDS, max(0.0, end - time.monotonic()))
         readers[0].join(pause)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -160,7 +160,7 @@ def _begin(target: Any, *arguments: Any) -> threading.Thread:
 
 
 def _drain(stream: IO[bytes], kept: bytearray, count: int | None) -> None:
-    """Read all that a process prints, and keep the end of it."""
+    """Read a stream to its end, and keep its last `count` bytes (None: all) in `kept`."""
     with contextlib.suppress(ValueError, OSError):  # the stream was closed
         while part := os.read(stream.fileno(), _PART):
             kept += part
@@ -169,7 +169,7 @@ def _drain(stream: IO[bytes], kept: bytearray, count: int | None) -> None:
 
 
 def _feed(stream: IO[bytes], parts: Iterable[bytes]) -> None:
-    with contextlib.suppress(OSError), stream:  # if the process has ended, what it printed says why
+    with contextlib.suppress(OSError), stream:  # if the process has ended, its own message says why
         for part in parts:
             stream.write(part)
 
@@ -179,11 +179,11 @@ def _text(content: bytearray) -> str:
 
 
 def _resident(session: int) -> int:
-    """Return the resident bytes of the processes of a session; 0 where there is no /proc."""
+    """Return the resident bytes of all processes of a session; 0 on systems without /proc."""
     total = 0
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            # The name of the program, in parentheses, may hold spaces; the session is the 4th field after it.
+            # The program's name, in parentheses, may contain spaces, so split after it.
             rest = (folder / "stat").read_text().rpartition(")")[2].split()
         except (OSError, UnicodeDecodeError):
             continue

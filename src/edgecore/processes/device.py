@@ -1,4 +1,4 @@
-"""Devices that run commands: over ssh, over adb, and this machine. Files are pushed once, by their content."""
+"""Devices that run commands: over ssh, over adb, and this machine. A file is pushed only once for each content."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _ADB_FAILED = re.compile(
 
 
 class Device(ABC):
-    """A machine that runs commands of a POSIX shell, and keeps pushed files in a folder.
+    """A machine that runs POSIX shell commands, and keeps pushed files in a folder.
 
     Attributes:
         name: The device as users write it, such as "ssh:pi@host".
-        folder: The folder for files, an absolute path on the device.
-        machine: Its processor, as `uname -m` says: "aarch64".
+        folder: The folder for pushed files, an absolute path on the device.
+        machine: Its processor, as `uname -m` prints it: "aarch64".
     """
 
     def __init__(self, name: str, progress: Progress | None = None) -> None:
@@ -44,18 +44,18 @@ class Device(ABC):
         self._progress: Progress = progress or (lambda text: None)
 
     def connect(self, folder: str) -> None:
-        """Reach the device, and create the folder.
+        """Connect to the device, and create the folder.
 
         Args:
-            folder: Absolute path on the device; `$HOME` in it is the home folder there.
+            folder: Absolute path on the device, in which `$HOME` stands for the user's home there.
 
         Raises:
             EdgecoreError: The device cannot be reached, or the folder cannot be written.
         """
         self._progress(f"connecting to {self.name}")
-        place = shlex.quote(folder).replace("$HOME", "'\"$HOME\"'")  # quoted text is in single quotes
+        place = shlex.quote(folder).replace("$HOME", "'\"$HOME\"'")  # leave the single quotes around $HOME
         done = self._shell(f"mkdir -p {place} && cd {place} && pwd && uname -m", 30)
-        lines = done.out.splitlines()[-2:]  # what the user's shell prints at its start precedes them
+        lines = done.out.splitlines()[-2:]  # the user's shell may print a greeting first
         if done.status or len(lines) < 2:
             raise self._failure(f"cannot create the folder {folder}", done)
         self.folder, self.machine = lines
@@ -63,15 +63,15 @@ class Device(ABC):
     def run(
         self, command: Sequence[str], timeout: float = 600, *, environment: Mapping[str, str] | None = None
     ) -> Ended:
-        """Run a command, and return its end, whatever its status is.
+        """Run a command, and return its outcome, whatever its exit status is.
 
         Args:
-            command: Its words; the first is the path of a program on the device.
-            timeout: Seconds after which it is given up.
-            environment: Variables that it has beside those of the device.
+            command: The words of the command; the first is the path of a program on the device.
+            timeout: Time limit in seconds.
+            environment: Additional environment variables.
 
         Raises:
-            EdgecoreError: The device was lost, cannot run such a program, or killed it; or the time is over.
+            EdgecoreError: The connection was lost, the device cannot run such a program or killed it, or time is over.
         """
         variables = "".join(f"{name}={shlex.quote(value)} " for name, value in (environment or {}).items())
         done = self._shell(variables + shlex.join(command), timeout)
@@ -84,18 +84,18 @@ class Device(ABC):
         return done
 
     def push(self, path: Path, folder: str | None = None) -> str:
-        """Copy a file to the device, unless a file with this name and content is there; it may be run.
+        """Copy a file to the device, unless a file with this name and content is already there. Make it executable.
 
         Args:
             path: Path of the file.
-            folder: Folder on the device that keeps no other file of this name, such as that of `temporary`; by default
-                one that is named after the content, and which stays.
+            folder: Folder on the device that has no other file of this name, such as a `temporary` one. By default a
+                permanent folder that is named after the content.
 
         Returns:
-            Its path there.
+            The path of the file on the device.
 
         Raises:
-            EdgecoreError: The device was lost, or has no space.
+            EdgecoreError: The connection was lost, or the device has no space.
         """
         with path.open("rb") as file:
             digest = hashlib.sha256()
@@ -105,12 +105,13 @@ class Device(ABC):
         name = re.sub(r"[^A-Za-z0-9._-]", "_", path.name).lstrip("-.") or "file"
         place = folder or f"{self.folder}/{digest.hexdigest()[:32]}"
         target = f"{place}/{name}"
-        found = self._shell(f"mkdir -p {shlex.quote(place)} || exit 9; test -f {shlex.quote(target)}", 60)
-        if found.status == 0:
+        present = self._shell(f"mkdir -p {shlex.quote(place)} || exit 9; test -f {shlex.quote(target)}", 60)
+        if present.status == 0:
             return target
-        if found.status == 9:
-            raise self._failure(f"cannot store {path.name} ({size:,} bytes) in {self.folder}", found)
-        # Under another name first, so that a push that was interrupted leaves no file that seems complete.
+        if present.status == 9:
+            raise self._failure(f"cannot store {path.name} ({size:,} bytes) in {self.folder}", present)
+        # Push to a temporary name and rename at the end, so that an interrupted push leaves no partial file as
+        # `target`.
         part_name = f"{target}.{uuid.uuid4().hex[:8]}.part"
         sent = self._send(path, part_name, size)
         kept, final = shlex.quote(part_name), shlex.quote(target)
@@ -126,17 +127,17 @@ class Device(ABC):
 
     @abstractmethod
     def pull(self, remote: str, path: Path) -> None:
-        """Copy a file of the device to `path`.
+        """Copy a file from the device to `path`.
 
         Raises:
-            EdgecoreError: The device was lost, or has no such file.
+            EdgecoreError: The connection was lost, or the device has no such file.
         """
 
     @contextmanager
     def temporary(self) -> Iterator[str]:
-        """Make a folder on the device for the block, and yield its path.
+        """Create a folder on the device for the duration of the block, and yield its path.
 
-        If the block fails because the device is gone, its error is the one that is raised.
+        If the block raises an error, a failure to remove the folder does not replace it.
         """
         path = f"{self.folder}/run-{uuid.uuid4().hex[:12]}"
         done = self._shell(f"mkdir {shlex.quote(path)}", 60)
@@ -153,17 +154,17 @@ class Device(ABC):
 
     @abstractmethod
     def _shell(self, line: str, timeout: float) -> Ended:
-        """Run a line of the device's shell."""
+        """Run a line in the device's shell."""
 
     @abstractmethod
     def _send(self, path: Path, remote: str, size: int) -> Ended:
-        """Copy a file to a path on the device."""
+        """Copy a local file to a path on the device."""
 
     def _failure(self, what: str, done: Ended) -> EdgecoreError:
         return EdgecoreError(f"{self.name}: {what}: {done.reason}")
 
     def _start(self, command: Sequence[str], timeout: float, **settings: Any) -> Ended:
-        """Run a command here, and return its end as if it was the end of what runs on the device.
+        """Run a command on this machine, such as ssh, that runs another on the device; return that one's outcome.
 
         `settings` are further arguments of `run_command`.
         """
@@ -173,7 +174,7 @@ class Device(ABC):
             raise EdgecoreError(f"{self.name}: {command[0]} cannot be started here: {error.strerror}") from error
         if done.stopped:
             raise EdgecoreError(f"{self.name}: no answer after {timeout:g} s")
-        # A shell reports a signal as 128 + its number.
+        # The device's shell reports a command that signal n killed as status 128 + n.
         return replace(done, status=128 - done.status) if 128 < done.status < 193 else done
 
 
@@ -198,9 +199,9 @@ class Local(Device):
 
 
 class Ssh(Device):
-    """A machine with an ssh server, by the user's ssh configuration; nobody is asked for a password.
+    """A machine with an ssh server, reached with the user's ssh configuration. Never asks for a password.
 
-    If it does not answer for a minute, because it was switched off for example, ssh gives it up.
+    ssh gives up a machine that does not answer for a minute, for example because it was switched off.
     """
 
     def __init__(self, host: str, progress: Progress | None = None) -> None:
@@ -218,15 +219,15 @@ class Ssh(Device):
         return self._checked(self._start(self._call(line), timeout))
 
     def _call(self, line: str) -> list[str]:
-        """Return the ssh command for a line.
+        """Return the ssh command that runs a line in `sh`, whatever the user's shell is.
 
-        `sh` runs it, whatever the user's shell is. `exit $?` keeps `sh` alive, which then reports the signal of a
-        command that was killed; ssh itself has the status 255 for that.
+        `exit $?` prevents `sh` from replacing itself by the command. It then reports the signal that killed the
+        command; otherwise ssh would return 255, as for its own errors.
         """
         return [*self._command, f"sh -c {shlex.quote(f'{line}; exit $?')}"]
 
     def _send(self, path: Path, remote: str, size: int) -> Ended:
-        """Send the file through the standard input of `cat`, which every device has."""
+        """Send the file through the standard input of `cat`, because a device may lack scp and sftp."""
         command = self._call(f"cat > {shlex.quote(remote)}")
         return self._checked(self._start(command, math.inf, stdin=self._parts(path, size)))
 
@@ -239,7 +240,7 @@ class Ssh(Device):
                 self._progress(f"pushing {path.name} to {self.name}: {100 * sent // max(size, 1)} %")
 
     def _checked(self, done: Ended) -> Ended:
-        """Raise an error if ssh itself failed, which it reports as 255."""
+        """Raise an error if ssh itself failed, which it signals by the status 255."""
         if done.status == 255:
             raise self._failure("cannot be reached, or the connection was lost", done)
         return done
@@ -265,7 +266,7 @@ class Adb(Device):
         return self._checked(self._start([*self._command, "push", str(path), remote], 1800))
 
     def _checked(self, done: Ended) -> Ended:
-        """Raise an error if adb itself failed, which it reports as 1, with a message of its own."""
+        """Raise an error if adb itself failed, which it signals by the status 1 and a message of its own."""
         if done.status == 1 and _ADB_FAILED.search(done.err):
             raise self._failure("cannot be reached, or the connection was lost", done)
         return done
@@ -276,7 +277,7 @@ def connect(device: str, progress: Progress | None = None, folder: str | None = 
 
     Args:
         device: "ssh:HOST" (HOST may be USER@HOST or a name of the ssh configuration), "adb", "adb:SERIAL" or "local".
-        progress: Function that gets a line of text while files are pushed.
+        progress: Receives a line of text while files are pushed.
         folder: Folder on the device for pushed files; by default `~/.cache/edgecore/device`, for adb
             `/data/local/tmp/edgecore`.
 
@@ -288,14 +289,14 @@ def connect(device: str, progress: Progress | None = None, folder: str | None = 
         >>> print(device.run([device.push(Path("edgecore-run")), "--help"]).out)
     """
     kind, separator, address = device.partition(":")
-    found: Device
+    connection: Device
     if kind == "ssh" and address and not address.startswith("-"):
-        found, default = Ssh(address, progress), "$HOME/.cache/edgecore/device"
+        connection, default = Ssh(address, progress), "$HOME/.cache/edgecore/device"
     elif kind == "adb" and bool(address) == bool(separator) and not address.startswith("-"):
-        found, default = Adb(address, progress), "/data/local/tmp/edgecore"
+        connection, default = Adb(address, progress), "/data/local/tmp/edgecore"
     elif device == "local":
-        found, default = Local(device, progress), "$HOME/.cache/edgecore/device"
+        connection, default = Local(device, progress), "$HOME/.cache/edgecore/device"
     else:
         raise EdgecoreError(f"{device!r} is no device; give ssh:HOST, adb, adb:SERIAL or local")
-    found.connect(folder or default)
-    return found
+    connection.connect(folder or default)
+    return connection

@@ -1,7 +1,7 @@
-"""A Python process that answers requests, and may crash or hang.
+"""A Python process that answers requests, and whose crash or hang its parent survives.
 
-Requests and answers are lines of JSON, over the stdin and stdout that the process starts with. Inside it, stdin is empty,
-and stdout is stderr, so that nothing that a library prints is taken for an answer.
+Requests and answers are lines of JSON on the stdin and stdout with which the worker starts. It then redirects stdin to
+/dev/null and stdout to stderr, so that output of a library cannot be taken for an answer.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from typing import IO, Any
 
 from edgecore.processes.command import kill_family
 
-# The process gets the sys.path of its parent before it imports anything, so that both find the same packages.
+# The worker takes over its parent's sys.path before it imports anything, so that both import the same packages.
 _CHILD = "import sys; sys.path[:] = sys.argv[2:]; from edgecore.processes.worker import main; main(sys.argv[1])"
 
 
 class WorkerHangs(Exception):
-    """The worker has not answered in time."""
+    """The worker did not answer in time."""
 
 
 class WorkerEnded(Exception):
     """The worker has ended.
 
     Attributes:
-        status: Its exit status; negative for a signal, as in `subprocess`.
+        status: The exit status; negative for a signal, as in `subprocess`.
     """
 
     def __init__(self, status: int) -> None:
@@ -41,27 +41,28 @@ class WorkerEnded(Exception):
 
 
 def worker_command(target: str, paths: Sequence[str]) -> list[str]:
-    """Return the command of a worker.
+    """Return the command that starts a worker.
 
     Args:
-        target: Function that gets a `Parent`, as `module:function`.
+        target: The function to call with a `Parent`, as `module:function`.
         paths: The worker's `sys.path`.
     """
     return [sys.executable, "-c", _CHILD, target, *paths]
 
 
 def request_line(message: object) -> bytes:
-    """Return the line of a request to a worker."""
+    """Encode a request to a worker as a line."""
     return json.dumps(message).encode() + b"\n"
 
 
 class Worker:
-    """A worker in a session of its own, which is killed as a whole: Ctrl-C is for this process.
+    """A worker process in its own session, so that Ctrl-C reaches only this process, and `close` kills all its
+    children.
 
     Args:
         target: As for `worker_command`.
         paths: As for `worker_command`.
-        environment: All its environment variables; by default those of this process.
+        environment: All its environment variables; by default this process's.
     """
 
     def __init__(self, target: str, paths: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
@@ -78,7 +79,7 @@ class Worker:
         threading.Thread(target=self._forward, daemon=True).start()
 
     def send(self, message: object) -> None:
-        """Send a request. If the worker has ended, `receive` says so."""
+        """Send a request. If the worker has ended, the next `receive` raises the error."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.write(request_line(message))
@@ -88,11 +89,11 @@ class Worker:
         """Wait for the next answer, and return it.
 
         Args:
-            seconds: Time limit; None to wait for ever.
+            seconds: Time limit; None to wait without limit.
 
         Raises:
-            WorkerHangs: There is no answer in time.
-            WorkerEnded: There is no further answer.
+            WorkerHangs: The worker did not answer in time.
+            WorkerEnded: The worker has ended, and all its answers were received.
         """
         while True:
             try:
@@ -107,24 +108,27 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """True if the process runs."""
+        """True while the process runs."""
         return self._process.poll() is None
 
     def printed(self) -> str:
-        """Return all that the worker has printed since its start or since `forget_printed`; it must not print now."""
+        """Return all that the worker has printed since its start or since `forget_printed`.
+
+        Call it only between requests, when the worker prints nothing: both processes share the file's position.
+        """
         self._printed.seek(0)
         return self._printed.read().decode(errors="replace")
 
     def forget_printed(self) -> None:
-        """Drop all that the worker has printed; it must not print now."""
-        self._printed.seek(0)  # also for the worker, which shares the position
+        """Drop all that the worker has printed. Call it only between requests, like `printed`."""
+        self._printed.seek(0)  # moves the worker's position, too
         self._printed.truncate()
 
     def close(self, seconds: float = 0) -> None:
-        """End the worker.
+        """End the worker, and all processes that it started.
 
         Args:
-            seconds: Time that it has to end by itself, as its requests end here.
+            seconds: Time to let it end by itself after the end of its requests.
         """
         if self._printed.closed:
             return
@@ -138,7 +142,7 @@ class Worker:
         self._printed.close()
 
     def _forward(self) -> None:
-        """Put each line of the worker into the queue, then an empty one."""
+        """Put each line of the worker into the queue, then an empty line at the end."""
         assert self._process.stdout is not None
         with self._process.stdout as stream:
             for line in stream:
@@ -147,29 +151,29 @@ class Worker:
 
 
 class Parent:
-    """The process that waits for the answers of this worker."""
+    """The connection from inside a worker to the process that started it."""
 
     def __init__(self, requests: IO[bytes], answers: IO[bytes]) -> None:
         self._requests, self._answers = requests, answers
         self._lock = threading.Lock()
 
     def requests(self) -> Iterator[Any]:
-        """Yield the requests until the parent has no more."""
+        """Yield the requests until the parent closes the connection."""
         for line in self._requests:
             yield json.loads(line)
 
     def send(self, message: object) -> None:
-        """Send an answer; any thread may do so. A value that JSON lacks is sent as text."""
+        """Send an answer, from any thread. A value that JSON lacks is sent as its `str`."""
         sys.stdout.flush()
         sys.stderr.flush()
         with self._lock:
-            # The line break ends the half line of a fork of this process that was killed.
+            # Begin a new line, in case a killed fork of this process has left half a line.
             self._answers.write(b"\n" + json.dumps(message, default=str).encode() + b"\n")
             self._answers.flush()
 
 
 def main(target: str) -> None:
-    """Call the target of `worker_command` in the worker."""
+    """Run the target of `worker_command`; called inside the worker."""
     parent = Parent(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

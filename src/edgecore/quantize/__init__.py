@@ -1,4 +1,4 @@
-"""Quantize a model with recipes of backends, through torchao's PT2E flow."""
+"""Quantize a model with the recipes of backends, through torchao's PT2E flow."""
 
 from edgecore.numerics.quality import (
     LayerQuality,

@@ -1,4 +1,4 @@
-"""The base class of quantizers, and annotations of nodes, which `edgecore.sdk.annotations` gives to backends."""
+"""The base class of quantizers, and the annotations of nodes; `edgecore.sdk.annotations` offers both to backends."""
 
 from __future__ import annotations
 
@@ -41,20 +41,22 @@ Config = TypeVar("Config")
 Self = TypeVar("Self", bound="ModuleQuantizer[Any]")
 
 OBSERVERS: Mapping[str, Any] = {
-    "histogram": HistogramObserver, "minmax": MinMaxObserver, "moving-average": MovingAverageMinMaxObserver,
-}  # fmt: skip
-"""The classes of torchao for the values of the parameter `observer` of `edgecore.Recipe`."""
+    "histogram": HistogramObserver,
+    "minmax": MinMaxObserver,
+    "moving-average": MovingAverageMinMaxObserver,
+}
+"""The values of the parameter `observer` of `edgecore.Recipe`, and their observer classes of torchao."""
 
 
 class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
-    """A `Quantizer` with a configuration for each module; a backend's subclass overrides `annotate_node`.
+    """A `Quantizer` with a configuration for each module. A backend's subclass overrides `annotate_node`.
 
-    A configuration for a module's name has precedence over one for its type, this over one for a function, and this
-    over the global one. The configuration None leaves a module in floating point.
+    A configuration for a module's name takes precedence over one for its type, then one for a function, then the global
+    one. The configuration None leaves a module in floating point.
     """
 
     dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32,)
-    """The dtypes of the results of nodes that `annotate_node` gets."""
+    """`annotate_node` receives only nodes whose results have one of these dtypes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,19 +64,19 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
         self._types: dict[str, Config | None] = {}
         self._functions: dict[str, Config | None] = {}
         self._global: Config | None = None
-        self._is_branch = False  # a branch of a model need not have all modules that have a configuration
+        self._is_branch = False  # True for a branch of a model, which need not call all configured modules
 
     def set_global(self: Self, quantization_config: Config | None) -> Self:
-        """Set the configuration of all operators that no other configuration applies to."""
+        """Set the configuration of all operators for which no other configuration is set."""
         self._global = quantization_config
         return self
 
     def set_object_type(
         self: Self, object_type: type[torch.nn.Module] | Callable[..., Any], quantization_config: Config | None
     ) -> Self:
-        """Set the configuration of operators in modules of a type, or of calls of a function.
+        """Set the configuration of operators in modules of a type, or of the operators that a torch function becomes.
 
-        The function is one of torch, such as `torch.nn.functional.linear`; modules call these functions, too.
+        A function, such as `torch.nn.functional.linear`, also applies to modules that call it.
         """
         if not isinstance(object_type, type):
             self._functions[object_type.__name__] = quantization_config
@@ -88,10 +90,10 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
         return self
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Return `model` as it is.
+        """Return `model` unchanged.
 
         Warns:
-            QuantizationWarning: The model of a script writes in a way that torchao loses.
+            QuantizationWarning: The model writes a tensor in a way that torchao would lose.
         """
         for node in model.graph.nodes:
             if _is_lost(node):
@@ -106,12 +108,12 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
     def annotate(self, model: GraphModule) -> GraphModule:
         """Write annotations into the `meta` of the nodes; return `model`.
 
-        Nodes that are annotated already, results that have none of `dtypes`, nodes that read tensors without elements,
-        whose range an observer cannot determine, and linear layers with a vector as weight, whose result has no
-        channels, stay as they are.
+        Some nodes stay in floating point: nodes with an annotation; nodes whose result has none of `dtypes`; nodes that
+        read empty tensors, whose range an observer cannot determine; linear layers whose weight is a vector, so that
+        the result has no channels.
 
         Raises:
-            ValueError: A function, type or name that has a configuration occurs nowhere in the model.
+            ValueError: A configured function, type or name occurs nowhere in the model.
         """
         if not self._is_branch:
             self._check_settings(model)
@@ -131,14 +133,14 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
         return model
 
     def annotate_node(self, node: Node, config: Config) -> None:
-        """Annotate a node, and the nodes that are fused with it."""
+        """Annotate a node, and the nodes that the backend fuses with it."""
         raise NotImplementedError
 
     def validate(self, model: GraphModule) -> None:
-        """Do nothing: an annotated operator that the backend cannot run on integers runs in floating point."""
+        """Accept every annotation: an annotated operator that the backend cannot run on integers runs in float."""
 
     def config_of(self, node: Node) -> Config | None:
-        """Return the configuration of the module that a node belongs to."""
+        """Return the configuration that applies to a node; None to leave it in floating point."""
         for name, kind in _modules_of(node):
             if name in self._names:
                 return self._names[name]
@@ -147,7 +149,7 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
         return next((self._functions[name] for name in _functions_of(node) if name in self._functions), self._global)
 
     def _check_settings(self, model: GraphModule) -> None:
-        """Raise a `ValueError` if a function, type or name that has a configuration occurs nowhere in the model."""
+        """Raise a `ValueError` if a configured function, type or name occurs nowhere in the model."""
         nodes = [node for graph in _graphs(model) for node in graph.graph.nodes]
         modules = {module for node in nodes for module in _modules_of(node)}
         names, types = {name for name, _ in modules}, {kind for _, kind in modules}
@@ -162,14 +164,14 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
 
 
 def _graphs(model: GraphModule) -> list[GraphModule]:
-    """Return a graph and those of its branches and loops."""
+    """Return a graph and the graphs of its branches and loops."""
     return [module for module in model.modules() if isinstance(module, GraphModule)]
 
 
 def _modules_of(node: Node) -> Iterator[tuple[str, str]]:
-    """Yield name and type of each module that a node belongs to, the innermost first.
+    """Yield name and type of each module that contains a node, the innermost first.
 
-    Lists of modules are among them, with an empty type: nothing calls them, so torch does not record them.
+    Containers such as `ModuleList` have an empty type: torch does not record them, because nothing calls them.
     """
     stack = [
         (name.removeprefix("L['self'].").removeprefix("L__self___"), kind)
@@ -182,7 +184,7 @@ def _modules_of(node: Node) -> Iterator[tuple[str, str]]:
 
 
 def _functions_of(node: Node) -> list[str]:
-    """Return the names of the function of torch that the model called, and of the operator that it became."""
+    """Return the name of the torch function that the model called, and the names of the operator that it became."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return []
     name = node.target._schema.name.partition("::")[2]
@@ -190,20 +192,20 @@ def _functions_of(node: Node) -> list[str]:
 
 
 def is_float(node: Any, dtypes: tuple[torch.dtype, ...] = (torch.float32,)) -> bool:
-    """Return True for a node whose value is a tensor of one of `dtypes` with elements."""
+    """Return True for a node whose value is a nonempty tensor of one of `dtypes`."""
     val = node.meta.get("val") if isinstance(node, Node) else None
     return isinstance(val, torch.Tensor) and val.dtype in dtypes and 0 not in val.shape
 
 
 def float_args(node: Node) -> list[Node]:
-    """List the positional arguments of a node whose values are float32 tensors with elements."""
+    """List the positional arguments of a node whose values are nonempty float32 tensors."""
     return [arg for arg in node.args if isinstance(arg, Node) and is_float(arg)]
 
 
 def channel_dim(node: Node) -> int | None:
-    """Return the dim of the weight of one of `LAYERS` that has all output channels; None if no dim has all of them.
+    """Return the dim of the weight of a `LAYERS` node that has all output channels; None if there is no such dim.
 
-    No dim of a transposed weight has them if the layer has groups.
+    If a transposed convolution has groups, its weight has no such dim.
     """
     axis = LAYERS[node.target]
     if node.target is aten.convolution.default and argument(node, "transposed"):
@@ -217,12 +219,12 @@ def weight_spec(
     """Return the specification of a weight with the zero point 0.
 
     Args:
-        dtype: The type of the integers.
-        low: Their minimum.
-        high: Their maximum.
-        axis: The dim whose indices have a scale each; None for a single scale.
-        is_qat: Insert fake quantization for quantization-aware training.
-        eps: Minimum scale.
+        dtype: The integer type.
+        low: The smallest integer.
+        high: The largest integer.
+        axis: The dim in which each index has its own scale; None for a single scale.
+        is_qat: True to insert fake quantization for quantization-aware training.
+        eps: The smallest scale.
     """
     is_per_tensor = axis is None
     scheme = torch.per_tensor_symmetric if is_per_tensor else torch.per_channel_symmetric
@@ -235,32 +237,35 @@ def weight_spec(
 
 
 def activation_observer(observer: Any, low: int, high: int, *, is_qat: bool, eps: float = SMALLEST_SCALE) -> Any:
-    """Return the constructor of the observer of an activation's range, or of the fake quantization for training.
+    """Return the constructor of an activation's observer, or of its fake quantization for training.
 
     Args:
-        observer: Class of torchao that chooses the range; not used for training.
-        low: Minimum of the integers.
-        high: Maximum of the integers.
-        is_qat: Insert fake quantization for quantization-aware training.
-        eps: Minimum scale.
+        observer: The class of torchao that chooses the range; not used for training.
+        low: The smallest integer.
+        high: The largest integer.
+        is_qat: True to insert fake quantization for quantization-aware training.
+        eps: The smallest scale.
     """
     if not is_qat:
         return observer.with_args(eps=eps)
-    # Not torchao's fused module: it computes scales itself, of at least 6.1e-5 whatever `eps` is, and affine ones only.
+    # torchao's fused module would ignore `eps`: its scales are at least 6.1e-5. It also lacks symmetric quantization.
     return FakeQuantize.with_args(observer=MovingAverageMinMaxObserver, quant_min=low, quant_max=high, eps=eps)
 
 
 def _is_lost(node: Node) -> bool:
-    """Return True for a call that writes through a view, a tensor with views, or a buffer other than by `copy_`."""
+    """Return True for a call whose write torchao loses: through a view, to a tensor with views, or to a buffer.
+
+    A `copy_` to a buffer or input is kept: a functional module writes back its state in this form.
+    """
     if node.op != "call_function" or not is_mutable(node) or functional_form(node.target) is None:
         return False
-    (written,) = written_by(node)
-    if written.op in ("get_attr", "placeholder") and node.target is aten.copy_.default:
-        return False  # the form of a functional module
-    if written.op == "get_attr":
-        return not str(written.target).endswith("num_batches_tracked")
-    views = [user for user in written.users if aliased(user) is written and not is_mutable(user)]
-    return bool(views) or (aliased(written) is not None and not is_mutable(written))
+    (mutated,) = written_by(node)
+    if mutated.op in ("get_attr", "placeholder") and node.target is aten.copy_.default:
+        return False
+    if mutated.op == "get_attr":
+        return not str(mutated.target).endswith("num_batches_tracked")
+    views = [user for user in mutated.users if aliased(user) is mutated and not is_mutable(user)]
+    return bool(views) or (aliased(mutated) is not None and not is_mutable(mutated))
 
 
 def _reads_empty(node: Node) -> bool:
@@ -285,10 +290,10 @@ def mark(
     inputs: Mapping[Any, QuantizationSpecBase],
     dtypes: tuple[torch.dtype, ...] = (torch.float32,),
 ) -> None:
-    """Annotate a node with the specifications of its result and of its inputs.
+    """Annotate a node with the specifications of its result and its inputs.
 
-    An input whose quantization parameters are fixed, such as the result of a sigmoid, is read with these parameters:
-    otherwise it would be quantized twice. An input that has none of `dtypes` stays as it is: `sigmoid` takes integers
+    If the producer of an input has fixed parameters, such as a sigmoid, they replace the input's specification;
+    otherwise the value would be quantized twice. Inputs with none of `dtypes` are skipped: `sigmoid` accepts integers,
     too.
     """
     specs = {source: _fixed_spec(source) or spec for source, spec in inputs.items() if is_float(source, dtypes)}
@@ -296,7 +301,7 @@ def mark(
 
 
 def _fixed_spec(node: Node) -> FixedQParamsQuantizationSpec | None:
-    """Return the specification of a node's result if its parameters are fixed, also through operators that share it."""
+    """Return the specification of a node's result if its parameters are fixed, even if shared with an input."""
     spec = output_spec(node)
     while isinstance(spec, SharedQuantizationSpec) and isinstance(spec.edge_or_node, tuple):
         source, user = spec.edge_or_node
@@ -305,12 +310,12 @@ def _fixed_spec(node: Node) -> FixedQParamsQuantizationSpec | None:
 
 
 def fused_tail(node: Node, groups: Iterable[Collection[Any]]) -> Node:
-    """Return the last of the operators that are fused with a node; the node itself if there is none.
+    """Return the last of the operators that the backend fuses with a node; the node itself if there is none.
 
     Args:
         node: The node.
-        groups: Operators that are fused if they are the only user of what is before them: at most one of each group, in
-            this order, such as a normalization and then a clamp.
+        groups: Groups of fusible operators, such as normalizations, then clamps. At most one operator of each group is
+            fused, in this order, and only if it is the only user of the node before it.
     """
     for group in groups:
         users = list(node.users)
@@ -322,22 +327,22 @@ def fused_tail(node: Node, groups: Iterable[Collection[Any]]) -> Node:
 def mark_fused(
     tail: Node, node: Node, output: QuantizationSpecBase | None, inputs: Mapping[Any, QuantizationSpecBase]
 ) -> None:
-    """Annotate a node's inputs, and the result of the last operator that is fused with it."""
+    """Annotate a node's inputs, and the result of `tail`, the last operator that is fused with it."""
     if tail is not node:
         mark(tail, output, {})
     mark(node, output if tail is node else None, inputs)
 
 
 def mark_shared(node: Node, activation: QuantizationSpecBase, *, only_quantized: bool = True) -> None:
-    """Annotate the inputs and the result of a node to share one observer.
+    """Annotate a node so that its inputs and its result share one observer.
 
-    An input whose parameters are fixed keeps them, and the result shares those of the others. If all inputs have fixed
-    parameters, but not the same, the result gets its own.
+    An input with fixed parameters keeps them; the result shares the observer of the other inputs. If all inputs have
+    fixed parameters that differ, the result has its own observer.
 
     Args:
         node: The node, such as a view.
         activation: The specification of an input.
-        only_quantized: Annotate only if all inputs are quantized already. Backends without floating point use False.
+        only_quantized: Annotate only if all inputs are quantized already; False for backends without floating point.
     """
     sources = [source for source in node.all_input_nodes if is_float(source)]
     if not sources or (only_quantized and any(output_spec(source) is None for source in sources)):
@@ -354,10 +359,10 @@ def mark_shared(node: Node, activation: QuantizationSpecBase, *, only_quantized:
 
 
 def mark_split(part: Node, activation: QuantizationSpecBase, splits: Collection[Any]) -> bool:
-    """Annotate a `getitem` of one of `splits`, and the split, to have the parameters of what is split.
+    """Annotate a `getitem` of one of the `splits` operators, and the split, to share the parameters of its input.
 
     Returns:
-        False if the node is a part of another operator's result, which stays as it is.
+        False if the `getitem` belongs to another operator; then nothing is annotated.
     """
     split = part.args[0]
     assert isinstance(split, Node)

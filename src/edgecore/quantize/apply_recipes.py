@@ -1,4 +1,4 @@
-"""Apply recipes to an exported program, which then contains quantize and dequantize nodes."""
+"""Apply recipes to an exported program: insert quantize and dequantize nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from edgecore.passes.quantized import dequantized_inputs
 from edgecore.plugin import QuantizerRecipe, RewriteRecipe
 from edgecore.quantize.calibration import Calibration, with_progress
 from edgecore.quantize.embeddings import quantize_embeddings
-from edgecore.quantize.masks import hidden_values_found, remove_observers
+from edgecore.quantize.masks import collect_hidden_observers, remove_observers
 from edgecore.quantize.plan import MARK, ChosenRecipe, Plan, marks_of, recipes_of, takes_calibration
 from edgecore.quantize.pt2e import convert, counter_reads, functional_copy, written_weights
 from edgecore.quantize.rules import mark
@@ -38,20 +38,20 @@ def quantize_model(
 
     Args:
         exported: The program; it is not changed.
-        plan: The recipes of the backends, whose quantizers annotate the values and weights to quantize, or whose
-            functions rewrite the program.
-        calibration: The samples; None for recipes that need none.
-        dynamic_shapes: The `dynamic_shapes` to export the quantized module with.
+        plan: The recipes of the backends. A recipe is either a quantizer, which annotates the values and weights to
+            quantize, or a function that rewrites the program.
+        calibration: The samples; None if no recipe needs them.
+        dynamic_shapes: The `dynamic_shapes` of `torch.export.export` for the quantized module.
         computes_in: The dtype in which the backends compute floating-point values.
 
     Returns:
-        The program before and after quantization, and the first calibration sample, or the example inputs if there is
-        none.
+        The programs before and after quantization, and the first calibration sample; without calibration, the example
+        inputs.
 
     Raises:
-        CompileError: A recipe needs calibration and there is none, or there is calibration for recipes that only
-            rewrite the program; or a sample does not match the model, or the model computes infinite or NaN values for
-            a sample.
+        CompileError: A recipe needs calibration and there is none, or there is calibration although all recipes only
+            rewrite the program; a sample does not match the model; or the model computes infinite or NaN values for a
+            sample.
     """
     recipes = recipes_of(plan)
     title = f"quantize={' and '.join(repr(backend.recipes[0].name) for backend in plan)}"
@@ -86,7 +86,7 @@ def quantize_model(
         is_whole = is_whole and len(recipes) == 1 and not quantizers[0].embeddings and not floats
         quantizer = make_quantizer(quantizers, is_whole=is_whole)
         sample, quantized = _convert(program, exported.example_inputs, quantizer, title, calibration, dynamic_shapes)
-        # `from_node` of a node in the new program is a node of the converted module, which has the name that it has in
+        # `from_node` of an exported node refers to a node of the converted module, which has the same name as in
         # `program`.
         sources = {node.name: node.meta["from_node"] for node in quantized.graph.nodes if "from_node" in node.meta}
         names = {name: origins.get(source[-1].name, source[-1].name) for name, source in sources.items()}
@@ -103,7 +103,7 @@ def _convert(
     calibration: Calibration | None,
     dynamic_shapes: Any,
 ) -> tuple[Inputs, ExportedProgram]:
-    """Quantize a functional program, and return a sample and the result; `example` are the example inputs."""
+    """Quantize a functional program by torchao; return a sample and the result. `example` has the example inputs."""
     from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
     from edgecore.quantize.select import OutsideBodies
@@ -114,22 +114,22 @@ def _convert(
         )
     if has_gradients(program):
         raise CompileError(
-            f"{title}: the program computes gradients, whose ranges no calibration foresees; quantize the model alone, or "
-            "train it quantized with edgecore.prepare_qat"
+            f"{title}: the program computes gradients, whose ranges no calibration foresees; quantize the model alone, "
+            "or train it quantized with edgecore.prepare_qat"
         )
     args, kwargs = tree_map(copied, example)  # the model may write its inputs
     with failures_named(title):
-        # A copy, because torchao prepares the bodies of loops too, which all modules of a program share.
+        # Copy the program, because torchao changes the bodies of loops, which all modules of a program share.
         module = copy_program(program).module()
         observed = prepare_pt2e(module, OutsideBodies(quantizer, module))
     first_sample: list[Inputs] = []
 
     def record(_: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
-        if not first_sample and named.keys() == kwargs.keys():  # with other keywords the model raises an error
+        if not first_sample and named.keys() == kwargs.keys():  # for other keywords, the model itself raises an error
             first_sample.append(tree_map(copied, (positional, {name: named[name] for name in kwargs})))
 
     hook = observed.register_forward_pre_hook(record, with_kwargs=True)
-    with torch.no_grad(), unchanged_buffers(program), hidden_values_found(observed) as hidden:
+    with torch.no_grad(), unchanged_buffers(program), collect_hidden_observers(observed) as hidden:
         if calibration is None:
             observed(*args, **kwargs)  # the observers of weights record ranges only when the model runs
         elif callable(calibration):
@@ -144,7 +144,7 @@ def _convert(
 
 
 def make_quantizer(recipes: Sequence[ChosenRecipe], *, is_whole: bool) -> Any:
-    """Make the torchao quantizer of recipes; if `is_whole`, of a single recipe without rules."""
+    """Make the torchao quantizer of several recipes, or of a single recipe without rules (`is_whole`)."""
     quantizers = [(cast(QuantizerRecipe, recipe.method).make_quantizer(), recipe.selects) for recipe in recipes]
     if is_whole:
         return quantizers[0][0]
@@ -154,7 +154,7 @@ def make_quantizer(recipes: Sequence[ChosenRecipe], *, is_whole: bool) -> Any:
 
 
 def claim(program: ExportedProgram, recipe: ChosenRecipe) -> None:
-    """Leave to the next backends, in the marks of `program`, what `recipe` may quantize but does not."""
+    """Update the marks of `program`: pass the nodes that `recipe` may quantize, but does not, to the next backends."""
     if isinstance(recipe.method, QuantizerRecipe):
         module = program.module()
         make_quantizer([recipe], is_whole=False).annotate(module)

@@ -1,4 +1,4 @@
-"""Calibration samples: inputs from which a quantizer learns the range of every value."""
+"""Calibration samples: the inputs from which a quantizer learns the range of every value."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import torch
 from edgecore.errors import CompileError
 
 Calibration = Callable[[Callable[..., Any]], None] | Iterable[Any] | str | Path
-"""Samples for the calibration, in one of these forms:
+"""The samples for calibration, in one of these forms:
 
-- a function that gets the model as its argument and calls it;
-- an iterable, such as a data loader, of samples: each a tuple of inputs, the tensor itself if there is only one input,
-  or a mapping of keyword arguments;
-- a folder with a file per sample: `.npy` for one input, or `.npz` with an entry per input, in their order.
+- a function that receives the model and calls it;
+- an iterable, such as a data loader, of samples: each is a tuple of inputs, a tensor if there is only one input, or a
+  mapping of keyword arguments;
+- a folder with a file per sample: `.npy` for one input, or `.npz` with an entry per input, in order.
 """
 
 
@@ -39,9 +39,9 @@ def samples(calibration: Iterable[Any] | str | Path) -> Iterator[tuple[tuple[Any
 
 
 def with_progress(calibration: Iterable[Any] | str | Path) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Yield the samples as `samples` does, and show a progress bar on stderr if it is a terminal.
+    """Yield the same as `samples`, and show a progress bar if stderr is a terminal.
 
-    The number of samples need not be known: a generator gets a count instead of a bar.
+    If the number of samples is unknown, as for a generator, it shows a count instead of a bar.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

@@ -1,4 +1,4 @@
-"""Quantize embedding tables, which edgecore's own kernels read as integers of 4 or 8 bits."""
+"""Quantize embedding tables to 4 or 8 bits, which edgecore's own kernels read."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from edgecore.plugin import Selects
 
 library = torch.ops.quantized_decomposed
 GROUP = 32
-"""Number of elements that share a scale in a table of 4 bits, if it divides the width of the table."""
+"""Number of elements that share a scale in a 4-bit table, if it divides the width of the table."""
 
 
 def quantize_embeddings(program: ExportedProgram, bits: int, selects: Selects) -> ExportedProgram:
     """Return a copy of a program with quantized embedding tables.
 
-    A table of 8 bits has a scale for each row, a table of 4 bits for each group of 32 elements of a row.
+    An 8-bit table has a scale for each row, a 4-bit table for each group of 32 elements of a row.
 
     Args:
         program: A program without in-place operators.
         bits: 4 or 8.
-        selects: Returns True for the embeddings whose table is quantized.
+        selects: Returns True for the embeddings to quantize.
 
     Raises:
-        CompileError: The program has no such embedding with a constant float32 table.
+        CompileError: `selects` selects no embedding with a constant float32 table.
     """
     program = copy_program(program)
     constants = Constants(program)
@@ -64,7 +64,7 @@ def quantize_embeddings(program: ExportedProgram, bits: int, selects: Selects) -
 
 
 def _integers(table: Node, bits: int, constants: Constants) -> tuple[Node, Node, Node]:
-    """Add the constants that replace a table: integers, scales and zero points (all 0)."""
+    """Add the constants that replace a table, and return their nodes: integers, scales, and zero points (all 0)."""
     values = constants.get(table)
     limit = 2 ** (bits - 1) - 1
     grouped = bits == 4 and values.shape[1] % GROUP == 0

@@ -1,6 +1,6 @@
-"""Masks of attention under quantization: values with numbers so low that a softmax leaves them out stay unquantized.
+"""Keep attention masks out of quantization: values that a softmax reduces to 0 stay in floating point.
 
-A scale for -1e9, or for infinity, would leave no integers for the scores beside it.
+A mask adds numbers such as -1e9 or -infinity to scores. A scale that covers these would round all scores to 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from edgecore.ir.op_args import argument
 aten = torch.ops.aten
 
 HIDDEN = 1000.0
-"""The magnitude of numbers before a softmax from which on they hide elements: exp(-1000) is 0 in float32."""
+"""Scores of at least this magnitude hide elements: exp(-1000) is 0 in float32."""
 
 _TRIANGLES = frozenset({aten.triu.default, aten.tril.default})
 
@@ -25,21 +25,24 @@ _PRODUCTS = frozenset({aten.mul.Tensor, aten.mul.Scalar, aten.mul_.Tensor, aten.
 _QUOTIENTS = frozenset({aten.div.Tensor, aten.div.Scalar, aten.div_.Tensor, aten.div_.Scalar})
 
 _SCORES = {
-    aten.softmax.int: 0, aten._softmax.default: 0, aten.log_softmax.int: 0, aten._log_softmax.default: 0,
+    aten.softmax.int: 0,
+    aten._softmax.default: 0,
+    aten.log_softmax.int: 0,
+    aten._log_softmax.default: 0,
     aten.scaled_dot_product_attention.default: 3,
-}  # fmt: skip
-"""Operators that leave out what a mask hides, and the index of their scores or mask."""
+}
+"""Operators with a softmax -> index of the argument with the scores or the mask."""
 
 
 @contextmanager
-def hidden_values_found(observed: GraphModule) -> Iterator[set[str]]:
-    """Yield a set that receives the names of observers that see hidden elements on the way to a softmax.
+def collect_hidden_observers(observed: GraphModule) -> Iterator[set[str]]:
+    """Yield a set that receives the names of observers that see hidden elements before a softmax.
 
-    Such an observer observes nothing: a histogram of these numbers fails. At the end, the set receives the observers of
-    what a multiplication makes hidden elements of, too.
+    Once in the set, an observer observes nothing, because torchao's histogram fails on these numbers. At the end, the
+    set also receives the observers of values that a multiplication turns into hidden elements.
 
     Args:
-        observed: A module with observers, which runs on the calibration samples within the context.
+        observed: A module with observers, which the caller runs on the calibration samples inside the context.
     """
     names: set[str] = set()
 
@@ -63,7 +66,7 @@ def hidden_values_found(observed: GraphModule) -> Iterator[set[str]]:
 
 
 def remove_observers(observed: GraphModule, names: set[str]) -> None:
-    """Remove observers, and those that share their range, so that their values stay in floating point."""
+    """Remove observers, and the observers that share their range, so that their values stay in floating point."""
     removed = {observed.get_submodule(name) for name in names}
     for node in list(observed.graph.nodes):
         if node.op == "call_module" and observed.get_submodule(node.target) in removed:
@@ -73,7 +76,7 @@ def remove_observers(observed: GraphModule, names: set[str]) -> None:
 
 
 def _before_softmax(observed: GraphModule) -> set[str]:
-    """Return the names of the observers of scores, of masks, and of what masks are computed of elementwise."""
+    """Return the names of the observers of scores, masks, and values from which masks are computed elementwise."""
     names = set()
     open_nodes, seen = [scores for node in observed.graph.nodes if (scores := _scores(node)) is not None], set[Node]()
     while open_nodes:
@@ -89,13 +92,14 @@ def _before_softmax(observed: GraphModule) -> set[str]:
 
 
 def _multiplied(observed: GraphModule, hidden: set[str]) -> set[str]:
-    """Return the names of the observers of values whose large multiples hide elements, such as `keep - 1`.
+    """Return the names of the observers of values whose large multiples hide elements.
 
-    A rounding error of a thousandth, times 1e9, would hide all elements.
+    For example, a mask may be computed as `(keep - 1) * 1e9`. Quantizing `keep - 1` with an error of a thousandth would
+    then hide all elements.
 
     Args:
         observed: The module with observers.
-        hidden: The names of the observers that have seen hidden elements.
+        hidden: The names of the observers that saw hidden elements.
     """
     names = set[str]()
     starts = [node for node in observed.graph.nodes if node.op == "call_module" and node.target in hidden]
@@ -117,7 +121,7 @@ def _multiplied(observed: GraphModule, hidden: set[str]) -> set[str]:
 
 
 def _is_large(node: Node) -> bool:
-    """Return True for a multiplication, or division, but those by a number that makes no large multiples."""
+    """Return True for a product or quotient, unless it is by a number that makes no large multiples."""
     factor = node.args[1]
     if not isinstance(factor, (int, float)):
         return True
@@ -133,7 +137,7 @@ def _scores(node: Node) -> Node | None:
 
 
 def _keeps_elements(node: Node) -> bool:
-    """Return True for an elementwise operator, or one that moves elements."""
+    """Return True for an elementwise operator, and for one that only moves elements."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return False

@@ -1,4 +1,4 @@
-"""Find the recipes that the user asked for in the backends, and check their parameters."""
+"""Look up the recipes that the user chose in the backends, and check their parameters."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from edgecore.quantize import kernels
 from edgecore.recipe import Quantize, Recipe, Rule, validation_problems
 
 MARK = "edgecore_recipes"
-"""Key in `node.meta["custom"]`, which torch copies to the nodes that replace a node: the numbers of the recipes that may
-quantize the node, the first before the second. A node without a mark belongs to recipe 0."""
+"""Key in `node.meta["custom"]`, which torch copies to the nodes that replace a node. The value has the numbers of the
+recipes that may quantize the node, in order of priority. A node without a mark belongs to recipe 0."""
 
 
 @dataclass(frozen=True)
 class ChosenRecipe:
-    """One recipe of a backend, with parameters.
+    """A recipe of a backend, with its parameters.
 
     Attributes:
         number: The position among all recipes of this compilation.
         backend: The name of the backend.
         name: The name and the parameters, for messages.
-        method: How the backend quantizes.
-        embeddings: The bits of embedding tables, which edgecore quantizes; None to leave them.
-        steps: As of `RecipeSupport`.
+        method: The function of the backend that quantizes.
+        embeddings: The number of bits to which edgecore quantizes embedding tables; None to leave them in float.
+        steps: `RecipeSupport.steps`.
     """
 
     number: int
@@ -48,11 +48,11 @@ class ChosenRecipe:
 
 @dataclass(frozen=True)
 class BackendPlan:
-    """The part of a model that one backend quantizes.
+    """The recipes and rules of one backend.
 
     Attributes:
-        recipes: The backend's recipes. The first is for all operators that no rule applies to.
-        rules: The rules, the first with the highest priority, each with its recipe; None keeps operators in float.
+        recipes: The backend's recipes. The first applies to all operators to which no rule applies.
+        rules: The rules in order of priority, each with its recipe; None keeps operators in floating point.
     """
 
     recipes: tuple[ChosenRecipe, ...]
@@ -60,7 +60,7 @@ class BackendPlan:
 
 
 Plan = Sequence[BackendPlan]
-"""The parts of a model that the backends quantize, in the order of priority of the backends."""
+"""The recipes and rules of all backends, in the order of the backends' priority."""
 
 
 def marks_of(node: Node) -> tuple[int, ...]:
@@ -75,12 +75,12 @@ def recipes_of(plan: Plan) -> list[ChosenRecipe]:
 
 
 def takes_calibration(plan: Plan) -> bool:
-    """Return True if a recipe of a plan may need samples; a plan that quantizes weights only refuses them."""
+    """Return True if a recipe may need samples. Recipes that quantize only weights take none."""
     return any(isinstance(recipe.method, QuantizerRecipe) for recipe in recipes_of(plan))
 
 
 def options_of(plan: Plan, backend: str) -> dict[str, Any]:
-    """Return the options that the recipes of a backend need."""
+    """Return the backend options that the recipes of a backend require."""
     methods = [recipe.method for recipe in recipes_of(plan) if recipe.backend == backend]
     return {
         key: value for method in methods if isinstance(method, RewriteRecipe) for key, value in method.options.items()
@@ -91,14 +91,14 @@ def compute_dtype(plan: Plan, options: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the dtype in which the backends compute floating-point values, such as "float16".
 
     Args:
-        plan: What each backend quantizes.
-        options: Name of the backend -> its options. A recipe counts only if they are those that it needs.
+        plan: The recipes of each backend.
+        options: Name of the backend -> its options. A recipe counts only if they include the options that it requires.
     """
     for recipe in recipes_of(plan):
         method = recipe.method
         if isinstance(method, RewriteRecipe) and method.computes_in != "float32":
-            given = options[recipe.backend]
-            if all(given[key] == value for key, value in method.options.items()):
+            actual = options[recipe.backend]
+            if all(actual[key] == value for key, value in method.options.items()):
                 return method.computes_in
     return "float32"
 
@@ -106,13 +106,12 @@ def compute_dtype(plan: Plan, options: Mapping[str, Mapping[str, Any]]) -> str:
 def make_plan(
     quantize: Quantize, compilers: Mapping[str, BackendCompiler], *, with_kernels: bool = False
 ) -> list[BackendPlan]:
-    """Find the recipes that the user asked for.
+    """Look up the recipes that the user chose.
 
     Args:
-        quantize: A recipe (or its name) of the first backend that has recipes, or a recipe for each backend by name.
+        quantize: A recipe (or its name) for the first backend that has recipes, or a mapping from backends to recipes.
         compilers: Name of the backend -> compiler, in order of priority.
-        with_kernels: True if edgecore's own kernels, which only the target runtime `edgecore` has, are the last of the
-            backends, named `kernels`.
+        with_kernels: True if the target runtime is `edgecore`: its own kernels are then the last backend, `kernels`.
 
     Raises:
         CompileError: A backend does not have a recipe, a parameter or a value.
@@ -140,8 +139,8 @@ def _by_backend(quantize: Quantize, supports: Mapping[str, Mapping[str, RecipeSu
             if of_backend:
                 return {backend: recipe}
         raise CompileError(
-            f"quantize={recipe.name!r} needs a backend with recipes; the chosen backends are: {chosen}; or compile with "
-            f'runtime="{EDGECORE}", whose own kernels have the recipes {", ".join(kernels.RECIPES)}'
+            f"quantize={recipe.name!r} needs a backend with recipes; the chosen backends are: {chosen}; or compile "
+            f'with runtime="{EDGECORE}", whose own kernels have the recipes {", ".join(kernels.RECIPES)}'
         )
     for backend in quantize:
         if backend == kernels.NAME and backend not in supports:
@@ -176,8 +175,8 @@ def _backend_plan(backend: str, recipe: Recipe, supports: Mapping[str, RecipeSup
         recipes.append(_choose(backend, rule.recipe, supports, first + len(recipes)))
         if not supports[rule.recipe.name].takes_rules:
             raise CompileError(
-                f"the rule {rule}: recipe {rule.recipe.name!r} of backend {backend!r} applies to the whole model, not to "
-                "a part of it"
+                f"the rule {rule}: recipe {rule.recipe.name!r} of backend {backend!r} applies to the whole model, not "
+                "to a part of it"
             )
         rules.append((rule, recipes[-1]))
     return BackendPlan(tuple(recipes), tuple(rules))

@@ -1,7 +1,8 @@
-"""Prepare programs for torchao's PT2E flow and convert its result: no in-place operators, and a state of their own.
+"""Adapt programs to torchao's PT2E flow, and convert its result.
 
-torchao inserts quantize and dequantize nodes between a tensor and its views, so that a write through a view would be
-lost. Its constant folding executes writes, and knows only some of the operators that write.
+PT2E needs programs without in-place operators. It inserts quantize and dequantize nodes between a tensor and its views,
+so that a write through a view would be lost. Its constant folding executes writes, and it does not recognize all
+operators that write.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from edgecore.passes.in_place import is_mutable, written_by
 from edgecore.passes.library.functionalize import functionalize
 
 _ORIGIN = "edgecore_origin"
-"""Key in `node.meta["custom"]`, which functional operators inherit: the name of the in-place call that they replace."""
+"""Key in `node.meta["custom"]`: name of the original call; functional operators inherit it from an in-place call."""
 
 
 def functional_copy(program: ExportedProgram, *, statistics: bool = True) -> tuple[ExportedProgram, dict[str, str]]:
-    """Return an equivalent program without in-place operators, whose written buffers are copies.
+    """Return an equivalent program without in-place operators, with copies of the buffers that it writes.
 
     Args:
-        program: The exported program; it is not changed, and no run of the copy changes its tensors.
-        statistics: As of `functionalize`.
+        program: The exported program. It is not changed, and a run of the copy does not change its tensors.
+        statistics: As for `functionalize`.
 
     Returns:
-        The copy, and the names of the calls of `program` by the names of the calls of the copy that replace them.
+        The copy, and a map from the names of its calls to the names of the calls of `program` that they replace.
     """
     copied = copy_program(program)
     for node in all_calls(copied.graph_module):
@@ -55,10 +56,10 @@ def functional_copy(program: ExportedProgram, *, statistics: bool = True) -> tup
 
 
 def counter_reads(program: ExportedProgram) -> list[Node]:
-    """List the calls in floating point that compute with a value which follows from the number of calls only.
+    """List the floating-point calls that read a counter: a value that depends only on the number of calls so far.
 
-    No sample shows the range of such a counter. It is computed from constants and from buffers whose new content never
-    depends on an input. An index, such as the position of a token, has no range to observe.
+    Counters are constants and buffers whose update never depends on an input, and values computed from these. No sample
+    shows the range of a counter. An integer index, such as the position of a token, has no range to observe.
 
     Args:
         program: A functional program.
@@ -92,7 +93,7 @@ def counter_reads(program: ExportedProgram) -> list[Node]:
 
 
 def written_weights(program: ExportedProgram) -> list[Node]:
-    """List the layers whose weight is a buffer that the program writes: its integers cannot be computed once.
+    """List the layers whose weight is a buffer that the program writes, so that it cannot be quantized in advance.
 
     Args:
         program: A functional program.
@@ -115,10 +116,10 @@ def _is_float(node: Node) -> bool:
 
 
 def convert(prepared: GraphModule) -> GraphModule:
-    """Convert a module with observers, or with fake quantization, by torchao; the content of its buffers stays.
+    """Convert a module with observers or fake quantization by torchao, without changing the content of buffers.
 
-    Weights become integers. A constant that was made of one parameter has the parameter's name, then `PART_OF` and what
-    it is: `head.weight:int8`, `head.weight:scale`.
+    Weights become integers. A constant that is computed from one parameter is named after it, with `PART_OF` and its
+    kind: `head.weight:int8`, `head.weight:scale`.
     """
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
@@ -128,7 +129,7 @@ def convert(prepared: GraphModule) -> GraphModule:
 
 
 def _fold(module: GraphModule) -> None:
-    """Replace each quantize node that depends on constants only by a constant, and remove what is unused then."""
+    """Replace each quantize node that depends only on constants by a constant; remove the unused constants."""
     written = {tensor.target for node in calls(module) if is_mutable(node) for tensor in written_by(node)}
     constant: dict[Node, bool] = {}
     for node in module.graph.nodes:
@@ -149,7 +150,7 @@ def _fold(module: GraphModule) -> None:
 
 
 def _replace_by_integers(module: GraphModule, node: Node) -> None:
-    """Replace a quantize node by a constant, and name it and its scales after the parameter that it comes from."""
+    """Replace a quantize node by a constant, and name it and its scales after their parameter."""
     parameter = _parameter(node)
     with torch.no_grad():
         integers = _evaluate(module, node, {})
@@ -168,14 +169,14 @@ def _replace_by_integers(module: GraphModule, node: Node) -> None:
 
 
 def _parameter(node: Node) -> str:
-    """Return the name of the first parameter or buffer that a node is computed from."""
+    """Return the name of the first parameter or buffer from which a node is computed."""
     while node.op != "get_attr":
         node = node.all_input_nodes[0]
     return parameter_of(str(node.target))
 
 
 def _register(module: GraphModule, parameter: str, what: str, value: torch.Tensor) -> str:
-    """Add a buffer, and return its name; a tied weight may have several that are called the same, which get numbers."""
+    """Add a buffer, and return its name, with a number if it exists: a tied weight may be quantized several times."""
     holder, _, attribute = parameter.rpartition(".")
     owner, name, count = module.get_submodule(holder), f"{attribute}{PART_OF}{what}", 0
     while hasattr(owner, name):
@@ -202,7 +203,7 @@ def _evaluate(module: GraphModule, node: Node, values: dict[Node, Any]) -> Any:
 
 
 def _is_pure(node: Node) -> bool:
-    """Return True for a call of an operator whose result depends on its inputs only, but for dequantize operators."""
+    """Return True for an operator whose result depends only on its inputs, except for dequantize operators."""
     if not isinstance(node.target, OpOverload) or _named(node, "dequantize"):
         return False
     return not is_mutable(node) and torch.Tag.nondeterministic_seeded not in node.target.tags
@@ -213,7 +214,7 @@ def _quantizes(node: Node) -> bool:
 
 
 def _named(node: Node, prefix: str) -> bool:
-    """Return True for a quantize (or dequantize) operator of torch or of torchao."""
+    """Return True for an operator of torch or torchao whose name begins with `prefix` and an underscore."""
     target = node.target
-    is_one = isinstance(target, OpOverload) and target.namespace in ("quantized_decomposed", "torchao")
-    return is_one and target.__name__.startswith(f"{prefix}_")  # type: ignore[union-attr]
+    quantizes = isinstance(target, OpOverload) and target.namespace in ("quantized_decomposed", "torchao")
+    return quantizes and target.__name__.startswith(f"{prefix}_")  # type: ignore[union-attr]

@@ -1,6 +1,6 @@
-"""The roles of operators in quantization: the one table that all quantizers select from.
+"""The table of operators and their roles in quantization, from which all quantizers select their operators.
 
-A backend states which operators it supports by their roles, and its deviations by their names:
+A quantizer selects operators by their roles, and lists exceptions by their names:
 
     MOVES = (with_roles(Role.VIEW, Role.PAD) | operators("cat max_pool2d")) - operators("squeeze.dims")
 """
@@ -20,38 +20,38 @@ aten = torch.ops.aten
 
 
 class Role(Enum):
-    """The treatment of an operator by a quantizer, with the number of tensors that are quantized.
+    """The treatment of an operator by a quantizer.
 
     Attributes:
-        LAYER: An input, and a constant weight whose first dim has the output channels.
-        TRANSPOSED_LAYER: An input, and a constant weight whose second dim has the output channels.
-        BATCH_NORM: Fused with the layer before it.
-        CLAMP: Fused with the operator before it; elsewhere it shares the parameters of its input.
-        BINARY: Elementwise, of two tensors that are quantized each on its own.
-        PRODUCT: A product of two matrices that are quantized each on its own.
-        ACTIVATION: Elementwise, of one tensor; a layer can compute it.
-        UNARY: Of one tensor, whose result has another range; other tensors are constants.
-        SCALAR: Elementwise, of a tensor and a number.
-        FIXED: Of one tensor; the result has a known range, so that scale and zero point are fixed.
-        AVERAGE: Of one tensor; the result is in its range, so it can share the parameters.
-        EXTREME: The result has the greatest or smallest elements, so it shares the parameters of the inputs.
-        MAX_POOL: The greatest elements of windows.
-        RESAMPLE: The result is in the range of the image.
+        LAYER: Multiplies an input by a constant weight whose first dim has the output channels.
+        TRANSPOSED_LAYER: Multiplies an input by a constant weight whose second dim has the output channels.
+        BATCH_NORM: Is fused with the layer before it.
+        CLAMP: Is fused with the operator before it; otherwise it shares the parameters of its input.
+        BINARY: Elementwise function of two tensors, each with its own parameters.
+        PRODUCT: Product of two matrices, each with its own parameters.
+        ACTIVATION: Elementwise function of one tensor, which a layer can compute with its result.
+        UNARY: Function of one tensor, and possibly constants; the result has another range than the input.
+        SCALAR: Elementwise function of a tensor and a number.
+        FIXED: Function of one tensor whose result has a known range, so that scale and zero point are fixed.
+        AVERAGE: Average of one tensor; the result lies in the input's range, so it can share the parameters.
+        EXTREME: Largest or smallest elements of the inputs, whose parameters the result shares.
+        MAX_POOL: Largest elements of windows.
+        RESAMPLE: Resizes an image; the result lies in the input's range.
         VIEW: Changes the shape or the order of dims.
-        VIEW_VARIANT: Another spelling of a view.
-        IDENTITY: Does nothing when a model is not trained.
-        COPY: The same elements in the same order.
-        PART: A part of a tensor.
-        REPEAT: The elements, repeated.
-        REORDER: The elements in another order, which no view describes.
-        PAD: The elements, and a number around them.
-        JOIN: The elements of several tensors, which share their parameters.
-        GATHER: Elements that integers choose.
-        SPLIT: A list of parts, which have the parameters of the input.
-        EXTREME_AND_INDEX: A pair: the greatest or smallest elements, and their positions.
-        SELECTION: Chooses elements of tensors with different ranges.
+        VIEW_VARIANT: Another spelling of a `VIEW`.
+        IDENTITY: Does nothing outside of training.
+        COPY: Copies the elements in the same order.
+        PART: Takes a part of a tensor.
+        REPEAT: Repeats the elements.
+        REORDER: Reorders the elements in a way that no view can.
+        PAD: Surrounds the elements by a number.
+        JOIN: Joins the elements of several tensors, which share their parameters.
+        GATHER: Takes the elements at integer indices.
+        SPLIT: Returns a list of parts, which share the parameters of the input.
+        EXTREME_AND_INDEX: Returns the largest or smallest elements, and their positions.
+        SELECTION: Selects elements of tensors with different ranges.
         MASK: Sets elements to a number.
-        COMPARISON: Reads integers, and its result is a boolean.
+        COMPARISON: Compares integers; the result is a boolean.
     """
 
     LAYER = auto()
@@ -131,7 +131,7 @@ _TABLE: dict[Role, str] = {
 
 
 def operators(names: str) -> frozenset[Any]:
-    """Return operators of ATen by their names, such as `add.Tensor max_pool2d`; the overload is `default` if left out.
+    """Return ATen operators by their names, such as `add.Tensor max_pool2d`; the default overload can be left out.
 
     Raises:
         AttributeError: ATen has no such operator.
@@ -146,7 +146,7 @@ def with_roles(*roles: Role) -> frozenset[Any]:
 
 
 def edge_forms(exported: Collection[Any]) -> frozenset[Any]:
-    """Return the operators that the edge dialect has in place of those of an exported program: copies for views."""
+    """Translate operators of an exported program to the edge dialect: views become copies."""
     return frozenset(VIEW_COPIES.get(operator, operator) for operator in exported)
 
 
@@ -154,27 +154,27 @@ NORMS = with_roles(Role.BATCH_NORM)
 CLAMPS = with_roles(Role.CLAMP)
 """Operators of an exported model that are fused with the layer before them.
 
-A clamp costs nothing there: the integers of its result hold only numbers between its limits.
+A fused clamp costs nothing: the range of the layer's quantized result ends at its limits.
 """
 
 LAYERS: Mapping[Any, int] = {
     **dict.fromkeys(with_roles(Role.LAYER), 0),
     **dict.fromkeys(with_roles(Role.TRANSPOSED_LAYER), 1),
 }
-"""Operators with a weight, and the dim of the weight's output channels; it is 1 if `convolution` is transposed."""
+"""Operators with a weight -> dim of the weight's output channels; for a transposed `convolution` it is 1."""
 
 _FROM_MINUS_ONE = operators("tanh tanh_")
 
 
 def fixed_spec(operator: Any, dtype: torch.dtype) -> FixedQParamsQuantizationSpec:
-    """Return the specification of the result of an operator with the role `FIXED`, whose integers cover its range.
+    """Return the specification of the result of a `FIXED` operator, whose range the integers cover.
 
-    The range is from -1 to 1 for `tanh`, and from 0 to 1 for the others. A step is a power of two, so the greatest
-    number is one step less than the upper limit. int16 is symmetric, as all of its kernels expect.
+    The range is [-1, 1) for `tanh`, and [0, 1) for the others: the scale is a power of two, so the largest integer is
+    one step below the upper limit. int16 is symmetric, because all int16 kernels expect it.
 
     Args:
         operator: The operator of an exported program.
-        dtype: The type of the integers.
+        dtype: The integer type.
     """
     if dtype == torch.int16:
         return FixedQParamsQuantizationSpec(dtype, 2.0**-15, 0, -32767, 32767, torch.per_tensor_symmetric)

@@ -17,18 +17,18 @@ from edgecore.quantize.plan import MARK, Plan
 from edgecore.recipe import Rule
 
 _LISTED = 12
-"""Maximum number of names that an error message lists."""
+"""Largest number of names that an error message lists."""
 
 
 def mark(program: ExportedProgram, plan: Plan) -> tuple[ExportedProgram, dict[str, str]]:
-    """Write into each operator call which recipes may quantize it: see `edgecore.quantize.plan.MARK`.
+    """Mark each operator call with the recipes that may quantize it: see `edgecore.quantize.plan.MARK`.
 
     Args:
         program: The exported program; it is not changed.
-        plan: What each backend quantizes.
+        plan: The recipes and rules of each backend.
 
     Returns:
-        A copy of the program with marks, and the rule that keeps a call in floating point, by the call's name.
+        A copy of the program with marks, and a map from calls that stay in floating point to the rule that decided it.
     """
     program = copy_program(program)
     excluded: dict[str, str] = {}
@@ -47,7 +47,7 @@ def mark(program: ExportedProgram, plan: Plan) -> tuple[ExportedProgram, dict[st
 
 
 def check_rules(plan: Plan, programs: Mapping[str, ExportedProgram]) -> None:
-    """Raise `CompileError` if a rule matches no operator call of any method (name -> exported program)."""
+    """Raise `CompileError` if a rule matches no operator call of any of the exported programs (one per method)."""
     rules = [(rule, backend.recipes[0].name) for backend in plan for rule, _ in backend.rules]
     if not rules:
         return
@@ -71,9 +71,9 @@ def _any_matches(names: Iterable[str], pattern: str) -> bool:
 
 
 def _module_names(node: Node) -> Iterator[str]:
-    """Yield the qualified names of the modules around a node, also of containers such as `ModuleList`.
+    """Yield the qualified names of the modules that contain a node, including containers such as `ModuleList`.
 
-    torch.export adds a prefix, and `@1` if a module is called for the second time.
+    Strips what torch.export adds: a prefix, and `@1` if a module is called for the second time.
     """
     for name, _ in (node.meta.get("nn_module_stack") or {}).values():
         parts = re.sub(r"@\d+", "", str(name).removeprefix("L['self'].").removeprefix("L__self___")).split(".")
@@ -81,7 +81,7 @@ def _module_names(node: Node) -> Iterator[str]:
 
 
 def _module_types(node: Node) -> Iterator[str]:
-    """Yield the names of the types of the modules around a node: `torch.nn.modules.linear.Linear` and shorter ones."""
+    """Yield the type names of the modules that contain a node: `torch.nn.modules.linear.Linear` and shorter forms."""
     for _, kind in (node.meta.get("nn_module_stack") or {}).values():
         name = f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) else str(kind)
         yield from (name, re.sub(r"^torch\.nn\.modules\.\w+\.", "torch.nn.", name), name.rpartition(".")[2])
@@ -96,7 +96,7 @@ def _operator_names(node: Node) -> Iterator[str]:
 
 
 def _advice(rule: Rule, nodes: list[Node]) -> str:
-    """Say which names exist, for a rule that matches nothing."""
+    """Suggest existing names for a rule that matches nothing."""
     kinds = {
         "modules": (rule.module, _module_names),
         "types of modules": (rule.type, _module_types),

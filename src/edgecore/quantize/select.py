@@ -1,4 +1,4 @@
-"""A torchao quantizer that lets each backend's quantizer annotate only the nodes of its recipe."""
+"""A torchao quantizer that restricts each backend's quantizer to the nodes of its recipe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANNOTATION = "quantization_annotation"
 
 
 class SelectingQuantizer(Quantizer):  # type: ignore[misc]
-    """Runs several quantizers, and keeps the annotations of each for the nodes that its recipe selects."""
+    """Runs several quantizers, and keeps from each only the annotations of nodes that its recipe selects."""
 
     def __init__(self, quantizers: Sequence[tuple[Any, Selects]]) -> None:
         super().__init__()
@@ -34,8 +34,8 @@ class SelectingQuantizer(Quantizer):  # type: ignore[misc]
     def annotate(self, model: GraphModule) -> GraphModule:
         """Write annotations into the `meta` of the nodes; return `model`.
 
-        Nodes of other recipes look annotated already while a quantizer runs, so that a quantizer that respects this
-        does not quantize values only for their sake. Annotations that it writes nevertheless are dropped.
+        While a quantizer runs, the nodes of other recipes look annotated, so that it does not quantize values only for
+        them. If it annotates such a node nevertheless, the annotation is dropped.
         """
         kept: dict[Node, Any] = {}
         for quantizer, selects in self.quantizers:
@@ -61,9 +61,9 @@ class SelectingQuantizer(Quantizer):  # type: ignore[misc]
 
 
 class OutsideBodies(Quantizer):  # type: ignore[misc]
-    """Runs a quantizer on a module, but not on the bodies of its loops, which torchao passes to quantizers as well.
+    """Restricts a quantizer to a module without its control-flow bodies, which torchao would pass to it, too.
 
-    Backends do not run bodies, and torch.export does not keep the scales of weights in them.
+    Backends do not run these bodies, and torch.export does not keep the scales of their weights.
     """
 
     def __init__(self, quantizer: Quantizer, module: GraphModule) -> None:
@@ -91,7 +91,7 @@ class OutsideBodies(Quantizer):  # type: ignore[misc]
 
 
 def _is_complete(annotation: Any, kept: dict[Node, Any]) -> bool:
-    """Return True if all values exist whose quantization parameters an annotation shares."""
+    """Return True if all values exist with which an annotation shares quantization parameters."""
     for value in _references(annotation):
         if isinstance(value, Node):
             if value not in kept or kept[value].output_qspec is None:
@@ -104,7 +104,7 @@ def _is_complete(annotation: Any, kept: dict[Node, Any]) -> bool:
 
 
 def _references(annotation: Any) -> Iterator[Any]:
-    """Yield the values that an annotation refers to: a node (its result), or (source, user) for an input of a node."""
+    """Yield the values that an annotation shares: a node (its result), or (source, user) for an input of a node."""
     for spec in (*annotation.input_qspec_map.values(), annotation.output_qspec):
         if isinstance(spec, SharedQuantizationSpec):
             yield spec.edge_or_node

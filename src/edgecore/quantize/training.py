@@ -1,4 +1,4 @@
-"""Quantization-aware training: fake quantization in an exported module, and its conversion after the training."""
+"""Quantization-aware training: insert fake quantization into an exported module, and convert it after the training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edgecore.quantize.rules import check_rules, mark
 from edgecore.quantize.select import SelectingQuantizer
 
 _PREPARED = "edgecore_prepared_for_training"
-"""Key in the `meta` of a module that `prepare_training` returned."""
+"""Key in a module's `meta` that marks a result of `prepare_training`."""
 
 
 def prepare_training(exported: ExportedProgram, plan: Plan) -> GraphModule:
@@ -26,7 +26,7 @@ def prepare_training(exported: ExportedProgram, plan: Plan) -> GraphModule:
 
     Args:
         exported: The program, exported in training mode; it is not changed.
-        plan: What each backend quantizes.
+        plan: The recipes and rules of each backend.
 
     Returns:
         A module whose parameters can be trained, in training mode.
@@ -44,8 +44,8 @@ def prepare_training(exported: ExportedProgram, plan: Plan) -> GraphModule:
         make = recipe.method.make_training_quantizer if isinstance(recipe.method, QuantizerRecipe) else None
         if make is None or recipe.embeddings:
             raise CompileError(
-                f"recipe {recipe.name!r} of backend {recipe.backend!r} has no quantization-aware training; use a recipe "
-                "that quantizes activations with static ranges, such as 'int8', without embeddings"
+                f"recipe {recipe.name!r} of backend {recipe.backend!r} has no quantization-aware training; use a "
+                "recipe that quantizes activations with static ranges, such as 'int8', without embeddings"
             )
         quantizers.append((make(), recipe.selects))
     with failures_named("prepare_qat"):
@@ -62,7 +62,7 @@ def is_prepared(model: Any) -> TypeGuard[GraphModule]:
 
 
 def convert_trained(model: GraphModule) -> torch.nn.Module:
-    """Return a copy of a trained module, in eval mode, with quantize and dequantize nodes instead of fake quantization."""
+    """Copy a trained module in eval mode, with quantize and dequantize nodes instead of fake quantization."""
     from torchao.quantization.pt2e import move_exported_model_to_eval
 
     with failures_named("the conversion of the trained model"):

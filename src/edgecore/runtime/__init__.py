@@ -48,11 +48,11 @@ class Program:
     Get a method by `program["forward"]`, or by `program.forward` if no other attribute has this name. Iterating yields
     the names of the methods, `len` returns their number. Each method is a `Method`: call it to run it, or use its
     `start` to wait for a device later; `inputs` and `outputs` describe its arguments and results. Different methods may
-    run in several threads at the same time; calls of one method, and of methods that share mutable buffers, run one
-    after the other.
+    run in several threads at the same time. Calls of one method, and of methods that share mutable buffers, run one
+    after another.
 
-    The only method of a file is loaded with the file. Of several methods, each is loaded when it is first called, or by
-    `load_method`: its backends, their preparation, and its memory.
+    If a file has a single method, it is loaded with the file. Otherwise each method is loaded at its first call, or by
+    `load_method`; this loads and prepares its backends, and allocates its memory.
 
     Example:
         >>> program = edgecore.load("model.pte")
@@ -83,7 +83,7 @@ class Program:
         return self._program.target_runtime
 
     def load_method(self, name: str) -> Method:
-        """Load a method now, if it is not loaded, instead of in its first call.
+        """Load a method now, if it is not loaded yet, instead of at its first call.
 
         Args:
             name: Name of the method.
@@ -94,7 +94,7 @@ class Program:
         Raises:
             KeyError: The program has no such method.
             BackendError: A backend that the method needs is not installed, broken or disabled.
-            ExecutionError: The method cannot run for another reason: a missing kernel, no memory.
+            ExecutionError: The method cannot run for another reason, such as a missing kernel or too little memory.
 
         Example:
             >>> program = edgecore.load("codec.pte")  # with the methods encode and decode
@@ -127,8 +127,8 @@ class Program:
             method: Name of the method.
 
         Returns:
-            The values since loading or the last call, oldest first. Empty if the file was loaded without `values`,
-            or if its backends report none.
+            The values since loading or the last call, oldest first. Empty if the file was loaded without `values`, or
+            if its backends report none.
 
         Raises:
             KeyError: The program has no such method.
@@ -164,17 +164,17 @@ class Program:
         self.trace.write(path, values)
 
     def new_session(self) -> Program:
-        """Build the methods of the same file once more, with mutable buffers (a cache, a counter) of their own.
+        """Build the methods of the same file once more, with their own mutable buffers (a cache, a counter).
 
-        The sessions share the file, its weights, the backends and their packed data, and the arguments of `load`. They
-        may be used by several threads at the same time. Options that `set_options` has set are not taken over. The
-        methods that are loaded here are loaded in the session, too; others when they are first used.
+        The sessions share the file, its weights, the backends and their packed data, and the arguments of `load`.
+        Several threads may use them at the same time. Options from `set_options` are not copied. Methods that are
+        loaded here are also loaded in the session; others at their first use.
 
         Returns:
             A program with the same methods; its mutable buffers have their initial values.
 
         Raises:
-            ExecutionError: A backend cannot load a delegate once more, or memory does not suffice.
+            ExecutionError: A backend cannot load a delegate once more, or there is not enough memory.
 
         Example:
             >>> other = program.new_session()
@@ -185,7 +185,7 @@ class Program:
         return Program(session, methods, self._backends)
 
     def reset(self) -> None:
-        """Wait for all runs, then give all mutable buffers (a cache, a counter) their initial values.
+        """Wait for all runs, then reset all mutable buffers (a cache, a counter) to their initial values.
 
         Raises:
             ExecutionError: A backend cannot reset the state that it keeps; methods that use it fail until `reset` or
@@ -194,7 +194,7 @@ class Program:
         self._program.reset()
 
     def export_state(self) -> bytes:
-        """Load all methods and wait for all runs, then save all mutable buffers, also those that backends keep.
+        """Load all methods and wait for all runs, then save all mutable buffers, including those that backends keep.
 
         Returns:
             Bytes for `import_state`.
@@ -233,7 +233,7 @@ class Program:
             options: Values by option name. All names and types are checked before the first option is set.
 
         Raises:
-            BackendError: The file does not need this backend; and as for `load_method`.
+            BackendError: The file does not need this backend; or see `load_method`.
             ExecutionError: An option is unknown (the error lists the known options), has a value of another type, or is
                 rejected by the backend; or a method cannot be loaded.
 
@@ -295,43 +295,45 @@ def load(
     debug_limit: int = 256 << 20,
     verify: bool = False,
 ) -> Program:
-    """Load a `.pte` file. Its only method is loaded with the backends that it needs; several methods are loaded later.
+    """Load a `.pte` file.
 
-    Of a file with several methods, each is loaded when it is first called, or by `Program.load_method`, so that a
-    method that is not used needs no memory and no backend. The errors of loading a method come then.
+    A single method is loaded now, with the backends that it needs. Of several methods, each is loaded at its first
+    call, or by `Program.load_method`, so that an unused method needs neither memory nor backends. Errors of loading a
+    method are raised then.
 
-    The packages of the needed backends, and no others, are imported in this process. If such an import hangs, this call
-    hangs; `edgecore doctor` finds the package, and EDGECORE_BACKENDS_DENY raises an error instead of importing it.
+    Only the packages of the needed backends are imported in this process. If such an import hangs, this call hangs:
+    `edgecore doctor` finds the package, and with EDGECORE_BACKENDS_DENY it raises an error instead of importing it.
 
     Args:
         path: The file: a path (by default it is memory-mapped, and must not be truncated while the program is in use),
-            its bytes, a binary file object, or the result of `edgecore.compile`, which includes its `.ptd` files. From
-            a `.bpte` file the contained program is loaded.
+            its bytes, a binary file object, or the result of `edgecore.compile`, which includes its `.ptd` files. Of a
+            `.bpte` file, the program inside is loaded.
         data: `.ptd` files with weights that are not in the `.pte`: paths, bytes or binary file objects.
         threads: Number of threads that each method uses, including the calling thread; by default the number of
             performance cores that this process may use, limited by its CPU quota.
         options: Options of backends by backend name or id: `{"xnnpack": {...}}`.
         providers: Package to use if several packages provide a backend: `{"XnnpackBackend": "edgecore-xnnpack"}`.
         trust: Accept delegates without a SHA-256 in the file, for backends that do not validate their blobs.
-        share_state: True: mutable buffers with the same qualified name are shared by all methods. False: each method
-            has its own buffers. None: as the file was compiled. Methods that share a buffer run one after the other.
+        share_state: True: all methods share mutable buffers with the same qualified name. False: each method has its
+            own buffers. None: as the file was compiled. Methods that share a buffer run one after another.
         limits: Upper bounds for the file, which may be damaged or malicious: flatbuffer_bytes, nesting, tables,
             methods, items (entries of all lists together), rank, tensor_bytes, planned_bytes (per method; by default
             the physical memory), instructions (per run).
         load_mode: How the files at paths become memory, by the names of ExecuTorch's `LoadMode`. "mmap": map them.
-            "file": read each part when it is needed, and free data that backends took; a file that changes meanwhile
-            is an error. "mmap_use_mlock": map them, and lock used parts in memory; "mmap_use_mlock_ignore_errors": if
-            the system allows it. "mmap_use_madvise": map them, and let the system read ahead.
+            "file": read each part when it is needed, and free data that backends took over; it is an error if the file
+            changes in the meantime. "mmap_use_mlock": map them, and lock used parts in memory;
+            "mmap_use_mlock_ignore_errors": if the system allows it. "mmap_use_madvise": map them, and let the system
+            read ahead.
         trace: Record times from loading on, for `Program.trace`: "calls", "operators" (or True) or "threads".
-        trace_limit: Bytes of memory for events, which have 32 bytes each, at most 512 MB. When they are full, the
-            oldest events are dropped. Each method has an equal part of them, and at least 1,024 events (32 kB).
-        values: Record the values of the operations inside delegates for `Program.take_values`, if the backend can
-            report them. Each run then copies them.
-        debug: Values that the trace holds beside times, for `Program.write_trace(path, values=...)`: "outputs" of runs;
-            or "values", also the results of all operators and, if the backend reports them, of the operations inside
-            delegates. They need a trace, by default at level "operators". Each run copies its values.
-        debug_limit: Bytes for these values. Runs with equal values share memory. Values that do not fit are left out,
-            and the ETDump says how many.
+        trace_limit: Bytes of memory for events of 32 bytes, at most 512 MB. When it is full, the oldest events are
+            dropped. Each method has an equal part of it, with at least 1,024 events (32 kB).
+        values: True to record the values of the operations inside delegates for `Program.take_values`, if the backend
+            can report them. Each run then copies them.
+        debug: Values to record in addition to times, for `Program.write_trace(path, values=...)`: "outputs" of runs; or
+            "values", which adds the results of all operators and, if the backend reports them, of the operations inside
+            delegates. They need a trace, by default at the level "operators". Each run copies its values.
+        debug_limit: Bytes for these values. Runs with equal values share memory. Values that do not fit are dropped,
+            and the ETDump records how many.
         verify: Compare weights, blobs and `.ptd` data with the SHA-256 hashes that the compiler wrote into the file.
             This reads all of them, at about 0.2 GB per second.
 
@@ -373,11 +375,11 @@ def load(
 
 
 def _is_nested(method: Method) -> bool:
-    """Return True if the model takes or returns containers other than one flat list, which calls must translate.
+    """Return True if the model takes or returns containers other than one flat list, which calls must convert.
 
-    The text of the containers is searched, not parsed: an import of `json` takes longer than loading a small file.
+    Searches the text of the containers without parsing it: importing `json` takes longer than loading a small file.
     """
-    containers = method.output_containers  # a dict has its keys, a JSON list, in "context"
+    containers = method.output_containers  # a dict has the JSON list of its keys in "context"
     has_nested_results = containers.count('"type": "') > 1 or '"context": "[' in containers
     return has_nested_results or any("." in info.name or "[" in info.name for info in method.inputs)
 
@@ -404,7 +406,7 @@ def _trace_level(trace: bool | str) -> int:
 
 
 def _read_log_level() -> None:
-    """Let messages through that the logger `edgecore` accepts now, if the application uses `logging` at all."""
+    """Set the native log level to the current level of the logger `edgecore`, if the application uses `logging`."""
     if "logging" in sys.modules or "EDGECORE_LOG" in os.environ:
         from edgecore.runtime.log import native_level
 

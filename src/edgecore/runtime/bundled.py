@@ -30,7 +30,7 @@ class OutputResult:
         passed: True or False; None if the test case has no expected outputs.
         max_abs: Largest absolute difference from the expected elements.
         max_rel: Largest difference divided by the magnitude of the expected element, over elements that are not 0.
-        problem: Why the comparison or the run failed; empty otherwise.
+        problem: The reason why the comparison or the run failed; empty otherwise.
     """
 
     method: str
@@ -56,7 +56,8 @@ class BundledReport:
     """Results of all test cases. An element passes if it differs by at most `atol + rtol * |expected|`.
 
     Attributes:
-        results: One entry for each output of each test case; one for a test case whose outputs cannot be compared.
+        results: One entry for each output of each test case; a single entry for a case whose outputs cannot be
+            compared.
         rtol: Relative tolerance.
         atol: Absolute tolerance.
     """
@@ -92,9 +93,9 @@ def verify_bundled(
     trust: bool = False,
     limits: Mapping[str, int] | None = None,
 ) -> BundledReport:
-    """Run every test case of a `.bpte` file, or those of one method, and compare the outputs.
+    """Run every test case of a `.bpte` file, or of one method, and compare the outputs with the expected ones.
 
-    A test case that cannot be run counts as failed; it raises no exception.
+    A test case that cannot be run counts as failed, and raises no exception.
 
     Args:
         path: The file: a path, bytes or a binary file object.
@@ -176,7 +177,7 @@ def run_test_case(method: Method, case: fmt.BundledMethodTestCase) -> list[Any]:
 def compare_with_test_case(
     outputs: Sequence[Any], suite: fmt.BundledMethodTestSuite, number: int, rtol: float, atol: float
 ) -> Iterator[OutputResult]:
-    """Yield the results of all outputs of test case `number`; one if they cannot be compared."""
+    """Yield the results of all outputs of test case `number`; a single one if they cannot be compared."""
     name, expected = suite.method_name, suite.test_cases[number].expected_outputs
     if not expected:
         yield OutputResult(name, number, 0, None)
@@ -203,7 +204,7 @@ def _argument(value: Any) -> Any:
 
 
 def _array(tensor: fmt.BundledTensor) -> Any:
-    """Return a numpy view of the tensor's bytes. bfloat16, which numpy does not have, is converted to float32."""
+    """Return a numpy view of the tensor's bytes; bfloat16, which numpy lacks, is converted to float32."""
     import numpy
 
     if tensor.scalar_type == fmt.ScalarType.BFLOAT16:

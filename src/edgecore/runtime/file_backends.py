@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 class FileBackends:
-    """The backends of a file and the arguments of `load` for them. Methods load the backends that they need."""
+    """The backends of a file, and the arguments of `load` for them. Each method loads the backends that it needs."""
 
     def __init__(
         self, ids: Sequence[str], options: Mapping[str, Mapping[str, Any]], providers: Mapping[str, str] | None
     ) -> None:
         self._ids = ids
-        # Copies: methods that are loaded later must not see later changes of the caller.
+        # Copy the arguments: methods that are loaded later must not see later changes by the caller.
         self._options = {name: dict(values) for name, values in options.items()}
         self._providers = None if providers is None else dict(providers)
         for name in options:
@@ -29,7 +29,7 @@ class FileBackends:
         """Return the id of the backend with a name or id.
 
         Raises:
-            BackendError: The file does not need it, or a backend that may be the one is not installed or is broken.
+            BackendError: The file does not need the backend, or a backend that might be meant is missing or broken.
         """
         if name in self._ids:
             return name
@@ -47,7 +47,7 @@ class FileBackends:
         raise failure or BackendError(f"options for {name}, but the backends that the file needs are: {needed}")
 
     def prepare(self, program: NativeProgram, method: int) -> None:
-        """Load the backends and the kernels that a method needs and the program lacks."""
+        """Load the backends and kernels that a method needs and that the program has not loaded yet."""
         for backend_id in program.missing_backends(method):
             self._load(program, backend_id)
         self._replace_kernels(program, method)
@@ -58,7 +58,7 @@ class FileBackends:
                 program.load_kernels(os.fsencode(library))
 
     def _replace_kernels(self, program: NativeProgram, method: int) -> None:
-        """Put the kernels of packages that declare an operator of a method before edgecore's own."""
+        """Let packages that declare kernels of a method's operators replace edgecore's own kernels."""
         from edgecore.plugin.installed import kernel_libraries
 
         declared = kernel_libraries.declared()

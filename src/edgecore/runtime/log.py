@@ -1,6 +1,6 @@
 """Pass messages of the runtime and its backends to Python's `logging`, as the logger `edgecore`.
 
-The native module imports this module when there is a first message, so that a program without messages does not import
+The native module imports this module at the first message, so that a program without messages does not import
 `logging`.
 """
 
@@ -11,20 +11,20 @@ import os
 
 logger = logging.getLogger("edgecore")
 
-# Levels of the native interface, as indices (edgecore/abi.h), and the names that EDGECORE_LOG has for them.
+# The levels of the native interface, by index (edgecore/abi.h), and their names in EDGECORE_LOG.
 _LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
 _NAMES = ("debug", "info", "warning", "error", "off")
 
 
 class _Formatter(logging.Formatter):
-    """The form of messages of edgecore-run."""
+    """Formats messages in the same way as edgecore-run."""
 
     def format(self, record: logging.LogRecord) -> str:
         return f"edgecore {record.levelname.lower()}: {record.getMessage()}"
 
 
 def _configure() -> None:
-    """Give the logger the level in EDGECORE_LOG, and standard error, unless the application has configured it."""
+    """Set the logger to the level in EDGECORE_LOG and to standard error, unless the application has configured it."""
     name = os.environ.get("EDGECORE_LOG")
     if name not in _NAMES:
         return
@@ -47,7 +47,7 @@ def emit(level: int, text: str) -> None:
 
 
 def native_level() -> int:
-    """Return the lowest level of the native interface that the logger accepts now; 4 if it accepts none."""
+    """Return the lowest native level that the logger accepts now; 4 if it accepts no messages."""
     effective = logger.getEffectiveLevel()
     return sum(level < effective for level in _LEVELS)
 

@@ -1,7 +1,7 @@
 """Nested arguments and results of methods: lists, tuples, dicts and dataclasses around the flat inputs and outputs.
 
-A file names its inputs by their paths, such as `past[0].key`, and describes the containers of its outputs as
-`torch.utils._pytree.treespec_dumps` writes them (JSON, protocol 1), as ExecuTorch's files do.
+A file names its inputs by their paths, such as `past[0].key`. It describes the containers of its outputs in the format
+of `torch.utils._pytree.treespec_dumps` (JSON, protocol 1), like ExecuTorch's files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MISSING = object()
 
 
 def set_nesting(method: Method) -> None:
-    """Let a method take arguments and return results that are nested as in the model."""
+    """Let a method take and return values that are nested as in the model."""
     names = [info.name for info in method.inputs]
     flatten = unflatten = None
     if any(not name.isidentifier() for name in names) and all(names):
@@ -64,7 +64,7 @@ class _Node:
 
 
 def _parameters(inputs: Sequence[TensorInfo]) -> dict[str, _Node] | None:
-    """Return the parameters by name in their order, or None if a name is not a path."""
+    """Return the parameters by name, in order; None if a name is not a path."""
     parameters: dict[str, _Node] = {}
     for info in inputs:
         root = _root(info.name)
@@ -95,7 +95,7 @@ def _root(name: str) -> str:
 def _positions(text: str, names: Sequence[str], parameters: list[str]) -> Sequence[str | None]:
     """Return the parameter of each argument at export, positional ones first; None for an empty container.
 
-    The file has no name of an empty container. If the file does not say where they were, none is expected.
+    The file has no names of empty containers. If it does not record their positions either, none is expected.
     """
     try:
         _, tree = json.loads(text)
@@ -124,11 +124,11 @@ class _Arguments:
     positions: Sequence[str | None]
 
     def flatten(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...] | None:
-        """Return the inputs in their order, or None if the call gives flat inputs: there is no container among them.
+        """Return the inputs in order; None if the call passes flat inputs, without any container.
 
         Args:
-            args: The first arguments.
-            named: The others by the names of parameters, and perhaps `out`.
+            args: The positional arguments.
+            named: The keyword arguments by name of the parameter, and possibly `out`.
 
         Raises:
             ExecutionError: An argument is missing, unknown or passed twice, or its containers differ from those with
@@ -144,7 +144,7 @@ class _Arguments:
             raise _error(f"An argument of method '{self.method}' is nested too deeply, or contains itself") from None
 
     def _by_name(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments by the names of parameters."""
+        """Return the arguments by name of the parameter."""
         if len(args) > len(self.positions):
             raise _error(f"Method '{self.method}' takes {self._names()}; got {len(args)} arguments")
         arguments: dict[str, Any] = {}
@@ -190,7 +190,7 @@ class _Arguments:
             expected = f"a list or tuple of {len(keys)}"
             got = f"got {len(value)}" if is_list else f"got {type(value).__name__}"
         elif all(isinstance(key, int) for key in keys):
-            expected = f"a list, tuple or dict with {names}"  # a list, if the unnamed items were empty
+            expected = f"a list, tuple or dict with {names}"  # also a list, whose items without a name were empty
             got = got if _is_container(value) else f"got {type(value).__name__}"
         else:
             expected = f"a dict or dataclass with {names}"
@@ -211,14 +211,14 @@ def _is_dataclass(value: Any) -> bool:
 
 
 def _is_empty(value: Any) -> bool:
-    """Return True for a container without a value inside. A dataclass field that is None counts as absent."""
+    """Return True for a container without values; a dataclass field that is None counts as absent."""
     return _is_container(value) and all(_is_empty(item) for item in _items(value, ()).values())
 
 
 def _items(value: Any, keys: Container[Any]) -> Mapping[Any, Any]:
-    """Return the items of a container by index, key or field; none for anything else.
+    """Return the items of a container by index, key or field; nothing for other values.
 
-    torch.export leaves out the fields of a dataclass that are None; so does this function, except for those in `keys`.
+    torch.export leaves out the fields of a dataclass that are None. So does this function, except for those in `keys`.
     """
     if isinstance(value, Mapping):
         return value
@@ -240,7 +240,7 @@ _CONTAINERS: dict[str, Callable[[Sequence[Any], Sequence[Any]], Any]] = {
     "builtins.dict": lambda keys, items: dict(zip(keys, items, strict=True)),
     "collections.OrderedDict": lambda keys, items: OrderedDict(zip(keys, items, strict=True)),
 }
-"""For each type of container, a function (keys, items) that makes one."""
+"""Type of container -> function of keys and items that makes a container."""
 
 
 @dataclass(frozen=True)
@@ -276,10 +276,10 @@ def _structure(text: str, output_count: int) -> _Container | None:
 
 
 def _container(tree: Mapping[str, Any]) -> _Container | None:
-    """Return a container of the JSON, or None for an output.
+    """Return a container described by JSON, or None for an output.
 
     Raises:
-        KeyError: The type of a container is not known here.
+        KeyError: The type of a container is unknown.
     """
     kind = tree["type"]
     if kind is None:

@@ -10,7 +10,7 @@ from edgecore._runtime import Method
 def signature(method: Method) -> inspect.Signature:
     r"""Build the signature of a method: one parameter for each input, and `out`.
 
-    Parameters have the names of the inputs. If a name is not an identifier, such as `past[0].key`, all parameters are
+    Parameters are named after the inputs. If a name is not an identifier, such as `past[0].key`, all parameters are
     positional and called `input_0`, `input_1` and so on.
 
     Args:

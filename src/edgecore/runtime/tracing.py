@@ -1,4 +1,4 @@
-"""Traces of a loaded program: starting, stopping, writing. Imports neither torch nor numpy."""
+"""Start, stop and write the trace of a loaded program. Imports neither torch nor numpy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEVELS = ("calls", "operators", "threads")
 
 
 def level_number(level: bool | str) -> int:
-    """Convert a level to the number that the native module takes. -1 for no trace.
+    """Convert a level to the number that the native module takes; -1 for no trace.
 
     Args:
         level: One of `LEVELS`; True stands for "operators".
@@ -43,8 +43,8 @@ class Trace:
     def start(self, level: str = "operators") -> None:
         """Record the runs from now on, in addition to those recorded so far.
 
-        Operations inside delegates are among the events only if the file was loaded with `trace=True` or
-        `trace="threads"`: otherwise its delegates were built without their measurement.
+        Operations inside delegates are recorded only if the file was loaded with `trace=True` or `trace="threads"`:
+        otherwise its delegates were built without measuring them.
 
         Args:
             level: "calls": one event for each run. "operators": also each instruction, and each operation inside a
@@ -56,11 +56,11 @@ class Trace:
         self._program.start_trace(level_number(level))
 
     def stop(self) -> None:
-        """Stop recording runs; the recorded events stay. Backends that were loaded with a trace keep measuring."""
+        """Stop recording runs, and keep the recorded events. Backends that were loaded with a trace keep measuring."""
         self._program.stop_trace()
 
     def clear(self) -> None:
-        """Forget all recorded events."""
+        """Discard all recorded events."""
         self._program.clear_trace()
 
     def write(self, path: Any, values: Any = None) -> None:
@@ -77,7 +77,7 @@ class Trace:
 
     @property
     def level(self) -> str | None:
-        """Level of the running trace; None if none is running."""
+        """The level of the running trace; None if no trace is running."""
         number = self._program.trace_info[0]
         return LEVELS[number] if number >= 0 else None
 
@@ -88,7 +88,7 @@ class Trace:
 
     @property
     def dropped(self) -> int:
-        """Number of older events that were dropped, because `trace_limit` left no memory for them."""
+        """Number of older events that were dropped because the memory of `trace_limit` was full."""
         return self._program.trace_info[2]
 
     @property

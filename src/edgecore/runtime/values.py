@@ -1,4 +1,4 @@
-"""Values that operations inside of delegates compute, for debugging. Imports neither torch nor numpy."""
+"""Values that operations inside delegates compute, for debugging. Imports neither torch nor numpy."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class OperationValue:
         delegate: Index of the delegate in the method.
         operation: The backend's name of the operation.
         handles: Debug handles of the graph nodes that the operation computes, in the graph's order; empty if the file's
-            metadata do not list the operation. It is the value of the last of these nodes if it has its shape: an
-            operation that computes only a part of a node has a value that no node has.
+            metadata does not list the operation. If the last of these nodes has the shape of `value`, it has this
+            value. Otherwise the operation computes only a part of a node, and no node has this value.
         value: The value, with the dims of the graph.
     """
 
@@ -47,7 +47,7 @@ def take_values(program: NativeProgram, method: int, name: str) -> list[Operatio
 
 
 def _operations(metadata: bytes | None, method: str) -> dict[tuple[int, str | int], DelegateOperation]:
-    """Return the operations of a method's delegates by index of the delegate and name, or id if they have no name."""
+    """Return the operations of a method's delegates by index of the delegate, and name (or id without a name)."""
     meta = unpack(Meta, metadata, META_IDENTIFIER) if metadata else Meta()
     return {
         (index, operation.name or operation.id): operation

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from edgecore.devtools import compare
-from edgecore.devtools.comparison.engine import Engine
+from edgecore.devtools.comparison.engine import CompileArguments, Engine
 from edgecore.devtools.comparison.extract import FILES
 from edgecore.devtools.comparison.judgement import judge
 from edgecore.devtools.comparison.sites import Site
@@ -107,11 +107,9 @@ def test_sites_are_grouped_in_order_and_a_large_one_is_alone():
 
 
 def engine_of(model, **options):
-    given = {"quantize": None, "calibration": None, "dynamic_shapes": None, **options}
-    calls = [(args, {}) for args in samples()]
-    return Engine(
-        model, calls, backends="xnnpack", runtime="executorch-1.5", passes=EDGE_PASSES, tolerance=None, **given
-    )
+    defaults = {"quantize": None, "calibration": None, "dynamic_shapes": None}
+    arguments = CompileArguments("xnnpack", runtime="executorch-1.5", passes=EDGE_PASSES, **{**defaults, **options})
+    return Engine(model, [(args, {}) for args in samples()], arguments, tolerance=None)
 
 
 def test_a_tap_that_changes_the_outputs_is_left_out(model):

@@ -1,6 +1,6 @@
 """Compare a model on the device with PyTorch, operator by operator.
 
-An engine runs the model on both sides; taps or a bisection yield rows, plain data; the report shows them.
+The engine runs the model on both sides. Taps, or a bisection, yield plain rows of figures, which the report shows.
 """
 
 from edgecore.devtools.comparison.by_operator import compare

@@ -1,4 +1,4 @@
-"""Find the first wrong operator without taps: compile the program up to a place, and nothing after it."""
+"""Find the first wrong operator without taps: compile the program only up to a site, so that it is the output."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from edgecore.numerics.limits import NOISE_SEEDS, error_limit
 from edgecore.numerics.metrics import measure
 
 Values = dict[str, torch.Tensor]
-"""Values by the taps of their sites."""
+"""The values of sites, by the names of their taps."""
 
 
 def bisect(engine: Engine, progress: Callable[[str], object]) -> Iterator[CompareRow | CompareOutput]:
-    """Halve the model until the first wrong place is found, and compare its operator with PyTorch.
+    """Bisect the model for the first wrong site, and compare the operator of that site with PyTorch.
 
-    A place is wrong if its value differs from that in PyTorch by more than noise before each rounding explains. The
-    search assumes that all places after a wrong one are wrong, too. If the operator itself is not wrong, errors of
-    earlier ones have added up: then the search goes on behind it, with its value on the device as what PyTorch goes on
-    with. A place is left out if the program cannot be compiled up to it.
+    A site is wrong if its value differs from PyTorch's by more than noise before each rounding can explain. The
+    bisection assumes that all sites after a wrong one are wrong, too. If the operator alone turns out to be right,
+    then errors of earlier operators have added up; the search continues after it, and PyTorch uses the device's value
+    of this site from then on. Sites up to which the program does not compile are left out.
 
     Args:
-        engine: The compiled model beside PyTorch.
-        progress: Gets a few words before each compilation.
+        engine: Runs the model on the device and in PyTorch.
+        progress: Receives a short text before each compilation.
 
     Yields:
         For each sample the outputs, then the operators that were compared.
@@ -41,7 +41,7 @@ def bisect(engine: Engine, progress: Callable[[str], object]) -> Iterator[Compar
     low = 0
     while (low := _first_wrong(engine, sites, low, known, progress)) < len(sites):
         culprit = sites[low]
-        engine.prepare(sites)  # without those that were left out
+        engine.prepare(sites)  # groups nodes by the remaining sites; the bisection has removed some
         before = {node.name for node in engine.groups[culprit.tap].inputs}
         progress(f"compiling {culprit.tap}")
         inputs = _up_to(engine, [site for site in sites if site.value in before])
@@ -63,18 +63,18 @@ def _first_wrong(
     """Return the index of the first wrong site from `low` on, or the number of sites.
 
     Args:
-        engine: The compiled model beside PyTorch.
-        sites: The sites; those up to which the program cannot be compiled are removed.
+        engine: Runs the model on the device and in PyTorch.
+        sites: The sites. Those up to which the program does not compile are removed from the list.
         low: The index to start at.
-        known: For each sample, values of the device by tap, on which PyTorch computes those that follow.
-        progress: Gets a few words before each compilation.
+        known: For each sample the device's values, by tap; PyTorch computes later values from them.
+        progress: Receives a short text before each compilation.
     """
-    ways = [
+    references = [
         [engine.values(number, device, by_row=by_row) for by_row in engine.by_row_choices]
         for number, device in enumerate(known)
     ]
     noisy = [_with_noise(engine, number, device) for number, device in enumerate(known)]
-    high = len(sites)  # the first wrong site is in [low, high]; `high` at the end: there is none
+    high = len(sites)  # the first wrong site is in [low, high], where len(sites) means none
     while low < high:
         middle = (low + high) // 2
         tap = sites[middle].tap
@@ -85,18 +85,18 @@ def _first_wrong(
             high -= 1
             continue
         wrong = any(
-            not min(measure(way[tap], got[tap]).largest for way in of_sample)
+            not min(measure(values_of_choice[tap], got[tap]).largest for values_of_choice in of_sample)
             <= error_limit(
                 of_sample[0][tap], got[tap], moved[tap], dtype=engine.computes_in, tolerance=engine.tolerance
             )
-            for got, of_sample, moved in zip(values, ways, noisy, strict=True)
+            for got, of_sample, moved in zip(values, references, noisy, strict=True)
         )
         low, high = (low, middle) if wrong else (middle + 1, high)
     return low
 
 
 def _up_to(engine: Engine, sites: Sequence[Site]) -> list[Values]:
-    """Compile the program up to sites, and return their values for each sample; {} if that fails."""
+    """Compile the program up to `sites`, and return their values for each sample; {} for each if it fails."""
     values_of_samples: list[Values] = [{} for _ in engine.samples]
     if not sites:
         return values_of_samples
@@ -111,7 +111,7 @@ def _up_to(engine: Engine, sites: Sequence[Site]) -> list[Values]:
 
 
 def _with_noise(engine: Engine, number: int, device: Values) -> dict[str, list[torch.Tensor]]:
-    """Return the values of each site with noise before each rounding, by tap."""
+    """Return the values of each site, by tap, of several PyTorch runs with random noise before each rounding."""
     moved: dict[str, list[torch.Tensor]] = {}
     for seed in range(NOISE_SEEDS):
         for tap, value in engine.values(number, device, noise=engine.noise, seed=seed).items():

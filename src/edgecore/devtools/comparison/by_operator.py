@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 from edgecore import format as fmt
 from edgecore.backend import Backend
 from edgecore.devtools.comparison.bisect import bisect
-from edgecore.devtools.comparison.engine import Engine
+from edgecore.devtools.comparison.engine import CompileArguments, Engine
 from edgecore.devtools.comparison.report import CompareReport
 from edgecore.devtools.comparison.rows import CompareOutput, CompareRow, Conditions
 from edgecore.devtools.comparison.taps import (
@@ -51,37 +51,38 @@ def compare(
 ) -> CompareReport:
     """Compile a model, run it here or on a device, and compare the value of each operator with PyTorch.
 
-    Each row has two errors: the one that has accumulated from the input of the model, and the local one, of this
-    operator alone, which PyTorch computes on the inputs that the operator had on the device. The first row whose local
-    error is more than rounding explains is the culprit.
+    Each row has two errors. The accumulated error has built up since the model's inputs. The local error is the
+    operator's own: PyTorch computes the operator on the inputs that it had on the device. The culprit is the first row
+    whose local error is larger than rounding explains.
 
     Args:
         model: A module in eval mode, or an exported program.
-        inputs: Real inputs: a tuple with one entry per argument, a tensor, or a list of these. Of random inputs many
-            errors cannot be seen. By default the calibration samples, or else the example inputs of an exported program.
+        inputs: Real inputs: a tuple with one entry per argument, a tensor, or a list of these; random inputs hide many
+            errors. By default the calibration samples, or else the example inputs of an exported program.
         backends: As for `edgecore.compile`.
         quantize: As for `edgecore.compile`.
         calibration: As for `edgecore.compile`.
-        samples: The largest number of samples; each figure is that of the worst.
+        samples: The largest number of samples to run. A row shows the figures of the worst sample.
         dynamic_shapes: As for `edgecore.compile`.
         runtime: As for `edgecore.compile`.
         passes: As for `edgecore.compile`.
-        tolerance: The largest local error that is no fault, relative to the largest magnitude of the value. By default
-            1e-3 in float32, and for quantized values the neighbours to which ties may be rounded.
-        max_bytes: Bytes of intermediate values that one program may give; more are split over several programs.
-        cut: Search the culprit by compiling parts of the model, without taps, as for a backend that taps disturb.
-        device: The device that runs the programs, as `edgecore.devtools.connect` returns it; by default this process.
+        tolerance: The largest local error that is not a fault, relative to the largest magnitude of the value. By
+            default 1e-3 in float32; quantized values may also be rounded to the other neighbour in a tie.
+        max_bytes: Bytes of intermediate values that one tapped program may return; more are split over several
+            programs.
+        cut: Find the culprit by compiling parts of the model, without taps: for a backend that taps disturb.
+        device: The device that runs the programs, from `edgecore.devtools.connect`; by default this process.
         device_build: As for `edgecore.devtools.profile_on`.
-        progress: A function that gets a few words before each long step.
+        progress: Receives a short text before each long step.
 
     Returns:
-        The report: `print` shows it as a table, `culprit` is the first row that is wrong, `rows` are all.
+        The report: `print` shows it as a table, `culprit` is the first wrong row, `rows` has all rows.
 
     Raises:
         BackendError: A backend is not installed, or cannot run on this machine.
         CompileError: The model cannot be compiled, or there are no inputs.
         ExecutionError: The program fails.
-        EdgecoreError: The device is lost, or cannot run edgecore-run.
+        EdgecoreError: The connection to the device is lost, or the device cannot run edgecore-run.
 
     Example:
         >>> report = edgecore.devtools.compare(model, images, backends=["xnnpack"])
@@ -95,9 +96,13 @@ def compare(
     calls, origin = _calls(model, inputs, calibration, samples)
     progress("compiling")
     engine = Engine(
-        model, calls, backends=backends, quantize=quantize, calibration=calibration, dynamic_shapes=dynamic_shapes,
-        runtime=runtime, passes=passes, tolerance=tolerance, device=device, device_build=device_build,
-    )  # fmt: skip
+        model,
+        calls,
+        CompileArguments(backends, quantize, calibration, dynamic_shapes, runtime, passes),
+        tolerance=tolerance,
+        device=device,
+        device_build=device_build,
+    )
     progress("compiling with taps")
     if not cut:
         for group in chunks(engine.inside, max_bytes):
@@ -106,21 +111,23 @@ def compare(
     if is_cut:
         progress("cutting the program")
     rows, outputs = _worst(bisect(engine, progress) if is_cut else _tapped(engine, progress))
-    lowering = next((output.lowering for output in reversed(outputs) if output.lowering), "")
-    return CompareReport(
-        [rows[site.tap] for site in engine.sites if site.tap in rows],
-        outputs,
-        Conditions(
-            tuple(backend.name for backend in engine.backends), engine.quantized is not None, len(calls), origin, is_cut,
-            len(engine.sites), len(engine.taps.programs), len(engine.taps.changed), lowering,
-            device.name if device is not None else "",
-        ),
-        engine,
-    )  # fmt: skip
+    conditions = Conditions(
+        backends=tuple(backend.name for backend in engine.backends),
+        quantized=engine.quantized is not None,
+        samples=len(calls),
+        origin=origin,
+        cut=is_cut,
+        sites=len(engine.sites),
+        programs=len(engine.taps.programs),
+        left_out=len(engine.taps.changed),
+        lowering=next((output.lowering for output in reversed(outputs) if output.lowering), ""),
+        device=device.name if device is not None else "",
+    )
+    return CompareReport([rows[site.tap] for site in engine.sites if site.tap in rows], outputs, conditions, engine)
 
 
 def _tapped(engine: Engine, progress: Progress) -> Iterator[CompareRow | CompareOutput]:
-    """Compare what the taps show: for each sample all operators, then the outputs."""
+    """Compare the values that taps show: for each sample all operators, then the outputs."""
     hidden = {site.tap for site in engine.taps.changed}
     engine.prepare([site for site in engine.sites if site.tap not in hidden])
     for number, sample in enumerate(engine.samples):
@@ -130,11 +137,11 @@ def _tapped(engine: Engine, progress: Progress) -> Iterator[CompareRow | Compare
         yield from engine.compare_outputs(number, expected)
 
 
-def _worst(found: Iterable[CompareRow | CompareOutput]) -> tuple[dict[str, CompareRow], list[CompareOutput]]:
-    """Return the worst row of each site, by tap, and of each output, by number."""
+def _worst(results: Iterable[CompareRow | CompareOutput]) -> tuple[dict[str, CompareRow], list[CompareOutput]]:
+    """Reduce the rows of all samples to the worst row of each site, by tap, and of each output, by number."""
     rows: dict[str, CompareRow] = {}
     outputs: dict[int, CompareOutput] = {}
-    for row in found:
+    for row in results:
         if isinstance(row, CompareRow):
             tap = row.site.tap
             rows[tap] = rows[tap].worst_of(row) if tap in rows else row
@@ -146,7 +153,7 @@ def _worst(found: Iterable[CompareRow | CompareOutput]) -> tuple[dict[str, Compa
 def _calls(
     model: torch.nn.Module | ExportedProgram, inputs: Any, calibration: Calibration | None, count: int
 ) -> tuple[list[Call], str]:
-    """Return the first samples, and where they come from."""
+    """Return the first `count` samples, and their origin (`Conditions.origin`)."""
     if inputs is not None:
         single = isinstance(inputs, (tuple, torch.Tensor, Mapping))
         return _first(read_samples([inputs] if single else inputs), count), "inputs"
@@ -158,8 +165,8 @@ def _calls(
     raise CompileError("there are no inputs to compare; pass a tuple with one entry per argument, or a list of tuples")
 
 
-def _first(found: Iterable[Call], count: int) -> list[Call]:
-    calls = list(islice(found, count))
+def _first(samples: Iterable[Call], count: int) -> list[Call]:
+    calls = list(islice(samples, count))
     if not calls:
         raise CompileError("there are no inputs to compare; pass at least one sample")
     return calls

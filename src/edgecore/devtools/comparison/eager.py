@@ -1,4 +1,4 @@
-"""Run an edge program in PyTorch: on the inputs of the model, or each operator on the values of a device."""
+"""Run an edge program in PyTorch: from the model's inputs, or each operator on the values that the device computed."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from edgecore.numerics.evaluate import Evaluator
 from edgecore.numerics.rounding import Rounding, chooses_scales
 from edgecore.passes.quantized import is_quantize
 
-_SHOWN_OPERATORS = 3
+_SHOWN_OPERATORS = 3  # names of operators in a row; the others are counted
 _UNNAMED = RESHAPES | {operator.getitem}
 
 See = Callable[[Site, torch.Tensor, "torch.Tensor | None"], None]
-"""A function that gets a site, its value, and its value before it was quantized (None if it is not)."""
+"""A callback: receives a site, its value, and its value before quantization (None if it is not quantized)."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """The nodes that compute the value of a site from those of other sites.
+    """The nodes that compute the value of a site from the values of other sites.
 
     Attributes:
         nodes: The nodes, in the order of the graph.
-        inputs: The sites and inputs of the program that they read.
+        inputs: The sites, and inputs of the program, that these nodes read.
         operator: The names of the operators, such as `convolution + relu`.
         module: The qualified name of the module.
         source: The line of the model.
-        rounds: True if values are rounded inside, which nobody sees.
+        rounds: True if a node inside the group quantizes, so that its rounding is not visible at a site.
     """
 
     nodes: tuple[Node, ...]
@@ -52,11 +52,11 @@ class Group:
 
 
 class EagerEdge:
-    """An edge program to run in PyTorch, whose constants are computed once.
+    """An edge program that runs in PyTorch. Computes its constants once.
 
     Args:
         edge: The program.
-        sites: The places whose values are seen.
+        sites: The sites to report to the callback of `run`.
         computes_in: The dtype to which floating-point results are rounded.
     """
 
@@ -72,7 +72,7 @@ class EagerEdge:
         self._fold()
 
     def _fold(self) -> None:
-        """Compute the constants: weights, and what only depends on them."""
+        """Compute the constants: the weights, and all nodes that depend only on weights."""
         constants, dependent = Constants(self.edge), depends_on_inputs(self.edge)
         for spec in self.edge.graph_signature.input_specs:
             node = self._nodes[spec.arg.name]
@@ -87,7 +87,7 @@ class EagerEdge:
         with torch.no_grad():
             for node in self.edge.graph.nodes:
                 if node.op in ("call_function", "get_attr") and node not in dependent:
-                    if all(one in self._constants for one in node.all_input_nodes):
+                    if all(source in self._constants for source in node.all_input_nodes):
                         self._constants[node] = evaluator.run_node(node)
 
     def run(
@@ -104,17 +104,17 @@ class EagerEdge:
 
         Args:
             sample: The flat inputs.
-            see: Gets the value of each site.
-            device: Values of the device, by tap. What reads a site gets them, so that each operator runs on the inputs
-                that it had on the device.
+            see: Called with the value of each site.
+            device: Values of the device, by tap. They replace the value of a site for the operators that read it, so
+                that each operator runs on the inputs that it had on the device.
             by_row: Choose dynamic scales for each row, as some backends do.
-            noise: Noise before each rounding, in steps.
+            noise: Amplitude of the random noise that is added before each rounding, in quantization steps.
             seed: Seed of the noise.
         """
         device = device or {}
 
         def show(node: Node, result: Any) -> Any:
-            """Show the value of a site, and put the device's in its place."""
+            """Report the value of a site, and replace it by the device's value."""
             site = self._sites.get(node.name)
             if site is None:
                 return result
@@ -125,7 +125,7 @@ class EagerEdge:
             behind, before = self._nodes[site.tap], node.args[0]
             assert callable(behind.target) and callable(node.target) and isinstance(before, Node)
             see(site, behind.target(result, *behind.args[1:], **behind.kwargs), evaluator.env[before])
-            # The values of the device are multiples of the scale, which are quantized exactly.
+            # The device's values are multiples of the scale, so quantizing them again is exact.
             return result if value is None else node.target(value, *node.args[1:], **node.kwargs)
 
         rounding = Rounding(self._dtype, noise, seed, by_row=by_row)
@@ -136,9 +136,9 @@ class EagerEdge:
         return list(results)[len(results) - self._results :]
 
     def groups(self, sites: Sequence[Site]) -> dict[str, Group]:
-        """Return the nodes that compute each site, by its tap."""
+        """Return the group of nodes that computes each site, by tap."""
         ends = {site.value for site in sites}
-        found = {}
+        groups = {}
         for site in sites:
             inside, inputs, pending = set[Node](), dict[Node, None](), [self._nodes[site.value]]
             while pending:
@@ -151,16 +151,16 @@ class EagerEdge:
                         inputs[source] = None
                     else:
                         pending.append(source)
-            found[site.tap] = _group(site, [node for node in self.edge.graph.nodes if node in inside], tuple(inputs))
-        return found
+            groups[site.tap] = _group(site, [node for node in self.edge.graph.nodes if node in inside], tuple(inputs))
+        return groups
 
     def _is_end(self, node: Node, ends: set[str]) -> bool:
         return node.op == "placeholder" or node.name in ends
 
 
 def _group(site: Site, nodes: Sequence[Node], inputs: tuple[Node, ...]) -> Group:
-    work = [node for node in nodes if node.op == "call_function" and not _only_rounds(node)]
-    shown = [node for node in work if node.target not in _UNNAMED] or work or list(nodes[-1:])
+    operators = [node for node in nodes if node.op == "call_function" and not _only_rounds(node)]
+    shown = [node for node in operators if node.target not in _UNNAMED] or operators or list(nodes[-1:])
     names = [short_name(node).rstrip("_") for node in shown]
     rest = len(names) - _SHOWN_OPERATORS
     text = " + ".join(names if rest <= 0 else [*names[:_SHOWN_OPERATORS], f"{rest} more"])
@@ -175,15 +175,15 @@ def _only_rounds(node: Node) -> bool:
 
 
 def float_names(edge: ExportedProgram, sites: Sequence[Site]) -> dict[str, str]:
-    """Return the name in the exported program of the node that computes each site, by tap.
+    """Return, by tap, the name that the node of each site had in the exported program.
 
-    A node that lowering decomposed is only known by its last part, which has its value.
+    If lowering decomposed an exported node, only the last of its parts keeps the name, as it computes the same value.
     """
     name_of = {node.name: (node.meta.get("custom") or {}).get(EXPORTED_NAME) for node in calls(edge.graph_module)}
     last = {name: node for node, name in name_of.items() if name}
-    found = {}
+    names = {}
     for site in sites:
         name = name_of.get(site.source)
         if name is not None and last[name] == site.source:
-            found[site.tap] = name
-    return found
+            names[site.tap] = name
+    return names

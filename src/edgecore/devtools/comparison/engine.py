@@ -1,4 +1,4 @@
-"""The engine of a comparison: a compiled model beside PyTorch."""
+"""The engine of a comparison: runs a model on the device and in PyTorch."""
 
 from __future__ import annotations
 
@@ -47,12 +47,24 @@ from edgecore.recipe import Quantize
 
 
 @dataclass(frozen=True)
+class CompileArguments:
+    """The arguments that `compare` passes on to `edgecore.compile`."""
+
+    backends: Any
+    quantize: Quantize | None
+    calibration: Calibration | None
+    dynamic_shapes: Any
+    runtime: str
+    passes: PassList
+
+
+@dataclass(frozen=True)
 class Expected:
-    """The values that PyTorch computes for one sample.
+    """PyTorch's values for one sample.
 
     Attributes:
-        values: The values of the sites by tap, for each way to choose dynamic scales.
-        outputs: The outputs, for each of these ways.
+        values: The values of the sites by tap, for each entry of `Engine.by_row_choices`.
+        outputs: The outputs, for each of these entries.
         floats: The values of the float model by tap; empty if the model was not quantized.
         float_outputs: The outputs of the float model.
     """
@@ -64,33 +76,28 @@ class Expected:
 
 
 class Engine:
-    """A compiled model beside PyTorch: compiles, runs, and compares values.
+    """Compiles a model, runs it on the device and in PyTorch, and compares the values.
 
     Attributes:
         edge: The edge program.
-        sites: The places whose values can be seen.
-        inside: Those of them that only taps show; the others are outputs.
-        groups: The nodes that compute each of them, by tap.
+        sites: The sites: places in the graph whose values can be compared.
+        inside: The sites that need a tap, because they are not outputs of the model.
+        groups: The nodes that compute each site, by tap; `prepare` sets them.
         place: The machine that runs the programs.
         taps: The tapped programs.
         samples: The flat inputs of all samples.
         computes_in: The dtype in which the backends compute floating-point values.
         steps: The difference that the recipe allows a quantized result, in steps (`RecipeSupport.steps`).
-        noise: The noise that explains errors, before each rounding, in steps.
-        by_row_choices: The ways to choose dynamic scales, as for `EagerEdge.run`.
+        noise: Amplitude of the noise, in steps, that the comparison adds before each rounding to bound rounding errors.
+        by_row_choices: The values of `by_row` to try in `EagerEdge.run`: backends may choose dynamic scales per row.
     """
 
     def __init__(
         self,
         model: torch.nn.Module | ExportedProgram,
         calls: Sequence[Call],
+        arguments: CompileArguments,
         *,
-        backends: Any,
-        quantize: Quantize | None,
-        calibration: Calibration | None,
-        dynamic_shapes: Any,
-        runtime: str,
-        passes: PassList,
         tolerance: float | None,
         device: Device | None = None,
         device_build: Path | None = None,
@@ -102,24 +109,24 @@ class Engine:
             model,
             None if is_exported else args,
             example_kwargs=None if is_exported else kwargs or None,
-            backends=backends,
-            dynamic_shapes=dynamic_shapes,
-            runtime=runtime,
-            quantize=quantize,
-            calibration=calibration,
-            passes=snapshot.passes(passes),
+            backends=arguments.backends,
+            dynamic_shapes=arguments.dynamic_shapes,
+            runtime=arguments.runtime,
+            quantize=arguments.quantize,
+            calibration=arguments.calibration,
+            passes=snapshot.passes(arguments.passes),
         )
         assert snapshot.exported is not None and snapshot.edge is not None
         self.calls = [in_order(number, call, snapshot.exported) for number, call in enumerate(calls)]
         self.samples: list[Sample] = [tuple(pytree.tree_leaves(call)) for call in self.calls]
         self.backends: list[Backend] = compiled.backends
-        self.runtime = runtime
+        self.runtime = arguments.runtime
         self.quantized: Quantized | None = compiled.quantized.get("forward")
         self.tolerance = tolerance
         self.edge = snapshot.edge
-        if written := ", ".join(written_inputs(self.edge)):
+        if mutated := ", ".join(written_inputs(self.edge)):
             raise CompileError(
-                f"the model writes its input {written}, so that its runs do not have the same inputs; return the new "
+                f"the model writes its input {mutated}, so that its runs do not have the same inputs; return the new "
                 "content instead, to compare the model"
             )
         add_debug_handles(self.edge)
@@ -127,7 +134,7 @@ class Engine:
         self.sites = sites_of(self.edge, compiled.pte)
         self._exported = snapshot.exported
         self._module = module_to_run(snapshot.exported, check_guards=False)
-        self._passes = passes
+        self._passes = arguments.passes
         self.computes_in: torch.dtype = getattr(torch, compiled.computes_in)
         self.steps: int = compiled.steps
         self.noise = max(NOISE, self.steps)
@@ -147,15 +154,15 @@ class Engine:
         self.taps = TapPrograms(self.compile_tapped, untapped, self.samples, self.place)
 
     def compile(self, program: ExportedProgram, passes: PassList) -> Any:
-        """Compile a program with the backends of the comparison."""
+        """Compile a program with the backends under comparison."""
         return edgecore.compile(copy_program(program), backends=self.backends, runtime=self.runtime, passes=passes)
 
     def compile_tapped(self, tap: Tap) -> Any:
-        """Compile the model with taps."""
+        """Compile the model with taps added to it."""
         return self.compile(self._exported, with_last(self._passes, tap))
 
     def prepare(self, sites: Sequence[Site]) -> None:
-        """Prepare the runs in PyTorch, in which the nodes between two of the `sites` belong together."""
+        """Set up the PyTorch runs so that the nodes between two of `sites` form one group."""
         self.eager = EagerEdge(self.edge, sites, self.computes_in)
         self.groups: dict[str, Group] = self.eager.groups(sites)
         self._names = float_names(self.edge, sites)
@@ -163,7 +170,7 @@ class Engine:
         self.by_row_choices = (False, True) if self.eager.chooses_scales else (False,)
 
     def expected(self, number: int) -> Expected:
-        """Compute the values of a sample in PyTorch, from the inputs of the model."""
+        """Compute the values of a sample in PyTorch, starting from the model's inputs."""
         values, outputs = [], []
         for by_row in self.by_row_choices:
             seen: dict[str, torch.Tensor] = {}
@@ -175,13 +182,13 @@ class Engine:
         return Expected(values, outputs, by_tap, [as_tensor(result) for result in floats])
 
     def _float_run(self, number: int) -> tuple[list[Any], dict[str, torch.Tensor]]:
-        """Run the float model; return its outputs, and values by the names of nodes of the quantized program."""
+        """Run the float model; return its outputs, and its values by the node names of the quantized program."""
         if self._floats is not None:
             return self._floats.run(*self.calls[number])
         with torch.no_grad(), unchanged_buffers(self._exported):
             args, kwargs = self.calls[number]
             results = pytree.tree_leaves(self._module(*args, **kwargs))
-            return [one.clone() if isinstance(one, torch.Tensor) else one for one in results], {}
+            return [value.clone() if isinstance(value, torch.Tensor) else value for value in results], {}
 
     def values(
         self,
@@ -192,7 +199,7 @@ class Engine:
         noise: float = 0.0,
         seed: int = 0,
     ) -> dict[str, torch.Tensor]:
-        """Compute the values of the sites in PyTorch, of those of the device if given, with noise before each rounding."""
+        """Compute the values of the sites in PyTorch, on the `device`'s values of earlier sites if these are passed."""
         seen: dict[str, torch.Tensor] = {}
         self.eager.run(self.samples[number], partial(_keep, seen), device, by_row=by_row, noise=noise, seed=seed)
         return seen
@@ -204,7 +211,7 @@ class Engine:
         device: Mapping[str, torch.Tensor],
         only: Collection[str] | None = None,
     ) -> Iterator[CompareRow]:
-        """Compare values of the device, by tap, with those of PyTorch; with `only` those of these taps."""
+        """Compare the device's values, by tap, with PyTorch's; `only` restricts the rows to these taps."""
         local = self.local(number, device)
         for site in self.sites:
             if site.tap not in local or (only is not None and site.tap not in only):
@@ -220,7 +227,7 @@ class Engine:
             yield row
 
     def compare_outputs(self, number: int, expected: Expected) -> Iterator[CompareOutput]:
-        """Compare the outputs of the untapped program, and those of the edge program with those of the model."""
+        """Compare the untapped program's outputs with PyTorch's, and the edge program's outputs with the model's."""
         is_lowering_exact = self.quantized is None and not rounds(self._exported)
         for index, got in enumerate(self.taps.expected[number]):
             want = expected.float_outputs[index]
@@ -231,18 +238,26 @@ class Engine:
             output = CompareOutput(index, gaps[best], measure(want, got, None, number), reference)
             if is_lowering_exact:
                 judgement = judge(
-                    reference, want, references[best], step=None, unrounded=None, tolerance=None,
+                    reference,
+                    want,
+                    references[best],
+                    step=None,
+                    unrounded=None,
+                    tolerance=None,
                     computes_in=torch.float32,
-                )  # fmt: skip
+                )
                 output = replace(output, lowering=judgement.why if judgement.ratio > 1 else "")
             yield output
 
     def local(self, number: int, device: Mapping[str, torch.Tensor]) -> dict[str, tuple[Difference, Judgement]]:
-        """Run each operator on the device's own inputs, and judge the difference from what the device computed."""
-        found = self._judged(number, device, {})
-        suspects = {tap for tap, (_, judgement) in found.items() if judgement.ratio > 1 and self.groups[tap].rounds}
+        """Run each operator in PyTorch on the device's inputs of it, and judge the difference of the results, by tap.
+
+        Only operators that round inside and exceed the limit are judged again with noise, because this takes long.
+        """
+        judged = self._judged(number, device, {})
+        suspects = {tap for tap, (_, judgement) in judged.items() if judgement.ratio > 1 and self.groups[tap].rounds}
         if not suspects:
-            return found
+            return judged
         moved: dict[str, list[torch.Tensor]] = {tap: [] for tap in suspects}
         for seed in range(NOISE_SEEDS):
             for tap, value in self.values(number, device, noise=self.noise, seed=seed).items():
@@ -253,35 +268,31 @@ class Engine:
     def _judged(
         self, number: int, device: Mapping[str, torch.Tensor], moved: Mapping[str, Sequence[torch.Tensor]]
     ) -> dict[str, tuple[Difference, Judgement]]:
-        """Judge each operator on the device's own inputs; `moved` are values with noise, by tap."""
-        found: dict[str, tuple[Difference, Judgement]] = {}
+        """Judge each operator on the device's inputs of it; `moved` has values of runs with noise, by tap."""
+        judged: dict[str, tuple[Difference, Judgement]] = {}
 
         def see(site: Site, want: torch.Tensor, unrounded: torch.Tensor | None) -> None:
             if site.tap not in device:
                 return
             got = device[site.tap]
             gap = measure(want, got, site.step, number)
-            judgement = self._judge(gap, want, got, site.step, unrounded, moved.get(site.tap, ()))
-            if site.tap not in found or judgement.ratio < found[site.tap][1].ratio:
-                found[site.tap] = gap, judgement
+            judgement = judge(
+                gap,
+                want,
+                got,
+                step=site.step,
+                unrounded=unrounded,
+                tolerance=self.tolerance,
+                computes_in=self.computes_in,
+                steps=self.steps,
+                moved=moved.get(site.tap, ()),
+            )
+            if site.tap not in judged or judgement.ratio < judged[site.tap][1].ratio:
+                judged[site.tap] = gap, judgement
 
         for by_row in self.by_row_choices:
             self.eager.run(self.samples[number], see, device, by_row=by_row)
-        return found
-
-    def _judge(
-        self,
-        gap: Difference,
-        want: torch.Tensor,
-        got: torch.Tensor,
-        step: float | None,
-        unrounded: torch.Tensor | None,
-        moved: Sequence[torch.Tensor] = (),
-    ) -> Judgement:
-        return judge(
-            gap, want, got, step=step, unrounded=unrounded, tolerance=self.tolerance,
-            computes_in=self.computes_in, steps=self.steps, moved=moved,
-        )  # fmt: skip
+        return judged
 
 
 def _keep(seen: dict[str, torch.Tensor], site: Site, value: torch.Tensor, unrounded: torch.Tensor | None) -> None:

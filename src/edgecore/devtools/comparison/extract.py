@@ -1,4 +1,4 @@
-"""Write an operator as a test case of its own, which the author of a backend can run without the model."""
+"""Write an operator as a standalone test case that the author of a backend can run without the model."""
 
 from __future__ import annotations
 
@@ -57,29 +57,29 @@ values.pt       a dict for torch.load: "inputs" of the device, the output "expec
 
 
 def extract(engine: Engine, row: CompareRow, folder: str | Path) -> list[Path]:
-    """Write the operator of a row as a test case: the program, the device's inputs, and what it computed.
+    """Write a row's operator as a test case: its program, its inputs on the device, and the device's result.
 
     Args:
-        engine: The compiled model beside PyTorch.
+        engine: Runs the model on the device and in PyTorch.
         row: The row.
-        folder: A folder, which is created if it does not exist.
+        folder: The folder to write to; it is created if it does not exist.
 
     Returns:
-        The paths of the files: `operator.pt2`, `operator.bpte`, `values.pt`, `run.py`, which runs them, and `README.txt`.
+        The paths of `operator.pt2`, `operator.bpte`, `values.pt`, `run.py` (which runs them), and `README.txt`.
 
     Raises:
-        CompileError: The operator cannot be compiled on its own, or the value is not seen with the others.
+        CompileError: The operator cannot be compiled on its own, or a value cannot be read from the device.
         WriteError: A file cannot be written.
     """
     number = row.local.sample
     program, inputs = operator_program(engine, row)
     device = device_values(engine, row, number, inputs)
-    given = [device[name] for name in inputs]
-    expected = _expected(program, given)
+    operands = [device[name] for name in inputs]
+    expected = _expected(program, operands)
     compiled = engine.compile(program, EDGE_PASSES)
-    isolated = DeviceProgram(compiled, {}, engine.place).run(tuple(given))[0]
+    isolated = DeviceProgram(compiled, {}, engine.place).run(tuple(operands))[0]
     got = device[row.site.tap]
-    same = measure(got, isolated).differing == 0
+    is_same = measure(got, isolated).differing == 0
     text = {
         "operator": row.operator,
         "module": row.module or "(none)",
@@ -87,17 +87,17 @@ def extract(engine: Engine, row: CompareRow, folder: str | Path) -> list[Path]:
         "backend": row.backend,
         "error": str(row),
         "isolated": "On its own the operator computes what it computed in the model."
-        if same
+        if is_same
         else "On its own the operator computes something else than in the model: the cause is what the backend fuses.",
     }
     target = Path(folder)
     paths = [target / name for name in FILES]
-    suite = MethodTestSuite("forward", [MethodTestCase(given, [expected])])
+    suite = MethodTestSuite("forward", [MethodTestCase(operands, [expected])])
     try:
         target.mkdir(parents=True, exist_ok=True)
         torch.export.save(program, paths[0])
         BundledProgram(compiled, [suite]).save(paths[1])
-        torch.save({"inputs": given, "expected": expected, "got": got}, paths[2])
+        torch.save({"inputs": operands, "expected": expected, "got": got}, paths[2])
         paths[3].write_text(_SCRIPT.format(**text), encoding="utf-8")
         paths[4].write_text(_README.format(**text), encoding="utf-8")
     except OSError as error:
@@ -106,18 +106,20 @@ def extract(engine: Engine, row: CompareRow, folder: str | Path) -> list[Path]:
 
 
 def operator_program(engine: Engine, row: CompareRow) -> tuple[ExportedProgram, list[str]]:
-    """Cut the nodes of a row out of the edge program; return them and the names of the nodes that are its inputs.
+    """Cut the nodes of a row out of the edge program; return the new program and the names of its input nodes.
 
-    Quantized inputs are dequantized ones, which the program quantizes: each value of it is one that a model has.
+    Where the operator reads a quantized value, the new program takes the dequantized value and quantizes it itself.
+    Every value that the model can produce is then a valid input.
     """
     only = Tap([row.site.tap], only=True)(copy_program(engine.edge))
     by_name = {node.name: node for node in only.graph.nodes}
     names = {node.name for node in row.group.nodes} | {row.site.tap}
     names |= {node.name for node in row.group.inputs if is_quantize(node)}
     dependent = depends_on_inputs(only)
-    for node in reversed(list(only.graph.nodes)):  # what computes constants, such as dequantized weights
+    for node in reversed(list(only.graph.nodes)):  # add the nodes that compute constants, such as dequantized weights
         if node.name in names:
-            names |= {one.name for one in node.all_input_nodes if one.op == "call_function" and one not in dependent}
+            sources = (source for source in node.all_input_nodes if source.op == "call_function")
+            names |= {source.name for source in sources if source not in dependent}
     nodes = [node for node in only.graph.nodes if node.name in names]
     extracted = extract_nodes(only, nodes, ())
     if [node.name for node in extracted.outputs] != [by_name[row.site.tap].name]:
@@ -126,15 +128,15 @@ def operator_program(engine: Engine, row: CompareRow) -> tuple[ExportedProgram, 
 
 
 def device_values(engine: Engine, row: CompareRow, number: int, inputs: Sequence[str]) -> dict[str, torch.Tensor]:
-    """Return the values of nodes on the device for one sample: of the inputs by name, and of the row by its tap.
+    """Return the device's values of nodes for one sample: of `inputs` by name, and of the row by its tap.
 
-    Of a value that no tap shows, such as a node before a quantization, it is that of the dequantize node behind it.
+    A node before a quantization has no tap; the value of the dequantize node after it stands in.
     """
     wanted = {row.site.tap, *(_tap_of(engine, name) or name for name in inputs)}
     placeholders = [node for node in engine.edge.graph.nodes if node.op == "placeholder"]
     users = set(engine.edge.graph_signature.user_inputs)
-    given = (node.name for node in placeholders if node.name in users)
-    device = dict(zip(given, map(torch.as_tensor, engine.samples[number]), strict=True))
+    user_inputs = (node.name for node in placeholders if node.name in users)
+    device = dict(zip(user_inputs, map(torch.as_tensor, engine.samples[number]), strict=True))
     seen = engine.taps.values(engine.samples[number])
     if missing := [site.tap for site in engine.sites if site.tap in wanted and site.tap not in seen]:
         program = tapped_program(engine.compile_tapped, Tap(missing, only=True), engine.place)

@@ -1,4 +1,4 @@
-"""Judge the error of one operator: is it more than rounding explains?"""
+"""Decide whether the error of one operator is larger than rounding explains."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from edgecore.numerics.limits import RELATIVE_BOUND, error_limit, noise_limit, u
 from edgecore.numerics.metrics import Difference, magnitude
 
 TIE = 0.1
-"""An element that a device rounds to the other neighbour is a tie if it lies within this share of a step of the middle
-between two steps: sums in another order move a value by about 0.001 steps."""
+"""Half the width of a tie, in quantization steps: within it of the middle between two quantized values, a device may
+round to the other neighbour. Summing in another order moves a value by about 0.001 steps."""
 
 MORE_THAN_TIES = 0.01
-"""The share of elements, rounded to the other neighbour though they are no ties, above which an operator is at fault."""
+"""The share of elements that may be rounded to the wrong neighbour without a tie; above it the operator is at fault."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """The error of one operator beside its limit: `ratio` is above 1 if it is more than rounding, which `why` says.
+    """The error of one operator relative to its limit.
 
-    It is 1 if there is no finite limit.
+    Attributes:
+        ratio: Error divided by limit: above 1 the operator is wrong, and 1 if there is no finite limit.
+        why: The reason, as a sentence fragment.
     """
 
     ratio: float
@@ -42,18 +44,18 @@ def judge(
     steps: int = 0,
     moved: Sequence[torch.Tensor] = (),
 ) -> Judgement:
-    """Judge the error of one operator, whose inputs were those of the device.
+    """Judge the error of one operator that both sides computed on the device's inputs.
 
     Args:
         gap: The difference of `got` from `want`.
-        want: The value to expect.
-        got: The value of the device.
-        step: The scale, if the value is quantized.
-        unrounded: The value to expect before it is quantized, if it is.
+        want: PyTorch's value.
+        got: The device's value.
+        step: The scale of a quantized value; None for other values.
+        unrounded: PyTorch's value before its quantization; None if the value is not quantized.
         tolerance: The largest error relative to the largest magnitude; None for the limit of the dtype.
         computes_in: The dtype in which the backend computes floating-point values.
-        steps: The difference that the recipe allows a quantized value, in steps, beside the rounding.
-        moved: The values to expect if noise is added before each rounding inside of the operator.
+        steps: The difference in steps that the recipe allows a quantized value in addition to rounding.
+        moved: PyTorch's values with noise added before each rounding inside the operator.
     """
     if gap.differing == 0:
         return Judgement(0.0)
@@ -80,12 +82,12 @@ def judge(
 def _judge_steps(
     want: torch.Tensor, got: torch.Tensor, step: float, unrounded: torch.Tensor, slack: float
 ) -> Judgement:
-    """Judge a quantized value: an element is off if it is farther from the value before rounding than half a step."""
+    """Judge a quantized value. An element is off if its distance from the unrounded value is more than half a step."""
     low, high = float(want.min()) - step / 2, float(want.max()) + step / 2
     off = want.ne(got)
     want, got, exact = want[off].double(), got[off].double(), unrounded[off].double()
-    exact = torch.where(exact.isnan(), want, exact)  # a quantized NaN is any number
-    exact = exact.clamp(low, high)  # saturation moves what was expected, too
+    exact = torch.where(exact.isnan(), want, exact)  # NaN quantizes to an arbitrary number, so expect PyTorch's
+    exact = exact.clamp(low, high)  # PyTorch's value was saturated, so the expected value is, too
     excess = ((got - exact).abs() - slack) / step - 0.5
     largest, share = float(excess.max()), int((excess > TIE).sum()) / off.numel()
     ratio = max(largest, share / MORE_THAN_TIES)
@@ -99,5 +101,5 @@ def _judge_steps(
 
 
 def _limit(unrounded: torch.Tensor, computes_in: torch.dtype) -> float:
-    """Return the error to allow before the rounding if the backend computes in lower precision than float32."""
+    """Return the error to allow before rounding: 0 unless the backend computes in float16."""
     return RELATIVE_BOUND[computes_in] * magnitude(unrounded) if computes_in == torch.float16 else 0.0

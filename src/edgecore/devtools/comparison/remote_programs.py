@@ -1,4 +1,4 @@
-"""Programs of a comparison that run on another device: edgecore-run makes the calls, and their outputs come back."""
+"""Run the programs of a comparison on another device: edgecore-run makes the calls; their outputs are copied back."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from edgecore.format.etdump import ETDump, RunData, read_etdump
 from edgecore.format.etdump import Value as Recorded
 
 OUTPUT_BYTES = 128 << 20
-"""Bytes of outputs that one process on the device keeps; the samples are split over several processes."""
+"""Bytes of outputs that one process on the device may keep; more samples are split over several processes."""
 
 Outputs = Callable[[], list[Any]]
-"""Returns the outputs of one call."""
+"""A function that reads the outputs of one call."""
 
 
 class There:
-    """Another device as the place where the programs of a comparison run.
+    """A remote device as the place where the programs of a comparison run.
 
-    All samples of a program run at its first call, in as few processes as their outputs allow, because each transfer
-    takes long. The outputs stay in files until they are asked for.
+    The first call of a program runs all samples, in as few processes as `OUTPUT_BYTES` allows, because each transfer
+    takes long. The outputs stay in files until they are read.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class There:
         Args:
             device: The device.
             samples: The flat inputs of all samples.
-            has_state: True if the mutable buffers need their initial values in each run.
-            build: Folder with `edgecore-run` and the libraries of backends, built for the device; by default those that
-                are installed here.
+            has_state: True if the mutable buffers must be reset to their initial values before each run.
+            build: Folder with `edgecore-run` and the libraries of backends, built for the device; by default the
+                installed ones.
 
         Raises:
-            CompileError: An input is no tensor.
+            CompileError: An input is not a tensor.
         """
         self._device = device
         self._samples = samples
@@ -67,7 +67,7 @@ class There:
         known: list[Outputs] = []
 
         def run(sample: Sample) -> list[Any]:
-            number = next((number for number, one in enumerate(self._samples) if one is sample), None)
+            number = next((number for number, known_sample in enumerate(self._samples) if known_sample is sample), None)
             if number is None:
                 return self._run(compiled, [sample])[0]()
             if not known:
@@ -96,7 +96,7 @@ class There:
         tensors: Sequence[Tensor | None],
         samples: Sequence[Sample],
     ) -> list[Outputs]:
-        """Make the calls of some samples in one process."""
+        """Run some samples in one process."""
         folder, device = Path(self._folder.name), self._device
         runner, libraries = programs
         lines = []
@@ -116,16 +116,16 @@ class There:
             run_there(device, command, environment_of(self._push, runner))
             device.pull(f"{there}/runs", dump)
             device.pull(f"{there}/values", values)
-        found = _recorded(read_etdump(dump.read_bytes()))
-        if len(found) != len(samples) or any(len(outputs) != len(tensors) for outputs in found):
+        recorded = _recorded(read_etdump(dump.read_bytes()))
+        if len(recorded) != len(samples) or any(len(outputs) != len(tensors) for outputs in recorded):
             raise EdgecoreError(f"{device.name}: edgecore-run did not return the outputs of all calls")
         with values.open("rb") as content:
             empty = values.stat().st_size == 0
             reader = Values(b"" if empty else mmap.mmap(content.fileno(), 0, access=mmap.ACCESS_READ))
-        return [partial(_read, reader, outputs, tensors) for outputs in found]
+        return [partial(_read, reader, outputs, tensors) for outputs in recorded]
 
     def _input(self, value: torch.Tensor) -> str:
-        """Write an input as a file, and return its path on the device, which has equal files once."""
+        """Write an input to a file, push it (the device keeps equal files only once), and return its path there."""
         value = value.detach().contiguous()
         array = value.view(torch.int16).numpy().view("V2") if value.dtype == torch.bfloat16 else value.numpy()
         path = Path(self._folder.name) / "input.npy"
@@ -133,14 +133,14 @@ class There:
         return self._device.push(path)
 
     def _push(self, path: Path) -> str:
-        """Return the path on the device of a file that does not change."""
+        """Push a file that does not change, once; return its path on the device."""
         if path not in self._pushed:
             self._pushed[path] = self._device.push(path)
         return self._pushed[path]
 
 
 def _outputs(pte: PteFile) -> list[Tensor | None]:
-    """Return what the program says about each output; None for one that is no tensor."""
+    """Return the program's table entry of each output; None for an output that is not a tensor."""
     plan = next(plan for plan in pte.program.execution_plan if plan.name == METHOD)
     values = (plan.values[index].val for index in plan.outputs)
     return [value if isinstance(value, Tensor) else None for value in values]
@@ -151,7 +151,7 @@ def _bytes(tensor: Tensor | None) -> int:
 
 
 def _recorded(etdump: ETDump) -> list[list[Recorded]]:
-    """Return the outputs of each run."""
+    """Return the recorded outputs of each run."""
     return [_of_run(run) for run in etdump.run_data if (run.name or "").startswith("Execute")]
 
 
@@ -161,13 +161,13 @@ def _of_run(run: RunData) -> list[Recorded]:
 
 
 def _read(reader: Values, outputs: Sequence[Recorded], tensors: Sequence[Tensor | None]) -> list[Any]:
-    """Read the outputs of a call, in the dtypes of the program: the trace has bfloat16 as float32."""
-    found: list[Any] = []
+    """Read the outputs of a call, in the dtypes of the program: the trace stores bfloat16 as float32."""
+    results: list[Any] = []
     for value, tensor in zip(outputs, tensors, strict=True):
-        one = reader.read(value)
+        result = reader.read(value)
         if tensor is not None:
-            if not isinstance(one, torch.Tensor):
+            if not isinstance(result, torch.Tensor):
                 raise EdgecoreError("a value that came back from the device is damaged")
-            one = one.to(getattr(torch, DTYPES[tensor.scalar_type].name))
-        found.append(one)
-    return found
+            result = result.to(getattr(torch, DTYPES[tensor.scalar_type].name))
+        results.append(result)
+    return results

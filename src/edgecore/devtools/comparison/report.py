@@ -1,4 +1,4 @@
-"""The result of `edgecore.devtools.compare`: its rows as a table, as a page and as JSON, and operators as test cases."""
+"""The result of `edgecore.devtools.compare`: shown as a table, a page or JSON; writes operators as test cases."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class CompareReport:
     Attributes:
         rows: The operators, in the order of the model.
         outputs: The outputs.
-        conditions: What was compared, and how.
-        engine: The compiled model beside PyTorch; `extract` needs it.
+        conditions: The backends, the samples, and the way in which values were read.
+        engine: The engine that ran the model on the device and in PyTorch; `extract` needs it.
     """
 
     rows: Sequence[CompareRow]
@@ -44,26 +44,26 @@ class CompareReport:
 
     @property
     def culprit(self) -> Culprit | None:
-        """The first operator whose own error is more than rounding; None if there is none."""
+        """The first operator whose local error is larger than rounding explains; None if there is none."""
         row = next((row for row in self.rows if row.wrong), None)
         if row is None:
             return None
-        return Culprit(**{one.name: getattr(row, one.name) for one in fields(row)}, report=self)
+        return Culprit(**{column.name: getattr(row, column.name) for column in fields(row)}, report=self)
 
     def extract(self, row: CompareRow, folder: str | Path) -> list[Path]:
         """Write the operator of a row as a test case that the author of the backend can run.
 
         Args:
             row: The row.
-            folder: A folder, which is created if it does not exist. It gets the operator (`operator.pt2`), compiled
-                with its inputs and expected output (`operator.bpte`), the values of the device (`values.pt`), a script
-                that runs them (`run.py`), and `README.txt`.
+            folder: The folder to write to; it is created if it does not exist. The files are the operator
+                (`operator.pt2`), compiled with its inputs and expected output (`operator.bpte`), the device's values
+                (`values.pt`), a script that runs them (`run.py`), and `README.txt`.
 
         Returns:
             The paths of these files.
 
         Raises:
-            CompileError: The operator cannot be compiled on its own, or its inputs are not seen on the device.
+            CompileError: The operator cannot be compiled on its own, or its inputs cannot be read from the device.
             WriteError: A file cannot be written.
         """
         return extract(self.engine, row, folder)
@@ -75,7 +75,7 @@ class CompareReport:
 
     @property
     def accuracy(self) -> float:
-        """The lowest SQNR in dB of an output of the device against the float model."""
+        """The lowest SQNR in dB of the device's outputs against the float model's."""
         return min((row.of_device.sqnr for row in self.outputs), default=math.inf)
 
     @property
@@ -95,8 +95,8 @@ class CompareReport:
         """Return the report as text.
 
         Args:
-            top: The number of rows: wrong ones, then those with the largest errors, in the order of the model; 0 for all.
-            width: The number of columns to stay within, if the names allow it.
+            top: The number of rows: wrong ones first, then the largest errors; shown in the order of the model. 0: all.
+            width: The number of columns to stay within, if the names are short enough.
         """
         return _text(self, top, width)
 
@@ -104,11 +104,11 @@ class CompareReport:
         return self.table()
 
     def to_html(self, title: str = "Comparison") -> str:
-        """Return the report as a page that people open in a browser; it needs no other file and makes no request."""
+        """Return the report as an HTML page that needs no other file and makes no request."""
         return _page(self, title)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all figures for JSON; None stands for infinite figures, but an SQNR of minus infinity is -1000."""
+        """Return all figures for JSON. Infinite figures become None, except an SQNR of minus infinity: -1000."""
         culprit = self.culprit
         return {
             "ok": self.ok,
@@ -136,11 +136,18 @@ class CompareReport:
 def _page(report: CompareReport, title: str) -> str:
     """Return a report as an HTML page."""
     rows = [
-        {"module": row.module, "operator": row.operator, "line": short_source(row.source), "backend": row.backend,
-         "local": finite_decibels(row.local.sqnr), "accumulated": finite_decibels(row.accumulated.sqnr), "wrong": row.wrong,
-         "why": row.judgement.why if row.wrong else ""}
+        {
+            "module": row.module,
+            "operator": row.operator,
+            "line": short_source(row.source),
+            "backend": row.backend,
+            "local": finite_decibels(row.local.sqnr),
+            "accumulated": finite_decibels(row.accumulated.sqnr),
+            "wrong": row.wrong,
+            "why": row.judgement.why if row.wrong else "",
+        }
         for row in report.rows
-    ]  # fmt: skip
+    ]
     outputs = [
         (str(row.index), decibels(row.own.sqnr), decibels(row.of_device.sqnr), decibels(row.of_reference.sqnr))
         for row in report.outputs
@@ -163,7 +170,7 @@ def _page(report: CompareReport, title: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Culprit(CompareRow):
-    """The row of the first operator that is wrong, which its report can extract."""
+    """The row of the first wrong operator; knows its report, so that it can extract itself."""
 
     report: CompareReport = field(repr=False, compare=False)
 
@@ -177,7 +184,7 @@ class Culprit(CompareRow):
 
 
 def _text(report: CompareReport, top: int, width: int) -> str:
-    """Return the report: what was compared, the rows, the outputs and the verdict."""
+    """Format the report: the conditions, the rows, the outputs and the verdict."""
     conditions = report.conditions
     shown = _chosen(report.rows, top)
     lines = [_title(report), conditions.way, ""]
@@ -208,7 +215,7 @@ def _title(report: CompareReport) -> str:
 
 
 def _chosen(rows: Sequence[CompareRow], top: int) -> list[CompareRow]:
-    """Return the rows to show, in the order of the model: those with the largest errors."""
+    """Return the rows with the largest errors, in the order of the model."""
     if not top or len(rows) <= top:
         return list(rows)
     ranked = sorted(rows, key=lambda row: (-row.judgement.ratio, row.local.sqnr, row.accumulated.sqnr))
@@ -226,13 +233,20 @@ def _columns(report: CompareReport, rows: Sequence[CompareRow], width: int) -> l
     for row in rows:
         mark = MARK if culprit is not None and row.site == culprit.site else " >" if row.wrong else ""
         cells.append(
-            [mark, row.module or "-", row.operator, short_source(row.source) or "-", row.backend, str(row.local),
-             _decibels(row.accumulated.sqnr),
-             *([_decibels(row.of_quantized), _decibels(row.of_device)] if is_quantized else [])]
-        )  # fmt: skip
+            [
+                mark,
+                row.module or "-",
+                row.operator,
+                short_source(row.source) or "-",
+                row.backend,
+                str(row.local),
+                _decibels(row.accumulated.sqnr),
+                *([_decibels(row.of_quantized), _decibels(row.of_device)] if is_quantized else []),
+            ]
+        )
     widths = [max(len(line[column]) for line in cells) for column in range(len(head))]
     over = sum(widths) + 2 * (len(widths) - 1) - width
-    for column in (1, 2):  # names of modules and operators can be shortened
+    for column in (1, 2):  # only the names of modules and operators may be shortened
         cutting = min(max(over, 0), max(widths[column] - 20, 0))
         widths[column] -= cutting
         over -= cutting
@@ -290,5 +304,5 @@ def _number(value: float | None) -> float | None:
 
 
 def _decibels(value: float | None) -> str:
-    """Return an SQNR for a column; a dash for None."""
+    """Format an SQNR for a column; a dash stands for None."""
     return "-" if value is None else decibels(value)

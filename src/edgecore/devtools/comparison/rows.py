@@ -1,4 +1,4 @@
-"""The rows of a comparison: plain data of operators, outputs and conditions."""
+"""The rows of a comparison: plain data about operators, outputs and conditions."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from edgecore.numerics.metrics import Difference
 
 @dataclass(frozen=True)
 class CompareRow:
-    """One operator, or several that the backend computes at once. Figures are those of the worst sample.
+    """One operator, or several that the backend computes as one. Has the figures of the worst sample.
 
     Attributes:
-        site: The place of the value.
-        group: The nodes that compute it.
+        site: The place of the value in the graph.
+        group: The nodes that compute the value.
         dtype: The dtype of the value.
         shape: The shape of the value.
-        accumulated: The error since the input of the model, against PyTorch as compiled (quantized, if it was).
-        local: The error of this operator alone, against PyTorch on the inputs that it had on the device.
-        judgement: The local error beside its limit.
+        accumulated: The error since the model's inputs, against PyTorch (quantized, if the model was quantized).
+        local: The error of this operator alone, against PyTorch on the inputs that the operator had on the device.
+        judgement: The local error relative to its limit.
         of_quantized: The SQNR of quantized PyTorch against the float model; None if the model was not quantized.
         of_device: The SQNR of the device against the float model; None if the model was not quantized.
     """
@@ -65,7 +65,7 @@ class CompareRow:
         return self.judgement.ratio > 1
 
     def worst_of(self, other: CompareRow) -> CompareRow:
-        """Return the row of the same site with the worst figures of two samples."""
+        """Combine the rows of two samples: return the worst figures of both."""
         local = max(self, other, key=lambda row: (row.judgement.ratio, -row.local.sqnr))
         return replace(
             local,
@@ -83,14 +83,14 @@ class CompareRow:
 
 @dataclass(frozen=True)
 class CompareOutput:
-    """One output of the model. Figures are those of the worst sample.
+    """One output of the model. Has the figures of the worst sample.
 
     Attributes:
         index: The number of the output.
-        own: The device against PyTorch as compiled.
+        own: The device against the edge program in PyTorch.
         of_device: The device against the float model.
-        of_reference: PyTorch as compiled against the float model.
-        lowering: What the passes have changed, as a sentence fragment; empty if nothing.
+        of_reference: The edge program in PyTorch against the float model.
+        lowering: The error that lowering caused, as a sentence fragment; empty if none.
     """
 
     index: int
@@ -100,7 +100,7 @@ class CompareOutput:
     lowering: str = ""
 
     def worst_of(self, other: CompareOutput) -> CompareOutput:
-        """Return the worst figures of two samples."""
+        """Combine two samples: return the worst figures of both."""
         pairs = ((getattr(self, name), getattr(other, name)) for name in ("own", "of_device", "of_reference"))
         own, of_device, of_reference = (min(pair, key=lambda gap: gap.sqnr) for pair in pairs)
         return CompareOutput(self.index, own, of_device, of_reference, other.lowering or self.lowering)
@@ -108,18 +108,18 @@ class CompareOutput:
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions of a comparison: the backends, the samples, and the way in which values were seen.
+    """The conditions of a comparison: the backends, the samples, and the way in which values were read.
 
     Attributes:
         backends: The names of the backends.
         quantized: True if the model was quantized.
         samples: The number of samples.
-        origin: Where they come from: `inputs`, `calibration` or `example`.
-        cut: True if the program was cut, because taps gave no values.
-        sites: The number of values that could be seen.
-        programs: The number of programs with taps.
-        left_out: The number of values without a row: taps on them change the outputs, or cannot be compiled.
-        lowering: What the passes have changed, as a sentence fragment; empty if nothing.
+        origin: The source of the samples: `inputs`, `calibration` or `example`.
+        cut: True if the program was cut into parts, because taps gave no values or `compare` was asked to.
+        sites: The number of values that could be compared.
+        programs: The number of tapped programs.
+        left_out: The number of values without a row: tapping them changes the outputs, or does not compile.
+        lowering: The error that lowering caused, as a sentence fragment; empty if none.
         device: The device that ran the programs, such as "ssh:pi@host"; empty for this machine.
     """
 
@@ -136,7 +136,7 @@ class Conditions:
 
     @property
     def way(self) -> str:
-        """The way in which the values were seen, and its effect, as a sentence."""
+        """How the values were read, and the effect of this, as a sentence."""
         if self.cut:
             return "the program was cut instead of tapped: only the operator that was searched for has a row"
         if not self.sites:
@@ -151,7 +151,7 @@ class Conditions:
 
 
 def short_source(source: str) -> str:
-    """Return a source line without the folder of its file: `net.py:12`."""
+    """Shorten a source line to the name of its file: `net.py:12`."""
     return PurePath(source).name
 
 

@@ -1,4 +1,4 @@
-"""Places in an edge program whose values a device can show without computing anything else than before."""
+"""Sites: places in an edge program whose values a device can return while its other computations stay the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from edgecore.passes.quantized import is_dequantize, is_quantize, parameters_of
 METHOD = "forward"
 
 LARGEST_OPERATION = 8
-"""An operation with more nodes is a whole network to its backend; then each operator may be tapped."""
+"""The largest number of nodes that a backend fuses in one operation. A larger operation is a whole network, in which
+any operator may be tapped."""
 
 _ACTIVATIONS = {
     "relu",
@@ -39,14 +40,14 @@ _SIZES = ("sym_size", "_assert", "sym_constrain", "empty", "full", "arange")
 
 @dataclass(frozen=True)
 class Site:
-    """A place in the edge graph where the value of the device can be seen.
+    """A place in the edge graph where the device's value can be read.
 
     Attributes:
         tap: Name of the node whose value becomes an output.
-        value: Name of the node that computes it: a quantize node, if `tap` is the dequantize node behind it.
-        source: Name of the node before the quantization; `value` if there is none.
+        value: Name of the node that computes the value: the quantize node, if `tap` is the dequantize node after it.
+        source: Name of the node that the quantize node reads; equal to `value` if the value is not quantized.
         step: The scale of the quantization; None if the value is not quantized.
-        backend: Id of the backend that computes it; empty for kernels of edgecore.
+        backend: Id of the backend that computes the value; empty for edgecore's kernels.
         bytes: Size of the value.
     """
 
@@ -66,10 +67,10 @@ def results_of(program: ExportedProgram) -> Sequence[Any]:
 
 
 def sites_of(edge: ExportedProgram, pte: PteFile) -> list[Site]:
-    """List the places of an edge program whose values survive in the compiled file, in the order of the graph.
+    """List the sites whose values exist in the compiled file, in the order of the graph.
 
     Args:
-        edge: The edge program, with the debug handles that lowering gives it.
+        edge: The edge program, whose nodes have the debug handles from lowering.
         pte: The file.
     """
     nodes = {node.meta["debug_handle"]: node for node in calls(edge.graph_module) if "debug_handle" in node.meta}
@@ -81,32 +82,33 @@ def sites_of(edge: ExportedProgram, pte: PteFile) -> list[Site]:
         covered = [group for group in operations if len(group) <= LARGEST_OPERATION]
         named = {handle for group in covered for handle in group}
         last = [nodes[group[-1]] for group in covered if group[-1] in nodes]
-        ends |= {node.name: ids for node in last if node.target not in DATA_MOVEMENT}  # their layout must not be forced
+        # Tapping a data movement would force its layout.
+        ends |= {node.name: ids for node in last if node.target not in DATA_MOVEMENT}
         if not named or any(len(group) > LARGEST_OPERATION for group in operations):
             whole = [nodes[handle] for handle in handles if handle in nodes and handle not in named]
             ends |= {node.name: ids for node in whole if _may_end(node)}
     ends |= {node.name: "" for handle, node in nodes.items() if handle not in inside_of and _may_end(node)}
-    for value in user_outputs(edge):  # they can be seen in any case
+    for value in user_outputs(edge):  # outputs can always be read
         if isinstance(value, Node) and value.op == "call_function" and not is_dequantize(value):
             ends.setdefault(value.name, inside_of.get(value.meta.get("debug_handle", -1), ""))
-    found = dict[str, Site]()
+    sites = dict[str, Site]()
     for node in calls(edge.graph_module):
         if node.name in ends and node in dependent:
             for site in _resolve(node, ends[node.name]):
-                found.setdefault(site.tap, site)
+                sites.setdefault(site.tap, site)
     order = {node.name: number for number, node in enumerate(edge.graph.nodes)}
-    return sorted(found.values(), key=lambda site: order[site.value])
+    return sorted(sites.values(), key=lambda site: order[site.value])
 
 
 def user_outputs(edge: ExportedProgram) -> list[Any]:
-    """Return the nodes of the results of a call."""
+    """Return the user's outputs of the graph, without updated buffers."""
     specs = edge.graph_signature.output_specs
     pairs = zip(results_of(edge), specs, strict=True)
     return [value for value, spec in pairs if is_result(spec)]
 
 
 def delegates_of(pte: PteFile) -> Iterator[tuple[str, Sequence[int], list[Sequence[int]]]]:
-    """Yield (id of the backend, debug handles of its nodes, those of each operation) of each delegate."""
+    """Yield for each delegate the id of its backend, its nodes' debug handles, and the handles of each operation."""
     meta = get_meta(pte)
     method = meta.method(METHOD) if meta else None
     plan = next(plan for plan in pte.program.execution_plan if plan.name == METHOD)
@@ -115,22 +117,22 @@ def delegates_of(pte: PteFile) -> Iterator[tuple[str, Sequence[int], list[Sequen
 
 
 def depends_on_inputs(edge: ExportedProgram) -> set[Node]:
-    """Return the nodes that depend on an input of the user or on a mutable buffer."""
+    """Return the nodes that depend on a user input or on a mutable buffer."""
     mutated = written_buffers(edge)
     starts = {
         spec.arg.name
         for spec in edge.graph_signature.input_specs
         if spec.kind == InputKind.USER_INPUT or (spec.kind == InputKind.BUFFER and spec.target in mutated)
     }
-    found = set[Node]()
+    dependent = set[Node]()
     for node in edge.graph.nodes:
-        if (node.op == "placeholder" and node.name in starts) or any(one in found for one in node.all_input_nodes):
-            found.add(node)
-    return found
+        if (node.op == "placeholder" and node.name in starts) or not dependent.isdisjoint(node.all_input_nodes):
+            dependent.add(node)
+    return dependent
 
 
 def _may_end(node: Node) -> bool:
-    """Return True for an operator whose result survives where the backend does not say what it fuses."""
+    """Guess, for a backend that does not declare what it fuses, whether the operator's result exists on the device."""
     name = short_name(node)
     if is_quantize(node) or is_dequantize(node) or node.target in DATA_MOVEMENT or name.startswith(_SIZES):
         return False
@@ -145,7 +147,7 @@ def short_name(node: Node) -> str:
 
 
 def _resolve(node: Node, backend: str) -> Iterator[Site]:
-    """Yield the site of a node's value: behind the dequantize node that follows, if the value is quantized."""
+    """Yield the site of a node's value; for a quantized value at the dequantize node that follows."""
     if is_dequantize(node):
         inner = node.args[0]
         if isinstance(inner, Node) and is_quantize(inner) and _step(inner) is not None:
@@ -153,12 +155,12 @@ def _resolve(node: Node, backend: str) -> Iterator[Site]:
         return
     quantized = [node] if is_quantize(node) else list(node.users)
     if quantized and all(map(is_quantize, quantized)):
-        for one in quantized:
-            behind = next((user for user in one.users if is_dequantize(user)), None)
-            if behind is not None and _step(one) is not None:
-                yield _site(behind, one, backend)
+        for quantize_node in quantized:
+            behind = next((user for user in quantize_node.users if is_dequantize(user)), None)
+            if behind is not None and _step(quantize_node) is not None:
+                yield _site(behind, quantize_node, backend)
                 return
-        return  # a scale that is chosen at run time, or integers that an operator takes
+        return  # not comparable: the scale is chosen at run time, or an operator reads the integers
     value = node.meta.get("val")
     if isinstance(value, torch.Tensor):
         yield _site(node, node, backend)

@@ -1,8 +1,8 @@
-"""Taps: additional outputs of a program that show what a device computed inside of it.
+"""Taps: additional outputs that show the values inside a program on a device.
 
-An output in the wrong place changes the computation: a backend no longer fuses the operators before and after it. So
-only values that an operation of a backend finishes are tapped, of quantized ones the value behind the dequantize node
-that follows. Each tapped program must have the operations of the untapped one and compute the same outputs, bit by bit.
+An output in the wrong place changes the computation: the backend no longer fuses the operators around it. So taps are
+only set where an operation of the backend ends; a quantized value is tapped at the dequantize node that follows it.
+Each tapped program must contain all operations of the untapped program, and its outputs must be bit-identical.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from edgecore.passes.pass_list import NamedPass, PassList
 from edgecore.runtime.nesting import leaves
 
 FAILURES = 24
-"""The number of tapped programs that may fail while those taps are searched that change nothing."""
+"""The number of tapped programs that may fail while the search isolates the taps that change the outputs."""
 
 EXPORTED_NAME = "exported_name"
-"""The entry of `node.meta["custom"]` with the name of the node in the exported program, which lowering keeps."""
+"""The key of `node.meta["custom"]` for the node's name in the exported program; lowering keeps this entry."""
 
 
 class Snapshot:
-    """A pass that keeps copies of the exported and of the edge program.
+    """A pass that keeps copies of the exported program and of the edge program.
 
     Attributes:
-        exported: The exported program, in whose calls `EXPORTED_NAME` was written.
+        exported: The exported program; each of its calls carries `EXPORTED_NAME`.
         edge: The edge program.
     """
 
@@ -47,7 +47,7 @@ class Snapshot:
         self.edge: ExportedProgram | None = None
 
     def passes(self, base: PassList) -> PassList:
-        """Return the passes with this one at the beginning and at the end of the stage `edge`."""
+        """Return `base` with this pass before the stage `exported` and after the stage `edge`."""
         return with_last(_with_first(base, self._keep_exported), self._keep_edge)
 
     def _keep_exported(self, program: ExportedProgram) -> ExportedProgram:
@@ -62,10 +62,10 @@ class Snapshot:
 
 
 class Tap:
-    """A pass that makes values outputs.
+    """A pass that makes the values of nodes outputs.
 
     Attributes:
-        index: Name of each tapped node -> its index among the user's outputs. Nodes that the program lacks are missing.
+        index: Name of a tapped node -> its index among the user's outputs. Nodes that the program lacks are missing.
     """
 
     def __init__(self, names: Sequence[str], *, only: bool = False) -> None:
@@ -74,7 +74,7 @@ class Tap:
         self.index: dict[str, int] = {}
 
     def __call__(self, program: ExportedProgram) -> ExportedProgram:
-        """Add the outputs, behind the others. With `only` they replace the others, so that nothing else is computed."""
+        """Append the outputs. With `only` they replace the user's outputs, so that other nodes become dead code."""
         graph, signature = program.graph, program.graph_signature
         output = graph.output_node()
         nodes = {node.name: node for node in graph.nodes}
@@ -90,9 +90,13 @@ class Tap:
         output.meta["val"] = tuple(getattr(value, "meta", {}).get("val") for value in results)
         signature.output_specs[:] = [spec for _, spec in pairs]
         tapped = make_program(
-            graph, signature, like=program, state_dict=program.state_dict, constants=program.constants,
+            graph,
+            signature,
+            like=program,
+            state_dict=program.state_dict,
+            constants=program.constants,
             submodules=dict(program.graph_module.named_children()),
-        )  # fmt: skip
+        )
         wanted = set(self.names)
         outputs = [value for value, spec in pairs if is_result(spec)]
         self.index = {
@@ -104,7 +108,7 @@ class Tap:
 
 
 def with_last(base: PassList, function: Callable[[ExportedProgram], ExportedProgram]) -> PassList:
-    """Return the passes with a function behind the last of the stage `edge`."""
+    """Return the passes with `function` as the last pass of the stage `edge`."""
     last = base.of_stage("edge")[-1].name
     return base.insert_after(last, NamedPass("compare_edge", function))
 
@@ -115,7 +119,7 @@ def _with_first(base: PassList, function: Callable[[ExportedProgram], ExportedPr
 
 
 def chunks(sites: Iterable[Site], limit: int) -> list[list[Site]]:
-    """Split sites into groups whose values have at most `limit` bytes; a larger value is a group of its own."""
+    """Split sites into groups of at most `limit` bytes of values; a larger value forms a group alone."""
     groups: list[list[Site]] = []
     room = 0
     for site in sites:
@@ -134,7 +138,7 @@ Sample = tuple[Any, ...]
 
 
 def in_order(number: int, call: Call, exported: ExportedProgram) -> Call:
-    """Return a sample with its keyword arguments in the order of the program, of whose structure it must be."""
+    """Sort a sample's keyword arguments in the order of the exported program; refuse another structure of inputs."""
     args, kwargs = call
     expected = exported.call_spec.in_spec
     try:
@@ -148,7 +152,7 @@ def in_order(number: int, call: Call, exported: ExportedProgram) -> Call:
 
 
 class Place(Protocol):
-    """The machine that runs the programs of a comparison. Mutable buffers have their initial values in each run."""
+    """The machine that runs the programs of a comparison. Each run starts with initial values in mutable buffers."""
 
     def load(self, compiled: Any) -> Callable[[Sample], Sequence[Any]]:
         """Return a function that runs a compiled program on one sample, and returns its outputs."""
@@ -156,7 +160,7 @@ class Place(Protocol):
 
 
 class Here:
-    """This process as the place where programs run."""
+    """This process as the place where the programs run."""
 
     def __init__(self, *, has_state: bool) -> None:
         self._has_state = has_state
@@ -174,7 +178,7 @@ class Here:
 
 
 class DeviceProgram:
-    """A compiled program, and where its taps are among its outputs."""
+    """A compiled program, and the index of each tap among its outputs."""
 
     def __init__(self, compiled: Any, index: Mapping[str, int], place: Place) -> None:
         self.compiled = compiled
@@ -183,23 +187,23 @@ class DeviceProgram:
         self._run: Callable[[Sample], Sequence[Any]] | None = None
 
     def run(self, sample: Sample) -> list[torch.Tensor]:
-        """Return copies of all outputs. Mutable buffers have their initial values in each run."""
+        """Return copies of all outputs. Each run starts with initial values in mutable buffers."""
         if self._run is None:
             self._run = self._place.load(self.compiled)
         return [as_tensor(result).detach().clone() for result in self._run(sample)]
 
     def operations(self) -> set[tuple[int, ...]]:
-        """Return the debug handles of each operation that a backend computes, and of each delegate as a whole."""
+        """Return the debug handles of each operation of a backend, and of each delegate as a whole."""
         delegates = delegates_of(self.compiled.pte)
         return {tuple(group) for _, handles, operations in delegates for group in (handles, *operations)}
 
 
 class TapPrograms:
-    """Tapped programs that have the operations of the untapped one and compute the same outputs, bit by bit.
+    """The tapped programs: they contain all operations of the untapped program, and their outputs are bit-identical.
 
     Attributes:
         programs: The programs.
-        seen: The sites whose values they give, besides outputs, which the untapped program gives.
+        seen: The sites whose values they return; the untapped program returns the outputs.
         changed: The sites that were left out, because their taps changed the outputs or failed to compile.
         failures: The number of tapped programs that failed.
         expected: The outputs of the untapped program for each sample.
@@ -224,7 +228,7 @@ class TapPrograms:
         self.expected = [untapped.run(sample) for sample in samples]
 
     def add(self, sites: Sequence[Site]) -> None:
-        """Tap the sites; if that changes the outputs, halve them until the ones that do are left out."""
+        """Tap the sites. If that changes the outputs, halve the set repeatedly to leave out the taps at fault."""
         pending = [list(sites)]
         while pending:
             group = pending.pop(0)
@@ -234,9 +238,9 @@ class TapPrograms:
             program = self._try(group)
             if program is not None:
                 self.programs.append(program)
-                found = [site for site in group if site.tap in program.index]
-                self.seen += found
-                self.changed += [site for site in group if site not in found]
+                seen = [site for site in group if site.tap in program.index]
+                self.seen += seen
+                self.changed += [site for site in group if site not in seen]
                 continue
             self.failures += 1
             if len(group) == 1:
@@ -249,7 +253,7 @@ class TapPrograms:
         tap = Tap([site.tap for site in group])
         program = tapped_program(self._compile, tap, self._place)
         if program is None or not self._operations <= program.operations():
-            return None  # the backend fuses other operators, which need not be seen in the outputs
+            return None  # the backend fuses other operators; equal outputs on these samples do not rule that out
         try:
             for sample, expected in zip(self._samples, self.expected, strict=True):
                 if not same_bits(program.run(sample)[: len(expected)], expected):
@@ -259,19 +263,19 @@ class TapPrograms:
         return program
 
     def values(self, sample: Sample) -> dict[str, torch.Tensor]:
-        """Return the values of all sites that can be seen, by the names of their taps."""
-        found: dict[str, torch.Tensor] = {}
+        """Return the values of all outputs and tapped sites, by the names of their taps."""
+        values: dict[str, torch.Tensor] = {}
         for program in (self._untapped, *self.programs):
             results = program.run(sample)
-            found |= {name: results[index] for name, index in program.index.items()}
-        return found
+            values |= {name: results[index] for name, index in program.index.items()}
+        return values
 
 
 def tapped_program(compile_with: Callable[[Tap], Any], tap: Tap, place: Place) -> DeviceProgram | None:
-    """Compile a program with taps; None if that fails."""
+    """Compile a program with taps; return None if the compilation fails."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FallbackWarning)  # the untapped program has given it already
+            warnings.simplefilter("ignore", FallbackWarning)  # the untapped program's compilation has warned already
             compiled = compile_with(tap)
     except (CompileError, BackendError):
         return None
@@ -279,12 +283,12 @@ def tapped_program(compile_with: Callable[[Tap], Any], tap: Tap, place: Place) -
 
 
 def as_tensor(value: Any) -> torch.Tensor:
-    """Return a result as a tensor: a number too, and an empty one for None."""
+    """Return a result as a tensor; numbers become tensors of no dims, and None an empty tensor."""
     return torch.empty(0) if value is None else torch.as_tensor(value)
 
 
 def same_bits(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> bool:
-    """Return True if two lists of tensors are equal, bit by bit: also NaN equals NaN."""
+    """Return True if two lists of tensors are equal bit by bit, so that NaN equals the same NaN."""
     return len(first) == len(second) and all(
         a.shape == b.shape and a.dtype == b.dtype and bytes_of(a) == bytes_of(b)
         for a, b in zip(first, second, strict=True)
@@ -292,5 +296,5 @@ def same_bits(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> 
 
 
 def bytes_of(value: torch.Tensor) -> bytes:
-    """Return the elements of a tensor as bytes, in the order of its dims."""
+    """Return the elements of a tensor as bytes, in row-major order."""
     return bytes(value.contiguous().flatten().view(torch.uint8).numpy()) if value.numel() else b""

@@ -7,23 +7,23 @@ from typing import Any
 
 SCHEMA = "edgecore.diff.v1"
 SECTIONS = ("size", "signature", "operators", "weights", "memory", "time")
-"""The parts of a comparison, which `--fail-on` names."""
+"""The sections of a comparison, as `--fail-on` names them."""
 
 
 @dataclass(slots=True)
 class Differences:
-    """The differences of two files; each section is data for JSON, with the key `different`.
+    """The differences of two files. Each section is JSON data with a key `different`.
 
     Attributes:
         a: Name of the first file.
         b: Name of the second file.
-        identical: The files have the same bytes.
+        identical: True if the files have the same bytes.
         size: Bytes by kind.
-        signature: Inputs and outputs that differ, and methods that only one file has.
-        operators: Operators that moved, have other arguments, or that only one file has, and numbers of delegates.
-        weights: Weights that changed, moved, or that only one file has.
-        memory: Arenas, peaks with their owners, and the needs of delegates.
-        time: Medians and their difference; None if no times are known.
+        signature: The inputs and outputs that differ, and the methods that only one file has.
+        operators: The operators that moved, have other arguments, or are in only one file; the number of delegates.
+        weights: The weights that changed, moved, or are in only one file.
+        memory: Sizes of arenas, peaks with the largest tensors, and the memory that delegates declare.
+        time: The medians and their difference; None if no times are known.
     """
 
     a: str

@@ -1,4 +1,4 @@
-"""Compare two files: bytes, signature, placement of operators, weights, memory and time."""
+"""Compare two files: sizes, signature, placement of operators, weights, memory and time."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ class Diff(Differences):
     """The comparison of two files: the differences, as text and as a page.
 
     Attributes:
-        sources: The two programs, their traces or None, and the method whose times were compared: what the page is made
-            of.
+        sources: The data of the page: the two programs, their traces or None, and the method whose times were compared.
     """
 
     sources: tuple[Sequence[PteFile], Sequence[Trace] | None, str] = field(default=((), None, ""), repr=False)
@@ -38,7 +37,7 @@ class Diff(Differences):
         return diff_text(self)
 
     def to_html(self) -> str:
-        """Return the comparison as a page that people open in a browser; operators have times if traces were given."""
+        """Return the comparison as an HTML page; its operators have times if `diff` received traces."""
         return diff_page(self, *self.sources)
 
 
@@ -69,12 +68,12 @@ def diff(
 
     Args:
         a: Path of the first `.pte` or `.bpte`.
-        b: Path of the second one.
-        traces: ETDumps of both, from which the times are read.
-        runs: Number of runs of each file to measure here, in turns; 0 measures nothing.
+        b: Path of the second `.pte` or `.bpte`.
+        traces: ETDumps of both files; their times are compared.
+        runs: Number of runs of each file on this machine, in turns; 0 to measure no times.
         method: The method whose times are compared.
-        data: The `.ptd` files of each. Without them, weights in such files are compared by their hashes.
-        arguments: Function of a loaded method and the path of its file that returns the inputs for `runs`.
+        data: The `.ptd` files of each file. Without them, weights in `.ptd` files are compared by their hashes.
+        arguments: Takes a loaded method and the path of its file; returns the inputs for `runs`.
         threads: As in `edgecore.load`, for `runs`.
 
     Returns:
@@ -121,7 +120,7 @@ def _ptd(files: Sequence[Any]) -> dict[str, fmt.ExternalData]:
 
 
 def bytes_by_kind(raw: Buffer, pte: PteFile) -> dict[str, int]:
-    """Return the bytes of a file by kind; they add up to its size.
+    """Count the bytes of a file by kind; the counts add up to its size.
 
     Args:
         raw: Content of the `.pte` or `.bpte`.
@@ -157,7 +156,7 @@ def _signatures(a: _Side, b: _Side) -> dict[str, Any]:
             rows = [side[name][kind] for side in (first, second)]
             for index in range(max(map(len, rows))):
                 values = [row[index] if index < len(row) else None for row in rows]
-                named = all(value and value["name"] for value in values)  # files of other compilers have no names
+                named = all(value and value["name"] for value in values)  # other compilers write no names
                 old, new = (value and (f"{value['name']} " if named else "") + signature(value) for value in values)
                 if old != new:
                     changed.append({"method": name, "kind": kind[:-1], "index": index, "a": old, "b": new})
@@ -165,16 +164,22 @@ def _signatures(a: _Side, b: _Side) -> dict[str, Any]:
 
 
 def _operators(a: _Side, b: _Side) -> dict[str, Any]:
-    """Compare the backend of each operator, unless a file has delegates without metadata about their operators."""
+    """Compare the backend of each operator, unless a file does not record which operators its delegates compute."""
     delegates = {
         key: [row for method in side.facts["methods"] for row in method["delegates"]] for key, side in zip("ab", (a, b))
     }
     unknown = [side.name for key, side in zip("ab", (a, b)) if delegates[key] and get_meta(side.pte) is None]
     blobs = {key: dict(Counter(row["backend_id"] for row in rows)) for key, rows in delegates.items()}
     section: dict[str, Any] = {
-        "different": blobs["a"] != blobs["b"], "unknown": unknown, "delegates": blobs,
-        "count": {"a": len(a.operators), "b": len(b.operators)}, "moved": [], "changed": [], "gone": [], "added": [],
-    }  # fmt: skip
+        "different": blobs["a"] != blobs["b"],
+        "unknown": unknown,
+        "delegates": blobs,
+        "count": {"a": len(a.operators), "b": len(b.operators)},
+        "moved": [],
+        "changed": [],
+        "gone": [],
+        "added": [],
+    }
     if unknown:
         return section
     first, second = ({operator.key: operator for operator in side.operators} for side in (a, b))
@@ -204,9 +209,11 @@ def _memory(a: _Side, b: _Side) -> dict[str, Any]:
             plan = next(plan for plan in side.pte.program.execution_plan if plan.name == name)
             highest = peak(side.pte, name)
             row[key] = {
-                "arenas": list(plan.non_const_buffer_sizes[1:]), "peak": highest.bytes,
-                "owners": highest.as_rows()[:10], "delegates": delegate_needs(side.pte, name),
-            }  # fmt: skip
+                "arenas": list(plan.non_const_buffer_sizes[1:]),
+                "peak": highest.bytes,
+                "owners": highest.as_rows()[:10],
+                "delegates": delegate_needs(side.pte, name),
+            }
         figures = [(row[key]["arenas"], row[key]["peak"], row[key]["delegates"]) for key in ("a", "b")]
         methods.append(row | {"different": figures[0] != figures[1]})
     return {"different": any(row["different"] for row in methods), "methods": methods}

@@ -18,7 +18,7 @@ from edgecore.format import PteFile
 from edgecore.html import page, table
 
 Key = tuple[str, str, int]
-"""(module, operators, number among equal pairs of these) of an event, which is the same in both files."""
+"""Identity of a row in both files: (module, operators, number among the rows with equal module and operators)."""
 Place = tuple[str, str]
 """Module and operator of a node."""
 
@@ -46,7 +46,7 @@ def diff_page(diff: Differences, programs: Sequence[PteFile], traces: Sequence[T
     Args:
         diff: The comparison.
         programs: The programs of the two files.
-        traces: The runs of both, or None: then operators have no times.
+        traces: The runs of both files; None for a page without times.
         method: The method whose operators and memory are shown.
     """
     if traces:
@@ -75,19 +75,19 @@ def diff_page(diff: Differences, programs: Sequence[PteFile], traces: Sequence[T
             for arena in memory_views(pte, method)
         ],
         "tables": [
-            section for section in (
+            section
+            for section in (
                 table("Weights that differ", ["name", "change", "A", "B"], _weights(diff)),
-                table("Inputs and outputs that differ", ["method", "value", "A", "B"],
-                      [(row["method"], f"{row['kind']} {row['index']}", row["a"] or "none", row["b"] or "none")
-                       for row in diff.signature["changed"]]),
-            ) if section["rows"]
+                table("Inputs and outputs that differ", ["method", "value", "A", "B"], _arguments(diff)),
+            )
+            if section["rows"]
         ],
-    }  # fmt: skip
+    }
     return page(f"{diff.a} and {diff.b}", content)
 
 
 def _traced(trace: Trace) -> dict[Key, _Row]:
-    """Return the times of a trace; time outside of operators has the module "" and a name in parentheses."""
+    """Return the rows of a trace. Time outside of operators has the module "" and a name in parentheses."""
     rows: dict[Key, _Row] = {}
     for index, run in enumerate(trace.runs):
         counts: Counter[tuple[str, str]] = Counter()
@@ -108,7 +108,7 @@ def _traced(trace: Trace) -> dict[Key, _Row]:
 
 
 def _placed(operators: Iterable[Operator]) -> dict[Key, _Row]:
-    """Return the operators of a file without times."""
+    """Return the rows of a file's operators, without times."""
     rows: dict[Key, _Row] = {}
     counts: Counter[tuple[str, str]] = Counter()
     for row in operators:
@@ -127,23 +127,35 @@ def _compared(name: str, module: str, sides: Sequence[_Row | None], rest: bool) 
     verdict: dict[str, Any] = {"difference": None, "interval": None, "verdict": ""}
     if all(times):
         verdict = difference(*(side.times for side in sides if side))
-    elif None not in times:
-        verdict["verdict"] = "cannot tell"  # too short for the clock
+    elif None not in times:  # a time of 0 is too short for the clock
+        verdict["verdict"] = "cannot tell"
     elif None in sides:
         verdict["verdict"] = "only in " + ("B" if sides[0] is None else "A")
     known = next(side for side in sides if side)
     return {
-        "name": name, "operator": name, "module": module, "line": known.line, "kernel": "", "handles": [], "node": "",
-        "instruction": -1, "backend": "" if rest else " -> ".join(dict.fromkeys(backend or "none" for backend in backends)),
-        "rest": rest, "ns": times[0] or times[1] or 0, "a": times[0], "b": times[1], **verdict,
-    }  # fmt: skip
+        "name": name,
+        "operator": name,
+        "module": module,
+        "line": known.line,
+        "kernel": "",
+        "handles": [],
+        "node": "",
+        "instruction": -1,
+        "backend": "" if rest else " -> ".join(dict.fromkeys(backend or "none" for backend in backends)),
+        "rest": rest,
+        "ns": times[0] or times[1] or 0,
+        "a": times[0],
+        "b": times[1],
+        **verdict,
+    }
 
 
 def _modules(keys: Sequence[Key], sides: Sequence[dict[Key, _Row]]) -> list[dict[str, Any]]:
     """Return a row for each module, with the indexes of its operators.
 
-    A module of only one file counts toward the enclosing module that only the other file has: a backend that fuses a
-    convolution with its activation names their common module, while kernels name the two inner ones.
+    If only one file has a module, its operators count toward the enclosing module that only the other file has. For
+    example, a backend that fuses a convolution with its activation names their common parent module, while kernels name
+    the two inner modules.
     """
     members: dict[str, list[int]] = {}
     inside = [{module for module, _, _ in side} for side in sides]
@@ -162,7 +174,7 @@ def _modules(keys: Sequence[Key], sides: Sequence[dict[Key, _Row]]) -> list[dict
 
 
 def _shared_module(module: str, inside: Sequence[set[str]]) -> str:
-    """Return the module that the operators of `module` count toward; `inside` has the modules of each file."""
+    """Return the module toward which the operators of `module` count; `inside` has the modules of each file."""
     own, other = inside if module in inside[0] else inside[::-1]
     if module in other:
         return module
@@ -186,6 +198,11 @@ def _placement(diff: Differences, method: str, members: dict[Place, list[int]]) 
             texts = dict(zip(("module", "operator", "line"), (*place, row["source"]), strict=True))
             rows.append({"kind": kind, **texts, "a": a, "b": b, "members": members.get(place, [])})
     return rows
+
+
+def _arguments(diff: Differences) -> list[tuple[str, str, str, str]]:
+    rows = diff.signature["changed"]
+    return [(row["method"], f"{row['kind']} {row['index']}", row["a"] or "none", row["b"] or "none") for row in rows]
 
 
 def _weights(diff: Differences) -> list[tuple[str, str, str, str]]:

@@ -1,4 +1,4 @@
-"""The text of a comparison of two files, which has at most 40 lines."""
+"""Format the comparison of two files as text of at most 40 lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgecore.devtools.profiling import short_operator
 from edgecore.numerics.decibels import decibels
 
 _ROWS = 4
-"""Rows of a section; the JSON has all of them."""
+"""Number of rows that each section shows; the JSON has all rows."""
 _WIDTH = 118
 
 
@@ -28,7 +28,7 @@ def diff_text(diff: Differences) -> str:
 
 
 def sections(diff: Differences) -> list[list[str]]:
-    """Return the parts of a comparison, each a title and its rows."""
+    """Format the sections of a comparison, each a list of its title and its rows."""
     return [part(diff) for part in (_size, _signature, _operators, _weights, _memory, _time)]
 
 

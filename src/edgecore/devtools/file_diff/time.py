@@ -1,4 +1,4 @@
-"""Compare the times of two files by exact intervals; the verdict may be "cannot tell"."""
+"""Compare the times of two files with exact confidence intervals; the verdict may be "cannot tell"."""
 
 from __future__ import annotations
 
@@ -16,34 +16,35 @@ from edgecore.errors import EdgecoreError, FormatError
 from edgecore.format import PteFile
 
 NOTICEABLE = 0.03
-"""Smallest relative difference that counts; the same machine varies by less between minutes."""
+"""Smallest relative difference that counts as slower or faster; one machine varies by less within minutes."""
 FEWEST = 10
-"""Smallest number of runs of each file for a verdict; fewer runs say too little about the variation."""
+"""Smallest number of runs of each file for a verdict; fewer do not show the variation."""
 _SIDES = 40
 """Inverse of the error probability on each side of an interval: 1 / 40 on both sides make 95 %."""
 _GROUPS = 4
-"""Smallest number of groups of runs with which a rank-sum test can reach that probability."""
+"""Smallest number of groups with which a rank-sum test can reach a confidence of 95 %."""
 _WARMUP = 5
 
 
 def difference(a: Sequence[float], b: Sequence[float], *, paired: bool = False) -> dict[str, Any]:
     """Compare two samples of times.
 
-    The intervals are exact for few runs and for any distribution of the times, also a skewed one. For paired runs, which
-    must be independent of one another, the sign test gives the interval of the median ratio. Otherwise the Mann-Whitney
-    test gives it (Moses' interval of the Hodges-Lehmann estimate) over medians of groups of neighbours, because a machine
-    stays slow for several runs; changes of the machine between two traces remain undetected. Both tests: Hollander, Wolfe
-    and Chicken, "Nonparametric Statistical Methods", 3rd edition, sections 3.6 and 4.3.
+    The confidence intervals are exact for few runs and for any distribution of the times, even a skewed one. Paired
+    runs must be independent; the sign test gives the interval of their median ratio. Unpaired times are first reduced
+    to medians of groups of consecutive runs, because a machine stays slow for several runs; then the Mann-Whitney test
+    gives the interval (Moses' interval of the Hodges-Lehmann estimate). It cannot detect that the machine changed
+    between two traces. Both tests: Hollander, Wolfe and Chicken, "Nonparametric Statistical Methods", 3rd edition,
+    sections 3.6 and 4.3.
 
     Args:
         a: Times of the first file, in the order in which they were measured.
-        b: Times of the second one; of equal number if they are paired.
-        paired: The runs alternated, so that run i of both had the same conditions.
+        b: Times of the second file; equally many if `paired`.
+        paired: True if the runs alternated, so that run i of both files had the same conditions.
 
     Returns:
-        The keys `difference` (the median of the ratios `b / a`, minus 1), `interval` (contains the difference with a
-        probability of at least 95 %) and `verdict`: "slower" or "faster" (`b` differs, possibly by more than 3 %),
-        "same" (by at most 3 %) or "cannot tell". With fewer than 10 times of a file, the interval is None.
+        The keys `difference` (the median ratio `b / a`, minus 1), `interval` (contains the true difference with a
+        probability of at least 95 %; None with fewer than 10 times of a file) and `verdict`: "slower" or "faster" (the
+        interval excludes 0), "same" (the interval is within 3 % of 0) or "cannot tell".
     """
     if paired:
         ratios = sorted(_ratio(*pair) for pair in zip(a, b, strict=True))
@@ -64,26 +65,26 @@ def difference(a: Sequence[float], b: Sequence[float], *, paired: bool = False) 
 
 
 def _ratio(a: float, b: float) -> float:
-    """Return b / a; 1 for equal times, also for two that are too short for the clock."""
+    """Return b / a; 1 if both times are equal, even if they are 0 because they are too short for the clock."""
     return 1.0 if a == b else b / max(a, 1e-12)
 
 
 def _medians(times: Sequence[float]) -> list[float]:
-    """Return the medians of groups of neighbours; their number is about the square root of the number of times."""
+    """Return the medians of groups of consecutive times; there are about as many groups as times in a group."""
     groups = min(len(times), max(_GROUPS, math.isqrt(len(times))))
     ends = [len(times) * index // groups for index in range(groups + 1)]
     return [statistics.median(times[start:end]) for start, end in itertools.pairwise(ends)]
 
 
 def _rank_of_bounds(counts: Sequence[int], total: int) -> int:
-    """Return the rank of an interval's bounds among sorted values, from 1 at either end; 0 if no interval is wide enough.
+    """Return the rank of an interval's bounds among sorted values, from 1 at each end; 0 if no rank reaches 95 %.
 
     Args:
         counts: Number of equally probable cases in which the statistic is 0, 1, 2 and so on.
-        total: Number of all cases.
+        total: Number of all equally probable cases.
     """
     sums = list(itertools.accumulate(counts))
-    return bisect.bisect_right(sums, total // _SIDES)  # integers, since a total of many runs is too large for a float
+    return bisect.bisect_right(sums, total // _SIDES)  # in integers, because a float cannot hold the total of many runs
 
 
 @cache
@@ -98,7 +99,7 @@ def _rank_sum_rank(m: int, n: int) -> int:
 
 
 def _rank_sums(m: int, n: int) -> list[int]:
-    """Count the orders of `m` and `n` values for each value of the Mann-Whitney statistic.
+    """Count, for each value of the Mann-Whitney statistic, the orders of `m` and `n` values that lead to it.
 
     The counts are the coefficients of the Gaussian binomial, the product of (1 - q^(n + i)) / (1 - q^i) for i in 1..m.
     """
@@ -118,7 +119,7 @@ def _result(a: Sequence[float], b: Sequence[float], how: str, paired: bool) -> d
 
 
 def traced_times(traces: Sequence[Trace]) -> dict[str, Any]:
-    """Compare the runs of two traces, and the times of their modules."""
+    """Compare the times of two traces: of whole runs, and of each module."""
     times = [[run.duration / 1e6 for run in trace.runs] for trace in traces]
     result = _result(times[0], times[1], "traces", paired=False)
     rows = [{row.label: row.mean / 1e6 for row in summarize(trace, "module").rows} for trace in traces]
@@ -129,7 +130,7 @@ def traced_times(traces: Sequence[Trace]) -> dict[str, Any]:
 
 
 def read_traces(programs: Sequence[PteFile], dumps: Sequence[Any], method: str) -> list[Trace]:
-    """Read the runs of a method for each program, without the first run, in which backends prepare.
+    """Read the runs of a method from the trace of each program, without the first run, in which backends prepare.
 
     Raises:
         FormatError: A trace is damaged.
@@ -158,7 +159,7 @@ def measured_times(
     arguments: Callable[[Any, Any], Sequence[Any]] | None,
     threads: int | None,
 ) -> dict[str, Any]:
-    """Run two files here in turns, and compare their times.
+    """Run two files on this machine in turns, and compare their times.
 
     Raises:
         EdgecoreError: A file cannot be loaded or run.
@@ -175,14 +176,14 @@ def measured_runs(
     arguments: Callable[[Any, Any], Sequence[Any]] | None,
     threads: int | None,
 ) -> list[list[float]]:
-    """Run files here in turns, and return the milliseconds of the runs of each.
+    """Run files on this machine in turns, and return the milliseconds of each file's runs.
 
     Args:
         files: Paths of the files.
-        runs: Number of measured runs of each.
+        runs: Number of measured runs of each file.
         method: Name of the method.
-        data: The `.ptd` files of each.
-        arguments: Function of a loaded method and the path of its file that returns the inputs.
+        data: The `.ptd` files of each file.
+        arguments: Takes a loaded method and the path of its file; returns the inputs.
         threads: As in `edgecore.load`.
 
     Raises:
@@ -199,7 +200,7 @@ def measured_runs(
     inputs = [arguments(side, file) if arguments else () for side, file in zip(loaded, files, strict=True)]
     times: list[list[float]] = [[] for _ in files]
     for index in range(_WARMUP + runs):
-        for side in range(len(files))[:: 1 if index % 2 else -1]:  # each goes first in half of the turns
+        for side in range(len(files))[:: 1 if index % 2 else -1]:  # reverse the order in every other turn
             start = time.perf_counter()
             loaded[side](*inputs[side])
             if index >= _WARMUP:

@@ -1,4 +1,4 @@
-"""The graph of a file as data, JSON and text: each operator with its module and backend."""
+"""The graph of a file as data, JSON and text: its operators with their modules and backends."""
 
 from edgecore.devtools.graph.builder import graph_of, kernel_name, stored_graph
 from edgecore.devtools.graph.model import Graph, MethodGraph, Node

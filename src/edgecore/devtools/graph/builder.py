@@ -18,12 +18,12 @@ def graph_of(program: Any, *, blobs: bool = False) -> Graph:
     """Return the graph of a file.
 
     Args:
-        program: Path or content of a `.pte` or `.bpte`, or the file that was read.
-        blobs: Open the blobs of delegates whose backend is installed and can read them.
+        program: Path or content of a `.pte` or `.bpte`, or a parsed `PteFile`.
+        blobs: True to add the operations inside delegates, if the file stores them or an installed backend reads them.
 
     Returns:
-        The graph of each method. Edges connect instructions; those of a delegate with an open blob connect its operations
-        with each other and with the instructions around the delegate.
+        The graph of each method. Edges connect instructions. The operations of an opened blob are connected with each
+        other and with the instructions around the delegate.
 
     Raises:
         FormatError: The file is of another kind, or damaged.
@@ -55,7 +55,7 @@ class _Builder:
         self._makers: dict[int, str] = {}
         self._reads: dict[int, list[int]] = {}
         self._writes: list[tuple[int, int, int, str]] = []
-        """(arena, begin, end, node) of each write to an arena, oldest first."""
+        """(arena, begin, end, id of the node) of each write to an arena, oldest first."""
 
     def build(self) -> MethodGraph:
         name, plan = self._plan.name, self._plan
@@ -70,7 +70,7 @@ class _Builder:
         return self._graph
 
     def _readers(self, calls: Sequence[Any]) -> dict[int, list[int]]:
-        """Map each value to the instructions that may read it, and the method's outputs to the end."""
+        """Map each value to the instructions that may read it; the method's outputs are read at the end."""
         readers: dict[int, list[int]] = {index: [len(calls)] for index in self._plan.outputs}
         for step, call in enumerate(calls):
             args = call.args if isinstance(call, (fmt.KernelCall, fmt.DelegateCall)) else ()
@@ -119,7 +119,7 @@ class _Builder:
             node.bytes = memoryview(self._pte.delegate_blob(delegate)).nbytes
             if self._meta and call.delegate_index < len(self._meta.delegates):
                 handles = self._meta.delegates[call.delegate_index].handles
-        # A getitem does not count as an operator, as outside of delegates, where no instruction computes it.
+        # Leave out getitem: outside of delegates no instruction computes it, so it is not an operator there either.
         origins = (self._origins[handle] for handle in handles if handle in self._origins)
         computed = [origin for origin in origins if origin.operator != "getitem"]
         node.handles = [origin.handle for origin in computed]
@@ -136,7 +136,7 @@ class _Builder:
             self._graph.nodes.append(inner)
 
     def _opened(self, call: fmt.DelegateCall) -> BlobGraph | None:
-        """Return the graph in a delegate's blob; None if nothing can read it."""
+        """Return the graph of a delegate's blob; None if neither the file nor an installed backend has it."""
         from edgecore.plugin import BlobGraphReader
         from edgecore.plugin.registry import find, load_compiler
 
@@ -150,14 +150,14 @@ class _Builder:
             compiler = load_compiler(find(delegate.id))
             if isinstance(compiler, BlobGraphReader):
                 return compiler.blob_graph(bytes(self._pte.delegate_blob(delegate)), self._pte.named_data)
-        except Exception:  # backend missing or broken, or blob damaged or of another version
+        except Exception:  # the backend is missing or broken, or the blob is damaged or of another version
             pass
         return None
 
     def _operations(
         self, call: Node, graph: BlobGraph, reads: Sequence[int], writes: Sequence[int], delegate: int
     ) -> None:
-        """Add the operations of an open blob, which read and write the arguments of the call."""
+        """Add the operations of an opened blob, and connect them with the arguments of the call."""
         metas = self._meta.delegates if self._meta else []
         operations = metas[delegate].operations if delegate < len(metas) else []
         handles = {operation.name or operation.id: operation.handles for operation in operations}
@@ -183,10 +183,11 @@ class _Builder:
             self._made(index, *makers.get(number, [call.id])[:1])
 
     def _input_count(self, step: int, args: Sequence[int]) -> int:
-        """Infer how many arguments of a delegate call are inputs, which precede its outputs.
+        """Infer the number of inputs of a delegate call; in `args` the inputs precede the outputs.
 
-        The call does not record the number. A value that was written before is an input. Of the remaining arguments,
-        which are outputs or views of written memory, those that are read later are outputs.
+        The file does not record this number. All arguments up to the last one that was written before are inputs. The
+        arguments after it are outputs, or inputs that are views of written memory; the outputs begin at the first
+        argument that a later instruction reads.
         """
         last = max((number for number, index in enumerate(args) if self._is_written(index)), default=-1)
         while last + 1 < len(args) and not any(first > step for first in self._reads.get(args[last + 1], ())):
@@ -206,14 +207,14 @@ class _Builder:
             self._made(index, node.id)
 
     def _made(self, index: int, node: str) -> None:
-        """Record the node that computed a value."""
+        """Record the node that computes a value, and the bytes of the arena that it writes."""
         self._makers[index] = node
         place = self._place(index)
         if place:
             self._writes.append((*place, node))
 
     def _writers_of(self, index: int) -> list[str]:
-        """Return the nodes that wrote the bytes behind a view, which no instruction computes itself."""
+        """Return the nodes that wrote the bytes of a value that no instruction computes, such as a view."""
         place = self._place(index)
         if place is None or self._has_data(index):
             return []
@@ -250,7 +251,7 @@ class _Builder:
         return self._plan.values[index].val if 0 <= index < len(self._plan.values) else None
 
     def _tensors(self, indices: Sequence[int]) -> list[int]:
-        """Return the arguments, with lists replaced by their items."""
+        """Return the values of the arguments, with lists replaced by their items."""
         flat = []
         for index in indices:
             value = self._value(index)
@@ -271,7 +272,7 @@ class _Builder:
                 return str(number)
             case fmt.String(text):
                 return repr(text)
-            case fmt.IntList(items):  # indices of values, which may be computed
+            case fmt.IntList(items):  # indices of integer values, some of which are computed at run time
                 return str([getattr(self._value(item), "int_val", None) for item in items])
             case fmt.DoubleList(items) | fmt.BoolList(items):
                 return str(items)
@@ -286,14 +287,15 @@ class _Builder:
 
 
 def stored_graph(delegate: fmt.DelegateMeta) -> BlobGraph | None:
-    """Return the graph of a blob that the metadata have; None if they have none."""
+    """Return the graph of a blob from the file's metadata; None if the metadata has none."""
     from edgecore.plugin import BlobGraph, BlobNode
 
     details = delegate.read_details()
     if not details.nodes:
         return None
-    nodes = (BlobNode(one.name or one.id, one.kind, tuple(one.inputs), tuple(one.outputs)) for one in details.nodes)
-    texts = {one.number: one.text for one in details.values}
+    rows = details.nodes
+    nodes = (BlobNode(row.name or row.id, row.kind, tuple(row.inputs), tuple(row.outputs)) for row in rows)
+    texts = {value.number: value.text for value in details.values}
     return BlobGraph(tuple(nodes), tuple(details.inputs), tuple(details.outputs), texts)
 
 
@@ -303,5 +305,5 @@ def kernel_name(key: str) -> str:
 
 
 def _module(origins: Sequence[Origin]) -> str:
-    """Return the path of the module that holds the nodes; empty for the model itself."""
+    """Return the path of the innermost module that contains the nodes; empty for the model itself."""
     return module(origins) if any(origin.module for origin in origins) else ""

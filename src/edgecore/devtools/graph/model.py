@@ -17,20 +17,21 @@ class Node:
     """A node of a graph.
 
     Attributes:
-        id: Its name in edges and groups: "forward/3" is an instruction, "forward/3/7" the operator with the handle 7
-            in the delegate that it calls, "forward/3/operation 5" an operation of its blob, "forward/input 0" and
-            "forward/output 0" are arguments of the method.
-        kind: "input", "output", "kernel" (a call of one), "delegate" (a call of one), "operator" (in a delegate),
-            "operation" (in a delegate whose blob is open), "move" or "jump".
+        id: Its id in edges and groups. "forward/3" is an instruction; "forward/3/7" is the operator with debug handle 7
+            in the delegate that this instruction calls; "forward/3/operation 5" is an operation of the delegate's blob;
+            "forward/input 0" and "forward/output 0" are arguments of the method.
+        kind: "input", "output", "kernel" (call of a kernel), "delegate" (call of a delegate), "operator" (inside a
+            delegate), "operation" (inside a delegate with an opened blob), "move" or "jump".
         name: Short name, such as "linear", "convolution + relu" or "XnnpackBackend".
-        operator: The operator: "aten.linear.default"; for a node without origin, the kernel: "aten::copy_".
-        module: Path of the module: "features.0"; empty for the model itself or if it is unknown.
+        operator: Name of the operator: "aten.linear.default". A kernel without a known operator has its own name here:
+            "aten::copy_".
+        module: Path of the module: "features.0"; empty for the model itself, and if it is unknown.
         source: Line of the source: "model.py:12".
-        handles: Debug handles of the operators that it computes.
-        backend: Id of the backend, or "kernels"; empty for other kinds.
-        parent: Id of the delegate's node that contains it.
-        bytes: Size of the weights that a kernel reads, or of the blob of a delegate.
-        outputs: The values that it computes: "float32 [1, 10]"; empty for an operator in a delegate.
+        handles: Debug handles of the operators that the node computes.
+        backend: Id of the backend, or "kernels"; empty for inputs, outputs, moves and jumps.
+        parent: Id of the delegate node that contains this node.
+        bytes: Size of the weights that a kernel reads, or of a delegate's blob.
+        outputs: The values that the node computes: "float32 [1, 10]"; empty for an operator in a delegate.
         arguments: The non-tensor arguments of a kernel, such as "1" and "[2, 2]".
     """
 
@@ -52,7 +53,7 @@ class Node:
 class Edge:
     """A value that goes from one node to another. `value` is its index in the method, `bytes` its largest size.
 
-    `value` is -1 for the inputs of an operation in a blob; for its dtype and shape, see the `outputs` of the source node.
+    Edges to operations of a blob have `value` -1 and no dtype or shape: see the `outputs` of the source node.
     """
 
     source: str
@@ -65,7 +66,7 @@ class Edge:
 
 @dataclass(slots=True)
 class Group:
-    """A module: its path, the path of the module that contains it, and the ids of its own nodes."""
+    """A module: its path, its parent module's path, and the ids of the nodes directly in it."""
 
     module: str
     parent: str
@@ -82,7 +83,7 @@ class MethodGraph:
 
     @property
     def sources(self) -> dict[str, list[str]]:
-        """Maps the id of each node to the ids of the nodes whose values it reads; nodes without inputs are left out."""
+        """Map the id of each node to the ids of the nodes whose values it reads; nodes without inputs are missing."""
         sources_of: dict[str, dict[str, None]] = {}
         for edge in self.edges:
             sources_of.setdefault(edge.target, {})[edge.source] = None
@@ -90,7 +91,7 @@ class MethodGraph:
 
     @property
     def groups(self) -> list[Group]:
-        """The modules of the nodes and all enclosing modules, each after its parent."""
+        """The modules of all nodes, and the modules that contain these, each after its parent."""
         groups = {"": Group("", "")}
         for node in self.nodes:
             parts = node.module.split(".") if node.module else []
@@ -103,7 +104,7 @@ class MethodGraph:
 
 @dataclass(slots=True)
 class Graph:
-    """The graphs of a file's methods. `complete` is False if the file does not say what its delegates compute."""
+    """The graphs of a file's methods. `complete` is False if it does not record the operators of its delegates."""
 
     complete: bool
     methods: list[MethodGraph]
@@ -122,7 +123,7 @@ class Graph:
         """Return the graphs as trees of modules.
 
         Args:
-            depth: Number of levels of modules to open; by default all. Modules below them are one line.
+            depth: Number of levels of modules to open; by default all. A deeper module is shown as one line of sums.
         """
         lines = [line for method in self.methods for line in _tree(method, depth)]
         if not self.complete:
@@ -131,7 +132,7 @@ class Graph:
 
 
 def _tree(method: MethodGraph, depth: int | None) -> Iterator[str]:
-    """Yield the lines of a method: its calls of delegates, then its modules with their operators."""
+    """Yield the lines of a method: its delegates, then the tree of its modules with their operators."""
     inside = [node for node in method.nodes if node.kind in ("kernel", "operator", "operation")]
     yield f"{method.name}: {_sum(inside)}"
     for node in method.nodes:
@@ -171,7 +172,7 @@ def _line(node: Node) -> str:
 
 
 def _sum(nodes: Sequence[Node]) -> str:
-    """Return the number of the nodes by backend: "12 operators (10 XnnpackBackend, 2 kernels), weights 64 bytes"."""
+    """Count the nodes by backend: "12 operators (10 XnnpackBackend, 2 kernels), weights 64 bytes"."""
     counts: dict[str, int] = {}
     for node in nodes:
         counts[node.backend] = counts.get(node.backend, 0) + 1

@@ -1,4 +1,4 @@
-"""Operators of a file by an identity that does not depend on how the file was compiled."""
+"""Identify the operators of a file independently of how the file was compiled."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from edgecore.devtools.graph.builder import graph_of
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """An operator of the model, which keeps its identity when the file is compiled in another way.
+    """An operator of the model. Its `key` stays the same when the model is compiled for another backend.
 
     Attributes:
         method: Name of the method.
         module: Path of its module.
         operator: Name: "aten.linear.default".
-        ordinal: Its number among the operators of this name in this module, from 0.
+        ordinal: Its number among the operators with this name in this module, from 0.
         backend: Id of the backend that computes it, "kernels", or both, joined by "+".
         source: Line of the source.
         arguments: Non-tensor arguments of the kernels that compute it; empty in a delegate.
@@ -33,14 +33,14 @@ class Operator:
 
     @property
     def key(self) -> tuple[str, str, str, int]:
-        """The identity."""
+        """The identity of the operator: method, module, name and ordinal."""
         return self.method, self.module, self.operator, self.ordinal
 
 
 def operators_of(pte: fmt.PteFile) -> list[Operator]:
-    """Return the operators of a file, in the order of the exported graph, followed by kernels without an operator.
+    """Return the operators of a file, in the order of the exported graph, then kernels that belong to no operator.
 
-    A file of another compiler has only the kernels, without modules.
+    A file of another compiler has no operators, only kernels without modules.
     """
     meta = fmt.get_meta(pte)
     operators = []

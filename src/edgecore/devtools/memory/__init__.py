@@ -1,4 +1,4 @@
-"""Memory over time as planned in a file: arenas, their tensors and their peak."""
+"""The memory plan of a file over time: arenas, their tensors, and the peak."""
 
 from edgecore.devtools.memory.text import describe_memory as describe_memory
 from edgecore.devtools.memory.text import memory_text as memory_text

@@ -1,4 +1,4 @@
-"""Describe the memory of a file as text and JSON: arenas, sizes for firmware, the peak and its owners, the timeline."""
+"""Describe the memory of a file as text and JSON: arenas, sizes for firmware, the peak, and the use over time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from edgecore.devtools.printable import join_lines
 from edgecore.format import PteFile
 
 ARENA_TAIL = 128
-"""Readable bytes that must follow each arena: `kArenaTail` of edgecore/method.h."""
+"""Bytes that must be readable after each arena: `kArenaTail` of edgecore/method.h."""
 ARENA_ALIGNMENT = 64
-"""Alignment of the memory of an arena: `kArenaAlignment` of edgecore/method.h."""
+"""Alignment of an arena's memory: `kArenaAlignment` of edgecore/method.h."""
 _ROWS = 24
 _OWNERS = 8
 _BAR = 40
@@ -22,9 +22,9 @@ def describe_memory(pte: PteFile) -> list[dict[str, Any]]:
     """Describe the memory of each method.
 
     Returns:
-        A dict for each method: `method`; `arenas`, with `bytes` and `firmware_bytes`, the size to allocate for
-        `MethodConfig::arenas`; `firmware_alignment`; `delegates` (bytes by backend and use; None if unknown);
-        `peak`, with `instruction`, `bytes` and `owners`; `timeline`, with `instruction`, `name`, `bytes` and `scratch`.
+        A dict for each method with `method`; `arenas`, each with `bytes` and `firmware_bytes` (the size to allocate for
+        `MethodConfig::arenas`); `firmware_alignment`; `delegates` (bytes by backend and use; None if unknown); `peak`
+        with `instruction`, `bytes` and `owners`; `timeline` with `instruction`, `name`, `bytes` and `scratch`.
     """
     rows = []
     for plan in pte.program.execution_plan:

@@ -1,4 +1,4 @@
-"""Compute the memory use over time of a `.pte`: the tensors in its arenas during each instruction."""
+"""Compute the memory use of a `.pte` over time: the tensors that are live in its arenas at each instruction."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class Allocation:
     """A tensor in an arena.
 
     Attributes:
-        name: Producer and index of the value: "linear [7]", "input [0]" or "buffer [3]".
+        name: The operator that computes the value, and the value's index: "linear [7]", "input [0]" or "buffer [3]".
         operator: The operator: "aten.linear.default"; empty for inputs and buffers.
         module: Module of the operator.
         source: Line of the operator.
-        memory_id: The arena, from 1.
+        memory_id: Number of the arena, from 1.
         offset: Its first byte in the arena.
         bytes: Its size.
-        first: Index of the first instruction that needs it.
-        last: Index of the last one.
+        first: Index of the first instruction during which it is live.
+        last: Index of the last instruction during which it is live.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Allocation:
 
 
 def allocations(pte: fmt.PteFile, method: str = "forward") -> list[Allocation]:
-    """Return the tensors in the memory plan of a method, in the order of their first use.
+    """Return the tensors in the arenas of a method, in the order of their first use.
 
     Raises:
         KeyError: The program has no such method.
@@ -75,7 +75,7 @@ def allocations(pte: fmt.PteFile, method: str = "forward") -> list[Allocation]:
             continue
         steps = uses[index]
         first, last = min(steps), max(steps)
-        for begin, stop in loops:  # values used in a loop live until its last iteration
+        for begin, stop in loops:  # a value that a loop uses must live through all iterations
             if first <= stop and last >= begin:
                 first, last = min(first, begin), max(last, stop)
         kind, origin = "input" if index in plan.inputs else "", None
@@ -92,7 +92,7 @@ def allocations(pte: fmt.PteFile, method: str = "forward") -> list[Allocation]:
 
 
 def _tensors(plan: fmt.ExecutionPlan, call: Any) -> Iterator[int]:
-    """Yield the values that an instruction reads or writes, also those in lists."""
+    """Yield the values that an instruction reads or writes, including the items of lists."""
     if isinstance(call, (fmt.KernelCall, fmt.DelegateCall)):
         for index in call.args:
             value = plan.values[index].val if 0 <= index < len(plan.values) else None
@@ -106,13 +106,13 @@ def _tensors(plan: fmt.ExecutionPlan, call: Any) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The arenas while an instruction runs.
+    """The use of the arenas while an instruction runs.
 
     Attributes:
-        index: The instruction.
-        name: What it runs: "linear", or the id of a backend.
-        bytes: Bytes in use in all arenas; tensors that share bytes count once.
-        scratch: Scratch bytes of the called delegate.
+        index: Index of the instruction.
+        name: The operator "linear" that it runs, or the id of a backend.
+        bytes: Bytes of live tensors in all arenas; bytes that tensors share count once.
+        scratch: Scratch bytes that the called delegate declares.
     """
 
     index: int
@@ -123,7 +123,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The instruction with the most arena bytes in use, and the tensors in the arenas, largest first."""
+    """The instruction with the most live bytes in the arenas, and its live tensors, largest first."""
 
     index: int
     bytes: int
@@ -136,7 +136,7 @@ class Peak:
 
 
 def peak(pte: fmt.PteFile, method: str = "forward") -> Peak:
-    """Return the instruction with the most arena bytes in use, and the tensors that use them.
+    """Return the instruction with the most live bytes in the arenas, and the tensors that are live then.
 
     Raises:
         KeyError: The program has no such method.
@@ -149,7 +149,7 @@ def peak(pte: fmt.PteFile, method: str = "forward") -> Peak:
 
 
 def timeline(pte: fmt.PteFile, method: str = "forward") -> list[Step]:
-    """Return the bytes in use while each instruction of a method runs.
+    """Return the live bytes of the arenas at each instruction of a method.
 
     Raises:
         KeyError: The program has no such method.
@@ -173,7 +173,7 @@ def timeline(pte: fmt.PteFile, method: str = "forward") -> list[Step]:
 
 
 def _usage(rows: list[Allocation]) -> list[int]:
-    """Return the bytes of live tensors at each instruction, up to the last instruction with any."""
+    """Return the live bytes at each instruction, up to the last instruction with a live tensor."""
     begin: dict[int, list[Allocation]] = {}
     for row in rows:
         begin.setdefault(row.first, []).append(row)
@@ -192,10 +192,10 @@ def _usage(rows: list[Allocation]) -> list[int]:
 
 
 def delegate_needs(pte: fmt.PteFile, method: str) -> dict[str, dict[str, int]] | None:
-    """Return the memory needs that the delegates of a method declare, in bytes by backend and use; None without metadata.
+    """Sum up the memory that the delegates of a method declare, in bytes by backend and use; None without metadata.
 
-    A use is `scratch`, `persistent` or `staging`, with ` on device` if the memory is not the host's. Delegates with the
-    same `shared_group` share memory, so only the largest need of a group counts.
+    A use is `scratch`, `persistent` or `staging`, followed by ` on device` if the memory is not the host's. Delegates
+    with the same `shared_group` use the same memory, so only the largest of a group counts.
     """
     meta = fmt.get_meta(pte)
     about = meta.method(method) if meta else None
@@ -221,14 +221,14 @@ def generate_memory_trace(
     method_name: str = "forward",
     ommit_metadata: bool = False,
 ) -> None:
-    """Write the memory over time as Chrome's JSON, in the form of ExecuTorch.
+    """Write the memory use over time as JSON for Chrome's trace viewer, in the layout of ExecuTorch.
 
-    Each process of the trace is an arena, each thread an instruction, and the x axis shows bytes instead of time.
+    Each arena is a process of the trace, each instruction a thread, and the x axis shows bytes instead of time.
 
     Args:
         executorch_program_manager: The finished program, or path or bytes of its `.pte`.
         chrome_trace_filename: The file to write.
-        enable_memory_offsets: Place tensors where they lie in the arena, instead of one after another.
+        enable_memory_offsets: True to draw each tensor at its offset in the arena instead of after the previous one.
         method_name: The method.
         ommit_metadata: Leave out operators, modules and lines.
 

@@ -1,6 +1,6 @@
-"""Extension of Google's Model Explorer: it opens `.pte` files, and profiles them.
+"""Extension of Google's Model Explorer that opens and profiles `.pte` files.
 
     model-explorer model.pte --extensions=edgecore.devtools.model_explorer
 
-The server imports `main`, whose classes then are in its menus. Only `main` imports `model_explorer`.
+Model Explorer imports the module `main` and offers its classes. Only `main` imports `model_explorer`.
 """

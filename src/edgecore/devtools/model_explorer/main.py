@@ -1,4 +1,4 @@
-"""The classes that Model Explorer finds: an adapter for `.pte` files, and providers of times."""
+"""The classes of the Model Explorer extension: an adapter for `.pte` files, and providers of times."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COLD, _HOT = "#fff3e8", "#f5772a"
 
 
 class PteAdapter(Adapter):  # type: ignore[misc]
-    """Opens a `.pte` or `.bpte`: a graph for each method, with the operations of delegates whose backend is installed."""
+    """Opens a `.pte` or `.bpte`: a graph per method, including the operations of delegates with installed backends."""
 
     metadata = AdapterMetadata(
         id=ADAPTER, name="edgecore", description="Programs of edgecore and ExecuTorch", fileExts=["pte", "bpte"]
@@ -44,7 +44,7 @@ class PteAdapter(Adapter):  # type: ignore[misc]
 
 
 class Times(NodeDataProvider):  # type: ignore[misc]
-    """Colours nodes by their time, which is measured here or read from an ETDump."""
+    """Colours nodes by their time, either measured on this machine or read from an ETDump."""
 
     metadata: ClassVar = [
         NodeDataProviderMetadata(
@@ -57,7 +57,7 @@ class Times(NodeDataProvider):  # type: ignore[misc]
     ]
 
     def get_config_editors(self, provider_id: str) -> GetConfigEditorsResult:
-        """Return the fields of the dialog: the runs and threads, or the file."""
+        """Return the fields of the dialog: runs and threads, or the ETDump's path."""
         field = config_editor.TextInputConfigEditor
         if provider_id == TRACE:
             return GetConfigEditorsResult([field(id="file", label="ETDump", required=True)])

@@ -1,4 +1,4 @@
-"""Traces and profiles: events with the operators, modules and source lines they stand for, and their times."""
+"""Traces and profiles: events with their times, and the operators, modules and source lines to which they belong."""
 
 from edgecore.devtools.profiling.estimated_cycles import NOTE as NOTE
 from edgecore.devtools.profiling.estimated_cycles import estimates as estimates

@@ -1,4 +1,4 @@
-"""Cycle estimates that the compilers of backends store in a file for devices that cannot be measured."""
+"""Cycle estimates that backends' compilers store in a file, for devices that are not here to be measured."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ NOTE = "estimated by the backend's compiler for its device, not measured"
 
 @dataclass(slots=True)
 class Estimate:
-    """The cycles that a compiler expects for one operation of a delegate.
+    """The cycles that a backend's compiler expects for one operation of a delegate.
 
     Attributes:
         backend: Id of the backend.
         operation: The operation: "CONV2D t37".
-        cycles: The cycles of one run.
-        origins: The nodes of the graph that it computes.
+        cycles: The cycles per run.
+        origins: The graph nodes that the operation computes.
     """
 
     backend: str
@@ -29,7 +29,7 @@ class Estimate:
 
 
 def estimates(pte: PteFile, method: str) -> list[Estimate]:
-    """Return the estimates for the operations of a method's delegates, in the order of execution; empty if there are none.
+    """Return the estimates for the operations of a method's delegates in the order of execution.
 
     Args:
         pte: The file.
@@ -54,11 +54,11 @@ def estimates(pte: PteFile, method: str) -> list[Estimate]:
 
 
 def estimate_lines(estimated: list[Estimate], by: str, top: int) -> list[str]:
-    """Return the estimates as lines of text, the largest first.
+    """Format the estimates as lines of text, the largest first.
 
     Args:
         estimated: The estimates.
-        by: What to sum up by, as in `summarize`; "kernel" keeps each operation.
+        by: The groups to sum up, as in `summarize`; "kernel" keeps each operation.
         top: Number of rows.
     """
     if not estimated:
@@ -78,7 +78,7 @@ def estimate_lines(estimated: list[Estimate], by: str, top: int) -> list[str]:
 
 
 def estimate_label(estimate: Estimate, by: str) -> str:
-    """Return the label under which an estimate is summed up."""
+    """Return the label of the group in which an estimate is summed up."""
     if by == "backend":
         return estimate.backend
     if by == "kernel" or not estimate.origins:

@@ -11,14 +11,14 @@ SPEEDSCOPE = "https://www.speedscope.app/file-format-schema.json"
 
 
 def chrome_trace(trace: Trace, name: str = "model") -> dict[str, Any]:
-    """Return a trace as Chrome's JSON, which chrome://tracing, ui.perfetto.dev and speedscope.app show.
+    """Return a trace in Chrome's JSON format, which chrome://tracing, ui.perfetto.dev and speedscope.app read.
 
     Args:
         trace: The trace; its times must be nanoseconds.
         name: Name of the process.
 
     Returns:
-        The value to write by `json.dump`.
+        The value to pass to `json.dump`.
     """
     blocks = [*trace.others, *trace.runs]
     zero = min((event.start for block in blocks for event in block.events if event.placed), default=0)
@@ -43,14 +43,14 @@ def chrome_trace(trace: Trace, name: str = "model") -> dict[str, Any]:
 
 
 def speedscope(trace: Trace, name: str = "model") -> dict[str, Any]:
-    """Return a trace as JSON of speedscope.app: one profile for each run.
+    """Return a trace in the JSON format of speedscope.app, with one profile per run.
 
     Args:
         trace: The trace; its times must be nanoseconds.
         name: Name of the file.
 
     Returns:
-        The value to write by `json.dump`.
+        The value to pass to `json.dump`.
     """
     frames: dict[tuple[str, str], int] = {}
     profiles = []
@@ -68,7 +68,7 @@ def speedscope(trace: Trace, name: str = "model") -> dict[str, Any]:
                 now = _close(events, stack, now)
             source = next((origin.source for origin in event.origins if origin.source), "")
             frame = frames.setdefault((_name(run, event), source), len(frames))
-            start = max(event.start, now)  # operations that a backend runs in parallel overlap
+            start = max(event.start, now)  # speedscope needs nested events, but a backend's parallel operations overlap
             end = min(max(event.end, start), stack[-1][2]) if stack else max(event.end, start)
             start = min(start, end)
             events.append({"type": "O", "frame": frame, "at": start - whole.start})

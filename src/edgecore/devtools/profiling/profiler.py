@@ -1,4 +1,4 @@
-"""Profile a file: run it with traces, and show its time by operator, module, backend or line."""
+"""Profile a file: run it with a trace, and show its time by operator, module, backend or line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgecore.devtools.file_arguments import program_file
 from edgecore.devtools.printable import join_lines
 from edgecore.devtools.profiling.estimated_cycles import Estimate, estimate_label, estimate_lines, estimates
 from edgecore.devtools.profiling.exports import chrome_trace, speedscope
-from edgecore.devtools.profiling.summary import Summary, label, summarize
+from edgecore.devtools.profiling.summary import Row, Summary, label, summarize
 from edgecore.devtools.profiling.symbols import ProgramSymbols
 from edgecore.devtools.profiling.trace import Trace
 from edgecore.errors import EdgecoreError, FormatError
@@ -30,11 +30,11 @@ class Profile:
         file: Name of the file.
         method: Name of the method.
         threads: Number of threads; None if the runtime chose it.
-        load_ms: Milliseconds of loading; 0 if the trace does not contain it.
-        first_ms: Milliseconds of the first run, in which backends do one-time work; for a recorded trace, its first run.
-        trace: The runs that were measured.
+        load_ms: Milliseconds of loading; 0 if the trace does not record it.
+        first_ms: Milliseconds of the first run, in which backends do one-time work.
+        trace: The measured runs, without warm-up runs.
         pte: The file.
-        dropped: Number of the oldest measured runs that are missing, because the trace had no memory for them.
+        dropped: Number of measured runs, the oldest, that are missing because the trace's memory was full.
     """
 
     file: str
@@ -46,25 +46,25 @@ class Profile:
     pte: PteFile
     dropped: int = 0
     recorded: bool = False
-    """The trace was recorded elsewhere: it may lack the first runs, and the number of threads is unknown."""
+    """True if the trace was recorded elsewhere: it may lack the first runs, and the number of threads is unknown."""
 
     def summary(self, by: str = "operator") -> Summary:
         """Add up the times by "operator", "module", "backend", "line" or "kernel"."""
         return summarize(self.trace, by)
 
     def table(self, by: str = "operator", top: int = 20, width: int = 100) -> str:
-        """Return the times as text.
+        """Format the times as a table.
 
         Args:
-            by: What to sum up by: "operator", "module", "backend", "line" or "kernel".
-            top: Number of rows; shorter times make one row together.
+            by: The groups to sum up: "operator", "module", "backend", "line" or "kernel".
+            top: Number of rows; the other groups become one row.
             width: Number of characters of a line.
         """
         measured = format_rows(self.summary(by), by, top, width)
         return join_lines([*self._head(), "", *measured, *estimate_lines(self.estimates(), by, top)])
 
     def estimates(self) -> list[Estimate]:
-        """Return the cycles per operation that compilers of backends estimate for their devices."""
+        """Return the cycles of each operation that the backends' compilers estimated for their devices."""
         return estimates(self.pte, self.method)
 
     def _head(self) -> list[str]:
@@ -80,58 +80,87 @@ class Profile:
         ]
 
     def conditions(self) -> list[tuple[str, str]]:
-        """Return the conditions of the runs as (name, value): loading, first run, threads."""
+        """Return the conditions of the runs as pairs of name and value: loading, first run, threads."""
         load, first = ("load", f"{self.load_ms:.1f} ms"), f"{self.first_ms:.2f} ms"
         if self.recorded:
             return [*([load] if self.load_ms else []), ("first run of the trace", first)]
         return [load, ("first run", first), ("threads", str(self.threads or "by default"))]
 
     def as_dict(self, by: str = "operator") -> dict[str, Any]:
-        """Return the figures for JSON: the runs, the rows by `by`, and each operation of the file."""
+        """Return the figures for JSON: the runs, the rows by `by`, the events, and the estimated cycles."""
         summary = self.summary(by)
         return {
-            "file": self.file, "method": self.method, "threads": self.threads, "load_ms": round(self.load_ms, 4),
-            "first_ms": round(self.first_ms, 4), "runs_ms": [duration / 1e6 for duration in summary.every],
-            "dropped_runs": self.dropped, "run_ms": summary.mean / 1e6, "covered": round(summary.covered, 6), "by": by,
-            "rows": [
-                {"label": row.label, "backend": row.backend, "calls": row.calls, "ms": row.mean / 1e6,
-                 "share": row.mean / summary.mean if summary.mean else 0.0, "min_ms": min(row.times) / 1e6,
-                 "max_ms": max(row.times) / 1e6, "rest": row.rest}
-                for row in summary.rows
-            ],
+            "file": self.file,
+            "method": self.method,
+            "threads": self.threads,
+            "load_ms": round(self.load_ms, 4),
+            "first_ms": round(self.first_ms, 4),
+            "runs_ms": [duration / 1e6 for duration in summary.every],
+            "dropped_runs": self.dropped,
+            "run_ms": summary.mean / 1e6,
+            "covered": round(summary.covered, 6),
+            "by": by,
+            "rows": [_row(row, summary.mean) for row in summary.rows],
             "events": self._events(),
             "estimated_cycles": [
-                {"backend": row.backend, "operation": row.operation, "label": estimate_label(row, by), "cycles": row.cycles,
-                 "handles": [origin.handle for origin in row.origins]}
+                {
+                    "backend": row.backend,
+                    "operation": row.operation,
+                    "label": estimate_label(row, by),
+                    "cycles": row.cycles,
+                    "handles": [origin.handle for origin in row.origins],
+                }
                 for row in self.estimates()
             ],
-        }  # fmt: skip
+        }
 
     def _events(self) -> list[dict[str, Any]]:
-        """Return the events of the fastest run, in the order of time."""
+        """Return the events of the fastest run for JSON, in the order of time."""
         run = min(self.trace.runs, key=lambda candidate: candidate.duration)
         zero = min((event.start for event in run.events if event.placed), default=0)
         return [
-            {"name": event.name, "kind": event.kind, "kernel": event.kernel, "instruction": event.instruction,
-             "backend": event.backend, "start_ms": (event.start - zero) / 1e6, "ms": event.duration / 1e6,
-             "operator": label(event, "operator"), "module": label(event, "module"), "line": label(event, "line"),
-             "handles": [origin.handle for origin in event.origins]}
+            {
+                "name": event.name,
+                "kind": event.kind,
+                "kernel": event.kernel,
+                "instruction": event.instruction,
+                "backend": event.backend,
+                "start_ms": (event.start - zero) / 1e6,
+                "ms": event.duration / 1e6,
+                "operator": label(event, "operator"),
+                "module": label(event, "module"),
+                "line": label(event, "line"),
+                "handles": [origin.handle for origin in event.origins],
+            }
             for event in run.events
-        ]  # fmt: skip
+        ]
 
     def to_html(self) -> str:
-        """Return the profile as a page that people open in a browser; it needs no other file and makes no request."""
+        """Return the profile as an HTML page that needs no other file and makes no request."""
         from edgecore.devtools.pages import profile_page
 
         return profile_page(self)
 
     def to_chrome(self) -> dict[str, Any]:
-        """Return the runs for chrome://tracing and ui.perfetto.dev."""
+        """Return the runs in the format of chrome://tracing and ui.perfetto.dev."""
         return chrome_trace(self.trace, self.file)
 
     def to_speedscope(self) -> dict[str, Any]:
-        """Return the runs for speedscope.app."""
+        """Return the runs in the format of speedscope.app."""
         return speedscope(self.trace, self.file)
+
+
+def _row(row: Row, mean: float) -> dict[str, Any]:
+    return {
+        "label": row.label,
+        "backend": row.backend,
+        "calls": row.calls,
+        "ms": row.mean / 1e6,
+        "share": row.mean / mean if mean else 0.0,
+        "min_ms": min(row.times) / 1e6,
+        "max_ms": max(row.times) / 1e6,
+        "rest": row.rest,
+    }
 
 
 def profile(
@@ -146,26 +175,26 @@ def profile(
     arguments: Callable[[Any], Sequence[Any]] | None = None,
     trace_limit: int = 64 << 20,
 ) -> Profile:
-    """Run a file here, and measure where its time goes.
+    """Run a file on this machine, and measure where its time goes.
 
     Args:
         file: Path of a `.pte` or `.bpte`.
         inputs: The inputs of the method.
         method: Name of the method.
         runs: Number of measured runs.
-        warmup: Number of runs before them.
+        warmup: Number of runs before the measured ones.
         threads: As in `edgecore.load`.
         data: As in `edgecore.load`.
         options: As in `edgecore.load`.
-        arguments: Function of the loaded method that returns its inputs; instead of `inputs`.
-        trace_limit: As in `edgecore.load`. When it is reached, the oldest runs are dropped.
+        arguments: Takes the loaded method and returns its inputs; replaces `inputs`.
+        trace_limit: As in `edgecore.load`. A full trace drops its oldest runs.
 
     Returns:
         The measured runs.
 
     Raises:
         ValueError: `runs` is below 1, or `warmup` is negative.
-        EdgecoreError: The file cannot be loaded or run; or `trace_limit` is too low for the events of one run.
+        EdgecoreError: The file cannot be loaded or run, or `trace_limit` is too low for the events of one run.
 
     Example:
         >>> print(edgecore.devtools.profile("model.pte", x).table(by="module"))
@@ -200,15 +229,15 @@ def profile(
 
 
 def profile_of_trace(file: Any, etdump: Any, method: str = "forward") -> Profile:
-    """Show the runs of a trace that was recorded elsewhere.
+    """Make a profile from a trace that was recorded elsewhere.
 
     Args:
         file: Path of the `.pte` or `.bpte` that ran.
-        etdump: Path of its ETDump, or of records that firmware has made.
+        etdump: Path of its ETDump, or of trace records of firmware (`edgecore/trace_buffer.h`).
         method: Name of the method.
 
     Raises:
-        FormatError: A file is damaged, or of another kind or program.
+        FormatError: A file is damaged or of another kind, or the trace is of another program.
         EdgecoreError: The trace has no run of the method.
     """
     pte = program_file(file)
@@ -236,7 +265,7 @@ def _recorded(program: Any) -> list[RunData]:
 
 
 def format_rows(summary: Summary, by: str, top: int, width: int = 100) -> list[str]:
-    """Return the rows of a table: the longest times, the sum of the remaining rows, the `rest` rows, and the total."""
+    """Format the rows as a table: the longest times, the sum of the other groups, the `rest` rows, and the total."""
     shown = [row for row in summary.rows if not row.rest]
     lines = [(row.label, row.backend, row.calls, row.mean) for row in shown[:top]]
     if shown[top:]:
@@ -263,7 +292,7 @@ def format_rows(summary: Summary, by: str, top: int, width: int = 100) -> list[s
 
 
 def _unit(summary: Summary) -> tuple[str, float]:
-    """Return the unit of a table and its length in nanoseconds."""
+    """Choose the unit of a table; return its name and its length in nanoseconds."""
     return ("ms", 1e6) if summary.mean >= 1e6 else ("us", 1e3)
 
 

@@ -1,4 +1,4 @@
-"""Read the values that a runtime recorded: an ETDump describes them, and the debug buffer holds their bytes."""
+"""Read the values that a runtime recorded. An ETDump describes them; the debug buffer holds the bytes of tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN = {
 
 
 class Values:
-    """Reads values. Tensors need the debug buffer and torch."""
+    """Reads recorded values. Tensors need the debug buffer and torch; without the buffer they are None."""
 
     def __init__(self, buffer: bytes | mmap | None = None) -> None:
         self._buffer = buffer
@@ -55,7 +55,7 @@ class Values:
         try:
             flat = torch.frombuffer(elements, dtype=dtype) if size else torch.zeros(0, dtype=dtype)
             return flat.as_strided(tensor.sizes, tensor.strides) if _dense(tensor) else flat.view(tensor.sizes)
-        except RuntimeError:  # impossible sizes and strides of a damaged file
+        except RuntimeError:  # a damaged file has impossible sizes or strides
             return None
 
 

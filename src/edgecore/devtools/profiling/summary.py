@@ -16,14 +16,14 @@ KERNELS = "kernels"
 
 @dataclass(slots=True)
 class Row:
-    """Times of the events with one label.
+    """The times of the events with one label.
 
     Attributes:
-        label: Operator, module, backend, line or kernel; a description in parentheses if there is none.
-        backend: The backends that ran them.
-        calls: Number of events in a run.
+        label: Operator, module, backend, line or kernel; a description in parentheses for events without one.
+        backend: The backends that ran these events.
+        calls: Mean number of these events per run.
         times: Nanoseconds in each run of the summary.
-        rest: True for time of the runtime or a delegate outside of operators.
+        rest: True for time of the runtime or of a delegate that belongs to no operator.
     """
 
     label: str
@@ -43,11 +43,11 @@ class Summary:
     """The times of some runs.
 
     Attributes:
-        rows: The rows by time, longest first; `rest` rows come last.
-        durations: Nanoseconds of the runs that count: the middle half of all runs, without outliers that the system
+        rows: The rows by time, longest first, followed by the `rest` rows.
+        durations: Nanoseconds of the counted runs: the middle half of all runs, which excludes runs that the system
             interrupted.
         every: Nanoseconds of all runs, in the order of time.
-        unplaced: Number of events in these runs with times of another clock, which no row includes.
+        unplaced: Number of events in the counted runs whose times are of another clock; no row includes them.
     """
 
     rows: list[Row]
@@ -57,7 +57,7 @@ class Summary:
 
     @property
     def mean(self) -> float:
-        """Mean nanoseconds of the runs that count; equals the sum of the means of all rows."""
+        """Mean nanoseconds of the counted runs; equals the sum of the means of all rows."""
         return statistics.fmean(self.durations) if self.durations else 0.0
 
     @property
@@ -71,7 +71,7 @@ def summarize(trace: Trace, by: str = "operator") -> Summary:
 
     Args:
         trace: The trace; its runs should be of one method.
-        by: What to sum up by: "operator", "module", "backend", "line" or "kernel".
+        by: The groups to sum up: "operator", "module", "backend", "line" or "kernel".
 
     Returns:
         The sums.
@@ -107,16 +107,16 @@ def summarize(trace: Trace, by: str = "operator") -> Summary:
 
 
 def middle(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs that are neither among the fastest nor among the slowest quarter, in the order of time."""
+    """Drop the fastest and the slowest quarter of the runs; return the others in the order of time."""
     cut = len(runs) // 4
     kept = sorted(range(len(runs)), key=lambda index: runs[index].duration)[cut : len(runs) - cut]
     return [runs[index] for index in sorted(kept)]
 
 
 def parts(run: Run) -> Iterator[tuple[TraceEvent, str]]:
-    """Yield the events whose own times add up to the time of a run, each with a label.
+    """Yield the events whose `own` times add up to the time of a run, each with a text.
 
-    The label is empty for events of operators; it describes the time between them otherwise.
+    The text is empty for an event of an operator; otherwise it describes the runtime's or delegate's time in between.
     """
     calls_inside = {id(event.parent) for event in run.events if event.kind == "operation" and event.parent}
     for event in run.events:
@@ -134,7 +134,7 @@ def _rest(event: TraceEvent) -> str:
 
 
 def label(event: TraceEvent, by: str) -> str:
-    """Return the label under which an event of an operator is summed up."""
+    """Return the label of the group in which an operator's event is summed up."""
     if by == "backend":
         return event.backend or KERNELS
     if by == "kernel":
@@ -145,7 +145,7 @@ def label(event: TraceEvent, by: str) -> str:
 
 
 def label_of_origins(origins: Sequence[Origin], by: str) -> str:
-    """Return the operators, module or source line of nodes."""
+    """Return the label of graph nodes that were computed together."""
     if by == "operator":
         return operators(origins)
     if by == "module":
@@ -154,7 +154,7 @@ def label_of_origins(origins: Sequence[Origin], by: str) -> str:
 
 
 def operators(origins: Sequence[Origin]) -> str:
-    """Return the operators of an event: "convolution + hardtanh"; more than 4 are abbreviated."""
+    """Join the short names of the operators: "convolution + hardtanh"; more than 4 are abbreviated."""
     names = [short_operator(origin.operator) for origin in origins]
     names = [name for index, name in enumerate(names) if index == 0 or name != names[index - 1]]
     return " + ".join(names) if len(names) <= 4 else f"{names[0]} + {len(origins) - 1} more"
@@ -167,7 +167,7 @@ def short_operator(name: str) -> str:
 
 
 def module(origins: Sequence[Origin]) -> str:
-    """Return the innermost module that contains all nodes, or the module of the first if only the model does."""
+    """Return the innermost module that contains all nodes; if there is none, the first node's module."""
     shared = []
     for names in zip(*(origin.module.split(".") for origin in origins), strict=False):
         if len(set(names)) > 1 or not names[0]:

@@ -1,6 +1,6 @@
 """Map trace events to their origins: operators, modules and source lines of the model.
 
-A `.pte` of edgecore stores the origins in its metadata; for files of ExecuTorch an ETRecord does.
+edgecore stores the origins in the metadata of the `.pte`; for a file of ExecuTorch they come from an ETRecord.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KERNEL = "native_call_"
 DELEGATE = "DELEGATE_CALL"
 FRAMEWORK = ("Method::execute", "Method::init", "Program::load_method", "OPERATOR_CALL")
 REPEATED = re.compile(r" \(\d+\)$")
-"""Suffix of the second and later calls of an instruction in a run: ` (2)`."""
+"""The suffix, such as ` (2)`, of an event's name if its instruction runs again in the same run."""
 _NUMBER = re.compile(r"(?:^| )\[(\d+)\]$")
 _LINE = re.compile(r'File "([^"]*)", line (\d+)')
 
@@ -35,27 +35,27 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The meaning of an event: nodes of the graph, and the id of the backend that runs them, "" for a kernel."""
+    """The origin of an event: the graph nodes, and the id of the backend that runs them ("" for a kernel)."""
 
     origins: tuple[Origin, ...] = ()
     backend: str = ""
 
 
 class Symbols(Protocol):
-    """Knowledge about the events of runs."""
+    """A source of origins. Implementations read a `.pte` or an ETRecord."""
 
     def methods(self) -> Sequence[str]: ...
 
     def fits(self, method: str, event: ProfileEvent) -> bool:
-        """Return False if the event cannot come from this method."""
+        """Return False if the method cannot have caused the event."""
         ...
 
     def size(self, method: str) -> int:
-        """Return the number of events in a run of the method if it has no branches or loops."""
+        """Return the number of events that a run of the method has without branches and loops."""
         ...
 
     def find(self, method: str, event: ProfileEvent) -> Meaning:
-        """Return the meaning of an event."""
+        """Return the origin of an event."""
         ...
 
 
@@ -67,7 +67,7 @@ def identifier(event: ProfileEvent) -> str | int | None:
 
 
 def operation_number(event: ProfileEvent) -> int | None:
-    """Return the number of a delegate's operation, which its id ends with: `Conv2d [12]`."""
+    """Return the number at the end of the id of a delegate's operation, as in `Conv2d [12]`; None without one."""
     if event.delegate_debug_id_int != -1:
         return event.delegate_debug_id_int
     match = _NUMBER.search(REPEATED.sub("", event.delegate_debug_id_str or ""))
@@ -75,12 +75,12 @@ def operation_number(event: ProfileEvent) -> int | None:
 
 
 def method_of(symbols: Symbols, block: str | None, events: Sequence[ProfileEvent]) -> str:
-    """Return the method whose run a block of events is; empty if none fits.
+    """Find the method that caused a block of events; empty if no method fits.
 
     Args:
-        symbols: Knowledge about the methods.
+        symbols: The source of origins.
         block: Name of the block. edgecore writes `Execute METHOD` if a program has several methods.
-        events: The events.
+        events: The events of the block.
     """
     names = symbols.methods()
     word, _, named = (block or "").partition(" ")
@@ -95,7 +95,7 @@ def method_of(symbols: Symbols, block: str | None, events: Sequence[ProfileEvent
 
 
 class NoSymbols:
-    """Knows nothing."""
+    """Knows no origins: stands in if a trace is read without its program."""
 
     def methods(self) -> Sequence[str]:
         return ("",)
@@ -111,7 +111,7 @@ class NoSymbols:
 
 
 class ProgramSymbols:
-    """Symbols of a `.pte`; without edgecore's metadata, only the backends are known."""
+    """Origins from a `.pte`. Without edgecore's metadata it knows only the backends."""
 
     def __init__(self, pte: PteFile) -> None:
         self._plans = {plan.name: plan for plan in pte.program.execution_plan}
@@ -148,7 +148,7 @@ class ProgramSymbols:
             operator = operators[call.op_index].name.rpartition("::")[2]
             return operator == REPEATED.sub("", name.removeprefix(KERNEL)).partition(".")[0]
         if REPEATED.sub("", name) == DELEGATE or operation_number(event) is not None:
-            # Any operation fits, because the metadata leaves out operations without debug handles, such as layout copies.
+            # Any operation fits, because the metadata lacks operations without debug handles, such as layout copies.
             return isinstance(self._call(method, event.instruction_id), DelegateCall)
         return True
 
@@ -174,19 +174,19 @@ class ProgramSymbols:
                 number = operation_number(event)
                 handles = operations.get(name, () if number is None else operations.get(number, ()))
             elif REPEATED.sub("", event.name or "") != DELEGATE:
-                return Meaning((), backend)  # the runtime prepares or copies for the delegate
+                return Meaning((), backend)  # the runtime prepares the delegate, or copies data for it
         if name is None and meta and event.instruction_id < len(meta.instructions):
             handles = meta.instructions[event.instruction_id].handles
         nodes = self._nodes.get(method, {})
         return Meaning(tuple(nodes[handle] for handle in handles if handle in nodes), backend)
 
     def origins(self, method: str, instruction: int) -> tuple[Origin, ...]:
-        """Return the nodes that an instruction computes."""
+        """Return the graph nodes that an instruction computes."""
         return self.find(method, ProfileEvent(None, 0, instruction)).origins
 
 
 class RecordSymbols:
-    """Symbols of an ETRecord."""
+    """Origins from an ETRecord."""
 
     def __init__(self, record: EtRecordFile) -> None:
         self._record = record

@@ -1,4 +1,4 @@
-"""Traces: the runs of an ETDump with the origins of their events, and times that add up."""
+"""Traces: the runs of an ETDump, with the origins of their events and nested times that add up."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ class TraceEvent:
     """An event of a run.
 
     Attributes:
-        kind: "run" (a whole run), "kernel", "call" (ExecuTorch's frame around a kernel), "delegate" (a call of one),
-            "operation" (inside a delegate), "thread" (the share of a thread in an operator, which counts the time) or
-            "other" (loading, preparing, copying).
-        name: Name of the event as people read it: "Conv2d", "linear", "prepare XnnpackBackend".
-        kernel: The code that ran, as the runtime or backend names it: "Convolution (NHWC, F32) IGEMM".
-        instruction: Index of the instruction of the method; -1 if the event belongs to none.
-        start: When it began, in the unit of the runtime's clock: usually nanoseconds.
-        end: When it ended.
-        origins: The graph nodes that it computed; empty if unknown.
+        kind: "run" (a whole run), "kernel", "call" (ExecuTorch's frame around a kernel), "delegate" (a call of a
+            delegate), "operation" (inside a delegate), "thread" (one thread's share of an operator, whose time the
+            operator already counts) or "other" (loading, preparing, copying).
+        name: Readable name of the event: "Conv2d", "linear", "prepare XnnpackBackend".
+        kernel: Name that the runtime or backend gives the code that ran: "Convolution (NHWC, F32) IGEMM".
+        instruction: Index of the instruction in the method; -1 if the event belongs to no instruction.
+        start: Begin of the event, in the unit of the runtime's clock: usually nanoseconds.
+        end: End of the event, in the same unit.
+        origins: The graph nodes that the event computed; empty if unknown.
         backend: Id of the backend, such as "XnnpackBackend"; empty for kernels of the runtime.
-        parent: The event that contains it.
-        placed: False if its times come from the clock of a device, and so do not lie within the delegate's call.
-        own: Its time without its nested events.
-        operation: Key of the delegate's operation, as in `PreprocessResult.debug_handle_map`: a number or a name; None
-            for other events.
+        parent: The event that contains this one.
+        placed: False if the times come from a device's clock, so that they do not lie within the delegate's call.
+        own: Duration without the nested events.
+        operation: Key of the delegate's operation in `PreprocessResult.debug_handle_map`, a number or a name; None for
+            other events.
     """
 
     kind: str
@@ -75,7 +75,7 @@ class TraceEvent:
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """A block of the trace. `method` is empty if unknown; `events` are in the order of time, outer ones first."""
+    """A block of the trace. `method` is empty if unknown; `events` are in the order of time, outer before nested."""
 
     name: str
     method: str
@@ -89,7 +89,7 @@ class Run:
 
     @property
     def duration(self) -> int:
-        """Length of the run; for other blocks, from the first event to the last."""
+        """Duration of the run; for other blocks, from the first event to the last."""
         whole = self.execution
         if whole is not None:
             return whole.duration
@@ -123,11 +123,11 @@ class Trace:
         """Read a trace.
 
         Args:
-            etdump: Path or bytes of the ETDump, or of records that firmware has made (`edgecore/trace_buffer.h`), whose
-                names are in `program`.
+            etdump: Path or bytes of the ETDump, or of trace records of firmware (`edgecore/trace_buffer.h`); records
+                need `program` for their names.
             program: Path or bytes of the `.pte` or `.bpte` that ran, whose metadata map events to operators.
-            etrecord: Path or bytes of an ETRecord, or the result of `get_etrecord`, for a file of ExecuTorch, which has
-                no such metadata; it takes precedence over `program`.
+            etrecord: Path or bytes of an ETRecord, or the result of `get_etrecord`: maps events to operators for a file
+                of ExecuTorch, which has no such metadata. Replaces the metadata of `program`.
 
         Returns:
             The trace.
@@ -144,18 +144,18 @@ class Trace:
             return cls(dump_file(etdump, program), symbols)
 
     def select(self, method: str | None = None, skip: int = 0) -> Trace:
-        """Return a trace with the runs of one method, or of all, without the first `skip` of them."""
+        """Return a trace with the runs of one method (None: of all methods), without the first `skip` runs."""
         selected = copy.copy(self)
         selected.runs = [run for run in self.runs if method is None or run.method in (method, "")][skip:]
         return selected
 
     def save(self, path: Any) -> None:
-        """Write the blocks of this trace as an ETDump."""
+        """Write this trace as an ETDump."""
         blocks = [*self.others, *self.runs]
         Path(path).write_bytes(write_etdump(ETDump(0, [block.data for block in blocks])))
 
     def _block(self, run: RunData) -> Run:
-        """Convert a block. Most runs have the same events, so these are looked up only once."""
+        """Convert a block. Most runs have the same events, so the origins of equal blocks are found only once."""
         events = [event.profile_event for event in run.events if event.profile_event]
         keys = [
             (e.name, e.instruction_id, e.delegate_debug_id_int, e.delegate_debug_id_str, e.delegate_debug_metadata)
@@ -182,7 +182,7 @@ class Trace:
         return Run(run.name or "", method, nested, run)
 
     def _meaning(self, method: str, event: ProfileEvent) -> tuple[Any, ...]:
-        """Return kind, name, kernel, origins, backend and operation of an event."""
+        """Return the kind, name, kernel, origins, backend and operation of an event."""
         kind, name, kernel = _described(event)
         unknown = method == "" and not isinstance(self._symbols, NoSymbols)
         meaning = NoSymbols().find(method, event) if unknown else self._symbols.find(method, event)
@@ -191,12 +191,12 @@ class Trace:
 
 
 def _place(event: TraceEvent) -> tuple[int, int]:
-    """Return a sort key: by time, with an outer event before its nested events."""
+    """Return a sort key: by start time; of events with equal start, the outer one first."""
     return event.start, _ORDER.get(event.kind, 3)
 
 
 def _described(event: ProfileEvent) -> tuple[str, str, str]:
-    """Return kind, name and kernel of an event."""
+    """Return the kind, name and kernel of an event."""
     name = REPEATED.sub("", event.name or "")
     key = identifier(event)
     if key is not None:
@@ -214,7 +214,7 @@ def _described(event: ProfileEvent) -> tuple[str, str, str]:
 
 
 def _kernel(metadata: Any) -> str:
-    """Return the kernel that edgecore's backends write into the metadata, as JSON."""
+    """Return the kernel's name from the event's metadata, which edgecore's backends write as JSON; else ""."""
     if not metadata:
         return ""
     try:
@@ -225,7 +225,7 @@ def _kernel(metadata: Any) -> str:
 
 
 def _nest(events: Sequence[TraceEvent]) -> None:
-    """Set the parents of sorted events, and subtract the time of each event from its parent's own time."""
+    """Set the parent of each event, and subtract the event's duration from the parent's own time."""
     stack: list[TraceEvent] = []
     for event in events:
         kind = event.kind
@@ -246,5 +246,5 @@ def _nest(events: Sequence[TraceEvent]) -> None:
 
 def _contains(outer: TraceEvent, event: TraceEvent) -> bool:
     if outer.kind == "operation" and event.start == outer.end:
-        return False  # operations follow one another without a gap, and some take no measurable time
+        return False  # a delegate's operations do not nest; one of no measurable length starts where another ends
     return outer.start <= event.start and event.end <= outer.end

@@ -1,4 +1,4 @@
-"""Profiles of files that run on another device: edgecore-run runs there, and its trace comes back."""
+"""Profile a file on another device: edgecore-run runs there, and its trace is copied back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MACHINES = {
     183: ("aarch64", "arm64"),
     243: ("riscv64",),
 }
-"""Numbers of processors in ELF files, and the names that `uname -m` has for machines that run them."""
+"""Processor number of ELF files -> the names that `uname -m` prints on machines that can run it."""
 
 
 def profile_on(
@@ -46,14 +46,14 @@ def profile_on(
         method: Name of the method.
         inputs: `.npy` or `.bin` files with the inputs; inputs without a file are zeros.
         runs: Number of measured runs.
-        warmup: Number of runs before them.
+        warmup: Number of runs before the measured ones.
         threads: Number of threads; by default edgecore-run chooses it.
         data: `.ptd` files with weights that are not in the `.pte`.
-        build: Folder with `edgecore-run` and the libraries of backends, built for the device; by default those that are
-            installed here.
+        build: Folder with `edgecore-run` and the libraries of backends, built for the device; by default the installed
+            ones.
 
     Raises:
-        EdgecoreError: The device cannot run it, or fails.
+        EdgecoreError: The device cannot run the file, or the connection fails.
     """
     runner, libraries = programs_for(device, file, build)
     command = [device.push(runner), device.push(file), "--method", method, "--runs", str(warmup + runs)]
@@ -67,7 +67,7 @@ def profile_on(
         device.pull(f"{folder}/runs.etdp", Path(here) / "runs.etdp")
         pte = program_file(file)
         trace = Trace.read(Path(here) / "runs.etdp", program=pte).select(method)
-    # A full trace has dropped its oldest runs, of which the warm-up runs are the first.
+    # A full trace drops its oldest runs, and the warm-up runs are the oldest: keep the last `runs`.
     trace.runs = trace.runs[max(0, len(trace.runs) - runs) :]
     if not trace.runs:
         raise EdgecoreError(f"{file}: the events of one run of {method} need more memory than a trace has")
@@ -76,7 +76,7 @@ def profile_on(
 
 
 def environment_of(push: Callable[[Path], str], runner: Path) -> dict[str, str]:
-    """Push the library that an edgecore-run needs, and return the environment in which it finds the library there.
+    """Push the library that edgecore-run needs; return the environment variables with which it finds the library.
 
     Raises:
         EdgecoreError: The library is missing.
@@ -86,19 +86,19 @@ def environment_of(push: Callable[[Path], str], runner: Path) -> dict[str, str]:
     kernels = next(native_program.LIBRARY_FOLDER.glob("libedgecore_kernels.*"), None)
     if kernels is None:
         raise EdgecoreError(
-            f"{native_program.LIBRARY_FOLDER} has no libedgecore_kernels, which {RUNNER} needs; install edgecore from a "
-            "wheel, or name a folder with a build with --device-build"
+            f"{native_program.LIBRARY_FOLDER} has no libedgecore_kernels, which {RUNNER} needs; install edgecore from "
+            "a wheel, or name a folder with a build with --device-build"
         )
     variable = "DYLD_LIBRARY_PATH" if kernels.suffix == ".dylib" else "LD_LIBRARY_PATH"
     return {variable: posixpath.dirname(push(kernels))}
 
 
 def run_there(device: Device, command: Sequence[str], environment: Mapping[str, str] | None = None) -> Ended:
-    """Run edgecore-run on a device, and return its end.
+    """Run edgecore-run on a device, and return its output.
 
     Raises:
-        ExecutionError: It failed. The reason is that of the first call of `--calls` that failed, else its last line.
-        EdgecoreError: The device was lost, or cannot run it.
+        ExecutionError: edgecore-run failed. The message is the first failed call of `--calls`, else its last line.
+        EdgecoreError: The connection is lost, or the device cannot run edgecore-run.
     """
     done = device.run(command, environment=environment)
     if done.status:
@@ -108,10 +108,10 @@ def run_there(device: Device, command: Sequence[str], environment: Mapping[str, 
 
 
 def programs_for(device: Device, file: Path, build: Path | None) -> tuple[Path, list[Path]]:
-    """Return the paths here of edgecore-run and of the libraries of the backends that a file needs.
+    """Return the local paths of edgecore-run and of the libraries of the backends that a file needs.
 
     Raises:
-        EdgecoreError: They are missing, or built for another processor than that of the device.
+        EdgecoreError: They are missing, or built for another processor than the device's.
     """
     runner, libraries = _programs(file, build)
     for path in (runner, *libraries):
@@ -142,7 +142,7 @@ def _library(backend_id: str) -> Path:
 
 
 def _check_machine(path: Path, device: Device) -> None:
-    """Compare the processor of a program with that of the device, as far as both are known."""
+    """Raise an error if a program is built for another processor than the device's, as far as both are known."""
     with path.open("rb") as file:
         head = file.read(20)
     if len(head) < 20 or head[:4] != b"\x7fELF":
@@ -157,5 +157,5 @@ def _check_machine(path: Path, device: Device) -> None:
 
 
 def _milliseconds(out: str, word: str) -> float:
-    found = re.search(rf"^{word} ([0-9.]+) ms", out, re.MULTILINE)
-    return float(found[1]) if found else 0.0
+    match = re.search(rf"^{word} ([0-9.]+) ms", out, re.MULTILINE)
+    return float(match[1]) if match else 0.0

@@ -1,4 +1,4 @@
-"""Find sparse, nested and other tensors in an exported program that are not dense, which no runtime has."""
+"""Refuse exported programs with sparse, nested and other tensors that are not dense, which no runtime supports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_dense(program: ExportedProgram) -> None:
     """Check that all inputs, weights and results of operators in a program are dense tensors.
 
     Raises:
-        CompileError: A tensor is not; the message names the first.
+        CompileError: A tensor is not dense; the message names the first one.
     """
     specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
     for part in graph_modules(program.graph_module):

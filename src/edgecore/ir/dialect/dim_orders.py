@@ -1,4 +1,4 @@
-"""The dim orders of the edge dialect: the default one, and channels last for tensors of four and five dims."""
+"""The dim orders of the edge dialect: the default order, and channels last for tensors of four and five dims."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import torch
 from torch._prims_common import is_contiguous_for_memory_format_or_false
 
 MEMORY_FORMATS = {(0, 2, 3, 1): torch.channels_last, (0, 2, 3, 4, 1): torch.channels_last_3d}
-"""The memory format of each dim order that is not the default one."""
+"""Each dim order other than the default -> its memory format."""
 
 
 def dim_order(val: torch.Tensor) -> tuple[int, ...] | None:
     """Return the dims of a tensor from the outermost to the innermost in memory.
 
-    A tensor that is both contiguous and channels last (it has one channel, or one pixel) counts as contiguous.
+    A tensor that is both contiguous and channels last, because it has one channel or one pixel, counts as contiguous.
 
     Returns:
         The dim order, such as (0, 2, 3, 1); None if the tensor is neither contiguous nor channels last.

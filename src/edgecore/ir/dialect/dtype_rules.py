@@ -1,11 +1,11 @@
 """Dtype rules: the dtypes that each operator accepts, and the dtypes of its results.
 
 tools/make_dtype_rules.py makes `dtype_rules.json` by calling torch's operators with all combinations of dtypes. The
-rules of its 191 operators accept 8,206 combinations. The notation below, and writing each of the 63 different rules
+rules of its 191 operators accept 8,206 combinations. The notation below, and storing each of the 63 different rules
 only once, keep the file at 25 KB; a plain JSON object of keys and results for each operator would take 99 KB.
 
 Slot: an argument of the schema that affects dtypes: a tensor, a list of tensors, a number or a dtype (`is_slot`).
-Key: describes the slots of a call. A tensor or a dtype is a letter (the column `letter` in `edgecore.format.dtypes`), a
+Key: the dtypes in the slots of a call. A tensor or a dtype is a letter (column `letter` in `edgecore.format.dtypes`), a
     list of tensors the sorted letters of its dtypes in parentheses, a number I (int), F (float) or B (bool), an
     argument that is None or absent `-`. Example: `add.Tensor(float32, int64)` has the key `fl`, `cat([int8, float32])`
     has `(cf)`.
@@ -14,8 +14,9 @@ Rule: `results:key,key;results:key,key`, where `results` are the letters of the 
 Pattern: the slots for which a call has arguments (`x`) or not (`-`).
 
 The JSON object `operators` maps the name of an operator to [index of its rule in `rules`, pattern, pattern, ...]. The
-tool tried only these patterns; a call with another pattern is not judged. In calls with more than `MAX_SLOTS` arguments
-in slots, it gave all arguments but the first the same dtype: with 12 real dtypes, four slots have 20,736 combinations.
+tool tried only these patterns; calls with other patterns are accepted without a check. In calls with more than
+`MAX_SLOTS` arguments in slots, the tool gave all arguments but the first the same dtype, because four slots of 12 real
+dtypes already have 20,736 combinations.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from torch._ops import OpOverload
 from edgecore.ir.dialect.dtypes import DTYPE_LETTERS, dtype_name
 
 MAX_SLOTS = 3
-"""Maximum number of arguments for which tools/make_dtype_rules.py tried all combinations of dtypes."""
+"""Largest number of arguments for which tools/make_dtype_rules.py tried all combinations of dtypes."""
 
 _NAMES = {letter: dtype_name(dtype) for dtype, letter in DTYPE_LETTERS.items()}
 _ITEM = re.compile(r"\([^)]*\)|.")
-"""The letter or letters of one slot in a key."""
+"""Matches the letter, or letters in parentheses, of one slot in a key."""
 _KINDS = {"I": "int", "F": "float", "B": "bool", "-": "none"}
 
 
@@ -59,12 +60,12 @@ def is_slot(spec: Any) -> bool:
 
 
 def slots_of(target: OpOverload, args: Any, kwargs: Any) -> list[Any]:
-    """List the values of a call's slots (the arguments that affect dtypes), with defaults for those that are absent."""
+    """List the values of a call's slots (the arguments that affect dtypes), with defaults for missing arguments."""
     return [args[index] if index < len(args) else kwargs.get(name, default) for index, name, default in _slots(target)]
 
 
 def key_of(target: OpOverload, args: Any, kwargs: Any) -> str:
-    """Return the key of a call, which has one letter for the dtype of each slot; `?` is a dtype without a letter."""
+    """Return the key of a call: a letter for the dtype in each slot, or `?` for a dtype without a letter."""
     return "".join([_item(value) for value in slots_of(target, args, kwargs)])
 
 
@@ -92,7 +93,7 @@ def _table() -> dict[str, Any]:
 def _rule(target: OpOverload) -> tuple[dict[str, str], frozenset[str]] | None:
     """Return the rule of an operator as (key -> letters of the results, patterns), or None if it has no rule.
 
-    Keys and patterns are explained at the top of this file.
+    The comment at the top of this file explains keys and patterns.
     """
     entry = _table()["operators"].get(str(target))
     if entry is None:
@@ -108,13 +109,13 @@ def _rule(target: OpOverload) -> tuple[dict[str, str], frozenset[str]] | None:
 def allowed_types(operator: OpOverload) -> dict[str, frozenset[torch.dtype]]:
     """Return the dtypes that an edge operator accepts for its tensors and its argument `dtype`, and those it returns.
 
-    The verifier decides which combinations of them are allowed.
+    Only some combinations of these dtypes are allowed; the verifier checks them.
 
     Args:
         operator: The operator, such as `torch.ops.aten.sigmoid.default`.
 
     Returns:
-        Name of the argument -> dtypes; of the results under `return`. Empty if the edge dialect has no rule for the
+        Name of the argument -> dtypes; `return` -> dtypes of the results. Empty if the edge dialect has no rule for the
         operator.
 
     Example:
@@ -173,8 +174,8 @@ def dtype_finding(target: OpOverload, args: Any, kwargs: Any, result: Any) -> st
 def _untried(slots: list[Any], key: str, patterns: frozenset[str]) -> bool:
     """Return True if tools/make_dtype_rules.py tried no call of this kind.
 
-    A rule has the keys of the calls that succeeded. If a call was not tried, the absence of its key does not mean that
-    torch rejects it.
+    A rule has the keys of the calls that succeeded. A missing key means that torch rejects the call only if the tool
+    tried it.
     """
     if "?" in key or "".join("-" if value is None else "x" for value in slots) not in patterns:
         return True
@@ -182,12 +183,12 @@ def _untried(slots: list[Any], key: str, patterns: frozenset[str]) -> bool:
     if any(len(item) not in (3, 4) or "b" in item for item in lists):
         return True  # the tool tried lists of one or two dtypes, with shapes that do not suit boolean masks
     if not lists and not any(isinstance(value, torch.Tensor) for value in slots):
-        return True  # in a call with numbers only, torch may have rejected their values instead of their types
+        return True  # in a call with only numbers, torch may have rejected their values instead of their types
     items = [_item(value) for value in slots if value is not None]
     return len(items) > MAX_SLOTS and len(set(items[1:])) > 1
 
 
 def _spell(slots: list[Any]) -> str:
-    """Return the dtypes of the values of slots for a message: `float32 with int64`."""
+    """Format the dtypes in the slots for a message: `float32 with int64`."""
     words = [_item(value).strip("()") for value in slots if value is not None]
     return " with ".join("/".join(_NAMES.get(x) or _KINDS.get(x, x) for x in word) for word in words)

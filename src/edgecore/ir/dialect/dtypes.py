@@ -1,6 +1,6 @@
 """Torch dtypes: their numbers in `.pte` files, and the letters that abbreviate them in `dtype_rules.json`.
 
-Both are from the table in `edgecore.format.dtypes`.
+Both come from the table in `edgecore.format.dtypes`.
 """
 
 from __future__ import annotations

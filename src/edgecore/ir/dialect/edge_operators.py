@@ -1,9 +1,8 @@
 """The edge dialect: the operators that a graph may call.
 
-The dialect has the functional core ATen operators (those with torch's tag `core`), more ATen operators that the kernel
-libraries of the runtimes implement, and registered custom operators. Views are replaced by their copy variants
-(`view_copy`), so that every value is a dense tensor with memory of its own, and its dim order equals the dim order of
-the fake tensor in `node.meta["val"]`.
+The dialect has the functional core ATen operators (torch's tag `core`), further ATen operators for which the runtimes
+have kernels, and registered custom operators. Views are replaced by their copy variants (`view_copy`), so that every
+value is a dense tensor with its own memory. Its dim order is the dim order of the fake tensor in `node.meta["val"]`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Find calls that `torch.export` leaves of `torch.func` transforms: steps of the transform instead of operators."""
+"""Refuse programs with steps of `torch.func` transforms, which `torch.export` leaves in the graph as calls."""
 
 from __future__ import annotations
 

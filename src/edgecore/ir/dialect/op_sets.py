@@ -1,7 +1,7 @@
 """Operators that only move data: sets of operators of the edge dialect, and sets of operator names.
 
-`_TABLE` lists operators of the edge dialect, each with the subsets that it belongs to. Memory sharing and the
-quantization report use names instead, because they also see operators outside the dialect, such as views.
+`_TABLE` lists operators of the edge dialect, each with the sets to which it belongs. Memory sharing and the
+quantization report use operator names instead, because they also see operators outside of the dialect, such as views.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _subset(name: str) -> frozenset[Any]:
 
 
 DATA_MOVEMENT = _subset("movement")
-"""Operators that only move data or convert dtypes; a partition with no other operators does not become a delegate."""
+"""Operators that only move data or convert dtypes; a partition with only these operators does not become a delegate."""
 
 RESHAPES = _subset("reshape")
 """Operators that change only the shape: all elements stay in their logical order."""
@@ -62,13 +62,13 @@ PERMUTATIONS = _subset("permutation")
 """Operators that permute dims."""
 
 MAY_BE_IDENTITY = _subset("identity")
-"""Operators that can be identities; the pass `remove_identities` checks each call."""
+"""Operators that may change nothing; the pass `remove_identities` checks each call."""
 
 ELEMENTS_OF_FIRST = _subset("elements")
-"""Operators whose result has only elements of the first argument, in any order and number."""
+"""Operators whose result consists of elements of the first argument, in any order and number."""
 
 COMMUTE_WITH_QUANTIZATION = _subset("uniform")
-"""Operators that give the same result whether they run before or after a per-tensor quantization."""
+"""Operators whose result is the same whether they run before or after a per-tensor quantization."""
 
 VIEW_COPY_FORMS = frozenset(VIEW_COPIES.values())
 """The copy variants of ATen's views."""
@@ -90,7 +90,7 @@ SAME_BYTES_NAMES = frozenset(
         "expand_copy",
     }
 )
-"""Names of operators whose result has the same bytes as their input if both are contiguous and have the same size."""
+"""Names of operators whose result has the bytes of their input, if both are contiguous and have the same size."""
 
 SPLIT_NAMES = frozenset({"split_copy", "split_with_sizes_copy", "unbind_copy", "split_with_sizes", "split", "unbind"})
 """Names of operators whose results are consecutive parts of their input along a dim."""

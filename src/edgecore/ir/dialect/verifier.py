@@ -26,7 +26,7 @@ _ADVICE: dict[Any, str] = {
     torch.ops.aten._linalg_svd.default: "no runtime has singular values, which the 2-norm and the nuclear norm of a "
     "matrix need; use the norm 'fro', or norms of vectors",
 }
-"""Operator -> advice on a replacement; other operators can be registered."""
+"""Operator -> advice how to replace it. For operators that are not listed, the advice is to register them."""
 
 
 class VerificationError(CompileError):
@@ -37,17 +37,17 @@ def verify(program: ExportedProgram, preserved: Collection[OpOverload] = ()) -> 
     """Check that a program is in the edge dialect.
 
     Rules for the graph, and for the bodies of branches and loops:
-    - Calls are of operators of the dialect. Every call has a `val` and follows the dtype rule of its operator.
+    - Only operators of the dialect are called. Every call has a `val` and follows the dtype rule of its operator.
     - Results have a dtype of the runtime, and are dense in the default or the channels-last dim order.
-    - Only modules are read by `get_attr`: delegates and bodies of control flow.
+    - `get_attr` nodes read only modules: delegates and bodies of control flow.
     - Tensors enter and leave a body in the default dim order.
 
     Args:
         program: The program.
-        preserved: Operators that are also allowed, since a backend asked not to decompose them.
+        preserved: Operators that are also allowed, because a backend asked not to decompose them.
 
     Raises:
-        VerificationError: A node breaks a rule; the error is about the first one.
+        VerificationError: A node breaks a rule; the message is about the first such node.
     """
     with failures_named("the verifier"):
         _verify(program, preserved)
@@ -104,9 +104,10 @@ def _verify_call(node: Node, preserved: Collection[OpOverload]) -> None:
 
 
 def _verify_complex_readers(node: Node, preserved: Collection[OpOverload]) -> None:
-    """Verify the readers of a refused call that gives complex numbers.
+    """Verify the readers of a refused call that returns complex numbers.
 
-    A call whose readers all have a form in real numbers is gone, so the one without it is the reason.
+    Calls that can be computed with real numbers are already replaced. A reader that could not be replaced is the reason
+    why this call is still there, so the error names the reader.
     """
     if any(val.is_complex() for val in _tensors(node.meta.get("val"))):
         for reader in node.users:
@@ -115,7 +116,7 @@ def _verify_complex_readers(node: Node, preserved: Collection[OpOverload]) -> No
 
 
 def _is_complex(node: Node) -> bool:
-    """Return True if a call reads or gives complex numbers."""
+    """Return True if a call reads or returns complex numbers."""
     tensors = [
         *_tensors(node.meta.get("val")),
         *(val for read in node.all_input_nodes for val in _tensors(read.meta.get("val"))),

@@ -15,9 +15,9 @@ from edgecore.ir.op_args import argument
 aten = torch.ops.aten
 
 SOFTMAX = frozenset({aten.softmax.int, aten._softmax.default, aten.log_softmax.int, aten._log_softmax.default})
-"""Operators that leave out elements far below the others."""
+"""Softmax operators: elements far below the others have no effect on their result."""
 
-# The operator stays registered as long as this library object exists.
+# The operator is registered only while this library object exists.
 _library: Any = torch.library.Library("edgecore", "FRAGMENT")  # type: ignore[no-untyped-call]
 _library.define(
     "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, "
@@ -56,7 +56,7 @@ ATTENTION = frozenset(
 def scale_of(node: Node) -> Any:
     """Return the scale of an attention node: its argument, or 1 / sqrt(channels); None if `channels` is symbolic.
 
-    With 0 channels the scores are empty sums, so any finite scale gives the same result.
+    With 0 channels the scores are empty sums, so any finite scale gives the same result; it is 1.
     """
     scale, channels = argument(node, "scale"), argument(node, "query").meta["val"].shape[-1]
     if scale is None and isinstance(channels, int):
@@ -67,8 +67,8 @@ def scale_of(node: Node) -> Any:
 def without_repeated_heads(node: Node) -> Node:
     """Return the keys [..., key heads, keys, width] whose heads `node` repeats; `node` itself if it repeats none.
 
-    Models repeat heads of keys and values for grouped-query attention by `unsqueeze` in front of the keys, `expand` and
-    `reshape`; `repeat_interleave` is decomposed into the same nodes and a `clone`, which is removed later.
+    For grouped-query attention, models repeat heads of keys and values by `unsqueeze` in front of the keys, `expand`
+    and `reshape`. `repeat_interleave` is decomposed into the same nodes and a `clone`, which is removed later.
     """
     chain = [node]
     for target in (aten.view_copy.default, aten.expand_copy.default, aten.unsqueeze_copy.default):
@@ -88,27 +88,27 @@ def without_repeated_heads(node: Node) -> Node:
 
 
 def has_hidden_rows(mask: torch.Tensor) -> bool:
-    """Return True if a constant mask of attention has a row without a visible key, where PyTorch gives zeros.
+    """Return True if a constant attention mask has a row without a visible key, for which PyTorch returns zeros.
 
     Args:
-        mask: Booleans, or floating point with -infinity for hidden keys [..., queries, keys].
+        mask: [..., queries, keys]; booleans, or floating point with -infinity for hidden keys.
     """
     visible = mask if mask.dtype == torch.bool else mask != -torch.inf
     return not bool(visible.any(-1).all())
 
 
 LARGEST_SCORE = 61440.0
-"""A number near the end of float16's range; its sums with scores below 4,000 stay within the range."""
+"""A number near the end of float16's range. Its sums with scores below 4,000 are still within the range."""
 
 
 def holds_scores(value: Node) -> bool:
-    """Return True for a float32 tensor that a softmax reads: a backend that computes in float16 keeps it finite."""
+    """Return True for a float32 tensor that a softmax reads; a backend that computes in float16 must keep it finite."""
     val = value.meta["val"]
     return isinstance(val, torch.Tensor) and val.dtype == torch.float32 and reaches_softmax(value)
 
 
 def reaches_softmax(value: Node) -> bool:
-    """Return True if a softmax reads a value, perhaps through elementwise operators and moves, such as masked scores.
+    """Return True if a softmax reads a value, possibly through elementwise operators and moves, such as masked scores.
 
     Attention reads its mask in the same way.
     """

@@ -1,4 +1,4 @@
-"""Backend operators: operators outside ATen, each equivalent to a pattern of edge operators."""
+"""Backend operators: operators outside of ATen, each equivalent to a pattern of edge operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATTERNS: dict[OpOverload, Pattern] = {}
 
 
 def bind_pattern_to_op(library: torch.library.Library, name_or_schema: str) -> Callable[[Pattern], Pattern]:
-    """Decorate a pattern to make it the composite kernel of a backend operator.
+    """Make the decorated pattern the composite kernel of a backend operator.
 
     The pattern is a function of tensors that calls overloads such as `torch.ops.aten.add.Tensor`. It runs when the
     operator is called in eager mode or traced.
@@ -25,7 +25,7 @@ def bind_pattern_to_op(library: torch.library.Library, name_or_schema: str) -> C
     Args:
         library: The library that defines the operator.
         name_or_schema: A schema, `add_relu(Tensor self, Tensor other) -> Tensor`, or the name of an operator that
-            `library` has already defined; either may begin with `namespace::`.
+            `library` already defines; either may begin with `namespace::`.
 
     Returns:
         The decorator, which returns the pattern unchanged.

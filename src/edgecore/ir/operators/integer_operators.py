@@ -1,7 +1,7 @@
 """Operators on int8 and int16 values that compute with integers only, and their reference arithmetic.
 
-The kernels of `runtime_cpp/kernels/ops/int*.cpp` compute the same bits as the functions here. A value x stands for
-(x - zero point) * scale. Weights of layers are int8 for values of both dtypes.
+The kernels of `runtime_cpp/kernels/ops/int*.cpp` return bit-identical results. An integer x represents the number
+(x - zero point) * scale. The weights of layers are int8 for values of both dtypes.
 """
 
 from __future__ import annotations
@@ -14,29 +14,30 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-# The operators stay registered as long as this library object exists.
+# The operators are registered only while this library object exists.
 _library: Any = torch.library.Library("edgecore", "FRAGMENT")  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Arithmetic of the operators on the values of one dtype.
+    """The arithmetic of the operators on values of one dtype.
 
-    A real factor is fixed-point: a multiplier in [2^(multiplier_bits - 1), 2^multiplier_bits) and a shift.
+    A real factor is represented in fixed point, by a multiplier in [2^(multiplier_bits - 1), 2^multiplier_bits) and a
+    shift.
 
     Attributes:
         dtype: The dtype of the values.
         sum_dtype: The dtype of sums, and of the biases and factors of a layer's output channels.
         has_zero_points: True if operators take zero points; False if these are always 0.
         multiplier_bits: The number of bits of a multiplier.
-        exponents: The minimum and the maximum e for which factors are in [2^(e - 1), 2^e).
+        exponents: The smallest and largest e for factors in [2^(e - 1), 2^e).
         rounds_twice: True if a factor is multiplier * 2^(shift - 31), and products are rounded to 32 bits before the
             shift, as Arm's instructions do; False if it is multiplier / 2^shift, and products are rounded once.
         max_bias: Limit of a bias.
-        add_bits: The factors of `add` are at most 2^add_bits in magnitude, so that `sum_dtype` holds its sums.
+        add_bits: The factors of `add` are at most 2^add_bits in magnitude, so that `sum_dtype` can hold its sums.
         max_shift: The largest shift of `add`.
-        softmax_bits: The largest entries of the table of `softmax` are 2^softmax_bits. A row has less than 2^15
-            elements, so that `sum_dtype` holds their sum.
+        softmax_bits: The largest entries of the table of `softmax` are 2^softmax_bits. A row has fewer than 2^15
+            elements, so that `sum_dtype` can hold their sum.
     """
 
     dtype: torch.dtype
@@ -52,13 +53,13 @@ class Arithmetic:
 
     @property
     def prefix(self) -> str:
-        """The start of the operators' names."""
+        """The beginning of the operators' names."""
         return str(self.dtype).removeprefix("torch.")
 
     def fixed_point(self, factor: float) -> tuple[int, int] | None:
         """Return (multiplier, shift) of a positive real factor; None if it is too large.
 
-        A factor below the range becomes the smallest factor.
+        A factor below the range is replaced by the smallest factor.
         """
         mantissa, exponent = math.frexp(factor)
         multiplier = round(mantissa * 2**self.multiplier_bits)
@@ -72,10 +73,10 @@ class Arithmetic:
         return multiplier, exponent if self.rounds_twice else self.multiplier_bits - exponent
 
     def requantize(self, value: torch.Tensor, multiplier: Any, shift: Any) -> torch.Tensor:
-        """Multiply integers by factors, and round half up to integers.
+        """Multiply integers by factors, and round the products half up to integers.
 
         Args:
-            value: The integers, int64: of 32 bits for int8 operators, and below 2^46 in magnitude for int16 operators.
+            value: The integers, int64. In int8 operators they have 32 bits, in int16 operators they are below 2^46.
             multiplier: The multipliers: a number, or an int64 tensor that broadcasts.
             shift: The shifts, likewise.
         """
@@ -116,7 +117,7 @@ INT16 = Arithmetic(
 )
 
 TABLE_LIMIT = 2**22
-"""The largest magnitude of entries of the table of `int16_table`, so that 32 bits hold an interpolated value."""
+"""The largest magnitude of entries of the table of `int16_table`, so that 32 bits can hold an interpolated value."""
 
 
 def _operator(
@@ -128,11 +129,11 @@ def _operator(
 ) -> Callable[[Callable[..., torch.Tensor]], Callable[..., torch.Tensor]]:
     """Register an operator, once for each arithmetic, that the decorated function computes.
 
-    The operators take `arguments`, the zero points of `operands`, `factors`, the zero point of the result and its
-    limits, which come from the dtype or a fused activation. Operators without zero points do not have these arguments.
+    The operator's arguments are `arguments`, the zero points of `operands`, `factors`, the zero point of the result,
+    and the limits of the result, from the dtype or a fused activation. Operators without zero points lack these.
 
     The function takes an arithmetic, `arguments`, the zero points of `operands` and `factors`, and returns int64: the
-    result before its zero point is added, and it is limited.
+    result before its zero point is added and the limits are applied.
     """
     count = arguments.count(",") + 1
 
@@ -189,7 +190,7 @@ def _convolution(
     groups: int,
     zero_point: int,
 ) -> torch.Tensor:
-    """Convolve `input` [N, C, (H,) W], dilated with zeros, with `weight` [outputs, C / groups, ...].
+    """Convolve `input` [N, C, (H,) W], upsampled with zeros, with `weight` [outputs, C / groups, ...].
 
     `channels` is [3, outputs] of `sum_dtype`: bias, multiplier and shift of each output channel. The bias contains the
     contribution of the input's zero point.
@@ -240,9 +241,9 @@ def _int8_table(input: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
 def _int16_table(arithmetic: Arithmetic, input: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
     """Interpolate between the entries of `table`, int32 [2^bits + 1], for inputs that are 2^(16 - bits) apart.
 
-    `bits` is from 9 to 16. The first entry is for -2^15, the last one for 2^15. The entries are at most
-    `TABLE_LIMIT` in magnitude: they may be beyond the limits of the result, so that a function which leaves the limits
-    has no bend there.
+    `bits` is from 9 to 16. The first entry is for -2^15, the last for 2^15. The entries are at most `TABLE_LIMIT` in
+    magnitude. They may be outside of the limits of the result: otherwise the interpolated function would have a bend
+    before it reaches the limit.
     """
     shift = 17 - table.shape[0].bit_length()
     value = input.to(torch.int64) + 2**15
@@ -300,7 +301,7 @@ def _mean(
     multiplier: int,
     shift: int,
 ) -> torch.Tensor:
-    """Return the sum over the last `dims` dims times a factor, which for a mean includes 1 / (number of elements)."""
+    """Return the sum over the last `dims` dims times a factor, which includes 1 / (number of elements) for a mean."""
     sums = (input.to(torch.int64) - zero_point).sum(list(range(-dims, 0)), keepdim=keepdim)
     return arithmetic.requantize(sums, multiplier, shift)
 
@@ -329,10 +330,10 @@ def _average(
     factors: torch.Tensor,
     zero_point: int,
 ) -> torch.Tensor:
-    """Return sums of windows of `input` [N, C, H, W], each times the factor for its divisor.
+    """Return the sums of windows of `input` [N, C, H, W], each times the factor for its divisor.
 
-    `rows` and `columns` are int32 [3, count]: where each window begins and ends in H and in W, and a divisor. The
-    divisor of an output is the product of both, and `factors`, int32 [2, divisors], has its multiplier and its shift.
+    `rows` and `columns` are int32 [3, count]: begin, end and divisor of each window in H and in W. The divisor of an
+    output is the product of both; `factors`, int32 [2, divisors], has the multiplier and shift for each divisor.
     """
     height, width = input.shape[2:]
     sums = _in_windows(rows, height) @ (input.double() - zero_point) @ _in_windows(columns, width).T
@@ -342,7 +343,7 @@ def _average(
 
 
 def _in_windows(windows: torch.Tensor, size: int) -> torch.Tensor:
-    """Return 1 for each element [size] that is in a window [count], else 0, as float64 [count, size]."""
+    """Return float64 [count, size]: 1 for each element that is in a window, else 0."""
     begins, ends, _ = windows[:, :, None]
     index = torch.arange(size, device=windows.device)
     inside: torch.Tensor = (begins <= index) & (index < ends)
@@ -351,9 +352,9 @@ def _in_windows(windows: torch.Tensor, size: int) -> torch.Tensor:
 
 @_operator("softmax", "Tensor input, Tensor table", arithmetics=[INT8])
 def _int8_softmax(arithmetic: Arithmetic, input: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-    """Return 256 * table[d] / sum, where d is the largest element of a row (the last dim) less an element.
+    """Return 256 * table[d] / sum, where d is the largest element of a row (the last dim) minus the element.
 
-    `table` is int32 [256], and `sum` adds the table's entries for the row. The result has the scale 1 / 256.
+    `table` is int32 [256]; `sum` adds the table's entries for the row. The result has the scale 1 / 256.
     """
     values = input.to(torch.int64)
     terms = table.to(torch.int64)[values.amax(-1, keepdim=True) - values]
@@ -368,8 +369,8 @@ def _int16_softmax(arithmetic: Arithmetic, input: torch.Tensor, table: torch.Ten
     """Return 2^15 * term / sum, where `sum` adds the terms of a row (the last dim), of at most 2^15 - 1 elements.
 
     `table` is int32 [512], with entries of at most 2^30. The term of an element is table[d / 256] * table[256 + d %
-    256] / 2^30, rounded half up, where d is the largest element of the row less the element: exp(-(256 i + j)) =
-    exp(-256 i) * exp(-j). The result has the scale 2^-15.
+    256] / 2^30, rounded half up, where d is the largest element of the row minus the element. It splits the
+    exponential: exp(-(256 i + j)) = exp(-256 i) * exp(-j). The result has the scale 2^-15.
     """
     value = input.to(torch.int64)
     steps = value.amax(-1, keepdim=True) - value

@@ -1,8 +1,8 @@
-"""Custom operators that write arguments, such as `append(Tensor row, Tensor(a!) cache) -> ()`, in functional form.
+"""Functional forms of custom operators that write arguments, such as `append(Tensor row, Tensor(a!) cache) -> ()`.
 
-The functional form returns the new content of the written arguments after the operator's own results, so that the order
-of calls is visible as data, as for any other operator of the edge dialect. Memory planning gives such a result the
-memory of the argument, and the instruction calls the kernel of the operator itself.
+The functional form returns the operator's own results, then the new content of the written arguments. So the order of
+calls is visible as data flow, as for any other operator of the edge dialect. Memory planning gives such a result the
+memory of the argument, and the emitted instruction calls the kernel of the operator itself.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from torch.fx import Node
 
 _NAMESPACE = "edgecore_functional"
 _ANNOTATION = re.compile(r"\([a-z]+!?( -> [^)]*)?\)")
-"""An annotation in a schema, such as `(a!)` in `Tensor(a!)`."""
+"""Matches an annotation in a schema, such as `(a!)` in `Tensor(a!)`."""
 
 _library = torch.library.Library(_NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)
 class Writer:
-    """An operator that writes arguments, behind its functional form.
+    """The operator that a functional form represents.
 
     Attributes:
         operator: The operator.
-        written: The names of the arguments that it writes in this form, in the order of the schema.
-        fresh: The number of the operator's results besides its written arguments. They are the first results of the
-            functional form; the new content of the written arguments follows.
+        written: The names of the arguments that this form treats as written, in the order of the schema.
+        fresh: The number of results of the operator that are not written arguments. These results come first in the
+            functional form, before the new content of the written arguments.
     """
 
     operator: OpOverload
@@ -50,7 +50,7 @@ _WRITERS: dict[Any, Writer] = {}
 
 
 def writer_of(target: Any) -> Writer | None:
-    """Return the operator behind a functional form; None if `target` is not a functional form."""
+    """Return the operator that a functional form represents; None if `target` is not a functional form."""
     return _WRITERS.get(target)
 
 
@@ -61,11 +61,11 @@ def writes_argument(spec: Any) -> bool:
 
 @cache
 def functional_form_of_writer(target: OpOverload, written: tuple[str, ...]) -> OpOverload:
-    """Define the functional form of an operator, and return it. Its arguments are positional, in the operator's order.
+    """Define and return the functional form of an operator. Its arguments are positional, in the operator's order.
 
     Args:
         target: An operator whose results are tensors.
-        written: The arguments of the call that the operator writes: an optional one may be None in other calls.
+        written: The arguments that the operator writes in a call. An optional argument may be None in other calls.
     """
     schema = target._schema
     fresh = [index for index, value in enumerate(schema.returns) if value.alias_info is None]
@@ -76,7 +76,7 @@ def functional_form_of_writer(target: OpOverload, written: tuple[str, ...]) -> O
     _library.define(f"{name}({arguments}) -> ({results})")  # type: ignore[no-untyped-call]
 
     def run(*values: Any) -> Any:
-        # torch leaves out arguments at the end that have their default.
+        # torch omits trailing arguments that have their default value.
         named: dict[str, Any] = {spec.name: spec.default_value for spec in schema.arguments}
         named |= {spec.name: value for spec, value in zip(schema.arguments, values, strict=False)}
         named |= {name: named[name].clone() for name in written}

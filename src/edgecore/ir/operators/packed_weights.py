@@ -1,4 +1,4 @@
-"""Operators on weights of 2, 4 and 8 bits. ExecuTorch defines kernels for them, PyTorch has no such operators.
+"""Operators on weights of 2, 4 and 8 bits, which PyTorch lacks and for which ExecuTorch defines kernels.
 
 The emitter maps `edgecore::embedding_packed` to the kernels `quantized_decomposed::embedding_{2bit,4bit,byte}`, and
 `edgecore::mixed_linear` to the kernel `quantized_decomposed::mixed_linear`. Weights are packed as these kernels expect.
@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-# The operators stay registered as long as this library object exists.
+# The operators are registered only while this library object exists.
 _library: Any = torch.library.Library("edgecore", "FRAGMENT")  # type: ignore[no-untyped-call]
 _library.define(
     "embedding_packed(Tensor weight, Tensor scales, Tensor? zero_points, int bits, Tensor indices) -> Tensor"
@@ -49,7 +49,7 @@ def pack(entries: torch.Tensor, bits: int) -> torch.Tensor:
     """Pack a quantized matrix into bytes.
 
     An entry of 2 or 4 bits is stored as an unsigned number: entry + 2^(bits - 1). With 4 bits, the first of two entries
-    is in the high half of a byte; with 2 bits, the first of four entries is in the lowest bits.
+    is in the upper half of a byte; with 2 bits, the first of four entries is in the lowest bits.
 
     Args:
         entries: int8 [rows, width], signed numbers of `bits` bits. `width * bits` is a multiple of 8.

@@ -1,4 +1,4 @@
-"""Complete graphs that code outside edgecore has edited: compute the missing `val`s of calls and of their readers."""
+"""Complete graphs that code outside of edgecore has edited: compute missing `val`s of calls and of their readers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from edgecore.ir.graph import (
 
 
 def complete_program(program: ExportedProgram, where: str) -> None:
-    """Complete the graph of a program, as `complete_vals` does, and its signature.
+    """Complete the graph of a program like `complete_vals`, and its signature.
 
     Args:
         program: The program.
-        where: The edit, for messages: `after the pass my_pass`.
+        where: The origin of the edit, for messages: `after the pass my_pass`.
 
     Raises:
-        CompileError: As for `complete_vals`.
+        CompileError: See `complete_vals`.
     """
     try:
         if complete_vals(program.graph_module):
@@ -42,17 +42,17 @@ def complete_program(program: ExportedProgram, where: str) -> None:
 
 
 def complete_vals(graph_module: GraphModule) -> bool:
-    """Compute the `val` of calls that have none, in order, and of calls that read values whose layout has changed.
+    """Compute, in order, the `val` of calls without one, and of calls that read values whose layout has changed.
 
-    torch's `subgraph_rewriter` and `graph.call_function` make calls without `val`. Symbolic sizes stay symbolic. A
-    graph in which every call has a `val` does not change.
+    torch's `subgraph_rewriter` and `graph.call_function` make calls without `val`. Symbolic sizes stay symbolic. If
+    every call has a `val`, the graph does not change.
 
     Returns:
         True if a `val` was computed.
 
     Raises:
-        CompileError: A node reads another one that is not computed before it, or was erased; an input has no `val`; or
-            a call cannot be computed from the values that it reads. The text names the node.
+        CompileError: A node reads a node that was erased or is computed later, an input has no `val`, or the `val` of a
+            call cannot be computed. The message names the node.
     """
     mode: Any = None
     is_changed = False

@@ -14,12 +14,12 @@ from edgecore.ir.program.lazy_constants import load
 from edgecore.ir.program.outputs import written_buffers
 
 PART_OF = ":"
-"""Separates the name of a parameter from the role of a constant that was computed from it: `head.weight:scale`.
- A name of PyTorch has no colon."""
+"""Separates the name of a parameter from the role of a constant that was computed from it: `head.weight:scale`. Names
+in PyTorch contain no colon."""
 
 
 def parameter_of(name: str) -> str:
-    """Return the name of the parameter that a constant was computed from; other names are returned as they are."""
+    """Return the name of the parameter from which a constant was computed; return other names unchanged."""
     return name.partition(PART_OF)[0]
 
 
@@ -29,7 +29,7 @@ _CONSTANT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TEN
 class Constants:
     """The constant placeholders of one program: read, replace, add and remove them.
 
-    A buffer that the program writes is state, not a constant.
+    A buffer that the program writes is state and not a constant.
 
     Attributes:
         program: The program.
@@ -56,7 +56,7 @@ class Constants:
         return load(self.stored(node))
 
     def stored(self, node: Node) -> torch.Tensor:
-        """Return the tensor of a constant placeholder as `get` does, but do not load the values of a lazy constant."""
+        """Return the tensor of a constant placeholder like `get`, but without loading a lazy constant."""
         target = self.specs[node.name].target
         assert target is not None
         tensor = self.program.state_dict.get(target)
@@ -82,11 +82,11 @@ class Constants:
         """Add a constant placeholder before the first node that is not a constant, and return the placeholder.
 
         Args:
-            name: The name of the constant; dots are underscores in the name of the placeholder. If it is taken, the
-                placeholder receives a name such as `name_1`.
+            name: The name of the constant. The placeholder's name has underscores instead of dots; if that name is
+                taken, the placeholder is called `name_1` or similar.
             tensor: The content.
-            made_of: The placeholder of the constant that the content was computed from; both have the same file in
-                `external_data`.
+            made_of: The placeholder of the constant from which the content was computed; `external_data` stores both in
+                the same file.
         """
         program, graph = self.program, self.program.graph_module.graph
         taken = set(program.state_dict) | set(program.constants) | {node.name for node in graph.nodes}
@@ -96,7 +96,7 @@ class Constants:
             unique = f"{name}_{count}"
         index, first = next((index, node) for index, node in enumerate(graph.nodes) if node.name not in self.specs)
         with graph.inserting_before(first):
-            parameter = unique.replace(".", "_")  # of a function, so it must not begin with a digit
+            parameter = unique.replace(".", "_")  # becomes a function's parameter: must not begin with a digit
             node: Node = graph.placeholder(parameter if parameter.isidentifier() else f"p_{parameter}")
         node.meta["val"] = fake_mode(program.graph_module).from_tensor(tensor, static_shapes=True)
         if self.has(made_of):

@@ -28,12 +28,12 @@ def make_program(
     constants: Mapping[str, Any],
     submodules: Mapping[str, torch.nn.Module] | None = None,
 ) -> ExportedProgram:
-    """Make an `ExportedProgram` of a graph, which is called with positional inputs and returns a tuple.
+    """Make an `ExportedProgram` from a graph. It is called with positional inputs and returns a tuple.
 
     Args:
         graph: The graph.
         signature: The signature of the graph.
-        like: A program whose ranges of symbolic sizes are used.
+        like: A program from which the ranges of symbolic sizes are taken.
         state_dict: Parameters and buffers by the names in the signature.
         constants: Lifted tensors and objects by the names in the signature.
         submodules: Delegates and bodies of control flow, by the names that `get_attr` nodes read.
@@ -62,7 +62,7 @@ def _call_signature(signature: ExportGraphSignature) -> ModuleCallSignature:
 
 
 def copy_program(program: ExportedProgram) -> ExportedProgram:
-    """Copy a program, so that the copy can be edited. Tensors are shared, dictionaries and nodes are not."""
+    """Copy a program for editing. The copy has its own dictionaries and nodes, but shares the tensors."""
     old = program.graph_signature
     signature = ExportGraphSignature(
         input_specs=[copy.copy(spec) for spec in old.input_specs],
@@ -81,9 +81,9 @@ def copy_program(program: ExportedProgram) -> ExportedProgram:
 
 
 def module_to_run(program: ExportedProgram, *, check_guards: bool = True) -> GraphModule:
-    """Return `program.module()`; if the program has gradients, a module that returns a tuple of all results.
+    """Return `program.module()`, or for a program with gradients a module that returns a tuple of all results.
 
-    For such a program torch keeps the signature of the model without gradients, so `module()` cannot be called.
+    For a program with gradients torch keeps the signature of the original model, so `module()` could not be called.
     """
     if has_gradients(program):
         entry, *others = program.module_call_graph
@@ -96,9 +96,9 @@ def module_to_run(program: ExportedProgram, *, check_guards: bool = True) -> Gra
 
 @contextmanager
 def unchanged_buffers(*models: Any) -> Iterator[None]:
-    """Give the buffers of programs and modules their present content back at the end, because runs may write to them.
+    """Restore the buffers of programs and modules at the end of the block, because runs may write to them.
 
-    Those of programs are the tensors of the user's model. Other functions have no buffers.
+    A program's buffers are the tensors of the user's model. `models` may include functions, which have no buffers.
     """
     owners = [model for model in models if isinstance(model, (ExportedProgram, torch.nn.Module))]
     saved = [(buffer, buffer.detach().clone()) for owner in owners for buffer in owner.buffers()]

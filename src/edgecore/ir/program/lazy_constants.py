@@ -1,7 +1,7 @@
-"""Constants whose bytes a function yields when the file is made, so that a large model never lies in memory.
+"""Constants whose bytes a function yields when the file is made, so that a large model never has to fit into memory.
 
-A lazy constant is an ordinary tensor for `torch.export`: it has addresses, but its memory is given out by the system
-only when something touches it. Emitting asks the function instead. Code that needs the values earlier, such as a
+For `torch.export`, a lazy constant is an ordinary tensor: it has an address range, for which the system allocates
+memory only when it is accessed. Emitting calls the function instead. Code that needs the values earlier, such as a
 backend that takes the constant, calls `load`.
 """
 
@@ -24,7 +24,7 @@ Pieces = Callable[[], Iterable[Buffer]]
 
 
 class _Reserved(mmap.mmap):
-    """The memory of a lazy constant. The tensor keeps it alive, and it keeps the function."""
+    """The address range of a lazy constant. The tensor keeps this object alive, which keeps the function alive."""
 
     pieces: Pieces
     is_loaded: bool
@@ -47,12 +47,12 @@ _RESERVED: WeakValueDictionary[int, _Reserved] = WeakValueDictionary()  # by add
 
 
 def lazy_constant(shape: Sequence[int], dtype: torch.dtype, pieces: Pieces) -> torch.Tensor:
-    """Make a constant whose bytes are asked for when the file is made: piece by piece, without memory for all of them.
+    """Make a constant whose bytes are requested, in pieces, when the file is made, without memory for all of them.
 
     Use it as a parameter or buffer of the module to compile. `to_executorch` calls the function once, and keeps the
-    bytes in a temporary file (in the folder that the environment variable TMPDIR names) until the program is saved. If
-    a backend, a pass, `quantize` or `compare` needs the values, they are loaded into memory then. A module that you run
-    or copy yourself has zeros.
+    bytes in a temporary file (in the folder of the environment variable TMPDIR) until the program is saved. If a
+    backend, a pass, `quantize` or `compare` needs the values earlier, they are loaded into memory. If you run or copy
+    the module yourself, the constant has zeros.
 
     Args:
         shape: The shape.
@@ -80,7 +80,7 @@ def lazy_constant(shape: Sequence[int], dtype: torch.dtype, pieces: Pieces) -> t
 
 
 def _pending(tensor: torch.Tensor) -> _Reserved | None:
-    """Return the memory of a lazy constant that is not loaded, if `tensor` is one, or a view of one."""
+    """Return the memory of a lazy constant if `tensor` is one, or a view of one, and is not loaded; otherwise None."""
     if not _RESERVED or type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device.type != "cpu":
         return None
     reserved = _RESERVED.get(tensor.untyped_storage().data_ptr())

@@ -1,4 +1,4 @@
-"""The mutable buffers of an exported program: state that one run leaves for the next."""
+"""The mutable buffers of an exported program: state that a run leaves for the next run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class MutableBuffer:
 def mutable_buffers(program: ExportedProgram) -> list[MutableBuffer]:
     """List the mutable buffers of a program in the order of its inputs.
 
-    A buffer that other methods write and this program only reads is mutable too.
+    A buffer that other methods write and this program only reads is also mutable.
 
     Args:
         program: A functional program, as passed to `Partitioner.partition`, or a partition, as passed to `preprocess`.

@@ -15,13 +15,13 @@ _CONTENTS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKi
 def is_result(spec: OutputSpec) -> bool:
     """Return True for a result of a call: a value that the model returns, a loss, a gradient or a token.
 
-    The other outputs are the new contents of tensors that the program writes.
+    The other outputs are new contents of tensors that the program writes.
     """
     return spec.kind not in _CONTENTS
 
 
 def has_gradients(program: ExportedProgram) -> bool:
-    """Return True for a program of a loss and its gradients, as `_export_forward_backward` makes it."""
+    """Return True for a program with a loss and gradients, as `_export_forward_backward` makes it."""
     return any(spec.kind in _GRADIENTS for spec in program.graph_signature.output_specs)
 
 
@@ -31,7 +31,7 @@ def written_buffers(program: ExportedProgram) -> set[str]:
 
 
 def written_placeholders(program: ExportedProgram) -> dict[str, str]:
-    """Return name of the placeholder -> qualified name of the buffers that a program writes."""
+    """Return placeholder -> qualified name for the buffers that a program writes."""
     written = written_buffers(program)
     return {name: buffer for name, buffer in program.graph_signature.inputs_to_buffers.items() if buffer in written}
 

@@ -12,7 +12,7 @@ from edgecore.ir.graph import describe
 
 
 def _without_quotients(expression: Any) -> Any:
-    """Simplify exact quotients, such as s**2 // s to s: a quotient has no bound if its divisor may be 0."""
+    """Simplify exact quotients, such as s**2 // s to s, because a quotient has no bound if its divisor may be 0."""
     from sympy import cancel
     from torch.utils._sympy.functions import FloorDiv
 
@@ -27,7 +27,7 @@ def _without_quotients(expression: Any) -> Any:
 
 
 class Bounds:
-    """Bounds of symbolic sizes, from the ranges that `torch.export` was given.
+    """Bounds of symbolic sizes, from the ranges that the user passed to `torch.export`.
 
     Attributes:
         ranges: The range of each symbol of the program.
@@ -57,10 +57,10 @@ class Bounds:
         return int(upper)
 
     def lower(self, size: Any) -> int:
-        """Return the minimum of a size; 0 if it is not known.
+        """Return the minimum of a size; 0 if it is unknown.
 
-        A range that begins with 1 or 2 counts as if it began with 0: while it traces, `torch.export` assumes that sizes
-        are at least 2, but the programs also run with smaller sizes.
+        A range that begins at 1 or 2 counts as beginning at 0: `torch.export` assumes sizes of at least 2 while it
+        traces, but the programs also run with smaller sizes.
         """
         if isinstance(size, int):
             return size

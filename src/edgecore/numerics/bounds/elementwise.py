@@ -42,7 +42,7 @@ def function(slope: float) -> Callable[..., Bounded]:
 
 
 def fill(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound the error of `masked_fill` by a number: the elements that it sets are exact."""
+    """Bound the error of `masked_fill` by a number: the filled elements are exact."""
     x, mask = args[:2]
     hidden = mask.value if isinstance(mask, Bounded) else mask
     return Bounded(call(target, args, kwargs), x.error.masked_fill(hidden, 0.0))
@@ -56,7 +56,7 @@ def add(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def multiply(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound the error of a product of two tensors, or of one and a number."""
+    """Bound the error of a product of two tensors, or of a tensor and a number."""
     value = call(target, args, kwargs)
     a, b = (arg if isinstance(arg, Bounded) else model.exact(torch.tensor(float(arg))) for arg in args[:2])
     error = model.add(a.error * (magnitude_of(b) + b.error), magnitude_of(a) * b.error)

@@ -30,14 +30,15 @@ def bounded_eager(
     by_row: bool = False,
     steps: int = 0,
 ) -> list[Bounded]:
-    """Compute the outputs of a quantized program with their bounds.
+    """Compute the outputs of a quantized program with their error bounds.
 
     Args:
         program: The quantized program.
         inputs: Its inputs, in order.
         computes_in: The dtype to which floating-point results are rounded.
-        by_row: True to choose dynamic scales for each row (along the last dim) instead of for the tensor.
-        steps: Steps by which a computed result that is quantized with a constant scale may differ, beside the rounding.
+        by_row: True to choose dynamic scales for each row (along the last dim) instead of for the whole tensor.
+        steps: The number of steps by which a backend's quantized result may differ in addition to rounding, where the
+            scale is constant (`RecipeSupport.steps`).
 
     Raises:
         NoBound: There is no rule for an operator of the program.
@@ -70,7 +71,7 @@ def bounded_eager(
 
 
 _EXACT = (elementwise.move, elementwise.join, elementwise.look_up, elementwise.fill)
-"""Rules of operators that only copy values, so that their results need no rounding to float16."""
+"""Rules of operators that only copy values, so that float16 programs need not round their results."""
 
 _OPERATORS: tuple[tuple[Callable[..., Any], Any, str], ...] = (
     (elementwise.move, aten, "view.default reshape.default flatten.using_ints permute.default transpose.int t.default"),
@@ -101,7 +102,7 @@ _OPERATORS: tuple[tuple[Callable[..., Any], Any, str], ...] = (
     (quantization.dequantize, library, "dequantize_per_channel_group.default"),
     (quantization.choose_parameters, library, "choose_qparams.tensor choose_qparams_per_token_asymmetric.default"),
 )
-"""Rules, the namespaces of the operators that they are for, and the names of these."""
+"""Error rules: (rule, namespace, names of the operators that it applies to)."""
 
 
 def _operator(namespace: Any, name: str) -> Any:

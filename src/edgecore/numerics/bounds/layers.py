@@ -13,7 +13,7 @@ aten = torch.ops.aten
 
 
 def weighted_sum(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound the error of a linear layer or convolution, whose arguments are input, weight, bias and, say, strides."""
+    """Bound the error of a linear layer or convolution with the arguments input, weight, bias, strides and so on."""
     x, weight, bias, *rest = (*args, None)[: max(3, len(args))]
     value = call(target, args, kwargs)
 
@@ -49,12 +49,12 @@ def attention(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dic
     """Bound the error of attention as a whole, because bounds of each of its steps would be too loose.
 
     The result is out = sum_j p_j v_j with p = softmax(s), s = q k^T / sqrt(width). Let a_j be the errors of the
-    scores s_j, and d_j those of the values v_j. Then the error of the result is
+    scores s_j, and d_j the errors of the values v_j. Then the error of the result is
 
         sum_j p_j exp(a_j) (v_j + d_j - out) / sum_k p_k exp(a_k).
 
-    As sum_j p_j (v_j - out) = 0, the numerator is sum_j p_j ((exp(a_j) - 1) (v_j - out) + exp(a_j) d_j). With |a_j| <= e_j
-    and E = max e_j, the error is at most
+    As sum_j p_j (v_j - out) = 0, the numerator is sum_j p_j ((exp(a_j) - 1) (v_j - out) + exp(a_j) d_j). With |a_j| <=
+    e_j and E = max e_j, the error is at most
 
         exp(E) sum_j p_j ((exp(e_j) - 1) |v_j - out| + exp(e_j) |d_j|).
 
@@ -93,8 +93,8 @@ def _over_keys(changes: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
 def softmax(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
     """Bound the error of p_j = exp(x_j) / sum_k exp(x_k), where x_j has an error of at most e_j, and E = max e_k.
 
-    p_j is largest if x_j is too large by e_j and all other x_k are too small by E, and smallest in the opposite case. Both
-    cases change p_j by at most p_j (1 - p_j) (exp(e_j + E) - 1).
+    p_j is largest if x_j is too large by e_j and all other x_k are too small by E, and smallest in the opposite case.
+    Both cases change p_j by at most p_j (1 - p_j) (exp(e_j + E) - 1).
     """
     x, dim = args[:2]
     value = call(target, args, kwargs)
@@ -108,7 +108,7 @@ def _softmax_rounding(model: ErrorModel, score: torch.Tensor, weight: torch.Tens
     """Bound the rounding error of the weights of a softmax over the last dim.
 
     In float16 these values are rounded: the difference of each score from the largest score, which is the exponent; the
-    exponential function and the quotient of each weight; and the sum.
+    exponential function and the quotient of each weight; and the sum of the exponentials.
     """
     terms = score.shape[-1]
     if not model.half:
@@ -121,8 +121,8 @@ def layer_norm(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: di
     """Bound the error of c / s with c = x - mean(x) and s = sqrt(mean(c^2) + eps).
 
     The error d of c is the sum of the errors of x and of the mean. For float32, the error of s is bounded by the norm
-    of d, sqrt(mean(d^2)), because s is a norm too. For float16, the error of s is mean(c d) / s to first order; as the
-    elements of d have random signs, they partly cancel, which gives a smaller value than the norm.
+    sqrt(mean(d^2)) of d, because s is a norm, too. For float16, the error of s is mean(c d) / s to first order; the
+    elements of d have random signs and partly cancel, so this value is smaller than the norm.
     """
     x, shape, weight, bias, eps = (*args, *(None,) * 5)[:5]
     dims = tuple(range(-len(shape), 0))

@@ -11,24 +11,24 @@ import torch
 from torch.utils import _pytree as pytree
 
 FLOAT = 2.0**-23
-"""Maximum relative difference of two roundings to float32: each has an error of up to 2^-24."""
+"""Largest relative difference of two roundings to float32: each has an error of up to 2^-24."""
 FUNCTION = 16 * FLOAT
 """Error of an approximated function such as exp, relative to the larger of 1 and the result."""
 HALF = 2.0**-11
-"""Maximum relative error of a rounding to float16. It is 1.2 times the root mean square of the difference of two roundings."""
+"""Largest relative error of a rounding to float16. It is 1.2 times the root mean square difference of two roundings."""
 TIE = 2.0**-8
-"""Half-width, in steps, of the interval around the middle between two steps in which a value may be rounded to either step:
-integer kernels multiply by scales that have only 8 to 24 bits.
+"""Half-width, in steps, of the interval around the middle between two steps in which a value may be rounded to either
+step. It is this wide because integer kernels multiply by scales of only 8 to 24 bits.
 """
 MULTIPLIER = 2.0**-15
-"""Relative error of a multiplier of 15 bits. Kernels with int16 results scale their sums by such multipliers: the sums have
-48 bits, and `RESCALE` of TOSA 1.0 multiplies these by no more. For int8 results the error is below `TIE`.
+"""Relative error of a 15-bit multiplier. Kernels with int16 results scale their 48-bit sums by such multipliers,
+because `RESCALE` of TOSA 1.0 takes no longer ones for 48-bit values. For int8 results the error is below `TIE`.
 """
 CONFIDENCE = 4.0
-"""Ratio of the bound to the root mean square error in float16. The sum of n rounding errors of random sign has a standard
-deviation of sqrt(n) times that of one error, and in practice never exceeds 4 times this value (Higham and Mary, A new
-approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 2019). As `HALF` is a maximum, not a standard
-deviation, the ratio is really 5 to 7 standard deviations.
+"""Ratio of the bound to the root mean square error in float16. The sum of n rounding errors of random sign has a
+standard deviation of sqrt(n) times a single error, and in practice never exceeds 4 times this value (Higham and Mary, A
+new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 2019). `HALF` is a maximum, not a standard
+deviation, so the bound is really 5 to 7 standard deviations.
 """
 
 Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -36,19 +36,19 @@ Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class NoBound(Exception):
-    """A program has an operator without a rule for its error: the text is `no error bound for ...`."""
+    """A program has an operator without an error rule. The message is `no error bound for ...`."""
 
 
 @dataclass(frozen=True)
 class Bounded:
-    """A tensor, and the bound of the difference from a runtime's result.
+    """A tensor with a bound of its difference from a runtime's result.
 
     Attributes:
         value: The tensor that eager PyTorch computes.
-        error: The bound, float64 of the same shape. For quantized values it bounds the difference of
-            `value - zero_point`. For programs in float16, `ErrorModel` keeps the root mean square error here instead.
-        step: For a dequantized value, its scale if the scale is a constant; otherwise None.
-        rounded_from: For quantized values, the `error` of the values before quantization.
+        error: The bound: float64, in the shape of `value`. For quantized values it bounds the difference of
+            `value - zero_point`. For programs in float16 it is the root mean square error instead.
+        step: The scale of a dequantized value, if the scale is constant; otherwise None.
+        rounded_from: For quantized values, the `error` before quantization.
     """
 
     value: torch.Tensor
@@ -58,16 +58,17 @@ class Bounded:
 
 
 class ErrorModel:
-    """Bounds errors of results.
+    """Computes how errors add up, either strictly (float32) or as root mean squares (float16).
 
     Args:
         half: True if the program computes in float16.
-        by_row: True to choose dynamic scales for each row instead of for the tensor.
-        steps: Steps by which a computed result that is quantized with a constant scale may differ, beside the rounding.
+        by_row: True to choose dynamic scales for each row instead of for the whole tensor.
+        steps: The number of steps by which a backend's quantized result may differ in addition to rounding, where the
+            scale is constant.
 
     Attributes:
-        has_images: True while the scale of a convolution's input is chosen.
-        worst: The factor by which an `error` is multiplied to get the maximum error.
+        has_images: True while the dynamic scale of a convolution's input is chosen: then a row is a whole image.
+        worst: The ratio of the largest error to `error`.
     """
 
     def __init__(self, half: bool = False, by_row: bool = False, steps: int = 0) -> None:
@@ -78,7 +79,7 @@ class ErrorModel:
         self.worst = CONFIDENCE if half else 1.0
 
     def add(self, *errors: torch.Tensor) -> torch.Tensor:
-        """Add errors with different causes: their sum, or in float16 the root of the sum of their squares."""
+        """Add errors with different causes: plainly, or in float16 as the root of the sum of their squares."""
         if self.half:
             total: torch.Tensor = sum(error.square() for error in errors)  # type: ignore[assignment]
             return total.sqrt()
@@ -86,10 +87,10 @@ class ErrorModel:
         return total
 
     def combine(self, apply: Product, errors: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Compute the error that errors of x cause in `apply(x, weights)`, a sum of products of x and weights.
+        """Compute the error of `apply(x, weights)`, a sum of products of x and weights, that `errors` of x cause.
 
-        In float32 all terms of the sum are assumed to have the same sign, so the weights are replaced by their
-        magnitudes. In float16 the squares of the terms are added.
+        In float32 all terms of the sum are assumed to have the same sign, so `weights` are replaced by their
+        magnitudes. In float16 the squares of the terms add up.
         """
         if self.half:
             return apply(errors.square(), weights.square()).sqrt()
@@ -98,15 +99,16 @@ class ErrorModel:
     def products(self, apply: Product, left: torch.Tensor, right: torch.Tensor, terms: int) -> torch.Tensor:
         """Compute the rounding error of `apply(left, right)`, whose elements are sums of `terms` products.
 
-        In float32 the error is at most `terms` roundings of the sum of magnitudes. In float16 each partial sum is rounded,
-        with errors of random sign; the partial sums are a random walk, whose magnitude is at most the norm of all terms.
+        In float32 the error is at most `terms` roundings of the sum of magnitudes. In float16 each partial sum is
+        rounded, with errors of random sign; the partial sums are a random walk, whose magnitude is at most the norm of
+        all terms.
         """
         if self.half:
             return self.combine(apply, left, right) * (math.sqrt(terms) * HALF)
         return apply(left.abs(), right.abs()) * ((terms + 2) * FLOAT)
 
     def exact(self, value: Any) -> Any:
-        """Return a constant or an input as a value without error, but for the rounding to float16; others as they are."""
+        """Return a tensor as a value whose only error is its rounding to float16; return other types unchanged."""
         if not isinstance(value, torch.Tensor):
             return value
         return self.rounded(Bounded(value, torch.zeros_like(value, dtype=torch.float64)))
@@ -130,7 +132,7 @@ def magnitude_of(bounded: Bounded) -> torch.Tensor:
 
 
 def call(target: Any, args: Sequence[Any], kwargs: Any) -> torch.Tensor:
-    """Call the operator on the values of all `Bounded` arguments."""
+    """Call the operator with each `Bounded` argument replaced by its value."""
     plain = pytree.tree_map(
         lambda leaf: leaf.value if isinstance(leaf, Bounded) else leaf,
         (tuple(args), dict(kwargs)),

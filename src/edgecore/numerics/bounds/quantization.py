@@ -13,7 +13,7 @@ library = torch.ops.quantized_decomposed
 
 
 def quantize(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound the error of a quantized value: it is computed at both ends of the interval that contains its input."""
+    """Bound the error of a quantized value by quantizing both ends of the interval that contains the input."""
     if model.half:
         raise NoBound("no error bound for quantizing float16 values")
     x, scale, zero = args[:3]
@@ -32,11 +32,11 @@ def quantize(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict
     if not bool(zero_error.any()):
         ends = [end.clamp(low, high) for end in ends]
     error = torch.maximum(quantized - ends[0], ends[1] - quantized)
-    # The backend may compute another zero point at run time. As zero points are rounded, its quantized range may end up
-    # to half a step before the min or max of the row. Values near these ends may then be clamped, which adds one step.
+    # The backend may compute another zero point at run time. Zero points are rounded, so the backend's quantized range
+    # may end up to half a step before the min or max of the row. It then clamps values near these ends: one more step.
     at_end = (zero_error > 0) & (torch.minimum(quantized - low, high - quantized) <= 1 + zero_error)
     error = error + at_end.double()
-    if bool(x.error.any()) and not bool(step_error.any()):  # a computed value, not an input, with a constant scale
+    if bool(x.error.any()) and not bool(step_error.any()):  # computed (inputs have no error), and the scale is constant
         error = error + model.steps
     return Bounded(value, error, rounded_from=x.error)
 
@@ -44,8 +44,8 @@ def quantize(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict
 def dequantize(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
     """Bound the error of (q - zero point) * scale.
 
-    If the scale is computed at run time, eager PyTorch and the backend may compute different scales. Then q cannot be
-    compared, but each of the two results differs from the value x before quantization by at most half of its own scale.
+    If the scale is computed at run time, eager PyTorch and the backend may compute different scales. Then their q
+    cannot be compared, but each result differs from the value x before quantization by at most half of its own scale.
     This also holds where x is clamped, because rounding the zero point moves the ends of the range by at most half a
     scale. So the bound is the error of x plus one scale, with a margin for ties of rounding and for the error of the
     scale.
@@ -70,8 +70,8 @@ def choose_parameters(
 ) -> tuple[Bounded, Bounded]:
     """Bound the errors of a scale and a zero point that are computed at run time, for each row or for the whole tensor.
 
-    The scale is (max - min) / (q_max - q_min), and the zero point is q_min - min / scale. 0 always lies within the range
-    of `min` and `max`. If they are computed for each row, q_min is -128 and q_max is 127.
+    The scale is (max - min) / (q_max - q_min), and the zero point is q_min - min / scale, where [min, max] is widened
+    to contain 0. For scales of rows, q_min is -128 and q_max is 127.
     """
     x = args[0]
     by_row = model.by_row or target is library.choose_qparams_per_token_asymmetric.default
@@ -95,25 +95,24 @@ def choose_parameters(
 
 
 def scale_is_by_row(target: Any, scale: Any) -> bool:
-    """Return True if an operator with one scale per tensor got a scale for each row.
+    """Return True if an operator with one scale per tensor received a scale for each row.
 
-    The program contains `choose_qparams` and quantize operators for one scale per tensor. To bound the error of a
-    backend that chooses a scale for each row instead (`by_row`), the rule of `choose_qparams` returns scales for each
-    row.
+    The program has `choose_qparams` and quantize operators for one scale per tensor. To bound the error of a backend
+    that chooses a scale for each row (`by_row`), the rule of `choose_qparams` returns the scales of rows instead.
     """
     per_tensor = (library.quantize_per_tensor.tensor, library.dequantize_per_tensor.tensor)
     return target in per_tensor and isinstance(scale, Bounded) and scale.value.numel() > 1
 
 
 def _value_and_error(parameter: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the float64 values and the errors of a scale or zero point, which is a `Bounded` or an exact number."""
+    """Return the values and the errors of a scale or zero point (a `Bounded` or an exact number) in float64."""
     if isinstance(parameter, Bounded):
         return parameter.value.double(), parameter.error
     return torch.tensor(float(parameter), dtype=torch.float64), torch.tensor(0.0, dtype=torch.float64)
 
 
 def _broadcastable(parameters: torch.Tensor, value: torch.Tensor, target: Any, axis: int) -> torch.Tensor:
-    """Reshape scales or zero points of channels, groups or rows to a shape that broadcasts to that of `value`."""
+    """Reshape scales or zero points of channels, groups or rows so that they broadcast to the shape of `value`."""
     name = target._schema.name
     if name.endswith("per_channel"):
         return parameters.reshape([-1 if dim == axis % value.dim() else 1 for dim in range(value.dim())])

@@ -1,1 +1,1 @@
-"""The kit from which backends make partitioners: capability tables, constraints of operators, views of partitions."""
+"""The kit from which backends make partitioners: operator tables, constraints, and views of partitions."""

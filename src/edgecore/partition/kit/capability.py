@@ -1,4 +1,4 @@
-"""A partitioner that asks a backend about each node and makes as few partitions as possible."""
+"""A partitioner that asks the backend about each node, and makes as few partitions as possible."""
 
 from __future__ import annotations
 
@@ -23,37 +23,38 @@ from edgecore.plugin import CompileSpec
 aten = torch.ops.aten
 
 Preserve = Callable[[Node], bool]
-"""A function (node) -> True if the node must not be decomposed, because the backend supports it as it is."""
+"""A function that returns True for a node that must not be decomposed, because the backend supports it directly."""
 
 
 class CapabilityPartitioner:
-    """A partitioner that tags the nodes that the backend supports, according to a function of the backend.
+    """A partitioner that tags the nodes that a function of the backend accepts.
 
-    Every node has a level: the maximum number of times that a path to it goes from an unsupported node, or an input, to
-    a supported one, minus 1. The supported nodes of one level form one partition. These partitions are convex, since a
-    path that leaves one and comes back to a supported node arrives at a higher level. Their number is minimal: on the
-    path to the highest level, convexity demands a new partition at each step from an unsupported to a supported node. A
-    node that reads only constants, such as the dequantization of a weight, joins the partition of the user with the
-    lowest level. A partition that has only data movement, or fewer than `min_partition_size` other operators, stays
-    outside.
+    Every node has a level. Follow all paths to the node and count the steps from an unsupported node, or an input, to a
+    supported node; the level is the largest count minus 1. The supported nodes of one level form one partition. Such a
+    partition is convex: a path that leaves it and comes back to a supported node arrives at a higher level. The number
+    of partitions is minimal: on a path to the highest level, each counted step requires a new partition.
 
-    Some nodes turn out to be unsupported only once the partitions are known: updates of buffers that the backend does
-    not hold, and nodes that exchange values that must not cross the border of a partition. They become unsupported, and
-    the program is partitioned again, until there are no more.
+    A node that reads only constants, such as the dequantization of a weight, joins the partition of its user with the
+    lowest level. A partition with only data movement, or fewer than `min_partition_size` other operators, is dropped.
+
+    Some nodes turn out to be unsupported only when the partitions are known: updates of buffers that the backend does
+    not hold, and nodes that exchange values that must not cross the border of a partition. Then these count as
+    unsupported, and the program is partitioned again, until no such nodes are left.
 
     Args:
         backend_id: The id of the backend.
-        unsupported_reasons: Returns the function that says, for each node of a program, why the backend does not
-            support it.
+        unsupported_reasons: Takes a program; returns the function that returns the reason why the backend does not
+            support a node, or None.
         compile_specs: The compile specs of every partition.
         ops_to_not_decompose: Operators that the backend wants to receive undecomposed.
-        preserve: Returns the function that says which calls of these operators must stay; all of them if None.
-        min_partition_size: Minimum number of operators in a partition.
-        can_hold: Says whether the backend can hold a mutable buffer, which it then claims; None if it can hold none.
-        updates_in_place: Says whether the backend supports a node only as the update of a mutable buffer that it holds;
-            None if there are no such nodes.
-        inside_only: Says which values the backend can neither take nor return, so that the nodes that compute and read
-            them must be in one partition; None if there are no such values.
+        preserve: Takes a program; returns the function that is True for calls of these operators that must stay. None
+            to keep all calls.
+        min_partition_size: The smallest number of operators in a partition.
+        can_hold: Returns True for a mutable buffer that the backend can hold, and then claims; None to hold no buffers.
+        updates_in_place: Returns True for a node that the backend supports only as the update of a mutable buffer that
+            it holds; None if there are no such nodes.
+        inside_only: Identifies the values that the backend can neither take nor return, so that the nodes that compute
+            and read them must be in one partition; None if there are no such values.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class CapabilityPartitioner:
         self.inside_only = inside_only
 
     def ops_to_not_decompose(self, exported_program: ExportedProgram) -> tuple[Sequence[OpOverload], Preserve | None]:
-        """Return the operators that must not be decomposed, and the function that says which of their calls."""
+        """Return the operators that must not be decomposed, and the function that selects which of their calls."""
         return self._ops_to_not_decompose, self.preserve and self.preserve(exported_program)
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
@@ -95,11 +96,11 @@ class CapabilityPartitioner:
         return result
 
     def is_operator(self, node: Node) -> bool:
-        """Return True if a tagged node counts as an operator of its partition: it does not only move data."""
+        """Return True if a tagged node counts as an operator of its partition, because it does more than move data."""
         return node.target not in DATA_MOVEMENT
 
     def _exclusions(self, exported_program: ExportedProgram, result: PartitionResult) -> dict[Node, str]:
-        """Return tagged node -> reason, for the nodes that these partitions make unsupported."""
+        """Return tagged node -> reason, for the nodes that turn out to be unsupported in these partitions."""
         reasons = crossings(exported_program, self.inside_only) if self.inside_only else {}
         for buffer in mutable_buffers(exported_program) if self.updates_in_place else []:
             update = buffer.update
@@ -109,7 +110,7 @@ class CapabilityPartitioner:
         return reasons
 
     def _partition(self, exported_program: ExportedProgram, excluded: Mapping[Node, str]) -> PartitionResult:
-        """Partition once; the nodes in `excluded` are not supported."""
+        """Partition once, with the nodes of `excluded` as unsupported."""
         reason_of, constants = self.unsupported_reasons(exported_program), Constants(exported_program)
         errors: dict[Node, Exception] = {}
 
@@ -145,7 +146,8 @@ class CapabilityPartitioner:
         by_level: dict[int, list[Node]] = {}
         for node, level in accepted.items():
             by_level.setdefault(level, []).append(node)
-        # Without a tagged node, `to_backend` still needs the backend's id, to record its reasons: define a tag for it.
+        # `to_backend` finds the backend's id only through a tag, and needs it for the reasons: define a tag in any
+        # case.
         tags = {self.spec.backend_id: self.spec}
         for level, nodes in sorted(by_level.items()):
             count = sum(map(self.is_operator, nodes))

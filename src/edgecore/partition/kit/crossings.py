@@ -1,6 +1,6 @@
 """Values that must not cross the border of a partition.
 
-A backend may hold some values in a form that exists only inside of it: XNNPACK has booleans as float32 numbers, an
+A backend may represent some values in a form that exists only inside of it: XNNPACK has booleans as float32 numbers, an
 integer NPU has the numbers between a dequantize and a quantize node as integers. So the node that computes such a value
 and all nodes that read it must be in the same partition.
 """
@@ -19,14 +19,14 @@ from edgecore.ir.program.constants import Constants
 from edgecore.partition.protocol import TAG, UnsupportedReason
 
 InsideOnly = Callable[[Node], "str | None"]
-"""A function (node) -> the name of a kind of values, such as "booleans", if the backend can neither take nor return the
-node's value; None if it can."""
+"""A function that names the kind of a node's value, such as "booleans", if the backend can neither take nor return the
+value; otherwise it returns None."""
 
 
 def keep_inside(supported: UnsupportedReason, program: ExportedProgram, inside_only: InsideOnly) -> UnsupportedReason:
     """Return the check `supported`, extended to refuse nodes that would exchange such values with unsupported nodes.
 
-    Refusing a node can make its neighbours unsupported too, so the check is repeated until no more nodes are refused.
+    To refuse a node can make its neighbours unsupported, too, so the check repeats until it refuses no more nodes.
     """
     constants = Constants(program)
     reasons = {node: supported(node) for node in program.graph.nodes if isinstance(node.target, OpOverload)}
@@ -67,14 +67,14 @@ def _has_tag(tag: str, node: Node) -> bool:
 
 
 def _inputs(node: Node, constants: Constants, inside_only: InsideOnly) -> list[Node]:
-    """List the inputs of a node, except constants, that must not cross a border."""
+    """List the inputs of a node, without constants, that must not cross a border."""
     return [source for source in node.all_input_nodes if inside_only(source) and not constants.has(source)]
 
 
 def _crossing(
     node: Node, constants: Constants, inside_only: InsideOnly, is_inside: Callable[[Node], bool]
 ) -> str | None:
-    """Return a sentence on how a value of `node` crosses the border of the delegate; None if none does."""
+    """Describe how a value that `node` reads or computes crosses the border of the delegate; None if no value does."""
     for source in _inputs(node, constants, inside_only):
         if not is_inside(source):
             return f"reads {inside_only(source)} that are computed outside the delegate"
@@ -86,10 +86,10 @@ def _crossing(
 
 
 def _producer(node: Node) -> Node:
-    """Return the operator whose result a node is, if the node is one of several results."""
+    """Return the operator that computes a node: for a `getitem` the operator with several results."""
     return node.args[0] if node.target is operator.getitem else node  # type: ignore[return-value]
 
 
 def _results(node: Node) -> list[Node]:
-    """Return a node, and the nodes of its results if it has several."""
+    """Return a node, and the `getitem` nodes of its results if it has several."""
     return [node, *(user for user in node.users if user.target is operator.getitem)]

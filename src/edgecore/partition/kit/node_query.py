@@ -16,13 +16,13 @@ Query = TypeVar("Query", bound="NodeQuery")
 
 
 class NodeQuery:
-    """Answers the questions of constraints about one call of a program, such as whether an argument is constant.
+    """Answers questions about one call of a program for constraints, such as whether an argument is constant.
 
     Attributes:
         node: The call.
         constants: The constants of the program.
-        is_decomposed: False before decomposition, when the graph may still have composite operators and views. A view's
-            strides are then not final: decomposition replaces the view by a copy with dense strides.
+        is_decomposed: False before decomposition, when the graph may still have composite operators and views. The
+            strides of a view are then not final: decomposition replaces it by a copy with dense strides.
     """
 
     def __init__(self, node: Node, constants: Constants, is_decomposed: bool = True) -> None:
@@ -41,7 +41,7 @@ class NodeQuery:
         return argument(self.node, name)
 
     def is_constant(self, node: Any) -> bool:
-        """Return True for a constant: a node whose tensor is known when compiling, such as a weight."""
+        """Return True for a node whose tensor is known at compile time, such as a weight."""
         return self.constants.has(node)
 
     def constant(self, node: Node) -> torch.Tensor:
@@ -49,7 +49,7 @@ class NodeQuery:
         return self.constants.get(node)
 
     def vals(self, except_arguments: Sequence[str] = ()) -> list[tuple[str, Any]]:
-        """List (name for messages, `val`) of the call's inputs and results; the names are like `input x`, `its result`.
+        """List the inputs and results of the call as (name for messages, `val`), such as `input x` or `its result`.
 
         Args:
             except_arguments: Names of arguments to omit.
@@ -62,7 +62,7 @@ class NodeQuery:
         ]
 
     def nodes_of(self, names: Sequence[str]) -> set[Node]:
-        """Return the nodes that are arguments of the given names, or items of such an argument if it is a list."""
+        """Return the nodes that these arguments are, or that a list argument contains."""
         values = [self.argument(name) for name in names]
         items = [item for value in values for item in (value if isinstance(value, (list, tuple)) else [value])]
         return {item for item in items if isinstance(item, Node)}

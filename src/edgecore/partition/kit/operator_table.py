@@ -30,13 +30,13 @@ from edgecore.plugin import CompileSpec, OperatorSupport
 Lower = TypeVar("Lower")
 
 Constraint = Callable[[Any], "str | None"]
-"""A function of the table's query about a call that returns the reason why the backend does not support the call.
+"""A function that takes the query about a call; it returns the reason why the backend does not support the call.
 
-The reason is a fragment such as `alpha is 2`. None means that the call fulfills the constraint.
+The reason is a fragment such as `alpha is 2`; None if the call fulfills the constraint.
 """
 
 _MAX_NAMES = 20
-"""Maximum number of operators that an error message lists; for a longer table it lists only similar names."""
+"""Largest number of operators that an error message lists; for a longer table it lists only similar names."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class OperatorRow(Generic[Lower]):
     """One operator that a backend supports.
 
     Attributes:
-        target: The operator, of the edge dialect.
+        target: The operator of the edge dialect.
         dtypes: The dtypes that each tensor of a call, input or result, may have.
         constraints: The conditions of `unsupported_reason` in words, for the documentation.
         unsupported_reason: Returns the reason why the backend does not support a call, or None.
-        do_not_decompose: Supported calls must not be decomposed into other operators.
+        do_not_decompose: True if supported calls must not be decomposed into other operators.
         lower: Data with which the backend's compiler translates a call, such as a function or an operator's number.
         any_dtype: Names of arguments to which `dtypes` does not apply, such as constant indices.
     """
@@ -68,7 +68,7 @@ class OperatorRow(Generic[Lower]):
 
 
 class OperatorTable(Generic[Lower]):
-    """The supported operators of a backend, and constraints that hold for all of them.
+    """The supported operators of a backend, and constraints that apply to all of them.
 
     If the constraints of a backend need facts that `NodeQuery` lacks, the backend derives a class from `NodeQuery`, and
     a class from this one whose `make_query` returns it. The other methods without an underscore may be overridden, too.
@@ -99,22 +99,22 @@ class OperatorTable(Generic[Lower]):
         self.rows[row.target] = row
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], NodeQuery]:
-        """Return the function that makes the query about a call.
+        """Return the function that makes the query about a call of `program`.
 
-        Facts about the whole program are computed here, once.
+        Facts about the whole program are computed only once, in this method.
         """
         constants = Constants(program)
         return lambda node: NodeQuery(node, constants, is_decomposed)
 
     def unsupported_reasons(self, program: ExportedProgram, *, is_decomposed: bool = True) -> UnsupportedReason:
-        """Return the function that says why the table does not support a call of `program`, or returns None."""
+        """Return the function that gives the reason why the table does not support a call of `program`, or None."""
         make_query = self.make_query(program, is_decomposed=is_decomposed)
         return lambda node: self.unsupported_reason(make_query(node))
 
     def unsupported_reason(self, query: NodeQuery) -> str | None:
         """Return the reason why the table does not support a call, or None.
 
-        The checks are, in this order: the operator, the dtypes of its tensors, the common constraints, its row's
+        It checks, in this order: the operator, the dtypes of its tensors, the common constraints, its row's
         constraints.
         """
         row = self.rows.get(query.node.target)
@@ -127,7 +127,7 @@ class OperatorTable(Generic[Lower]):
     def row_reason(self, query: NodeQuery) -> str | None:
         """Return the reason why a call does not fulfill the constraints of its row, or None.
 
-        The dtypes of its tensors and the common constraints are not checked.
+        Does not check the dtypes of the tensors and the common constraints.
         """
         row = self.rows.get(query.node.target)
         if row is None:
@@ -135,11 +135,11 @@ class OperatorTable(Generic[Lower]):
         return row.unsupported_reason(query) if row.unsupported_reason else None
 
     def missing_reason(self, node: Node) -> str:
-        """Return the reason why a call is not supported if its operator has no row."""
+        """Return the reason for a call whose operator has no row."""
         return "not among the backend's operators"
 
     def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
-        """Return the reason why the row does not support a tensor of a call (missing, or another dtype), or None."""
+        """Return the reason why a row does not support a tensor of a call: it is missing, or has another dtype."""
         for name, val in query.vals(except_arguments=row.any_dtype):
             if not isinstance(val, torch.Tensor):
                 return f"{name} is not a tensor"
@@ -153,7 +153,7 @@ class OperatorTable(Generic[Lower]):
         return tuple(row.target for row in self.rows.values() if row.do_not_decompose)
 
     def preserve(self, program: ExportedProgram) -> Preserve:
-        """Return the function that says which calls of `ops_to_not_decompose` stay: those that the table supports."""
+        """Return the function that is True for calls of `ops_to_not_decompose` that the table supports."""
         reasons = self.unsupported_reasons(program, is_decomposed=False)
         return lambda node: reasons(node) is None
 
@@ -166,7 +166,7 @@ class OperatorTable(Generic[Lower]):
         return sorted(rows, key=lambda row: row.operator)
 
     def check_names(self, names: Sequence[str], *, namespace: str = "") -> Sequence[str]:
-        """Return `names` if each is the name of an operator (`add` or `aten.add.Tensor`), to validate an option.
+        """Validate an option that names operators (`add` or `aten.add.Tensor`), and return `names`.
 
         Args:
             names: The names.
@@ -202,10 +202,10 @@ class OperatorTable(Generic[Lower]):
             compile_specs: The compile specs of every partition.
             operators: Delegate only these operators (`aten.add.Tensor` or `add`); all if empty.
             min_partition_size: Partitions with fewer operators are not delegated.
-            can_hold: Says whether the backend can hold a mutable buffer; None if it can hold none.
-            updates_in_place: Says whether a node is supported only as the update of a mutable buffer that the backend
-                holds; None if there are no such nodes.
-            inside_only: Says which values must not cross the border of a partition; None if there are no such values.
+            can_hold: Returns True for a mutable buffer that the backend can hold; None to hold no buffers.
+            updates_in_place: Returns True for a node that is supported only as the update of a mutable buffer that the
+                backend holds; None if there are no such nodes.
+            inside_only: Identifies values that must not cross the border of a partition; None if there are none.
 
         Raises:
             ValueError: The table has no operator of a name in `operators`.
@@ -237,7 +237,7 @@ class OperatorTable(Generic[Lower]):
 
 
 def contiguous_only(query: NodeQuery) -> str | None:
-    """Constraint for backends that support only contiguous tensors; edgecore copies others at the border."""
+    """Constraint for backends that support only contiguous tensors; edgecore then copies other inputs."""
     for name, val in query.vals():
         if isinstance(val, torch.Tensor) and dim_order(val) != tuple(range(val.dim())):
             return LayoutReason(f"{name} is not contiguous (channels last, for example)")
@@ -257,13 +257,13 @@ def at_most_dims(count: int) -> Constraint:
 
 
 def no_empty_tensors(query: NodeQuery) -> str | None:
-    """Constraint for backends that have no tensors without elements."""
+    """Constraint for backends that do not support empty tensors."""
     is_empty = any(0 in val.shape for val in _tensors(query))
     return "a tensor without elements" if is_empty else None
 
 
 def static_sizes(reason: str) -> Constraint:
-    """Make the constraint for backends that support only fixed sizes; `reason` is the answer to symbolic sizes."""
+    """Make the constraint for backends that support only fixed sizes; `reason` is returned for symbolic sizes."""
 
     def check(query: NodeQuery) -> str | None:
         is_symbolic = any(not isinstance(size, int) for val in _tensors(query) for size in val.shape)
@@ -279,7 +279,7 @@ def same_ranks(query: NodeQuery) -> str | None:
 
 
 def integers_of_32_bits(query: NodeQuery) -> str | None:
-    """Constraint for backends that hold int64 in 32 bits: refuses numbers and constants that these do not hold."""
+    """Constraint for backends that store int64 in 32 bits: refuses numbers and constants that do not fit."""
     limits = torch.iinfo(torch.int32)
     for name, value in arguments_by_name(query.node).items():
         for item in value if isinstance(value, (list, tuple)) else [value]:
@@ -290,7 +290,7 @@ def integers_of_32_bits(query: NodeQuery) -> str | None:
 
 
 def _ends(query: NodeQuery, name: str, value: Any) -> tuple[int, int] | None:
-    """Return the smallest and the largest integer of an argument; None if it has none that the call computes with."""
+    """Return the smallest and largest integer of an argument; None if the call does not compute with integers of it."""
     if type(value) is int:
         return (value, value) if name in _NUMBERS else None
     if not isinstance(value, Node) or not query.constants.has(value) or value.meta["val"].dtype != torch.int64:
@@ -300,7 +300,7 @@ def _ends(query: NodeQuery, name: str, value: Any) -> tuple[int, int] | None:
 
 
 _NUMBERS = ("self", "other", "min", "max", "value", "fill_value", "exponent")
-"""Arguments that may be numbers of the computation, rather than sizes and positions."""
+"""Arguments whose numbers the operator computes with; other numbers are sizes and positions."""
 
 
 def _tensors(query: NodeQuery) -> list[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Helpers of ExecuTorch's documentation to write partitioners: partitions by operators and by patterns."""
+"""Partitions by operators and by patterns: helpers for partitioners that ExecuTorch's documentation shows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def generate_partitions_from_list_of_nodes(
     pattern_list: Sequence[Sequence[Node]] | None = None,
     op_support: OperatorSupportBase | None = None,
 ) -> list[Partition]:
-    """Return the largest partitions of nodes that `pattern_list` has or `op_support` supports.
+    """Return the largest partitions of nodes that are in `pattern_list` or that `op_support` supports.
 
     Raises:
         ValueError: Both are None.
@@ -67,14 +67,14 @@ def generate_pattern_op_partitions(
     op_support: OperatorSupportBase | None = None,
     ignore_literals: bool = False,
 ) -> list[Partition]:
-    """Return the largest partitions of nodes that match a pattern, are listed, or are supported.
+    """Return the largest partitions of nodes that match a pattern, that are listed, or that `op_support` supports.
 
     Args:
         graph_module: The graph.
         patterns: Graphs of edge programs; their placeholders match any node.
         partitions_list: Lists of nodes.
-        op_support: Says which other nodes are supported.
-        ignore_literals: Let numbers in patterns match any number.
+        op_support: Object that decides which other nodes are supported.
+        ignore_literals: True to let a number in a pattern match any number.
 
     Raises:
         ValueError: Nothing says which nodes belong to partitions.

@@ -1,4 +1,4 @@
-"""A partition in the form in which a backend's compiler reads it."""
+"""The view of a partition that a backend's compiler reads."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from edgecore.ir.program.symbolic_sizes import Bounds
 
 
 class PartitionView:
-    """The nodes of a partition by kind.
+    """The nodes of a partition, sorted by kind.
 
     Attributes:
         inputs: The inputs, in the order of the delegate's arguments.
-        buffers: The mutable buffers that the backend holds: names, nodes of the old and the new content, initial
+        buffers: The mutable buffers that the backend holds: names, nodes of the old and new content, and initial
             values. They are neither inputs nor outputs of the delegate.
-        constants: The constants that the partition reads, with their tensors, detached.
-        calls: The operator calls, in an order in which they can run.
+        constants: The constants that the partition reads, with their detached tensors.
+        calls: The operator calls, in topological order.
         outputs: The calls whose results are the delegate's outputs, in the order of the outputs.
     """
 
@@ -35,7 +35,7 @@ class PartitionView:
             node: constants.get(node) for node in placeholders if constants.has(node)
         }
         self.calls: list[Node] = [node for node in program.graph.nodes if node.op == "call_function"]
-        # The new content of the mutable buffers is in front of the outputs.
+        # The program's results begin with the new content of the mutable buffers.
         self.outputs: list[Node] = list(program.graph.output_node().args[0])[len(self.buffers) :]
         self._bounds = Bounds(program)
 
@@ -58,5 +58,5 @@ class PartitionView:
 
 
 def debug_handles(*nodes: Node) -> tuple[int, ...]:
-    """Return the debug handles of nodes, as `PreprocessResult.debug_handle_map` lists them for each operation."""
+    """Return the debug handles of the nodes that an operation computes, for `PreprocessResult.debug_handle_map`."""
     return tuple(node.meta["debug_handle"] for node in nodes if "debug_handle" in node.meta)

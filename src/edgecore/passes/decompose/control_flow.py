@@ -50,8 +50,8 @@ def make_placeholders_dense(body: GraphModule) -> set[Node]:
 def make_operands_dense(graph_module: GraphModule, node: Node, mode: FakeTensorMode) -> None:
     """Copy the operands of a control-flow node that are not contiguous.
 
-    The bodies need this, because `make_placeholders_dense` makes their inputs contiguous. The node also receives a
-    source line if torch recorded none.
+    The bodies need contiguous operands, because `make_placeholders_dense` makes their inputs contiguous. This also
+    gives the node a source line if torch recorded none.
     """
     if not source_line(node):
         _borrow_source(node)
@@ -59,7 +59,7 @@ def make_operands_dense(graph_module: GraphModule, node: Node, mode: FakeTensorM
 
 
 def copy_strided(editor: Editor, node: Node, operands: Iterable[Any]) -> None:
-    """Insert contiguous copies of those operands of `node` that are tensors and not contiguous."""
+    """Insert contiguous copies of the operands of `node` that are tensors and not contiguous."""
     for operand in operands:
         if _is_strided(operand):
             node.replace_input_with(operand, _clone(editor, operand))
@@ -69,7 +69,7 @@ def copy_body_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> No
     """Insert copies for results of a body that are not contiguous, or that are an input of a loop body.
 
     The emitter writes the next iteration's state over the current state, so a result must not alias an input. Nodes of
-    the body without a source line take the line of the control-flow node.
+    the body without a source line receive the line of the control-flow node.
     """
     flow = control_flow(node)
     if node.target is WHILE and body is flow.bodies[0]:
@@ -89,7 +89,7 @@ def copy_body_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> No
 
 
 def _check_results(node: Node, returned: list[Any], carried: int) -> None:
-    """Check that each result has the dtype and the rank that the node expects."""
+    """Raise an error if the dtype or rank of a result differs from what the node expects."""
     for index, (value, val) in enumerate(zip(returned, node.meta["val"], strict=True)):
         inner = value.meta["val"] if isinstance(value, Node) else value
         stacked = node.target is not COND and index >= carried
@@ -121,7 +121,7 @@ def _clone(editor: Editor, value: Node) -> Node:
 
 
 def _borrow_source(node: Node) -> None:
-    """Give a control-flow node the source line of the closest call before it that has one, since torch records none."""
+    """Give a control-flow node, for which torch records no source line, the line of the closest call before it."""
     before = node.prev
     while before.op == "call_function" and (is_control_flow(before) or not source_line(before)):
         before = before.prev

@@ -53,7 +53,7 @@ from edgecore.passes.in_place import functional_form, is_mutable
 from edgecore.passes.traced_graph import call_of, copy_traced, replace_results, trace
 
 Preserve = Callable[[Node], bool]
-"""A function (node) -> True if the node must not be decomposed, because a backend asked for it."""
+"""A function that returns True for a node that must not be decomposed, because a backend asked for it."""
 
 
 def preserve_nothing(node: Node) -> bool:
@@ -68,9 +68,9 @@ def decompose(
 ) -> ExportedProgram:
     """Rewrite `program` into the edge dialect, in place. Nodes that `preserve` accepts stay.
 
-    Frequent operators have direct rewrites. Other operators are traced through edgecore's own decompositions or torch's
+    Frequent operators have direct rewrites. Other operators are traced through edgecore's own decompositions, torch's
     core ATen decompositions, or any other decomposition that torch has. An operator without a decomposition stays, and
-    the verifier reports it. Only new nodes, and nodes whose inputs changed their layout, have their `val` computed.
+    the verifier reports it. A `val` is computed only for new nodes, and for nodes whose inputs changed their layout.
 
     Args:
         program: A functional program.
@@ -99,7 +99,7 @@ def _decompose_graph(
 ) -> None:
     """Rewrite one graph, then the bodies of its control flow.
 
-    `layout_changed` holds nodes whose shape, strides or dtype differ from the assumptions of the `val` of their users.
+    `layout_changed` has the nodes whose new shape, strides or dtype are not yet reflected in the `val` of their users.
     """
     pending = calls(graph_module)[::-1]
     flows = [node for node in pending if is_control_flow(node)]
@@ -153,7 +153,7 @@ def _expand(
     if isinstance(target, OpOverload):
         _numbers_to_tensors(Editor(graph_module, node, mode), node)
         _convert_tensors_without_dims(Editor(graph_module, node, mode), node)
-    if target is torch.ops.aten.nonzero.default:  # eager mode returns a column-major matrix, the kernel a row-major one
+    if target is torch.ops.aten.nonzero.default:  # eager mode returns a column-major matrix, the kernel row-major
         with mode:
             node.meta["val"] = node.meta["val"].new_empty(node.meta["val"].shape)
         layout_changed.add(node)
@@ -163,7 +163,7 @@ def _expand(
 
 
 def _numbers_to_tensors(editor: Editor, node: Node) -> None:
-    """Replace numbers by tensors without dims where the schema has a tensor; `torch.export` puts numbers there."""
+    """Replace numbers by tensors without dims where the schema expects tensors; `torch.export` leaves numbers."""
     assert isinstance(node.target, OpOverload)
     for index, spec in enumerate(node.target._schema.arguments[: len(node.args)]):
         value = node.args[index]
@@ -176,11 +176,11 @@ def _numbers_to_tensors(editor: Editor, node: Node) -> None:
 
 
 def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
-    """Convert operands without dims to the dtype in which eager mode computes, if they alone have a wider one.
+    """Convert operands without dims to the dtype in which eager mode computes, if only they have a wider dtype.
 
-    A float16 image times a float32 factor without dims is of float16: such a factor counts as a number, whose dtype
-    matters only if it is of another kind, such as a float among integers. The kernels look at dtypes alone. Some of
-    eager's float16 operators round after the operation only.
+    In eager mode, a float16 image times a float32 factor without dims is float16: such a factor counts as a number. Its
+    dtype matters only if it is of another kind, such as a float among integers. The kernels do not make this exception,
+    so the factor is converted first. Some of eager's float16 operators round only after the operation.
     """
     assert isinstance(node.target, OpOverload)
     operands = [leaf for leaf in node.all_input_nodes if _is_tensor(leaf)]
@@ -205,7 +205,7 @@ def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
 
 
 def _kind_of(dtype: torch.dtype) -> int:
-    """Return the rank of a dtype in type promotion: booleans, integers, floats, complex numbers."""
+    """Return the position of a dtype in type promotion: boolean, integer, float, complex."""
     return 0 if dtype == torch.bool else 3 if dtype.is_complex else 2 if dtype.is_floating_point else 1
 
 
@@ -214,7 +214,7 @@ def _is_tensor(node: Node) -> bool:
 
 
 def _kind(number: Any) -> bool | int | float:
-    """Return a concrete bool, int or float in place of a number that may be symbolic.
+    """Return a concrete bool, int or float of the same type as a number, which may be symbolic.
 
     Type promotion depends only on the type of the number, not on its value.
     """
@@ -234,9 +234,9 @@ def _is_primitive(target: Any) -> bool:
 
 
 def _other_decomposition(target: OpOverload) -> dict[OpOverload, Callable[..., Any]]:
-    """Return the decomposition of an operator that torch has outside its core ATen decompositions, by the operator.
+    """Return {operator: decomposition} for an operator that torch decomposes, but not as a core ATen decomposition.
 
-    Which operators are among the core decompositions differs between versions of torch.
+    The set of core decompositions differs between versions of torch.
     """
     from torch._decomp import decomposition_table
 
@@ -252,10 +252,10 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
         graph_module: The graph of the node.
         node: The node.
         mode: The fake mode of the graph.
-        layout_changed: Collects the new nodes whose shape, strides or dtype differ from those of `node`.
+        layout_changed: Receives the new nodes whose shape, strides or dtype differ from `node`.
 
     Returns:
-        The new nodes; an empty list, and no change, if there is no decomposition.
+        The new nodes. Without a decomposition the list is empty, and nothing changes.
 
     Raises:
         CompileError: The node calls a function that is not an operator, or its decomposition cannot be inlined.
@@ -276,7 +276,7 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
     def call(*values: Any) -> Any:
         result, val = decomposed(*values), node.meta["val"]
         if isinstance(result, torch.Tensor) and isinstance(val, torch.Tensor) and result.dtype != val.dtype:
-            return result.to(val.dtype)  # torch's cosine_similarity of two float16 numbers decomposes to a float32
+            return result.to(val.dtype)  # torch's decomposition of cosine_similarity returns float32 for float16
         return result
 
     with _without_onednn():
@@ -299,7 +299,7 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
 
 
 def _make_dense(node: Node, mode: Any, layout_changed: set[Node]) -> None:
-    """Make the `val` of a preserved node dense: its backend returns dense tensors where eager mode returns views."""
+    """Make the `val` of a preserved node dense, because a backend returns a dense tensor even for a view."""
     val = node.meta["val"]
     tensors = [item for item in (val if isinstance(val, (list, tuple)) else [val]) if isinstance(item, torch.Tensor)]
     if all(_is_dense(tensor) for tensor in tensors):
@@ -310,10 +310,10 @@ def _make_dense(node: Node, mode: Any, layout_changed: set[Node]) -> None:
 
 
 def _make_results_representable(graph_module: GraphModule, mode: Any) -> None:
-    """Copy operands of nodes whose results are neither in the default nor in the channels-last dim order.
+    """Copy operands of nodes whose results are in neither the default nor the channels-last dim order.
 
-    An example is the sum of a row [W] and a channels-last image [N, C, H, 1]: eager mode broadcasts the strides of the
-    image too. If all operands are contiguous, so is the result.
+    For example, in the sum of a row [W] and a channels-last image [N, C, H, 1], eager mode broadcasts the image's
+    strides, too. If all operands are contiguous, the result is contiguous.
     """
     copied: set[Node] = set()
     while nodes := [node for node in calls(graph_module) if node not in copied and _has_other_dim_order(node)]:
@@ -332,19 +332,19 @@ def _has_other_dim_order(node: Node) -> bool:
 
 def _is_dense(tensor: torch.Tensor) -> bool:
     if free_unbacked_symbols(tensor):
-        return True  # strides cannot be compared if sizes depend on data, so the `val` stays as it is
+        return True  # strides with data-dependent sizes cannot be compared; keep the `val`
     return dim_order(tensor) in (tuple(range(tensor.dim())), (0, 2, 3, 1))
 
 
 def _note_layout(old: Node, new: Node, layout_changed: set[Node]) -> None:
-    """Add `new` to `layout_changed`, so that its users are refreshed, if `old` is in it or has another layout."""
+    """Add `new` to `layout_changed`, so that its users are updated, if `old` is in it or has another layout."""
     if old in layout_changed or not same_layout(old.meta["val"], new.meta["val"]):
         layout_changed.add(new)
 
 
 @contextmanager
 def _without_onednn() -> Iterator[None]:
-    """Trace without oneDNN: with it, an LSTM is one operator that has no decomposition."""
+    """Trace without oneDNN, with which an LSTM would be a single operator without a decomposition."""
     before = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)
     try:
@@ -354,7 +354,7 @@ def _without_onednn() -> Iterator[None]:
 
 
 def _writes_to_view(new: Node) -> bool:
-    """Return True if an in-place call also changes another value than its first argument, or has no functional form."""
+    """Return True if an in-place call changes more than its first argument, or has no functional form."""
     if not isinstance(new.target, OpOverload) or functional_form(new.target) is None:
         return True
     written = new.args[0] if new.args else None

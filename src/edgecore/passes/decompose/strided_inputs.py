@@ -15,7 +15,7 @@ from edgecore.ir.graph import dense
 
 
 def lay_out_inputs(program: ExportedProgram, mode: Any) -> set[Node]:
-    """Make inputs, weights and buffers contiguous whose strides match no dim order; return their nodes."""
+    """Make inputs, weights and buffers contiguous if their strides match no dim order; return their nodes."""
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     changed = set()
     for spec in program.graph_signature.input_specs:
@@ -31,7 +31,7 @@ def lay_out_inputs(program: ExportedProgram, mode: Any) -> set[Node]:
 
 
 def lay_out_constant(program: ExportedProgram, spec: InputSpec) -> None:
-    """Replace the tensor of an input spec, if it has one, by a contiguous tensor; the `val` of its node stays."""
+    """Replace the tensor of an input spec, if any, by a contiguous tensor; the `val` of its node stays."""
     for tensors in (program.state_dict, program.constants):
         tensor = tensors.get(spec.target)
         if isinstance(tensor, torch.Tensor) and not tensor.is_contiguous():

@@ -16,7 +16,7 @@ from edgecore.passes.quantized import is_dequantize, parameters_of
 
 aten = torch.ops.aten
 MAX_DEPTH = 1 << 15
-"""Maximum number of products in a sum: a longer sum may exceed 32 bits for int8 values, or 46 bits for int16 values."""
+"""Largest number of products in a sum. More could overflow 32 bits for int8 values, or 46 bits for int16 values."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,14 @@ def _weight(node: Any, axis: int, constants: Constants) -> _Weight | None:
 
 
 def _as_plain_weight(weight: torch.Tensor, groups: int) -> torch.Tensor:
-    """Return the weight [outputs, inputs / groups, ...] of the convolution equivalent to a transposed one."""
+    """Return the weight [outputs, inputs / groups, ...] of the ordinary convolution that equals a transposed one."""
     inputs, outputs, *kernel = weight.shape
     grouped = weight.reshape(groups, inputs // groups, outputs, *kernel).transpose(1, 2)
     return grouped.reshape(groups * outputs, inputs // groups, *kernel).flip(list(range(2, weight.dim())))
 
 
 def _geometry(layer: Node, integers: torch.Tensor) -> tuple[list[int], ...]:
-    """Return stride, padding, dilation, upsampling and output padding of a convolution with a plain weight."""
+    """Return stride, padding, dilation, upsampling and output padding of the equivalent ordinary convolution."""
     kernel = integers.shape[2:]
     names = ("stride", "padding", "dilation", "output_padding")
     stride, padding, dilation, extra = (for_each(argument(layer, name), len(kernel)) for name in names)

@@ -18,7 +18,7 @@ aten = torch.ops.aten
 
 
 def fuse_average(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Return a depthwise convolution by ones for the quantize node `node` of an average over windows of one size."""
+    """Replace an average over windows of one size, quantized by `node`, by a depthwise convolution with ones."""
     pool, bounds = without_clamps(node.args[0])
     windows = _windows(pool)
     source = (
@@ -41,12 +41,12 @@ def fuse_average(editor: Editor, node: Node, result: Integers, constants: Consta
 
 
 def _divides(number: Any, size: Any) -> bool:
-    """Return True if `number` windows of one size make up a dim; False if a size is symbolic."""
+    """Return True if `number` windows of equal size make up a dim; False if a size is symbolic."""
     return isinstance(size, int) and isinstance(number, int) and number > 0 and size % number == 0
 
 
 def _windows(pool: Node) -> tuple[list[int], list[int], list[int], int] | None:
-    """Return kernel size, stride, padding and divisor of an average pool, if all its windows have that divisor."""
+    """Return kernel size, stride, padding and divisor of an average pool, if all its windows have this divisor."""
     if pool.target is aten._adaptive_avg_pool2d.default:
         sizes, counts = pool.args[0].meta["val"].shape[-2:], argument(pool, "output_size")  # type: ignore[union-attr]
         pairs = list(zip(sizes, counts, strict=True))
@@ -66,7 +66,7 @@ def _windows(pool: Node) -> tuple[list[int], list[int], list[int], int] | None:
 
 
 def fuse_windows(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Return an average over windows of several sizes or divisors for the quantize node `node` of an average pool."""
+    """Replace an average pool whose windows differ in size or divisor, quantized by `node`, by an integer operator."""
     pool, bounds = without_clamps(node.args[0])
     is_pool = pool.target in (aten._adaptive_avg_pool2d.default, aten.avg_pool2d.default)
     source = input_value(pool.args[0], result.arithmetic.dtype) if is_pool and len(pool.users) == 1 else None
@@ -96,7 +96,7 @@ def fuse_windows(editor: Editor, node: Node, result: Integers, constants: Consta
     divisors = math.prod(max(divisor for _, _, divisor in dim) for dim in windows)
     if divisors > MAX_DEPTH:
         return None
-    # Divisors without a window have factors, too.
+    # The table of factors also has entries for divisors that no window has.
     factors = [
         result.arithmetic.fixed_point(source.scale / (result.scale * (override or divisor)))
         for divisor in range(1, divisors + 1)

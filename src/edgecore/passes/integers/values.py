@@ -1,4 +1,4 @@
-"""Quantized int8 and int16 values in a graph: their parameters, their arithmetic, and calls of operators on them."""
+"""Quantized int8 and int16 values in a graph: their parameters, their arithmetic, and calls of integer operators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ARITHMETICS = {arithmetic.dtype: arithmetic for arithmetic in (INT8, INT16)}
 
 @dataclass(frozen=True)
 class Integers:
-    """An int8 or int16 value: the node that reads or makes it, and its parameters, as in `QuantizationParameters`."""
+    """An int8 or int16 value: the node that makes or reads it, and its `QuantizationParameters`."""
 
     node: Node
     arithmetic: Arithmetic
@@ -33,29 +33,29 @@ class Integers:
     high: int
 
     def same_parameters(self, other: Integers) -> bool:
-        """Return True if equal integers of both values represent equal numbers."""
+        """Return True if the same integer represents the same number in both values."""
         return self.scale == other.scale and self.zero_point == other.zero_point
 
     def quantize(self, number: float) -> int:
-        """Return the integer of a number, which may be infinite."""
+        """Return the integer that represents a number, which may be infinite."""
         if math.isinf(number):
             return self.high if number > 0 else self.low
         return max(self.low, min(self.high, round(number / self.scale) + self.zero_point))
 
     def dequantize(self, integers: torch.Tensor) -> torch.Tensor:
-        """Return the numbers that integers represent, as float32."""
+        """Return the numbers that integers represent, in float32."""
         return (integers - self.zero_point).float() * self.scale
 
     def limits(self, bounds: tuple[float, float]) -> tuple[int, int]:
-        """Return the limits of the integers of a value that is clamped to `bounds`."""
+        """Return the smallest and largest integer of a value that is clamped to `bounds`."""
         high = self.quantize(bounds[1])
-        return min(self.quantize(bounds[0]), high), high  # swapped bounds give the upper bound, as in clamp
+        return min(self.quantize(bounds[0]), high), high  # like clamp, swapped bounds give the upper bound
 
 
 def limits_of(node: Any) -> Integers | None:
-    """Return the value of a quantize or dequantize node of int8 or int16 with one scale; None for other nodes.
+    """Return the int8 or int16 value of a quantize or dequantize node with one scale; None for other nodes.
 
-    Its node is the quantize node itself, or the operand of the dequantize node.
+    The value's node is the quantize node, or the operand of the dequantize node.
     """
     parameters = parameters_of(node) if isinstance(node, Node) and node.op == "call_function" else None
     arithmetic = _ARITHMETICS.get(parameters.dtype) if parameters is not None and parameters.is_per_tensor else None
@@ -78,13 +78,13 @@ def input_value(node: Any, dtype: torch.dtype) -> Integers | None:
 
 
 def without_clamps(value: Any) -> tuple[Node, tuple[float, float]]:
-    """Return the node before the clamps that end in `value`, and the intersection of their limits.
+    """Return the node before the chain of clamps that ends in `value`, and the intersection of their limits.
 
-    The clamps are the only readers of their operands.
+    The chain includes only clamps that are the only readers of their operands.
     """
     low, high = -math.inf, math.inf
     while (bounds := _bounds(value)) is not None and len(value.all_input_nodes[0].users) == 1:
-        # `value` runs before the clamps that were found already.
+        # Walking backwards: `value` runs before the clamps seen so far.
         low, high = (max(low, min(bounds[0], high)), min(high, max(bounds[1], low)))
         value = value.args[0]
     return value, (low, high)
@@ -119,7 +119,7 @@ def call_operator(
         name: Name of the operator without the dtype, such as `add`.
         arguments: The arguments before the zero points of the operands.
         sources: The operands whose zero points the operator takes.
-        factors: The arguments after these zero points.
+        factors: The arguments after the zero points.
         result: The value that the operator computes.
         bounds: Real limits of the result, from a clamp that follows.
     """

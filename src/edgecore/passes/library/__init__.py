@@ -1,1 +1,1 @@
-"""The passes: one file for each, named after it."""
+"""The passes, one in each file, which has its name."""

@@ -1,4 +1,4 @@
-"""Canonicalize symbolic sizes: compute each size by one node, which reads an input of the graph where possible."""
+"""Canonicalize symbolic sizes: compute each size by a single node, which reads a graph input where possible."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _SIZE = aten.sym_size.int
 def canonicalize_sym_sizes(program: ExportedProgram) -> ExportedProgram:
     """Merge equal symbolic sizes into one node, and let views infer a size (-1).
 
-    The node reads the size from a graph input if an input has it. A size read from an intermediate value would make its
-    users depend on that value, so that both could not be in one delegate. A view with one symbolic size takes -1 for it
-    if it has no other size of 0.
+    The node reads the size from a graph input if an input has it. If it read an intermediate value, then its users
+    would depend on that value, so that one delegate could not contain both. A view with one symbolic size has -1 for
+    it, unless another of its sizes is 0.
     """
     with edit(program) as graph_module:
         placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
@@ -46,7 +46,7 @@ def canonicalize_sym_sizes(program: ExportedProgram) -> ExportedProgram:
 def _read_input(node: Node, source: tuple[Node, int] | None, after: Node) -> Node:
     """Return a node that reads the same size as `node` from `source`, an (input, dim).
 
-    This is `node` itself if it already reads the size from there, or if `source` is None.
+    Returns `node` if it already reads the size from there, or if `source` is None.
     """
     if source is None or (node.target is _SIZE and node.args == source):
         return node

@@ -1,4 +1,4 @@
-"""Refuse quantization parameters that map integers to useless numbers."""
+"""Refuse quantization parameters with which integers do not represent useful numbers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SMALLEST = torch.finfo(torch.float32).tiny
 
 
 def check_quantization(program: ExportedProgram) -> ExportedProgram:
-    """Check the scales and zero points of a program that are known when compiling; return the program as it is.
+    """Check the scales and zero points of a program that are known at compile time; return the program unchanged.
 
-    A scale must be 0 or a normal number of float32; an integer zero point must be a value of the integer type.
-    Zero points in floating point, as embedding tables have, may be any number.
+    A scale must be 0 or a normal float32 number; an integer zero point must be a value of the integer type. Zero points
+    in floating point, as in embedding tables, may be any number.
 
     Raises:
         CompileError: A scale or a zero point breaks this rule.
@@ -47,7 +47,7 @@ def check_quantization(program: ExportedProgram) -> ExportedProgram:
 
 
 def _known(value: float | Node, constants: Constants) -> torch.Tensor | None:
-    """Return a parameter as a tensor of rank 1; None if it is computed at run time, or loaded later."""
+    """Return a parameter as a tensor of rank 1; None if it is computed at run time or loaded later."""
     if not isinstance(value, Node):
         return torch.tensor([value], dtype=torch.float64 if isinstance(value, float) else None)
     if not constants.has(value) or is_lazy(constants.stored(value)):

@@ -1,4 +1,4 @@
-"""Turn constants and parameters of an exported program that the model writes into buffers."""
+"""Turn the constants and parameters that the model writes into buffers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from edgecore.passes.written_views import aliased
 
 
 def claim_constants(program: ExportedProgram) -> ExportedProgram:
-    """Replace a constant by the buffer that shares its memory, and turn constants that the model writes into buffers.
+    """Replace constants that share a buffer's memory by the buffer; turn other written constants into buffers.
 
-    A parameter that is written, such as the centre of a loss, is state, as a buffer is.
-
-    `torch.export` lifts tensors that a module holds outside its buffers as constants, even if in-place operators write
-    them. An example is the static cache of the package transformers, which may also be registered as a buffer
-    elsewhere. torch's functionalization fails for constants that are written.
+    A written parameter, such as the centre of a loss, also becomes a buffer, because it is state.
+    `torch.export` lifts tensors that a module holds outside of its buffers as constants, even if in-place operators
+    write them. An example is the static cache of the package transformers, which may also be registered as a buffer
+    elsewhere. torch's functionalization fails for written constants.
     """
     specs = program.graph_signature.input_specs
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
@@ -48,9 +47,9 @@ def claim_constants(program: ExportedProgram) -> ExportedProgram:
 
 
 def _given_new_content(program: ExportedProgram) -> list[str]:
-    """Return the placeholders of parameters whose new content is an output, which becomes the update of a buffer.
+    """Return the placeholders of parameters whose new content is an output; it becomes the update of a buffer.
 
-    Programs after `run_decompositions` have such outputs.
+    Such outputs occur in programs after `run_decompositions`.
     """
     signature = program.graph_signature
     parameters = {target: name for name, target in signature.inputs_to_parameters.items()}

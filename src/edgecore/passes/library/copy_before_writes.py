@@ -1,4 +1,4 @@
-"""Copy tensors whose old content is still needed after an operator wrote them."""
+"""Copy tensors that an operator overwrites while their old content is still needed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ aten = torch.ops.aten
 
 
 def copy_before_writes(program: ExportedProgram) -> ExportedProgram:
-    """Pass a tensor that may be overwritten to each operator that writes an argument.
+    """Make sure that each operator that writes an argument receives a tensor that it may overwrite.
 
-    A call in functional form reads a copy in place of a constant, an input of the method, a tensor that is another
-    argument of the call as well, or one that a later call or the method's caller reads. A mutable buffer whose old
-    content nothing reads is written itself. After this pass, the result with the new content of an argument and the
-    argument can be one tensor in memory.
+    A call in functional form reads a copy if the tensor is a constant, an input of the method, also another argument of
+    the call, or read later by another call or the method's caller. A mutable buffer whose old content nothing reads is
+    written directly. After this pass, a written argument and the result with its new content can share memory.
     """
     parts = list(graph_modules(program.graph_module))
     if not any(writer_of(node.target) for part in parts for node in calls(part)):
@@ -57,7 +56,7 @@ def _copy_operands(part: GraphModule, node: Node, buffers: dict[str, str], mode:
         readers = [user for value in same for user in value.users if user.target is not operator.getitem]
         later = [
             reader for reader in readers if position.get(reader, -1) > position[node]
-        ]  # a copy made here is before
+        ]  # a copy made here precedes the call
         uses = sum(argument in same for argument in _flat(node))
         is_constant = operand.op == "placeholder" and operand.name not in buffers
         if not is_constant and uses == 1 and not later:
@@ -66,14 +65,14 @@ def _copy_operands(part: GraphModule, node: Node, buffers: dict[str, str], mode:
         if not _is_new_content(part, operand, buffers):
             node.update_arg(index, copied)
             continue
-        for reader in (*later, node):  # the buffer itself must hold the last content, so other readers use the copy
+        for reader in (*later, node):  # the buffer must hold the last content, so let the other readers use the copy
             for value in same:
                 reader.replace_input_with(value, copied)
         node.update_arg(index, operand)
 
 
 def _is_new_content(part: GraphModule, operand: Node, buffers: dict[str, str]) -> bool:
-    """Return True if an operand lies in a mutable buffer that writes leave with its new content."""
+    """Return True if an operand lies in a mutable buffer whose new content the writes produce."""
     root = _root(operand)
     results = part.graph.output_node().args[0]
     assert isinstance(results, (tuple, list))
@@ -87,8 +86,8 @@ def _copy_results(
 ) -> None:
     """Copy results that lie in a mutable buffer, unless they are the new content of this buffer.
 
-    `targets` maps each result to the buffer whose new content it is. It is None for the body of a branch or loop, all
-    results of which have memory of their own.
+    `targets` maps each result to the buffer whose new content it is. It is None for the body of a branch or loop, whose
+    results all need their own memory.
     """
     output = part.graph.output_node()
     results = output.args[0]
@@ -119,7 +118,7 @@ def _root(value: Node) -> Node:
 
 
 def _same_value(node: Node) -> list[Node]:
-    """Return all nodes for a value: several `getitem` nodes may select one result of a call."""
+    """Return all nodes of a value: several `getitem` nodes may select the same result of a call."""
     if node.target is not operator.getitem:
         return [node]
     source, index = node.args
@@ -128,7 +127,7 @@ def _same_value(node: Node) -> list[Node]:
 
 
 def _flat(node: Node) -> list[Node]:
-    """Return the nodes among the arguments of a call and in its lists, each as often as it occurs."""
+    """Return the nodes in the arguments of a call, including list items, each as often as it occurs."""
     nodes: list[Node] = []
     torch.fx.map_arg((node.args, node.kwargs), nodes.append)
     return nodes

@@ -1,4 +1,4 @@
-"""Crop the outer rows and columns of convolution kernels that read padding only."""
+"""Crop the outer rows and columns of convolution kernels that only ever read padding."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ aten = torch.ops.aten
 
 
 def crop_padding_only_taps(program: ExportedProgram) -> ExportedProgram:
-    """Crop constant kernels, by the same amount on both sides of a dim, together with the padding.
+    """Crop constant kernels and the padding by the same amount on both sides of a dim.
 
-    A tap is an element of a kernel along one dim. An example is a 3 x 3 kernel with dilation 24 and padding 24 on
-    14 x 14 pixels: only its middle tap meets pixels, so that a 1 x 1 kernel without padding remains. Dims of symbolic
+    A tap is an element of a kernel along one dim. For example, of a 3 x 3 kernel with dilation 24 and padding 24 on
+    14 x 14 pixels, only the middle tap meets pixels, so that a 1 x 1 kernel without padding remains. Dims of symbolic
     size are not cropped.
     """
     constants = Constants(program)
@@ -49,9 +49,9 @@ def _cuts(conv: Node) -> list[int]:
         if not isinstance(size, int) or not isinstance(out, int):
             cuts.append(0)
             continue
-        # Tap t of output y reads pixel y * stride - pad + t * step. A tap meets only padding if it reads a pixel before
-        # the first one even for the last output, or a pixel after the last one even for the first output. A tap that is
-        # removed at both ends takes `step` pixels of padding with it; at least one tap remains.
+        # Tap t of output y reads pixel y * stride - pad + t * step. It meets only padding if this pixel precedes the
+        # first one even for the last output, or follows the last one even for the first output. Removing a tap at both
+        # ends also removes `step` pixels of padding there; at least one tap remains.
         before = sum((out - 1) * stride - pad + tap * step < 0 for tap in range(taps))
         after = sum(tap * step - pad >= size for tap in range(taps))
         cuts.append(min(before, after, pad // step, (taps - 1) // 2))

@@ -1,4 +1,4 @@
-"""Give every result of a method memory of its own."""
+"""Give each result of a method its own memory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ aten = torch.ops.aten
 def dealias_outputs(program: ExportedProgram) -> ExportedProgram:
     """Copy results that are an input, a constant or another result: callers provide a separate buffer for each result.
 
-    The new value of a mutable buffer is copied too if it is an input or another buffer. The program writes its buffers
-    one after another at its end, so that without the copy the second write could read the result of the first.
+    The new value of a mutable buffer is also copied if it is an input or another buffer. The program writes its buffers
+    one after another at its end, so without the copy a later write could read the result of an earlier one.
     """
     with edit(program) as graph_module:
         output = graph_module.graph.output_node()

@@ -31,12 +31,12 @@ _MIN_RATIO = 2.0**-31
 
 
 def fit_scales(program: ExportedProgram) -> ExportedProgram:
-    """Raise scales of int8 weights just enough for the integer sums of the layers; return the program.
+    """Raise the scales of int8 weights just enough for the integer sums of the layers; return the program.
 
-    A kernel adds the bias to sums of products of integers, whose unit is scale of the input * scale of the weight. If
-    all weights of a channel or all values of the input are very small, and the bias is not, the bias has no integer in
-    this unit. Then the products are at most 2^-30 of the bias, or of a step of the result, for each unit: weights with
-    a larger scale give the same result.
+    A kernel adds the bias to sums of integer products, whose unit is scale of the input * scale of the weight. If all
+    weights of a channel, or all values of the input, are very small and the bias is not, then the bias in this unit
+    overflows its integer type. In that case a unit is at most 2^-30 of the bias, or of a step of the result. So weights
+    with a larger scale give the same result.
     """
     constants = Constants(program)
     with edit(program) as graph_module:
@@ -47,7 +47,7 @@ def fit_scales(program: ExportedProgram) -> ExportedProgram:
 
 
 def _fit(graph_module: torch.fx.GraphModule, node: Node, constants: Constants) -> bool:
-    """Give a layer a weight with larger scales if its own are too small; return True if they are."""
+    """Give a layer a weight with larger scales if its scales are too small; return True if so."""
     source, weight = argument(node, "input"), argument(node, "weight")
     values, parameters = _static(source), parameters_of(weight) if is_dequantize(weight) else None
     if values is None or parameters is None or parameters.dtype != torch.int8 or values.dtype not in _MAX_BIAS:
@@ -65,7 +65,7 @@ def _fit(graph_module: torch.fx.GraphModule, node: Node, constants: Constants) -
     needed = needed.max() if parameters.axis is None else needed
     if needed.dim() and needed.shape != scales.shape and needed.numel() != 1:
         return False  # a transposed layer with groups
-    raised = torch.maximum(scales, needed * (1 + 2.0**-20))  # whatever float32 rounds, it is large enough
+    raised = torch.maximum(scales, needed * (1 + 2.0**-20))  # still large enough after rounding to float32
     if not (scales < needed).any():
         return False
     shape = [1] * weight.meta["val"].dim()
@@ -92,7 +92,7 @@ def _static(value: Any) -> QuantizationParameters | None:
 
 
 def _needed(node: Node, source: QuantizationParameters, constants: Constants) -> torch.Tensor | None:
-    """Return the smallest scales of the weight of a layer, float64, of one channel or of all."""
+    """Return the smallest possible scales of a layer's weight, in float64, of each channel or of all."""
     needed = torch.zeros(1, dtype=torch.float64)
     bias = argument(node, "bias")
     if bias is not None:
@@ -112,7 +112,7 @@ def _needed(node: Node, source: QuantizationParameters, constants: Constants) ->
 
 
 def _real(bias: Node, constants: Constants) -> torch.Tensor | None:
-    """Return the numbers of a constant bias, which may be dequantized from integers; None for other biases."""
+    """Return the numbers of a constant bias, dequantized if necessary; None for other biases."""
     parameters = parameters_of(bias) if is_dequantize(bias) else None
     source: Any = bias if parameters is None else bias.args[0]
     if not constants.has(source) or is_lazy(constants.stored(source)):

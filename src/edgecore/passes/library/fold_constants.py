@@ -1,4 +1,4 @@
-"""Fold constants: compute operators with constant inputs when compiling, so that no backend has to support them."""
+"""Fold constants: compute operators with constant inputs at compile time, so that no backend has to support them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from edgecore.ir.program.lazy_constants import is_lazy
 from edgecore.passes.quantized import is_dequantize
 
 MAX_BYTES = 1 << 20
-"""Maximum size of a folded result in bytes, unless the constants that it comes from are as large."""
+"""Largest size in bytes of a folded result, unless the constants from which it is computed are as large."""
 
 _TABLES = "quant::dequantize_codebook"
-"""torchao's operator for weights of indices into tables. It is decomposed unless a backend wants it whole."""
+"""torchao's operator for weights that are indices into tables; decomposed unless a backend wants it whole."""
 
 
 def fold_constants(program: ExportedProgram) -> ExportedProgram:
     """Replace operators that read only constants, or nothing, by constants with their results.
 
-    Chains are folded step by step: each result is a constant for the next operator. Random operators and results with
-    symbolic sizes are not folded, nor are lazy constants. Dequantizations of weights and views of dequantized weights
-    are not folded either, because backends read the integers behind them. Other operators that read a dequantized
-    weight are folded.
+    Chains are folded step by step: each result is a constant for the next operator. Not folded are random operators,
+    results with symbolic sizes, and lazy constants. Dequantized weights and their views are not folded either, because
+    backends read the integers. Other operators that read a dequantized weight are folded.
     """
     constants = Constants(program)
     known = _Known(constants)
@@ -48,7 +47,7 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
                 assert isinstance(index, int)
                 known.put(item, value[index])
                 folded.append(item)
-        for node in reversed(folded):  # users first: values that only folded operators read need no constant
+        for node in reversed(folded):  # users first: a value that only folded operators read needs no constant
             if node.users:
                 replace(node, constants.add(f"{node.name}_folded", known.folded[node], _first_constant(node)))
             else:
@@ -58,7 +57,7 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
 
 
 def _first_constant(node: Node) -> Node | None:
-    """Return the first constant that a folded node was computed from; None if it has no inputs."""
+    """Return the first constant from which a folded node was computed; None if it has no inputs."""
     while node.op == "call_function":
         if not node.all_input_nodes:
             return None
@@ -67,7 +66,7 @@ def _first_constant(node: Node) -> Node | None:
 
 
 class _Known:
-    """The values that are known when compiling: constants of the program, and operators that were folded.
+    """The values that are known at compile time: constants of the program, and folded operators.
 
     Attributes:
         constants: The constants of the program.
@@ -87,7 +86,7 @@ class _Known:
         return self.constants.has(node) and is_lazy(self.constants.stored(node))
 
     def put(self, node: Node, value: torch.Tensor) -> None:
-        """Note the result of an operator, with the strides of its `val`."""
+        """Store the result of an operator, with the strides of its `val`."""
         val = node.meta["val"]
         if value.stride() != val.stride():
             value = torch.empty_strided(val.shape, val.stride(), dtype=val.dtype).copy_(value)
@@ -123,7 +122,7 @@ def _is_foldable(known: _Known, node: Node) -> bool:
     if not all(map(is_known, sources)):
         return False
     if any(map(known.is_lazy, sources)):
-        return False  # the result would lie in memory
+        return False  # a folded result would occupy memory, while the constant stays in its file
     if not all(isinstance(size, int) for result in results for size in result.shape):
         return False
     size = sum(result.nbytes for result in results)

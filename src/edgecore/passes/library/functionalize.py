@@ -38,30 +38,30 @@ aten = torch.ops.aten
 _DROPOUTS = (aten.dropout.default, aten.feature_dropout.default, aten.alpha_dropout.default)
 
 _MUTATIONS = {InputKind.BUFFER: OutputKind.BUFFER_MUTATION, InputKind.USER_INPUT: OutputKind.USER_INPUT_MUTATION}
-"""Kinds of inputs that a program may write, and the kinds of results that are their new contents."""
+"""Kind of an input that a program may write -> the kind of the result that is its new content."""
 
 
 def functionalize(program: ExportedProgram, *, statistics: bool = True) -> ExportedProgram:
     """Return an equivalent program without in-place operators. `program` may be edited.
 
     An in-place operator becomes its functional overload, and later users of the tensor read the result. A tensor that
-    shares memory with it is computed again from the new content when it is read; inputs and buffers that are written
-    become results of the program. torch's own functionalization, which traces the program again, handles programs that
-    write through rare views or inside branches and loop bodies, and those with regions under `torch.autocast()`.
+    shares memory with it is computed again from the new content when it is read. Written inputs and buffers become
+    results of the program. Some programs are left to torch's own functionalization, which traces the program again:
+    those that write through rare views or inside branches and loop bodies, and those with `torch.autocast()` regions.
 
     Args:
         program: The program.
         statistics: False to let batch norms in training write their running statistics, because quantization-aware
-            training knows them in this form only.
+            training supports no other form.
 
     Raises:
-        CompileError: Without `statistics`, a program with batch norms writes in a way that only torch's
-            functionalization handles, which would replace them.
+        CompileError: `statistics` is False, and the program needs torch's functionalization, which would replace the
+            batch norms.
     """
     if any(spec.kind == InputKind.TOKEN for spec in program.graph_signature.input_specs):
         program = _without_tokens(program)
-    lift_body_constants(program)  # for recipes, whose programs come directly from `torch.export`
-    assignments = _assignments(program)  # before dropouts are removed, whose metadata would be missing
+    lift_body_constants(program)  # recipes pass programs directly from `torch.export`, before this pass has run
+    assignments = _assignments(program)  # find them before dropouts are removed, because this uses their metadata
     _drop_dropouts(program)
     nodes = all_calls(program.graph_module)
     norms = [node for node in nodes if writes_statistics(node)]
@@ -88,29 +88,29 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
 
 
 def _without_tokens(program: ExportedProgram) -> ExportedProgram:
-    """Remove the tokens by which `run_decompositions` orders operators with effects; the order of the graph remains."""
+    """Remove the tokens by which `run_decompositions` orders operators with effects; the graph keeps the order."""
     from torch.export._remove_effect_tokens_pass import _remove_effect_tokens
 
     return _remove_effect_tokens(program)
 
 
 def _assignments(program: ExportedProgram) -> list[Node]:
-    """Return the copies by which `torch.export` ends a graph for assignments such as `self.state = new`."""
+    """Return the copies that `torch.export` adds at the end of a graph for assignments such as `self.state = new`."""
     assignments: list[Node] = []
     for node in reversed(calls(program.graph_module)):
         is_copy = node.target is aten.copy_.default and node.name.startswith("copy__default")
         source = node.args[1] if is_copy else None
         name = source.meta.get("torch_fn") if isinstance(source, Node) else None
-        if name is None or name != node.meta.get("torch_fn"):  # such a copy has the metadata of its source
+        if name is None or name != node.meta.get("torch_fn"):  # such a copy has inherited its source's metadata
             break
         assignments.insert(0, node)
     return assignments
 
 
 def _copy_before(program: ExportedProgram, assignments: list[Node]) -> None:
-    """Copy values that share memory with an assigned buffer and are returned or read by assignments.
+    """Copy values that share memory with an assigned buffer, if they are returned or read by assignments.
 
-    An assignment leaves views of the old tensor as they are, but `torch.export` copies into the old tensor.
+    An assignment in Python leaves views of the old tensor unchanged, but `torch.export` copies into the old tensor.
     """
     assigned = {node.args[0] for node in assignments}
     shares: dict[Node, bool] = {}
@@ -126,7 +126,7 @@ def _copy_before(program: ExportedProgram, assignments: list[Node]) -> None:
 
 
 def _drop_dropouts(program: ExportedProgram) -> None:
-    """Remove dropouts in eval mode, or with the probability 0: they return their input itself.
+    """Remove dropouts in eval mode or with the probability 0, which return their input.
 
     torch's functionalization would turn them into copies.
     """
@@ -139,11 +139,11 @@ def _drop_dropouts(program: ExportedProgram) -> None:
 
 
 class _Functionalization:
-    """One run over the graph of a program, in order, which makes it functional.
+    """Makes the graph of a program functional, in one run in the order of the graph.
 
-    Tensors that share memory have one base; a view has a source, the node that it is a view of. Each write counts up
-    the version of the base. The content of a tensor at a version is a node, which is made when it is read: the view is
-    replayed on the content of its source.
+    Tensors that share memory have a common base; a view also has a source, the node that it views. Each write
+    increments the version of the base. The content of a tensor at a version is a node, which is made when it is first
+    read: the view operator is applied again to the content of the view's source.
     """
 
     def __init__(self, program: ExportedProgram, statistics: bool) -> None:
@@ -152,16 +152,16 @@ class _Functionalization:
         self.graph_module = program.graph_module
         self.mode = fake_mode(self.graph_module)
         self.tensor: dict[Node, Node] = {}  # the result of an in-place call -> the node of the tensor that it returns
-        self.source: dict[Node, Node] = {}  # a view -> the node that it is a view of
+        self.source: dict[Node, Node] = {}  # a view -> the node that it views
         self.base: dict[Node, Node] = {}  # a view -> the base
-        self.version: dict[Node, int] = {}  # a base that was written -> the number of writes
-        self.content: dict[Node, tuple[int, Node]] = {}  # a base or view -> a version of the base, the content then
+        self.version: dict[Node, int] = {}  # a written base -> the number of writes
+        self.content: dict[Node, tuple[int, Node]] = {}  # a base or view -> a version of the base, its content then
 
     def run(self) -> ExportedProgram:
         """Make the program functional and return it.
 
         Raises:
-            UnknownView: The program writes in a way that has no functional form here.
+            UnknownView: The program writes in a way that this class cannot make functional.
         """
         with edit(self.program):
             for node in list(self.program.graph.nodes):
@@ -175,7 +175,7 @@ class _Functionalization:
         return self.program
 
     def _visit(self, node: Node) -> None:
-        """Let a call read present contents; note the write of an in-place call, and the source of a view."""
+        """Let a call read current contents; record the write of an in-place call, and the source of a view."""
         if is_mutable(node):
             assert isinstance(node.target, OpOverload)
             if functional_form(node.target) is None:
@@ -198,7 +198,7 @@ class _Functionalization:
             self._read_contents(node)
 
     def _read_contents(self, node: Node) -> None:
-        """Replace the inputs of a node by their contents before it."""
+        """Replace the inputs of a node by their contents at this point."""
         editor = Editor(self.graph_module, node, self.mode)
         for read in node.all_input_nodes:
             content = self._content(editor, self.tensor.get(read, read))
@@ -206,12 +206,12 @@ class _Functionalization:
                 node.replace_input_with(read, content)
 
     def _content(self, editor: Editor, tensor: Node) -> Node:
-        """Return the node with the present content of a tensor."""
+        """Return the node with the current content of a tensor."""
         version = self.version.get(self.base.get(tensor, tensor), 0)
         known, content = self.content.get(tensor, (0, tensor))
         if known != version:
             source = self._content(editor, self.source[tensor])
-            # After a write, strides may differ from those that `view` accepts.
+            # After a write, the strides may be ones that `view` does not accept.
             target = aten.reshape.default if tensor.target is aten.view.default else tensor.target
             assert callable(target)
             content = editor.call(target, source, *tensor.args[1:], val=tensor.meta["val"], **tensor.kwargs)
@@ -252,14 +252,15 @@ class _Functionalization:
         contents = [(tensor, new)]
         while tensor in self.source:
             view, tensor = tensor, self.source[tensor]
-            if view.target is operator.getitem:  # of a list of views
+            if view.target is operator.getitem:  # an item of a list of views
                 tensor = self.source[tensor]
             new = put_back(editor, view, self._content(editor, tensor), new)
             contents.append((tensor, new))
         self.version[tensor] = version = self.version.get(tensor, 0) + 1
         contents[-1] = (tensor, _relaid(editor, new, tensor.meta["val"]))
         for written, content in contents:
-            # A view of other strides is replayed if it is read, so that the strides of values computed from it hold.
+            # A view with other strides is recomputed when it is read, so that values computed from it keep their
+            # strides.
             if same_layout(written.meta["val"], content.meta["val"]):
                 self.content[written] = (version, content)
 
@@ -285,9 +286,9 @@ class _Functionalization:
 
 
 def _copied(editor: Editor, written: Node, source: Any) -> Node:
-    """Return `source` with the dtype and shape of the tensor into which it is copied."""
+    """Return `source` with the dtype and shape of the tensor to which it is copied."""
     val = written.meta["val"]
-    if not isinstance(source, Node):  # `torch.export` puts numbers in place of tensors
+    if not isinstance(source, Node):  # `torch.export` leaves a number where a tensor is expected
         return editor.call(aten.full_like.default, written, source)
     source = _converted(editor, source, val.dtype)
     same = same_sizes(source.meta["val"].shape, val.shape)
@@ -299,7 +300,7 @@ def _converted(editor: Editor, value: Node, dtype: torch.dtype) -> Node:
 
 
 def _relaid(editor: Editor, content: Node, like: torch.Tensor) -> Node:
-    """Return a content with the strides of the tensor `like`, for which its readers were exported.
+    """Return a content with the strides of the tensor `like`, which its readers had when they were exported.
 
     Raises:
         UnknownView: No memory format has these strides.

@@ -14,11 +14,11 @@ from edgecore.ir.program.constants import Constants
 aten = torch.ops.aten
 
 _PART = 1 << 15
-"""Elements of a weight that are multiplied at once."""
+"""Number of elements of a weight that are multiplied at a time."""
 
 
 def fuse_batch_norm(program: ExportedProgram) -> ExportedProgram:
-    """Fuse `convolution -> _native_batch_norm_legit_no_training` if only the batch norm reads the convolution.
+    """Fuse `convolution -> _native_batch_norm_legit_no_training` if nothing else reads the convolution.
 
     For each output channel, w' = w * gamma / sqrt(var + eps) and b' = (b - mean) * gamma / sqrt(var + eps) + beta. Both
     are computed in float64.
@@ -59,7 +59,7 @@ def _fuse(constants: Constants, conv: Node, norm: Node) -> None:
     scaled = _product(weight, scale.reshape(shape))
 
     conv.update_arg(1, _store(constants, weight_node, scaled, f"{conv.name}_weight"))
-    # Reuse the placeholder of the norm's or the convolution's bias, if nothing else reads it.
+    # Reuse the placeholder of the norm's or the convolution's bias if nothing else reads it.
     old_node = norm.args[2] if isinstance(norm.args[2], Node) else bias_node
     name, fused_bias = f"{conv.name}_bias", bias.to(weight.dtype)
     if isinstance(old_node, Node):
@@ -73,7 +73,7 @@ def _fuse(constants: Constants, conv: Node, norm: Node) -> None:
 
 
 def _product(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """Multiply a weight by factors in float64, in parts that fit into the cache of the processor."""
+    """Multiply a weight by factors in float64, in parts that fit into the processor's cache."""
     result = torch.empty_like(weight)
     rows = max(1, _PART // max(1, weight[0].numel()))
     factors = scale.expand(len(weight), *[-1] * (weight.dim() - 1))
@@ -86,7 +86,7 @@ def _product(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
 def _store(constants: Constants, node: Node, tensor: torch.Tensor, name: str) -> Node:
     """Store `tensor` as a constant and return its placeholder.
 
-    The constant of `node` is overwritten if it has the same shape and no other reader; otherwise a new one is added.
+    Overwrites the constant of `node` if it has the same shape and no other reader; otherwise adds a new one.
     """
     if len(node.users) == 1 and constants.get(node).shape == tensor.shape:
         constants.set(node, tensor)

@@ -1,4 +1,4 @@
-"""Replace dequantize nodes, an operator and a quantize node by an operator that computes with integers."""
+"""Replace an operator between dequantize nodes and a quantize node by an operator that computes with integers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from edgecore.passes.quantized import is_dequantize, is_quantize, propagate_quan
 
 aten = torch.ops.aten
 TABLE_ERROR = 4
-"""Largest error, in steps of the result, of a function of an int16 value that is interpolated between entries."""
+"""Largest error, in steps of the result, of a function of an int16 value that a table interpolates."""
 
 _ALL = (-math.inf, math.inf)
 
@@ -30,8 +30,8 @@ _ALL = (-math.inf, math.inf)
 def fuse_integers(program: ExportedProgram) -> ExportedProgram:
     """Fuse the operators between dequantize and quantize nodes of int8, or of int16, in place.
 
-    What cannot be fused stays: it is dequantized, computed in floating point, and quantized. The integer kernels take
-    values in row-major order, so a program with integers in another dim order is converted.
+    An operator that cannot be fused stays between them and computes in floating point. The integer kernels take values
+    in row-major order, so a program with integers in another dim order is converted.
     """
     quantized = [node for node in calls(program.graph_module) if limits_of(node)]
     if not quantized:
@@ -57,7 +57,7 @@ def fuse_integers(program: ExportedProgram) -> ExportedProgram:
 
 
 def _rescale(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Change the scale of an int16 value, and clamp it. For int8 values `_table` does so."""
+    """Change the scale of an int16 value, and clamp it. int8 values use `_table` for this."""
     value, bounds = without_clamps(node.args[0])
     source = input_value(value, torch.int16)
     if source is None or result.arithmetic.dtype != torch.int16:
@@ -71,7 +71,7 @@ def _rescaled(editor: Editor, source: Integers, result: Integers, bounds: tuple[
 
 
 def _table(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Compute an elementwise function of one value when compiling: of all int8 values, or of some int16 values."""
+    """Replace an elementwise function by a table of its results for all int8 values, or for some int16 values."""
     sources = set[Node]()
     dtype = result.arithmetic.dtype
     value, bounds = (node, _ALL) if dtype == torch.int8 else without_clamps(node.args[0])
@@ -88,7 +88,7 @@ def _table(editor: Editor, node: Node, result: Integers, constants: Constants) -
 
 
 def _results(node: Node, source: Node, integers: torch.Tensor, constants: Constants) -> torch.Tensor:
-    """Return the results of an elementwise function of `source` for integers, which may be beyond its dtype."""
+    """Return the results of an elementwise function of `source` for integers, even beyond its dtype's range."""
     values: dict[Node, Any] = {}
 
     def compute(operand: Node) -> Any:
@@ -109,12 +109,12 @@ def _results(node: Node, source: Node, integers: torch.Tensor, constants: Consta
 
 
 def _smallest_table(numbers: torch.Tensor, low: int, high: int) -> torch.Tensor:
-    """Return the smallest table of `int16_table` whose results are at most TABLE_ERROR from the right ones.
+    """Return the smallest table of `int16_table` whose results have an error of at most TABLE_ERROR.
 
     Args:
-        numbers: The function for all integers from -2^15 to 2^15, in steps of the result, float64 [2^16 + 1].
+        numbers: The function's values for all integers from -2^15 to 2^15, in steps of the result, float64 [2^16 + 1].
         low: The lower limit of the result.
-        high: Its upper limit.
+        high: The upper limit of the result.
     """
     entries = numbers.nan_to_num(0).clamp(-TABLE_LIMIT, TABLE_LIMIT).round().int()
     values = torch.arange(-(2**15), 2**15).to(torch.int16)
@@ -127,7 +127,7 @@ def _smallest_table(numbers: torch.Tensor, low: int, high: int) -> torch.Tensor:
 
 
 def _is_elementwise(node: Any, dtype: torch.dtype, shape: Any, constants: Constants, sources: set[Node]) -> bool:
-    """Return True for an elementwise function of dequantized values of `dtype`, which are added to `sources`."""
+    """Return True for an elementwise function of dequantized values of `dtype`; add these to `sources`."""
     if not isinstance(node, Node):
         return False
     if constants.has(node):
@@ -210,7 +210,7 @@ def _mean(editor: Editor, node: Node, result: Integers, constants: Constants) ->
 
 
 def _softmax(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Compute the exponentials of a softmax over the last dim by a table."""
+    """Compute a softmax over the last dim, with the exponentials from a table."""
     value: Any = node.args[0]
     dtype = result.arithmetic.dtype
     source = input_value(value.args[0], dtype) if value.target is aten._softmax.default else None
@@ -233,7 +233,7 @@ def _softmax(editor: Editor, node: Node, result: Integers, constants: Constants)
 
 
 def _max_pool(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Run the kernel of max pooling on integers: the padding is the smallest integer."""
+    """Pool integers directly; the padding is the smallest integer."""
     part: Any = node.args[0]
     pool: Any = part.args[0] if part.op == "call_function" and part.args else None
     if not isinstance(pool, Node) or pool.target is not aten.max_pool2d_with_indices.default or part.args[1] != 0:
@@ -260,7 +260,7 @@ def _pad(editor: Editor, node: Node, result: Integers, constants: Constants) -> 
 
 
 def _cat(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Concatenate integers; an operand with other parameters than the result is mapped by a table or rescaled."""
+    """Concatenate integers; an operand with other parameters than the result is mapped by a table, or rescaled."""
     value = node.args[0]
     if not isinstance(value, Node) or value.target is not aten.cat.default:
         return None
@@ -273,7 +273,7 @@ def _cat(editor: Editor, node: Node, result: Integers, constants: Constants) -> 
 def _with_parameters(
     editor: Editor, value: Integers, result: Integers, quantize: Node, constants: Constants
 ) -> Node | None:
-    """Return `value` with the parameters of `result`, which `quantize` makes."""
+    """Return `value` with the parameters of `result`, the value that `quantize` makes."""
     if value.same_parameters(result):
         return value.node
     if result.arithmetic.dtype == torch.int16:

@@ -1,4 +1,4 @@
-"""Hoist selects: take a part of a tensor before it is reshaped and permuted, instead of afterwards."""
+"""Hoist selects: take a part of a tensor before it is reshaped and permuted instead of afterwards."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ aten = torch.ops.aten
 
 
 def hoist_selects(program: ExportedProgram) -> ExportedProgram:
-    """Select before the reshapes and permutations of a tensor that is read by selects of one dim, or unbound there.
+    """Move selects before reshapes and permutations of a tensor, if it is only read at single indices of one dim.
 
-    The whole tensor is then not copied, and the parts have a dim less. Attention layers project queries, keys and
-    values by one linear layer, and split its result so, in 5 dims; afterwards these are slices of the result.
+    Then the whole tensor is not copied, and the parts have one dim less. For example, attention layers project queries,
+    keys and values by one linear layer, reshape its result to 5 dims and unbind it; after this pass, they read slices
+    of the linear layer's result.
     """
     with edit(program) as graph_module:
         mode = fake_mode(graph_module)
@@ -35,12 +36,12 @@ def hoist_selects(program: ExportedProgram) -> ExportedProgram:
 
 @dataclass
 class _Route:
-    """The way from a node to the result of a select: slice or select from `source`, then run `steps` backwards."""
+    """How to compute the result of a select: slice or select from `source`, then run `steps` from last to first."""
 
     source: Node
     dim: int
     steps: list[tuple[Any, list[int]]]
-    width: int = 0  # of the slice for an index; 0 for a select
+    width: int = 0  # elements of the slice for one index; 0 for a select
 
 
 def _hoist(graph_module: GraphModule, node: Node, mode: Any) -> None:
@@ -74,7 +75,7 @@ def _dim_read_by(user: Node, source: Node) -> int | None:
 
 
 def _route(source: Node, dim: int) -> _Route:
-    """Find the earliest node from which an index of `dim` of `source` can be taken."""
+    """Find the earliest node from which an index of dim `dim` of `source` can be taken."""
     route = _Route(source, dim, [])
     while not route.width and source.op == "call_function" and (not route.steps or len(source.users) == 1):
         before: Any = source.args[0]
@@ -100,7 +101,7 @@ def _route(source: Node, dim: int) -> _Route:
 
 
 def _permutation(order: list[int], shape: Sequence[Any]) -> tuple[Any, list[int]]:
-    """Return the call of a permutation with this result: a view if only dims of size 1 move."""
+    """Return the call of a permutation with this result, or of a view if only dims of size 1 move."""
     larger = [dim for dim, size in zip(order, shape, strict=True) if not isinstance(size, int) or size != 1]
     sizes = view_sizes(shape)
     if larger == sorted(larger) and sizes is not None:
@@ -109,9 +110,9 @@ def _permutation(order: list[int], shape: Sequence[Any]) -> tuple[Any, list[int]
 
 
 def _same_dim(before: Sequence[Any], after: Sequence[Any], dim: int) -> tuple[int, int] | None:
-    """Find the dim of `before` that holds the indices of a dim of `after`, and the elements of it for one index.
+    """Find the dim of `before` that contains a dim of `after`, and the number of its elements for one index.
 
-    The number of elements is 0 if the dim of `before` has one for each index.
+    This number is 0 if the two dims are equal.
     """
     outer = [size for size in after[:dim] if not isinstance(size, int) or size != 1]
     skipped = 0

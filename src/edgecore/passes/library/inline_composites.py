@@ -24,15 +24,15 @@ _NEW_TENSORS = {
     aten.scaled_dot_product_attention.default,
 }
 # fmt: on
-"""Frequent composite operators that never return a view, so their results need not be computed to find out."""
+"""Frequent composite operators that never return a view, so that this need not be found out by running them."""
 
 
 def inline_composites(program: ExportedProgram) -> None:
-    """Replace, in place, each composite operator that hides a view or a write by the operators that it consists of.
+    """Replace, in place, each composite operator that hides a view or a write by its component operators.
 
-    `einsum` and `meshgrid` may return views, although their schemas say that they return new tensors: torch's own
-    functionalization, too, would overlook writes to these. `movedim` is a view through which `put_back` cannot write;
-    `fill_diagonal_` writes and has no functional overload, and `_foreach_add_` writes a list of tensors. Branches, loop
+    `einsum` and `meshgrid` may return views, although their schemas declare new tensors, so that even torch's own
+    functionalization would overlook writes to these. `movedim` is a view through which `put_back` cannot write.
+    `fill_diagonal_` writes and has no functional overload; `_foreach_add_` writes a list of tensors. Branches, loop
     bodies and regions are included.
     """
     mode = fake_mode(program.graph_module)
@@ -78,12 +78,12 @@ def _writes_lists(target: OpOverload) -> bool:
 
 
 _KEYWORDS = {"scalars": "value", "value": "value", "alpha": "alpha"}
-"""Arguments of `_foreach` operators that are keywords of the operators for one tensor, under these names; the factors
-of a product, which are called `scalars` too, are not."""
+"""Argument of a `_foreach` operator -> keyword of the operator for one tensor. The factors of a product, which are
+also called `scalars`, are positional."""
 
 
 def _for_each(target: OpOverload, *args: Any, **kwargs: Any) -> None:
-    """Call the in-place operator for one tensor, such as `add_`, for each tensor of the lists of `_foreach_add_`."""
+    """Call the in-place operator for one tensor, such as `add_`, for each tensor in the lists of `_foreach_add_`."""
     name = target._schema.name.partition("::")[2].removeprefix(_FOREACH)
     operator = getattr(aten, name)
     arguments = dict(zip((parameter.name for parameter in target._schema.arguments), args, strict=False)) | kwargs

@@ -1,4 +1,4 @@
-"""Inline regions under `no_grad()` and under `autocast(enabled=False)`, which change nothing on a device."""
+"""Inline regions under `no_grad()` and under `autocast(enabled=False)`, which have no effect on a device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GRAD, _AUTOCAST = REGIONS
 def inline_regions(program: ExportedProgram) -> ExportedProgram:
     """Replace each call of such a region by the nodes of its graph, in place.
 
-    Regions that cast stay: `functionalize` leaves them to torch.
+    Regions that cast stay: `functionalize` leaves programs with these to torch.
     """
     parts = list(graph_modules(program.graph_module))
     if any(calls(part, *REGIONS) for part in parts):
@@ -39,7 +39,7 @@ def _inline_calls(graph_module: GraphModule) -> None:
 
 
 def _inline(graph_module: GraphModule, node: Node, body: GraphModule, operands: list[Any]) -> None:
-    """Copy the nodes of a body before the call `node`, and let the users of the call read their results."""
+    """Copy the nodes of a body before the call `node`, and let the users of the call read the results."""
     copies: dict[Node, Any] = {}
     inputs = iter(operands)
     results: Any = ()
@@ -52,7 +52,7 @@ def _inline(graph_module: GraphModule, node: Node, body: GraphModule, operands: 
             with graph_module.graph.inserting_before(node):
                 copy = graph_module.graph.node_copy(inner, copies.__getitem__)
             copy.meta = dict(inner.meta)
-            if inner.op == "get_attr":  # the body of a region that stays
+            if inner.op == "get_attr":  # the body of an inner region that stays
                 copy.target = _add_module(graph_module, getattr(body, str(inner.target)))
             copies[inner] = copy
     for user in list(node.users):

@@ -14,13 +14,13 @@ from edgecore.ir.graph import calls, edit
 from edgecore.ir.program.constants import Constants
 
 Add = Callable[[str, torch.Tensor], Node]
-"""A function (name, tensor) -> a new placeholder with this content in a graph."""
+"""A function of a name and a tensor that adds a placeholder with this content to a graph."""
 
 
 def lift_body_constants(program: ExportedProgram) -> ExportedProgram:
-    """Turn each tensor that a branch or a loop body holds into a constant of the program, which the body captures.
+    """Turn each tensor that a branch or loop body holds into a constant of the program, which the body captures.
 
-    `torch.export` leaves `torch.tensor(2.0)` in a branch as an attribute of its graph, for which torch's
+    `torch.export` leaves `torch.tensor(2.0)` in a branch as an attribute of the branch's graph, for which torch's
     functionalization fails. The program is edited in place.
     """
     _, *bodies = graph_modules(program.graph_module)
@@ -46,12 +46,12 @@ def _lift_from_bodies(graph_module: GraphModule, add: Add) -> None:
                 constant.replace_all_uses_with(capture(constant.name, tensor))
                 body.graph.erase_node(constant)
             for name in {str(constant.target) for constant, _ in constants}:
-                delattr(body, name)  # otherwise torch looks for it in the state of the program
+                delattr(body, name)  # otherwise torch looks for it in the program's state
             _lift_from_bodies(body, capture)
 
 
 def _capture(node: Node, body: GraphModule, add: Add, name: str, tensor: torch.Tensor) -> Node:
-    """Let a control-flow node capture a constant. Return the placeholder for it in `body`, one of its bodies."""
+    """Let a control-flow node capture a constant. Return the constant's placeholder in `body`, one of its bodies."""
     operand = add(name, tensor)
     *others, captured = node.args
     assert isinstance(captured, (tuple, list))

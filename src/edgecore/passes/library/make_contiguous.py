@@ -1,4 +1,4 @@
-"""Compute in the default dim order, for backends that support no other."""
+"""Compute in the default dim order, for backends that support no other dim order."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ aten = torch.ops.aten
 
 
 def make_contiguous(program: ExportedProgram) -> ExportedProgram:
-    """Give all values of an edge program the default dim order, but for those that cross its border.
+    """Give all values of an edge program the default dim order, except values that cross its border.
 
-    Inputs, mutable buffers and results of delegates are copied before operators read them; results of the program and
-    operands of delegates are copied back to the dim order that they had. Weights are stored in the default dim order.
-    Copies and views that change nothing any more are removed.
+    Inputs, mutable buffers and results of delegates are copied before operators read them. Results of the program and
+    operands of delegates are copied back to their previous dim order. Weights are stored in the default dim order.
+    Copies and views that no longer change anything are removed.
 
     Args:
         program: A program in the edge dialect, which is edited. It may have delegates.
@@ -55,7 +55,7 @@ def _convert(graph_module: GraphModule, constants: Constants, mode: FakeTensorMo
             if _order(node):
                 _copy_for_operators(graph_module, node, mode)
             elif node.op == "placeholder":
-                _make_dense(node, mode)  # strides of dims of size 1, from which operators derive dim orders
+                _make_dense(node, mode)  # even dims of size 1 have strides, from which operators derive dim orders
         elif node.op == "call_function" and not is_control_flow(node) and not _copies_back(node):
             node.args = tuple(map(_contiguous_format, node.args))
             node.kwargs = {name: _contiguous_format(value) for name, value in node.kwargs.items()}
@@ -73,14 +73,14 @@ def _convert(graph_module: GraphModule, constants: Constants, mode: FakeTensorMo
 
 
 def _order(node: Node) -> tuple[int, ...]:
-    """Return the dim order of a tensor that is channels last; empty for other values."""
+    """Return the dim order of a channels-last tensor; empty for other values."""
     val = node.meta.get("val")
     order = dim_order(val) if isinstance(val, torch.Tensor) else None
     return order if order in MEMORY_FORMATS else ()
 
 
 def _is_sink(node: Node) -> bool:
-    """Return True for a node that reads its operands in the dim order that they have before the pass."""
+    """Return True for a node that must read its operands in the dim order that they had before the pass."""
     return node.op == "output" or is_delegate_call(node)
 
 
@@ -92,12 +92,12 @@ def _is_fixed(node: Node) -> bool:
 
 
 def _copies_back(node: Node) -> bool:
-    """Return True for a copy into the dim order of a result of the program or of a delegate's operand."""
+    """Return True for a copy to the dim order of a result of the program, or of a delegate's operand."""
     return node.target is aten.clone.default and bool(_order(node)) and all(map(_is_sink, node.users))
 
 
 def _copy_for_operators(graph_module: GraphModule, node: Node, mode: FakeTensorMode) -> None:
-    """Let operators read a contiguous copy of a value, except copies and readers of its sizes alone."""
+    """Let operators read a contiguous copy of a value, except copies and nodes that read only its sizes."""
     computing = [user for user in node.users if isinstance(_val(user), (torch.Tensor, tuple, list))]
     readers = [user for user in computing if not _is_sink(user) and user.target is not aten.clone.default]
     if not readers:

@@ -20,8 +20,8 @@ from edgecore.passes.quantized import is_dequantize
 def merge_common_subexpressions(program: ExportedProgram) -> ExportedProgram:
     """Replace a call by an earlier call with the same operator and arguments.
 
-    Random operators are not merged, nor are calls that read or return a value that an in-place operator writes.
-    Dequantizations of weights are not merged either: each one becomes part of the partition that reads it.
+    Not merged are random operators, calls that read or return a value that an in-place operator writes, and
+    dequantizations of weights: each of these becomes part of the partition that reads it.
     """
     with edit(program) as graph_module:
         for part in graph_modules(graph_module):

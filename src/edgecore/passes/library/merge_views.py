@@ -19,8 +19,8 @@ aten = torch.ops.aten
 def merge_views(program: ExportedProgram) -> ExportedProgram:
     """Let the last reshape, or the last permutation, of a chain read the input of the chain.
 
-    A chain that as a whole changes nothing is removed, as is a concatenation of a single tensor. The exception is a
-    chain from an input of the program to an output: one node stays and copies, because outputs may not alias inputs.
+    A chain that changes nothing as a whole is removed, and so is a concatenation of a single tensor. In a chain from an
+    input of the program to an output, however, one node stays and copies, because outputs may not alias inputs.
     """
     with edit(program) as graph_module:
         mode = fake_mode(graph_module)
@@ -72,7 +72,7 @@ def _source(node: Node) -> Node:
 
 
 def order_of(node: Node) -> list[int]:
-    """Return the permutation that `node` does: dim i of its result is dim `order[i]` of its input."""
+    """Return the permutation of `node`: dim i of its result is dim `order[i]` of its input."""
     rank = node.meta["val"].dim()
     if node.target is aten.permute_copy.default:
         dims = node.args[1]

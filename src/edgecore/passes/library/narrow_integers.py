@@ -1,4 +1,4 @@
-"""Narrow int64 arithmetic on indices to int32, where the values provably fit and all readers accept int32."""
+"""Narrow int64 arithmetic on indices to int32, if the values provably fit and all readers accept int32."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INDEX_ARGUMENT: dict[Any, int] = {
     aten.index_select.default: 2,
     aten.index.Tensor: 1,
 }
-"""Operators whose kernels accept int32 indices, and the position of the indices. `gather` and `scatter` need int64."""
+"""Operators whose kernels accept int32 indices -> position of the indices. `gather` and `scatter` need int64."""
 
 _ARITHMETIC: dict[Any, Callable[[Any, Any], Range]] = {
     aten.add.Tensor: lambda a, b: (a[0] + b[0], a[1] + b[1]),
@@ -32,7 +32,7 @@ _ARITHMETIC: dict[Any, Callable[[Any, Any], Range]] = {
     aten.minimum.default: lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
     aten.maximum.default: lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
 }
-"""The range of the result of each operator, from the ranges of its operands."""
+"""Operator -> function that computes the range of the result from the ranges of the operands."""
 
 _SCALAR_FORMS: dict[Any, Any] = {
     aten.add.Scalar: aten.add.Tensor,
@@ -44,7 +44,7 @@ _INT32 = torch.iinfo(torch.int32)
 
 
 def narrow_integers(program: ExportedProgram) -> ExportedProgram:
-    """Compute int64 values in int32 if they have a known range that fits, and if all nodes that read them accept int32.
+    """Compute int64 values in int32 if they have a known range that fits, and if all their readers accept int32.
 
     Ranges are known for constants, `arange`, `argmax`, `argmin`, `full` and `clamp`, and are propagated through
     addition, subtraction, multiplication, minimum, maximum and data movement. Two kinds of nodes accept int32: nodes
@@ -67,7 +67,7 @@ def narrow_integers(program: ExportedProgram) -> ExportedProgram:
 
 
 def _range(node: Node, ranges: dict[Node, Range], constants: Constants) -> Range | None:
-    """Return the minimum and maximum element of an int64 value, or None if they are not known."""
+    """Return the minimum and maximum element of an int64 value; None if they are unknown."""
     val = node.meta.get("val")
     if not isinstance(val, torch.Tensor) or val.dtype != torch.int64 or not _is_static(val) or not val.numel():
         return None
@@ -136,9 +136,9 @@ def _can_compute(node: Node) -> bool:
 def _narrowable(narrow: set[Node], bounded: set[Node]) -> set[Node]:
     """Return the largest subset of `narrow` that can be computed in int32.
 
-    A node stays in the set if all its users accept it in int32, and if all its int64 operands fit int32, which the
-    nodes in `bounded` do. Removing a node may make other nodes fail this test, so the test is repeated until the set
-    does not change.
+    A node stays in the set if all its users accept it in int32, and if all its int64 operands fit int32 (those in
+    `bounded` do). To remove a node may make others fail this test, so the test is repeated until the set no longer
+    changes.
     """
     while True:
         remaining = {node for node in narrow if all(_accepts_int32(user, node, narrow) for user in node.users)}
@@ -149,7 +149,7 @@ def _narrowable(narrow: set[Node], bounded: set[Node]) -> set[Node]:
 
 
 def _wide_operands(node: Node) -> list[Node]:
-    """List the int64 operands of a call. Index arguments are not in the list, because they may stay int64."""
+    """List the int64 operands of a call, without index arguments, which may stay int64."""
     if node.op != "call_function":
         return []
     index = _INDEX_ARGUMENT.get(node.target)

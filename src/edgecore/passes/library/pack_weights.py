@@ -41,8 +41,8 @@ class _Weight:
 def pack_weights(program: ExportedProgram) -> ExportedProgram:
     """Rewrite the nodes that read dequantized constant matrices, in place.
 
-    An embedding looks up its rows in the packed matrix. A linear layer multiplies by the integers if they have 8 bits.
-    For other readers, and for layers with fewer bits, the matrix is unpacked and dequantized when the program runs.
+    An embedding looks up its rows in the packed matrix. A linear layer with 8-bit weights multiplies by the integers.
+    For layers with fewer bits and for other readers, the matrix is unpacked and dequantized at run time.
     """
     constants = Constants(program)
     with edit(program) as graph_module:
@@ -66,7 +66,7 @@ def pack_weights(program: ExportedProgram) -> ExportedProgram:
 def _pack(node: Node, constants: Constants) -> _Weight | None:
     """Pack the weight of a dequantize node.
 
-    Returns None for a weight that the kernels for packed weights do not support. Its dequantize node stays; the runtime
+    Returns None for a weight that the packed-weight kernels do not support. Then the dequantize node stays; the runtime
     has a kernel for it.
     """
     name = getattr(node.target, "__name__", "")

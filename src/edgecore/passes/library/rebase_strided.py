@@ -1,4 +1,4 @@
-"""Let `as_strided` read the tensor that owns the memory."""
+"""Let `as_strided` read the tensor that owns the memory instead of a view of it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _STRIDED = (aten.as_strided.default, aten.as_strided_copy.default)
 def rebase_strided(program: ExportedProgram) -> None:
     """Let each `as_strided` read the tensor that owns the memory, in place.
 
-    Its offset counts from the start of this memory even if its input is only a part of it, and later passes make
-    each view a tensor of its own. Composite operators that would hide the owner are replaced.
+    Its offset counts from the start of this memory, even if its input is a view of only a part; but later passes make
+    each view a separate tensor. Composite operators that would hide the owner are replaced first.
 
     Raises:
         CompileError: The tensor that owns the memory is unknown, not contiguous or of another dtype, or it has symbolic
-            sizes and is not the input of `as_strided` itself.
+            sizes and is not itself the input of `as_strided`.
     """
     modules = [part for part in program.graph_module.modules() if isinstance(part, GraphModule)]
     parts = [part for part in modules if calls(part, *_STRIDED)]
@@ -57,6 +57,7 @@ def _rebase(node: Node, is_outermost: bool, mode: Any) -> None:
             "dtype, and made in the same branch, loop or region; use slices and reshapes instead"
         )
     size, stride, offset = (argument(node, name) for name in ("size", "stride", "storage_offset"))
-    if offset is None:  # an example input may be a part of a larger tensor, the inputs of a call are not
+    # Only an example input may have an offset of its own, as a part of a larger tensor; the input of a call has none.
+    if offset is None:
         offset = source.meta["val"].storage_offset() - val.storage_offset()
     node.args, node.kwargs = (owner, size, stride, offset), {}

@@ -1,4 +1,4 @@
-"""Remove nodes and constants that no result depends on."""
+"""Remove nodes and constants on which no result depends."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def remove_dead_code(program: ExportedProgram) -> ExportedProgram:
     In-place operators and inputs stay.
     """
     with edit(program):
-        pass  # the end of every edit removes unused calls
+        pass  # each edit removes unused calls at its end
     Constants(program).drop_unused()
     return program

@@ -15,7 +15,7 @@ aten = torch.ops.aten
 
 
 def remove_identities(program: ExportedProgram) -> ExportedProgram:
-    """Remove nodes whose result equals their input in shape, dtype and dim order, and values that are quantized again.
+    """Remove nodes whose result equals their input in shape, dtype and dim order, and repeated quantizations.
 
     A copy between an input and an output of the program stays, because the two may not share memory.
     """

@@ -1,4 +1,4 @@
-"""Replace patterns by backend operators, and backend operators by their patterns."""
+"""Replace patterns by backend operators, or backend operators by their patterns."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def replace_pattern(target: OpOverload, pattern: Pattern | None = None) -> Progr
     An occurrence is not replaced if a node outside of it reads one of its intermediate values.
 
     Args:
-        target: The operator. Its arguments are the inputs of the pattern, in their order.
+        target: The operator. Its arguments are the inputs of the pattern, in this order.
         pattern: A function that calls overloads such as `torch.ops.aten.add.Tensor`. Its inputs match any node, its
-            numbers match equal numbers. The default is the pattern bound to `target`.
+            numbers match equal numbers. By default the pattern that is bound to `target`.
 
     Raises:
-        CompileError: `target` has no pattern, or the pattern calls something else than overloads.
+        CompileError: `target` has no pattern, or the pattern calls functions other than overloads.
     """
     chosen = pattern or PATTERNS.get(target)
     if chosen is None:
@@ -72,7 +72,7 @@ def _replace(graph_module: GraphModule, match: InternalMatch, target: OpOverload
 
 
 def expand_bound_operators(program: ExportedProgram) -> ExportedProgram:
-    """Replace backend operators by their patterns, for a runtime that has no kernels for them."""
+    """Replace backend operators by their patterns, for a runtime without kernels for them."""
     with edit(program) as graph_module:
         mode = fake_mode(graph_module)
         for part in graph_modules(graph_module):

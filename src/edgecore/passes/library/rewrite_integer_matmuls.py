@@ -1,8 +1,8 @@
 """Rewrite torchao's matmuls with int8 weights into linear layers of dequantized weights.
 
 The matmuls come from torchao's `Int8WeightOnlyConfig` and `Int8DynamicActivationInt8WeightConfig`. Backends and kernels
-support linear layers of dequantized weights. Decomposed into ATen, the matmul of the first config would need the weight
-as float32, and the second config would produce an integer matmul, which no runtime has.
+support linear layers of dequantized weights. A decomposition into ATen would not work well: for the first config it
+needs the weight in float32, for the second an integer matmul, which no runtime has.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def rewrite_integer_matmuls(program: ExportedProgram) -> ExportedProgram:
 
 
 def _weight(node: Node, constants: Constants) -> Node | None:
-    """Return the int8 constant [N, K] whose transpose [K, N] is the second operand of a matmul, or None."""
+    """Return the int8 constant [N, K] whose transpose [K, N] is the second operand of a matmul; None without one."""
     right: Any = node.args[1]
     if node.target is aten.mm.default:
         if not isinstance(right, Node) or right.target not in CASTS:
@@ -55,7 +55,7 @@ def _weight(node: Node, constants: Constants) -> Node | None:
 
 
 def _scales(node: Any, constants: Constants) -> torch.Tensor | None:
-    """Return the value of `node` in float32 if it is a constant, or a constant with a changed shape or dtype."""
+    """Return `node` in float32 if it is a constant, possibly with changed shape or dtype; otherwise None."""
     if constants.has(node):
         return constants.get(node).float()
     if isinstance(node, Node) and node.target in SHAPE_OR_DTYPE_CHANGES:
@@ -78,8 +78,8 @@ def _rewrite_scaled_matmul(graph_module: GraphModule, node: Node, weight: Node, 
 def _rewrite_integer_matmul(graph_module: GraphModule, node: Node, weight: Node, constants: Constants) -> None:
     """Replace an integer matmul by a float32 linear layer whose dequantized weight has scales of 1.
 
-    With these scales the layer multiplies the integers themselves. float32 represents sums below 2^24 exactly, and
-    larger sums with 7 digits.
+    With these scales the layer multiplies the integers. float32 represents sums below 2^24 exactly, and larger sums
+    with 7 digits.
     """
     editor = Editor(graph_module, node, fake_mode(graph_module))
     value = editor.call(aten._to_copy.default, node.args[0], dtype=torch.float32)

@@ -1,8 +1,8 @@
-"""Rewrite the operators and tensors of torchao's `quantize_` in terms of the edge dialect.
+"""Rewrite the operators and tensors of torchao's `quantize_` in the edge dialect.
 
-torchao's weights are tensor subclasses; their integers, scales and zero points become separate constants. torchao's
-affine operators become operators of `quantized_decomposed`, if there are equivalent ones. torch's decompositions handle
-the others later.
+torchao's weights are tensor subclasses: their integers, scales and zero points become separate constants. torchao's
+affine operators become equivalent operators of `quantized_decomposed`, where these exist. torch's decompositions handle
+the other operators later.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def _is(node: Any, name: str) -> bool:
 def _rewrite_dynamic(graph_module: GraphModule, node: Node) -> None:
     """Rewrite dynamic quantization: `choose_qparams_affine` and the nodes that use its scale and zero point.
 
-    These nodes must all be quantize and dequantize nodes with the int8 range and one block per row, like
-    `choose_qparams_affine` itself; otherwise none of the nodes is rewritten.
+    All these nodes must be quantize and dequantize nodes with the int8 range and one block per row, like
+    `choose_qparams_affine` itself; otherwise none of them is rewritten.
     """
     source = node.args[0]
     assert isinstance(source, Node)

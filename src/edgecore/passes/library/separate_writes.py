@@ -23,12 +23,12 @@ _WRAPPERS = (torch.ops.higher_order.auto_functionalized, torch.ops.higher_order.
 def separate_writes(program: ExportedProgram) -> ExportedProgram:
     """Replace each call of a custom operator with written arguments by its functional form and copies.
 
-    `append(row, cache)` becomes `new = functional_append(row, cache); cache.copy_(new)`, so that all later passes see
-    the write: torch's functionalization has rules for `aten.copy_`, also where `cache` is a view. A program that was
-    functionalized before has torch's wrapper `auto_functionalized` around such a call, which is undone.
+    `append(row, cache)` becomes `new = functional_append(row, cache); cache.copy_(new)`, so that later passes see the
+    write: torch's functionalization has rules for `aten.copy_`, even if `cache` is a view. A program that was already
+    functionalized has torch's wrapper `auto_functionalized` around such a call; the wrapper is removed.
 
     Raises:
-        CompileError: An operator writes a list of tensors, or returns something else than tensors.
+        CompileError: An operator writes a list of tensors, or returns something other than tensors.
     """
     parts = [part for part in program.graph_module.modules() if isinstance(part, GraphModule)]
     if not any(_writes(node) or node.target in _WRAPPERS for part in parts for node in calls(part)):
@@ -46,7 +46,7 @@ def separate_writes(program: ExportedProgram) -> ExportedProgram:
 
 
 def _writes(node: Node) -> bool:
-    """Return True for a call of a custom operator that writes arguments and has no overload without the `_`."""
+    """Return True for a call of a custom operator that writes arguments and has no functional overload."""
     return (
         is_mutable(node)
         and isinstance(node.target, OpOverload)
@@ -100,11 +100,11 @@ def _argument_of(target: OpOverload, result: Any) -> str:
 
 
 def _unwrap(editor: Editor, node: Node) -> None:
-    """Replace `auto_functionalized` by copies of the written tensors and a call of the operator on these.
+    """Replace `auto_functionalized` by copies of the written tensors, and a call of the operator on the copies.
 
-    The wrapper returns the results of the operator, a single None if it has none, and then the new content of each
-    written argument. In the second version this is the content of the tensors in `_all_bases`, and the written
-    arguments are views of these.
+    The wrapper returns the operator's results (a single None if it has none), then the new content of each written
+    argument. Its second version instead returns the content of the tensors in `_all_bases`; the written arguments are
+    views of these.
     """
     target = node.args[0]
     assert isinstance(target, OpOverload)
@@ -142,7 +142,7 @@ def _copy(editor: Editor, value: Any) -> Any:
 
 
 def _view(editor: Editor, values: dict[str, Any], prefix: str, bases: list[Any]) -> Any:
-    """Return the view of a base that the wrapper describes by arguments that start with `prefix`."""
+    """Return the view of a base that the wrapper describes by arguments whose names start with `prefix`."""
     index = values.get(f"{prefix}_base_index")
     if index is None:
         return None

@@ -1,4 +1,4 @@
-"""Lowering: from exported programs to edge programs with delegates, and from these to a finished program."""
+"""Lowering: from exported programs to edge programs with delegates, and then to a finished program."""
 
 from edgecore.pipeline.lowering.lower_programs import lower as lower
 from edgecore.pipeline.lowering.lower_programs import lower_to_edge as lower_to_edge

@@ -1,4 +1,4 @@
-"""Check that the target runtime has a kernel for each operator: otherwise loading the file on a device would fail."""
+"""Check that the target runtime has a kernel for each operator, so that the file does not fail to load on a device."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _check_custom(key: str, node: Node, runtime: str) -> None:
     namespace = key.partition("::")[0]
     allowed = fmt.profile_operators(runtime)
     if allowed is not None and key in allowed:
-        return  # in a library of the target runtime; edgecore's runtime finds its kernel in a package when it loads
+        return  # the target runtime has it, or edgecore's runtime finds it in a package when it loads the file
     if runtime == fmt.EXECUTORCH_1_5:
         raise CompileError(
             f"{key} for {describe(node)} is an operator of your own, which the target runtime {runtime} does not have; "
@@ -65,8 +65,8 @@ def check_kernels(programs: Mapping[str, ExportedProgram], runtime: str) -> None
     """Check that the target runtime has a kernel for every operator that is not delegated.
 
     Raises:
-        CompileError: Kernels are missing. The message names all operators without a kernel; of custom operators, only
-            the first.
+        CompileError: Kernels are missing. The message names all operators without a kernel, but only the first custom
+            operator.
     """
     namespaces = {key.partition("::")[0] for key in _library()}
     known = _library() if runtime == fmt.EXECUTORCH_1_5 else _library().union(declared())

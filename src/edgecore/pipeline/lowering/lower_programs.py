@@ -49,11 +49,11 @@ def lower_to_edge(programs: Programs, options: LowerOptions | None = None) -> Lo
     Args:
         programs: A program, which becomes the method `forward`, or a mapping from names of methods to programs. The
             programs are copied, not changed.
-        options: The settings; settings of partitioners have no effect.
+        options: The settings; those about partitioners are ignored.
 
     Raises:
-        CompileError: A pass failed; or an operator is not in the edge dialect and torch has no decomposition for it; or
-            a dtype or layout is not in the dialect.
+        CompileError: A pass failed, or an operator has no decomposition into the edge dialect, or a dtype or layout is
+            not in the dialect.
     """
     lowering = _Lowering(options or LowerOptions())
     edge = {}
@@ -65,11 +65,11 @@ def lower_to_edge(programs: Programs, options: LowerOptions | None = None) -> Lo
 
 @contextmanager
 def _garbage_of_this_call() -> Iterator[None]:
-    """Limit the garbage collector to objects that are created inside; models and modules stay alive anyway.
+    """Restrict the garbage collector to objects that the block creates; models and modules stay alive anyway.
 
     Without this, Python's full collections take a third of the time of lowering.
     """
-    if gc.get_freeze_count():  # by the application, or by a call around this one
+    if gc.get_freeze_count():  # the application, or an enclosing call, has frozen objects already
         yield
         return
     gc.freeze()
@@ -85,10 +85,10 @@ def lower(
     """Lower exported programs to the edge dialect, and delegate the operators that the partitioners tag.
 
     The partitioners run one after another, each over all methods. An operator that a partitioner asks not to decompose
-    (`ops_to_not_decompose`) is decomposed only if partitioners before it tag all its parts, or if no partitioner tags
-    it. If a backend fails to compile a partition, the next partitioners may tag its operators. A mutable buffer that a
-    partitioner claims is the backend's state if only partitions of the backend use it, in all methods; the report names
-    the reason for others.
+    (`ops_to_not_decompose`) is still decomposed in two cases: earlier partitioners tag all its parts, or no partitioner
+    tags the operator. If a backend fails to compile a partition, later partitioners may tag its operators. A mutable
+    buffer that a partitioner claims becomes the backend's state if only partitions of this backend use it, in all
+    methods; for other buffers, the report gives the reason.
 
     Args:
         programs: A program, which becomes the method `forward`, or a mapping from names of methods to programs. The
@@ -97,9 +97,8 @@ def lower(
         options: The settings.
 
     Raises:
-        CompileError: A pass failed; or an operator that is not delegated is not in the edge dialect, and torch has no
-            decomposition for it; or a partitioner changed the program or made a partition that is not convex; or a
-            required partitioner failed.
+        CompileError: A pass failed; an operator that is not delegated has no decomposition into the edge dialect; a
+            partitioner changed the program or made a partition that is not convex; or a required partitioner failed.
         BackendError: The package of a backend is not installed or is broken.
 
     Warns:
@@ -127,7 +126,7 @@ class _Lowering:
         self.is_single = True  # True if there is only one method; set by `exported`
 
     def context(self, rewrites: Mapping[OpOverload, Rewrite]) -> PassContext:
-        """Return a context for the passes over one method, in which the user's operators are allowed."""
+        """Return a context for passes over one method that also allows the user's operators."""
         return PassContext(preserved=set(self.options.allowed), rewrites=rewrites)
 
     def is_preserved(self, node: Node) -> bool:
@@ -152,14 +151,14 @@ class _Lowering:
         )
 
     def keep(self, programs: Programs, edge: Mapping[str, ExportedProgram]) -> KeptPrograms | None:
-        """Return the programs to keep with the result; None if the caller did not ask for them."""
+        """Return the programs to keep with the result; None if the options do not ask for them."""
         if not self.options.keep_programs:
             return None
         copies = {name: copy_program(program) for name, program in edge.items()}
         return KeptPrograms(programs_by_method(programs), copies)
 
     def observer(self, method: str) -> Callable[[str, ExportedProgram], None] | None:
-        """Return the function that `PassManager` calls after each pass over a method; None if nothing is dumped."""
+        """Return the function that `PassManager` calls after each pass over a method; None without a dump."""
         return self.options.dump.observer(method, self.is_single) if self.options.dump is not None else None
 
     def dump_step(self, method: str, step: str, program: ExportedProgram) -> None:
@@ -179,7 +178,7 @@ class _Lowering:
     ) -> ExportedProgram:
         """Run passes over a method, and check the program after each.
 
-        With `edge` the program must be in the edge dialect, apart from preserved operators; otherwise only the
+        With `edge` the program must be in the edge dialect, apart from preserved operators. Otherwise only the
         structure of the graph is checked.
         """
         bound = [item.bind(context) if isinstance(item, NamedPass) else item for item in passes]
@@ -213,8 +212,8 @@ class _Lowering:
     ) -> ExportedProgram:
         """Run the stage `edge`.
 
-        The first run preserves 3-d convolutions, so that batch norms are fused into them. If the program has 3-d
-        convolutions, a second run decomposes those that no partitioner asks to preserve.
+        The first run preserves 3-d convolutions, so that batch norms are fused into them. If there are any, a second
+        run decomposes those that no partitioner asks to preserve.
         """
 
         def preserve_volumes_for(program: ExportedProgram) -> Preserve:
@@ -237,12 +236,13 @@ class _Lowering:
     def to_edge_for_partitioners(
         self, exported: Mapping[str, ExportedProgram], chosen: Mapping[str, Sequence[Partitioner]]
     ) -> tuple[dict[str, ExportedProgram], dict[str, PartitionDiagnostics]]:
-        """Run the stage `edge` and the user's passes over each method; keep operators that partitioners want whole."""
+        """Run the stage `edge` and the user's passes on each method; keep operators that partitioners want whole."""
         options = self.options
         check_methods(options.transform_passes, exported, "transform_passes")
         edge, diagnostics = {}, {}
         for name, program in exported.items():
-            # A backend may support the operators of a decomposition, so with backends `rewrites` waits for the rest.
+            # A backend may support the parts of a decomposed operator, so some rewrites must wait until after
+            # delegation.
             context = self.context(before_backends(options.rewrites) if chosen[name] else options.rewrites)
             diagnostics[name] = PartitionDiagnostics()
             whole = WholeOperators(chosen[name], context.preserved, diagnostics[name], options.required)
@@ -257,7 +257,7 @@ class _Lowering:
         chosen: Mapping[str, Sequence[Partitioner]],
         diagnostics: dict[str, PartitionDiagnostics],
     ) -> dict[str, ExportedProgram]:
-        """Delegate to the backends of the partitioners, by priority: each backend over all methods."""
+        """Delegate to the partitioners' backends by priority, each over all methods."""
         for priority in range(max(map(len, chosen.values()), default=0)):
             partitioners = {
                 name: of_method[priority] for name, of_method in chosen.items() if priority < len(of_method)
@@ -287,7 +287,7 @@ class _Lowering:
         whole: WholeOperators,
         transform_passes: Sequence[Pass | NamedPass],
     ) -> ExportedProgram:
-        """Run the stage `edge`, then the user's passes; once more if that decomposed calls that must stay whole."""
+        """Run the stage `edge` and the user's passes; repeat both if calls were decomposed that must stay whole."""
         for copy in (copy_program(program), program):
             lowered = self.to_edge(method, copy, context, partial(self._preserve_for, whole))
             lowered = self.apply(method, lowered, transform_passes, context)
@@ -300,7 +300,7 @@ class _Lowering:
     ) -> ExportedProgram:
         """Decompose operators that were preserved for a partitioner, but not delegated.
 
-        The operators of the decomposition inherit the reasons why the partitioners did not tag the preserved operator.
+        The new operators inherit the reasons why the partitioners did not tag the preserved operator.
         """
         for node in all_calls(program.graph_module):
             node.meta["unsupported_reasons"] = [

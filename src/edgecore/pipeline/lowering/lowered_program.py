@@ -1,4 +1,4 @@
-"""`LoweredProgram`, the edge programs of all methods."""
+"""`LoweredProgram`: the edge programs of all methods."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from edgecore.pipeline.report.delegation import DelegationReport
 from edgecore.pipeline.report.memory import arena_reports
 
 Observer = Callable[[str], Callable[[str, ExportedProgram], None] | None]
-"""Type of a function that takes the name of a method and returns a callback, or None.
+"""A function that takes the name of a method and returns a callback, or None.
 
 The callback is called after each pass, with the name of the pass and the program.
 """
 
 
 class LoweredProgram:
-    """The edge programs of all methods, with calls of delegates; `lower` and `lower_to_edge` return it.
+    """The edge programs of all methods, with delegate calls; the result of `lower` and `lower_to_edge`.
 
     `transform` and `to_backend` return a new object and do not change this one.
 
     Attributes:
         programs: The edge program of each method.
         constant_methods: Methods that only return a constant.
-        kept: The programs before delegation, if `LowerOptions.keep_programs` asked for them.
+        kept: The programs before delegation; None unless `LowerOptions.keep_programs` is set.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class LoweredProgram:
         return changed
 
     def _pass_manager(self, method: str, passes: Sequence[Pass | NamedPass]) -> PassManager:
-        """Make the manager of passes over a method, which allows the operators that the user chose."""
+        """Make the manager for passes over a method; it allows the user's operators."""
         check = partial(verify, preserved=self._allowed)
         return PassManager(passes, check_program=check, after_pass=self._observer(method))
 
@@ -109,8 +109,8 @@ class LoweredProgram:
         (`ops_to_not_decompose`) are already decomposed here; use `to_edge_transform_and_lower` to preserve them.
 
         Args:
-            partitioner: One partitioner for all methods, or a mapping from names of methods to partitioners; methods
-                that the mapping lacks are not delegated.
+            partitioner: A partitioner for all methods, or a mapping from names of methods to partitioners; methods that
+                the mapping lacks are not delegated.
 
         Returns:
             A new object; this one does not change.
@@ -148,7 +148,7 @@ class LoweredProgram:
         return made
 
     def report(self) -> DelegationReport:
-        """Return the delegation report: the backend that runs each operator, and why others are not delegated.
+        """Return the delegation report: the backend that runs each operator, and the reason for others.
 
         Example:
             >>> print(edge.report())

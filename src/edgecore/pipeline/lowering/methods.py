@@ -38,7 +38,7 @@ def programs_by_method(programs: Programs) -> dict[str, ExportedProgram]:
 
 
 def partitioners_by_method(partitioner: PartitionerSpec, methods: Collection[str]) -> dict[str, list[Partitioner]]:
-    """Return the partitioners of each method by priority. All methods share partitioners without names.
+    """Return the partitioners of each method by priority; a list without method names applies to all methods.
 
     Raises:
         CompileError: A method is unknown, or the argument is something else, such as one partitioner.

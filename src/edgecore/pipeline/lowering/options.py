@@ -1,4 +1,4 @@
-"""Settings of lowering, and of the last passes and the file."""
+"""Settings of lowering, of the last passes, and of the file."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class FinishOptions:
         passes: Passes that run before the stage `memory`.
         external_constants: The weights to store in `.ptd` files; see `edgecore.compile`.
         alignments: Alignments of segments and constants in the files, in bytes.
-        shares_views: False to copy the elements of views, instead of sharing memory.
+        shares_views: False to copy the elements of views instead of sharing memory.
     """
 
     runtime: str = fmt.EXECUTORCH_1_5
@@ -72,12 +72,12 @@ class FinishOptions:
     shares_views: bool = True
 
     def planning_of(self, method: str) -> MemoryPlanningPass:
-        """Return the memory planning pass of a method; a mapping need not have all methods."""
+        """Return the memory planning pass of a method; a mapping may lack methods."""
         by_method = self.planning
         planning = by_method.get(method, MemoryPlanningPass()) if isinstance(by_method, Mapping) else by_method
         if self.shares_views:
             return planning
-        changed = copy.copy(planning)  # not `replace`, since the constructor of a subclass may have other parameters
+        changed = copy.copy(planning)  # unlike `replace`, this works for subclasses with other constructor parameters
         object.__setattr__(changed, "reuse", False)
         return changed
 
@@ -87,9 +87,9 @@ def file_alignments(segment: int, constant: int | None, delegate: int | None = N
 
     Args:
         segment: Alignment of each segment, in bytes: a power of two of at least 128.
-        constant: Minimum alignment of constant tensors, in bytes: a power of two of at least 16. None for 16.
-        delegate: Minimum alignment of the blobs of delegates, in bytes: a power of two. They are segments, so a larger
-            number than `segment` raises the alignment of all segments.
+        constant: Smallest alignment of constant tensors, in bytes: a power of two of at least 16. None for 16.
+        delegate: Smallest alignment of delegates' blobs, in bytes: a power of two. Blobs are segments, so if this is
+            larger than `segment`, it raises the alignment of all segments.
 
     Raises:
         CompileError: A number is too small or not a power of two.

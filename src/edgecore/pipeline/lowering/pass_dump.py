@@ -1,4 +1,4 @@
-"""Write the graph after each pass that changed it to numbered text files."""
+"""Write the graph after each pass that changed it to a numbered text file."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from edgecore.ir.graph import operator_name, source_line
 class PassDump:
     """Writes files such as `FOLDER/03-fold_constants.txt`; for several methods `FOLDER/METHOD/03-fold_constants.txt`.
 
-    The number counts the passes that ran on a method, so a missing number is a pass that did not change the program.
-    `00-exported` is the program before the first pass.
+    The number counts the passes that ran on a method, so a missing number means that the pass did not change the
+    program. `00-exported` is the program before the first pass.
 
     Raises:
         WriteError: The folder cannot be created or read, or it is not empty.
@@ -45,7 +45,7 @@ class PassDump:
 
         Args:
             method: The name of the method.
-            alone: True if this is the only method; its files then need no subfolder.
+            alone: True if this is the only method, so that its files need no subfolder.
         """
         folder = self.folder if alone else self.folder / method
 

@@ -1,4 +1,4 @@
-"""The operators that stay whole, instead of being decomposed, for the backends that ask for it."""
+"""The operators that stay whole because a backend asks not to decompose them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from edgecore.passes.decompose import Preserve
 
 @dataclass(frozen=True)
 class _Call:
-    """A call that some backend wants whole: its operator, and the number of the user's call that it is a part of.
+    """A call that a backend wants whole: its operator, and the number of the user's call that it is a part of.
 
-    Two lowerings of copies of one program number calls in the same way, while names of new nodes may differ.
+    Two lowerings of copies of a program number calls in the same way, while names of new nodes may differ.
     """
 
     number: int
@@ -30,9 +30,9 @@ class WholeOperators:
     """The calls of one method that stay whole for a backend.
 
     A call that the first backend wants whole stays whole. A call that only a later backend wants whole is decomposed if
-    backends before it take all its parts, since it must not lose operators to a backend of lower priority. Which parts
-    they take is known only after lowering. So a method is lowered with all such calls decomposed, and, if some part of
-    one is not taken, lowered again with that call whole:
+    earlier backends take all its parts, because they must not lose operators to a backend of lower priority. The parts
+    that they take are known only after lowering. So a method is first lowered with all such calls decomposed. If some
+    part of a call is not taken, the method is lowered again with this call whole:
 
         lowered = lower(copy_of_program, whole.preserve_for)
         if whole.keep_untaken(lowered):
@@ -40,8 +40,8 @@ class WholeOperators:
 
     Args:
         partitioners: The partitioners, by priority.
-        preserved: Collects all operators that partitioners want whole, so that the verifier allows them.
-        diagnostics: Collects the failures of partitioners: a call that one fails to answer about is decomposed.
+        preserved: Receives all operators that partitioners want whole, so that the verifier allows them.
+        diagnostics: Receives the failures of partitioners. A call about which a partitioner fails is decomposed.
         required: The partitioners whose failure is an error.
     """
 
@@ -57,7 +57,7 @@ class WholeOperators:
         self._diagnostics = diagnostics
         self._required = required
         self._failed: set[tuple[str, str]] = set()
-        self._decomposed: dict[_Call, int] = {}  # -> the priority of the first backend that wants the call whole
+        self._decomposed: dict[_Call, int] = {}  # call -> priority of the first backend that wants it whole
         self._kept: set[_Call] = set()
 
     def preserve_for(self, program: ExportedProgram) -> Preserve:
@@ -81,15 +81,15 @@ class WholeOperators:
         return preserve
 
     def keep_untaken(self, program: ExportedProgram) -> bool:
-        """Keep whole, from now on, decomposed calls unless the backends before take all their parts.
+        """Keep decomposed calls whole from now on, unless earlier backends take all their parts.
 
         Args:
-            program: The lowered method. Its partitioners, but for the last, are asked which nodes they take.
+            program: The lowered method. All partitioners but the last are asked which nodes they take.
 
         Returns:
-            True if there are such calls.
+            True if there are calls to keep.
         """
-        takers: dict[Node, int] = {}  # -> the priority of the first backend that takes the node
+        takers: dict[Node, int] = {}  # node -> priority of the first backend that takes it
         for priority in range(max(self._decomposed.values(), default=0)):
             for node in _taken(self._partitioners[priority], program):
                 takers.setdefault(node, priority)
@@ -101,10 +101,10 @@ class WholeOperators:
         return bool(self._kept)
 
     def _first_wish(self, program: ExportedProgram) -> Callable[[Node], int | None]:
-        """Return a function (node) -> the priority, from 0, of the first backend that wants the node whole, or None."""
+        """Return a function from a node to the priority, from 0, of the first backend that wants it whole, or None."""
         wishes: dict[OpOverload, list[tuple[int, Preserve]]] = {}
         for priority, partitioner in enumerate(self._partitioners):
-            answer = getattr(partitioner, "ops_to_not_decompose", None)  # a partitioner may define `partition` only
+            answer = getattr(partitioner, "ops_to_not_decompose", None)  # a partitioner may define only `partition`
             try:
                 operators, condition = answer(program) if answer is not None else ((), None)
             except Exception as error:
@@ -134,7 +134,7 @@ class WholeOperators:
 
 
 def _taken(partitioner: Partitioner, program: ExportedProgram) -> list[Node]:
-    """List the nodes that a partitioner tags; none if it fails, which delegation reports."""
+    """List the nodes that a partitioner tags; empty if it fails, which the delegation step will report."""
     try:
         partitioner.partition(program)
     except Exception:

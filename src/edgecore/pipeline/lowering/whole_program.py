@@ -1,4 +1,4 @@
-"""`to_backend`: compile a whole program with one backend, to a module that can be a part of other modules."""
+"""`to_backend`: compile a whole program with one backend, to a module that other modules can contain."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ from edgecore.pipeline.preprocess import link, preprocess
 from edgecore.plugin import CompileSpec
 
 _modules: list[WholeBackendModule] = []
-"""All modules of this process. A call in an exported graph has the index of its module as an argument: an operator of
-torch cannot take a module. So the modules are kept until the process ends.
+"""All modules of this process. A torch operator cannot take a module as an argument, so a call in an exported graph has
+the index of its module here. Therefore the modules are kept until the process ends.
 """
 
 
 class WholeBackendModule(LoweredBackendModule):
-    """A program that a backend compiled as a whole. `to_backend` returns it.
+    """A program that a backend compiled as a whole; `to_backend` returns it.
 
-    A module that has it as a part can be exported and lowered again; its calls become calls of the delegate. Calling it
-    in Python computes the original program with torch.
+    A module that contains it can be exported and lowered again; its calls become delegate calls. When it is called in
+    Python, it computes the original program with torch.
 
     Attributes:
         backend_id: The id of the backend.
@@ -64,7 +64,7 @@ class WholeBackendModule(LoweredBackendModule):
         )
         self.lowered = lowered
         self.edge_program = program
-        # Plain attributes, since torch.export in strict mode traces `forward`.
+        # torch.export in strict mode traces `forward`, so it may only use plain attributes.
         self._in_spec, self._out_spec = program.call_spec
         self._results = [spec.arg for spec in program.graph_signature.output_specs]
         self._number = len(_modules)
@@ -79,7 +79,7 @@ class WholeBackendModule(LoweredBackendModule):
         return self._finished().pte.inline()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the program as the module that was exported is called."""
+        """Call the program with the signature of the module that was exported."""
         inputs, in_spec = pytree.tree_flatten((args, kwargs))
         if in_spec != self._in_spec:
             raise TypeError(f"the lowered program takes {self._in_spec}, as it was exported, not {in_spec}")
@@ -107,7 +107,7 @@ def _call_lowered(number: int, inputs: Sequence[torch.Tensor]) -> list[torch.Ten
     in_spec, _ = module.edge_program.call_spec
     args, kwargs = pytree.tree_unflatten(list(inputs), in_spec)
     outputs = pytree.tree_leaves(module._eager(*args, **kwargs))
-    # An operator must not return its input; `forward` adds the constants.
+    # An operator must not return its input, so clone. `forward` adds the constants.
     return [output.clone() for output in outputs if isinstance(output, torch.Tensor)]
 
 
@@ -139,7 +139,7 @@ def to_backend(
     program: ExportedProgram | Partitioner,
     compile_specs: Sequence[CompileSpec] = (),
 ) -> WholeBackendModule | ExportedProgram:
-    """Compile an edge program with a backend as a whole, or, like ExecuTorch, the parts that a partitioner tags.
+    """Compile a whole edge program with a backend; or, as in ExecuTorch, only the parts that a partitioner tags.
 
     Args:
         backend: The id of the backend; or the edge program.
@@ -147,8 +147,8 @@ def to_backend(
         compile_specs: The compile specs that are passed to the backend.
 
     Returns:
-        A module to be part of other modules, or to be written by its `buffer()`; of a partitioner an edge program with
-        calls of delegates.
+        A module that other modules can contain, or whose `buffer()` is a `.pte`; for a partitioner, an edge program
+        with delegate calls.
 
     Raises:
         BackendError: The package of the backend is not installed or is broken.
@@ -208,7 +208,7 @@ class _Everything:
 
 
 def place_lowered_modules(program: ExportedProgram) -> ExportedProgram:
-    """Put delegates in the place of the calls of `WholeBackendModule`s in an edge program, which is edited.
+    """Replace the calls of `WholeBackendModule`s in an edge program by delegates, in place.
 
     Raises:
         CompileError: A call has no module, because the program was exported in another process.
@@ -232,7 +232,7 @@ def _place(graph_module: GraphModule, node: Node) -> None:
     copies: dict[Node, Any] = {}
     for inner in lowered.graph.nodes:
         if inner.op == "placeholder":
-            # A weight that is left outside of the delegate is an output of the program, unchanged.
+            # A weight that stays outside of the delegate is an unchanged output of the program.
             copies[inner] = next(inputs) if kinds[inner.name] == InputKind.USER_INPUT else None
         elif inner.op == "call_function" and not is_delegate_call(inner) and inner.target is not operator.getitem:
             with graph_module.graph.inserting_before(node):
@@ -282,14 +282,14 @@ def _place_call(
 
 
 def _output_nodes(program: ExportedProgram) -> list[Node]:
-    """Return the outputs besides constants, which are the results of a call of the program."""
+    """Return the outputs that are not constants: the results of a call of the program."""
     outputs = program.graph.output_node().args[0]
     assert isinstance(outputs, (list, tuple))
     return [output for output in outputs if isinstance(output, Node)]
 
 
 def _renumbered(module: LoweredBackendModule, offset: int) -> LoweredBackendModule:
-    """Return a delegate with larger debug handles, since another program uses the same numbers."""
+    """Return a delegate with larger debug handles, because another program uses the same numbers."""
     handles = {key: tuple(handle + offset for handle in value) for key, value in module.result.debug_handle_map.items()}
     original = copy_program(module.original_module)
     for node in original.graph.nodes:

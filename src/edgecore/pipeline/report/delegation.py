@@ -1,4 +1,4 @@
-"""The delegation report: the backend that runs each operator, and why others are not delegated."""
+"""The delegation report: the backend that runs each operator, and the reason for others."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class BufferRow:
         bytes: The size of its content.
         where: The id of the backend that holds it; `edgecore` if it is outside of all backends.
         methods: The names of the methods that have it.
-        reasons: (backend id, sentence) for each backend that claimed it and does not hold it.
+        reasons: (backend id, sentence) for each backend that claimed it, but does not hold it.
     """
 
     name: str
@@ -84,11 +84,11 @@ class DelegationReport:
         delegates: Backend id -> number of delegates.
         memory: The arenas of a finished program.
         quantization: The loss of each layer of a quantized program, worst first; None if not requested.
-        sections: Backend id -> lines of the backend about its delegates.
-        failures: Failures of partitioners and backends. The affected operators run in another backend or in edgecore's
+        sections: Backend id -> lines from the backend about its delegates.
+        failures: Failures of partitioners and backends. The affected operators run on another backend or on edgecore's
             kernels.
-        buffers: The mutable buffers, and who holds them.
-        unheld: Numbers that a backend's low precision does not hold, with the calls that read them, as sentences.
+        buffers: The mutable buffers, and the backends that hold them.
+        unheld: Sentences about numbers that a backend's low precision cannot represent, and the calls that read them.
     """
 
     rows: list[ReportRow] = field(default_factory=list)
@@ -117,7 +117,7 @@ class DelegationReport:
                     for call in node.meta["delegated"]
                 ]
             reasons = diagnostics[method].by_node if method in diagnostics else {}
-            # A pass that replaces a call by several keeps its name for one of them, and its debug handle for all.
+            # If a pass replaces a call by several, only one of them keeps its name, but all keep its debug handle.
             by_handle = {
                 _debug_handle(node): reasons[node.name]
                 for node in all_calls(program.graph_module)
@@ -161,7 +161,7 @@ class DelegationReport:
         return "\n".join([*lines, *map(str, self.memory), *self.quantization_lines()])
 
     def buffer_groups(self) -> list[list[BufferRow]]:
-        """Return the mutable buffers in groups of the same holder and reasons."""
+        """Group the mutable buffers by the backend that holds them and by reasons."""
         groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[BufferRow]] = {}
         for row in self.buffers:
             groups.setdefault((row.where, row.reasons), []).append(row)
@@ -181,7 +181,7 @@ class DelegationReport:
         """Return a summary of the layers, then a line for each layer with a finite SQNR, the lowest first.
 
         Args:
-            limit: Maximum number of layers with a line of their own; `quantization` has all.
+            limit: Largest number of layers that are listed; `quantization` has all.
         """
         rows = self.quantization
         if not rows:
@@ -198,7 +198,7 @@ class DelegationReport:
         ]
 
     def outside_groups(self) -> list[list[ReportRow]]:
-        """Return the calls that are not delegated, in groups of the same operator and reasons."""
+        """Group the calls that are not delegated by operator and reasons."""
         groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[ReportRow]] = {}
         for row in self.left_outside:
             groups.setdefault((row.operator, row.reasons), []).append(row)
@@ -234,7 +234,7 @@ class DelegationReport:
 def _buffer_rows(
     programs: Mapping[str, ExportedProgram], diagnostics: Mapping[str, PartitionDiagnostics]
 ) -> list[BufferRow]:
-    """List the mutable buffers of all methods; methods that share a buffer make one row."""
+    """List the mutable buffers of all methods; a buffer that methods share has one row."""
     methods: dict[tuple[str, int, str], list[str]] = {}
     reasons: dict[tuple[str, int, str], list[tuple[str, str]]] = {}
     for method, program in programs.items():
@@ -258,13 +258,13 @@ def _line(operators: str, nodes: str, sources: str, row: ReportRow) -> str:
 
 
 def _debug_handle(node: Node) -> int | str:
-    """Return the debug handle of a call; its name if it has none, or the handles of a delegate."""
+    """Return the debug handle of a call; without one, or with several for a delegate, return its name."""
     handle = node.meta.get("debug_handle")
     return handle if isinstance(handle, int) else node.name
 
 
 def _is_size(node: Node) -> bool:
-    """Return True for a node that reads or computes a symbolic size: the report leaves out such nodes."""
+    """Return True for a node that reads or computes a symbolic size, which the report leaves out."""
     return node.target is torch.ops.aten.sym_size.int or node.target in SYMBOLIC
 
 

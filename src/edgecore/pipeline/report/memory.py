@@ -1,4 +1,4 @@
-"""Describe the memory plan of each method: figures for the text report, boxes for the diagram in the HTML page."""
+"""Describe the memory plan of each method: figures for the text report, and boxes for the diagram of the HTML page."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from edgecore.memory.specs import specs_of
 
 @dataclass(frozen=True)
 class Box:
-    """The memory of one tensor, for the diagram of time against addresses.
+    """The memory of one tensor in a diagram of addresses over time.
 
     Time is counted in steps: step i runs node i in the order of execution.
 
     Attributes:
-        nodes: Names of the nodes that compute into the memory.
-        first: The first step at which the tensor lives.
-        last: The last step at which the tensor lives.
+        nodes: Names of the nodes whose results are in this memory.
+        first: The first step at which the tensor is live.
+        last: The last step at which the tensor is live.
         offset: Bytes from the start of the arena.
         size: In bytes.
     """
@@ -39,12 +39,12 @@ class ArenaReport:
 
     Attributes:
         method: The name of the method.
-        name: The name of the memory that holds the arena; if it has no name, `arena` and its number.
+        name: The name of the memory that holds the arena; without a name, `arena` and its number.
         size: In bytes.
-        bound: The lower bound of the size: the largest sum of the sizes of tensors that live at the same step.
+        bound: The lower bound of the size: the largest sum of sizes of tensors that are live at the same step.
         steps: The number of steps in the diagram (see `Box`).
-        shared: The number of tensors that alias a tensor in `boxes`, and therefore need no memory of their own.
-        boxes: The tensors with memory of their own.
+        shared: The number of tensors that share the memory of a tensor in `boxes`.
+        boxes: The tensors with their own memory.
     """
 
     method: str

@@ -1,1 +1,1 @@
-"""Diagnose installed backends without risk to this process."""
+"""Diagnose installed backends in child processes, so that a broken package cannot crash this process."""

@@ -63,11 +63,11 @@ class Diagnosis:
 
 
 Trials = dict[str, isolated_import.Trial]
-"""Results of the tasks that ran for one package in a child process, by `Task.kind`."""
+"""The results of one package's tasks in a child process, by `Task.kind`."""
 
 
 def diagnose(name: str | None = None, seconds: float = isolated_import.STEP_SECONDS) -> list[Diagnosis]:
-    """Check every installed backend, or only the backends called `name`.
+    """Check all installed backends, or only the backends called `name`.
 
     Args:
         name: The name, backend id or distribution of a backend; None for all backends.
@@ -101,7 +101,7 @@ def _tasks(backend: InstalledBackend) -> Iterator[isolated_import.Task]:
 
 
 def check_library(name: str) -> Finding:
-    """Check that the native library of the backend called `name` loads and has this version of the native interface.
+    """Check that the native library of the backend `name` loads and has this edgecore's version of the interface.
 
     Raises:
         BackendError: The backend is not installed, is broken, or has no library.
@@ -161,7 +161,7 @@ def _check(backend: InstalledBackend, trials: Trials) -> Iterator[Finding]:
         lacks_another = (
             trial.missing_module and trial.missing_module.partition(".")[0] != provider.module.partition(".")[0]
         )
-        # Without --force-reinstall pip installs the missing dependencies of the package.
+        # Without --force-reinstall, pip also installs the missing dependencies of the package.
         remedy = f"pip install {backend.distribution}" if lacks_another else reinstall
         yield Finding("import and hook", False, backend.problem, remedy)
         return
@@ -182,7 +182,7 @@ def _provider(backend: InstalledBackend) -> entry_points.Provider:
 
 
 def _reinstall(provider: entry_points.Provider) -> str:
-    """Return the command that installs the package again, editable if it was editable."""
+    """Return the command that installs the package again, as an editable installation if it was one."""
     # Format of the file: https://packaging.python.org/en/latest/specifications/direct-url/
     try:
         origin = json.loads(provider.read("direct_url.json") or "{}")
@@ -195,13 +195,13 @@ def _reinstall(provider: entry_points.Provider) -> str:
 
 
 def _leave_out(backend: InstalledBackend) -> str:
-    """Return the shell command that excludes the package, so that edgecore does not import it."""
+    """Return the shell command that excludes the package, so that edgecore no longer imports it."""
     denied = filter(None, (os.environ.get("EDGECORE_BACKENDS_DENY"), backend.distribution))
     return f"export EDGECORE_BACKENDS_DENY={','.join(denied)}"
 
 
 def _check_copies(provider: entry_points.Provider) -> Iterator[Finding]:
-    """Report several copies of the package on `sys.path`: Python imports the first, perhaps of the wrong version."""
+    """Report several copies of the package on `sys.path`: Python imports the first, perhaps of a wrong version."""
     (version, location), *others = entry_points.copies(provider.distribution) or [("", "")]
     if not others:
         return
@@ -219,7 +219,7 @@ def _check_copies(provider: entry_points.Provider) -> Iterator[Finding]:
 def _check_hooks(backend: InstalledBackend, provider: entry_points.Provider, remedy: str) -> Finding:
     """Check the hooks with pluggy, which finds wrong arguments and unknown hooks.
 
-    Loading a file makes no such check: it calls the hook without pluggy, to load faster.
+    edgecore does not make these checks when it loads a file: it calls the hook without pluggy, to load faster.
     """
     manager = pluggy.PluginManager("edgecore")
     manager.add_hookspecs(hookspecs)
@@ -257,9 +257,9 @@ def _check_library(backend: InstalledBackend, trial: isolated_import.Trial, reme
 
 
 def _check_file(path: Path, remedy: str, distribution: str, backend_id: str = "", operator: str = "") -> Finding:
-    """Check the native library of a backend, or, if `backend_id` is empty, a library of kernels.
+    """Check the native library of a backend or, if `backend_id` is empty, a library of kernels.
 
-    With an `operator`, the library must have a kernel of it, which comes before edgecore's own.
+    With an `operator`, the library must have a kernel of it, which replaces edgecore's kernel.
     """
     check = "native library" if backend_id else "kernel library"
     if problem := loader_errors.wrong_file(path):
@@ -292,7 +292,7 @@ def probe(path: str) -> dict[str, Any] | str:
         path: Absolute path of the library of a backend or of kernels.
 
     Returns:
-        The table as `inspect_library` prints it, or a sentence that says why the library does not load.
+        The table that `inspect_library` prints, or a sentence with the reason why the library does not load.
     """
     command = [sys.executable, "-m", "edgecore.plugin.diagnosis.inspect_library", path]
     done = run_command(command, seconds=_PROBE_SECONDS)

@@ -3,7 +3,7 @@
 Usage: `python -m edgecore.plugin.diagnosis.inspect_library PATH`
 
 The table is the struct `edgecore_backend` or `edgecore_kernel_library` that the library exports. This is a separate
-program, because a library that crashes while it is loaded must not crash `edgecore doctor`.
+program, because a library that crashes while it loads must not crash `edgecore doctor`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import re
 import sys
 from pathlib import Path
 
-# The structs of edgecore/abi.h, backend.h and kernel.h, with the same member names, up to the last member that is read
-# here. tests/plugin/diagnosis/test_inspect_library.py compares them with the headers.
+# The structs of edgecore/abi.h, backend.h and kernel.h, with the same member names, up to the last member that this
+# program reads. tests/plugin/diagnosis/test_inspect_library.py compares them with the headers.
 
 
 class _Header(ctypes.Structure):
@@ -40,7 +40,7 @@ FUNCTIONS = (
     *("state_describe", "reset", "export_state", "import_state", "set_option", "buffer_create", "buffer_destroy"),
     *("buffer_map", "buffer_unmap", "buffer_flush", "buffer_invalidate", "buffer_export", "buffer_import"),
 )
-"""The functions of the struct `edgecore_backend`, in their order."""
+"""The functions of the struct `edgecore_backend`, in order."""
 
 
 class Backend(ctypes.Structure):
@@ -148,7 +148,7 @@ def main(path: str) -> int:
         return 1
     head = table.contents
     abi = f"{head.header.major}.{head.header.minor}"
-    if abi != (host_abi() or abi):  # a table of another version may differ in all members but the header
+    if abi != (host_abi() or abi):  # only the header has the same layout in all versions
         print(json.dumps({"abi": [head.header.major, head.header.minor]}))
         return 0
     if isinstance(head, _KernelLibrary):

@@ -1,7 +1,7 @@
 """Import packages and call their functions in a child process, so that a hang, a crash or output does no harm.
 
-The child (`main`) sends a message before each step and after each task. If the child dies or exceeds the time limit of a
-step, the package of this step is to blame, and a new child continues with the remaining tasks.
+The child (`main`) sends a message before each step and after each task. If the child dies or exceeds the time limit of
+a step, then that step's task has failed, and a new child continues with the remaining tasks.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from edgecore.processes.worker import Parent, Worker, WorkerEnded, WorkerHangs
 
 STEP_SECONDS = 20.0
 _COMPILER_TIMEOUT_FACTOR = 3
-"""Multiplier of the time limit for importing a backend's compiler, because that imports torch."""
+"""Importing a backend's compiler may take this many times longer than other steps, because it imports torch."""
 _START_SECONDS = 60.0
 _MAX_PRINTED = 1000
 
 
 @dataclass(frozen=True)
 class Task:
-    """A request to a package. `kind` decides what happens and what `Trial.answer` is.
+    """A request to a package. `kind` selects the action, and the content of `Trial.answer`.
 
     - `hook`: import the package and call its hook. The answer is None.
     - `library`: call `native_library()` and `load_options()`. The answer is the path of the library, or None.
-    - `kernels`: the answer is the path of the package's library of operators.
+    - `kernels`: the answer is the path of the package's library of kernels.
     - `check`: call `check()` of the compiler. The answer is a list of [what, remedy].
     - `self_test`: call `self_test()`. The answer is its list of [check, passed, detail] or [check, passed, detail,
       remedy]; empty if there is no self-test.
@@ -48,13 +48,13 @@ class Task:
 
 @dataclass(frozen=True)
 class Trial:
-    """Result of a task.
+    """The result of a task.
 
     Attributes:
-        problem: Why the task failed; empty if it succeeded.
+        problem: The reason why the task failed; empty if it succeeded.
         hangs: True if a step exceeded its time limit.
         missing_module: Name of the Python module whose absence made the import fail; else empty.
-        printed: The start of what the package wrote to stdout and stderr.
+        printed: The beginning of the package's output to stdout and stderr.
         answer: See `Task`.
     """
 
@@ -66,9 +66,9 @@ class Trial:
 
 
 def installed(seconds: float = STEP_SECONDS) -> tuple[list[InstalledBackend], dict[tuple[str, str], Trial]]:
-    """List the installed backends as `registry.installed` does, but try to import each package in a child first.
+    """List the installed backends, as `registry.installed` does, but first try to import each package in a child.
 
-    A package that fails in the child is broken, and is not imported in this process.
+    A package that fails in the child is marked as broken, and this process does not import it.
 
     Args:
         seconds: Time limit for importing one package.
@@ -78,7 +78,7 @@ def installed(seconds: float = STEP_SECONDS) -> tuple[list[InstalledBackend], di
     """
     providers = [provider for provider in registry.providers_here() if not registry.excluded_by(provider)]
     trials = mark_broken(providers, seconds)
-    # `Trial.printed` holds what a package prints; printed again here, it would spoil the output of the command.
+    # `Trial.printed` has the output of a package. Printing it again here would spoil the output of the command.
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         listed = registry.installed()
     keys = [(provider.name, provider.distribution) for provider in providers]
@@ -86,9 +86,9 @@ def installed(seconds: float = STEP_SECONDS) -> tuple[list[InstalledBackend], di
 
 
 def backends(seconds: float) -> list[InstalledBackend]:
-    """List the installed backends, and warn about each that is broken.
+    """List the installed backends, and warn about each broken backend.
 
-    Packages that this process has not imported yet are imported in a child first, if this process can start one.
+    A child first imports the packages that this process has not imported yet, if this process can start one.
 
     Args:
         seconds: Time limit for importing one package.
@@ -108,7 +108,7 @@ def backends(seconds: float) -> list[InstalledBackend]:
 
 
 def mark_broken(providers: Sequence[Provider], seconds: float) -> list[Trial]:
-    """Call the hook of each package in a child, and mark those that fail as broken, without importing them here."""
+    """Call the hook of each package in a child; mark packages that fail as broken, so that they are not imported."""
     trials = run([Task("hook", provider) for provider in providers], seconds)
     for provider, trial in zip(providers, trials):
         if trial.problem:
@@ -117,7 +117,7 @@ def mark_broken(providers: Sequence[Provider], seconds: float) -> list[Trial]:
 
 
 def can_start_python() -> bool:
-    """Return False in a frozen application and where Python is embedded: these cannot start another Python."""
+    """Return False in a frozen application and in an embedded Python, which cannot start another Python."""
     return bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
@@ -145,7 +145,7 @@ def run(tasks: Sequence[Task], seconds: float = STEP_SECONDS) -> list[Trial]:
 
 
 def _run_in_child(tasks: Sequence[Task], seconds: float) -> list[Trial]:
-    """Run tasks in one child, up to the first task that kills it or exceeds the time limit. Return their results."""
+    """Run tasks in one child, until one kills the child or exceeds the time limit. Return the results."""
     child = Worker("edgecore.plugin.diagnosis.isolated_import:main", searched())
     trials: list[Trial] = []
     step, limit = "starting Python", max(seconds, _START_SECONDS)
@@ -184,7 +184,7 @@ def main(parent: Parent) -> None:
 
 
 def _answer(kind: str, provider: Provider, begin: Callable[..., None]) -> Any:
-    """Return the answer to a task. `begin` is called before each step, with its description and timeout factor."""
+    """Run a task and return its answer. Calls `begin` before each step, with its description and timeout factor."""
     if kind == "kernels":
         begin(f"importing {provider.module} and asking for its library")
         return str(provider.load()())

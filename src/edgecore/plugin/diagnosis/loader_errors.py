@@ -1,4 +1,4 @@
-"""Explain why the system's dynamic loader cannot load a shared library, and name the command that repairs it."""
+"""Explain why the system's loader cannot load a shared library, and name the command that repairs it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import struct
 import sys
 from pathlib import Path
 
-# Processors by their number in the field e_machine of an ELF header:
+# Processor numbers in the field e_machine of an ELF header:
 # https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html
 _MACHINES = {3: "x86", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64", 8: "mips", 20: "ppc", 21: "ppc64le"}
 _NAMES = {"amd64": "x86_64", "arm64": "aarch64", "i386": "x86", "i686": "x86", "armv7l": "arm", "armv8l": "arm"}
 
-# Commands that install system libraries of backends, by the start of their file names.
+# File name prefix of a system library -> the command that installs it.
 _PACKAGES = {
     "libOpenCL.": "apt-get install ocl-icd-libopencl1",
     "libvulkan.": "apt-get install libvulkan1",
@@ -43,7 +43,7 @@ _SYMBOL = re.compile(r"undefined symbol: (?P<name>\w+)")
 
 
 def wrong_file(path: Path) -> str:
-    """Check that a file exists, is not in an archive, and is for this machine's processor.
+    """Check that a library exists, is not inside an archive, and is built for this machine's processor.
 
     Args:
         path: Absolute path of the library.
@@ -96,7 +96,7 @@ def explain(message: str, reinstall: str, distribution: str) -> tuple[str, str]:
 
 
 def _package_of(library: str) -> str:
-    """Return the command that installs a library, or finds the system package that contains it."""
+    """Return the command that installs a library, or that searches for the system package with it."""
     name = library.rpartition("/")[2]
     for start, command in _PACKAGES.items():
         if name.startswith(start):

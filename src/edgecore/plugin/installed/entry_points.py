@@ -1,12 +1,12 @@
 """Find the entry points of installed packages: groups `edgecore.backends`, `edgecore.kernels`, `edgecore.commands`.
 
-The entry points and their order are the same as in `importlib.metadata.entry_points`. But importing
-`importlib.metadata` takes several times as long as loading a small file, so this module reads `entry_points.txt` itself
-if the packages are plain folders. Format: https://packaging.python.org/en/latest/specifications/entry-points/
+The result is the same as from `importlib.metadata.entry_points`, in the same order. But to import `importlib.metadata`
+takes several times as long as to load a small file. So this module reads `entry_points.txt` itself if packages are
+plain folders. Format: https://packaging.python.org/en/latest/specifications/entry-points/
 
-There is one difference: the current directory is skipped if Python added it to `sys.path` by default, and plugins are
-not imported from there. Otherwise a downloaded folder would become a backend just because it is the current directory.
-See `_implicit_entries`.
+There is one difference: if Python itself added the current directory to `sys.path`, it is skipped, and plugins are not
+imported from there. Otherwise a downloaded folder would become a backend just because it is the current directory. See
+`_implicit_entries`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 GROUP = "edgecore.backends"
 KERNELS = "edgecore.kernels"
-"""Group for libraries of operators. An entry is named after the operators' namespace; its value is a function that
-returns the absolute path of the library.
+"""Group for libraries of kernels. An entry is named after a namespace of custom operators, or after a single operator;
+its value is a function that returns the absolute path of the library.
 """
 COMMANDS = "edgecore.commands"
 """Group for commands of the `edgecore` command line. An entry has the name of its command: see
@@ -37,7 +37,7 @@ class Provider:
     """One entry point of an installed package.
 
     Args:
-        name: Name of the entry point: a backend_id (GROUP), a namespace of operators (KERNELS), a command (COMMANDS).
+        name: Name of the entry point: a backend id (GROUP), a namespace or operator (KERNELS), a command (COMMANDS).
         value: The object that the entry point refers to, as `module:attribute`.
         location: The entry of `sys.path` (folder or archive) that contains the package.
         read: Returns the text of a file of the package's metadata, or None.
@@ -52,7 +52,7 @@ class Provider:
 
     @property
     def distribution(self) -> str:
-        """Normalised name of the package. The metadata file is read on first use."""
+        """Normalised name of the package, read from the metadata file at the first use."""
         return normalised(self._metadata("Name"))
 
     @property
@@ -81,9 +81,9 @@ class Provider:
 
 
 def scan(group: str = GROUP) -> list[Provider]:
-    """List every entry point of a group.
+    """List the entry points of a group.
 
-    If `sys.path` contains several copies of a distribution, only the first counts, because Python imports it.
+    If `sys.path` contains several copies of a package, only the first counts, because Python imports it.
     """
     providers: list[Provider] = []
     seen = set()
@@ -129,7 +129,7 @@ def _group(text: str, group: str) -> Iterator[tuple[str, str]]:
 
 
 def _import(module: str) -> None:
-    """Import a module, but not from the current directory if the interpreter itself added it to `sys.path`."""
+    """Import a module, but not from the current directory if Python itself added that to `sys.path`."""
     removed = [(index, sys.path[index]) for index in _implicit_entries()]
     for index, _ in reversed(removed):
         del sys.path[index]
@@ -141,11 +141,11 @@ def _import(module: str) -> None:
 
 
 def _implicit_entries() -> list[int]:
-    """Return the indices in `sys.path` of those entries for the current directory that the user did not ask for.
+    """Return the indices in `sys.path` of the current directory where the user did not ask for it.
 
-    The interpreter added them: empty entries (`python -c`, the prompt); the first entry of `python -m`; the entry that
-    an empty part of PYTHONPATH (`PYTHONPATH=:/more`) became. All other entries are explicit, even if they are the
-    current directory: the folder of a script, or a folder that PYTHONPATH or a `.pth` file names.
+    Python adds it as an empty entry (`python -c`, the prompt), as the first entry of `python -m`, and for an empty part
+    of PYTHONPATH (`PYTHONPATH=:/more`). All other entries are explicit, even if they are the current directory: the
+    folder of a script, or a folder that PYTHONPATH or a `.pth` file names.
     """
     implicit = [index for index, entry in enumerate(sys.path) if not entry]
     parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -166,28 +166,28 @@ def _implicit_entries() -> list[int]:
 
 
 def _runs_module() -> bool:
-    """Return True for `python -m MODULE`; for a folder or an archive, the main module is called `__main__`."""
+    """Return True for `python -m MODULE`. For a folder or an archive the main module's spec is called `__main__`."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec is not None and spec.name != "__main__"
 
 
 def searched() -> list[str]:
-    """Return the entries of `sys.path` in which packages are searched: all but an implicit current directory."""
+    """Return the entries of `sys.path`, without a current directory that Python itself added."""
     implicit = _implicit_entries()
     return [os.fsdecode(entry) for index, entry in enumerate(sys.path) if index not in implicit]
 
 
 def _distributions() -> Iterator[tuple[str, str, Reader]]:
     """Yield (normalised name, entry of `sys.path`, reader of metadata files) of each installed distribution."""
-    # This module contains Python's own PathFinder, which searches the folders of `sys.path`. If another finder provides
-    # distributions too (an editable installation may add a finder), importlib.metadata has to ask all finders.
+    # This module does the same as Python's own PathFinder, which searches the folders of `sys.path`. If another finder
+    # provides distributions, too (an editable installation may add one), importlib.metadata has to ask all finders.
     builtin = "_frozen_importlib_external"
     if any(hasattr(finder, "find_distributions") and finder.__module__ != builtin for finder in sys.meta_path):
         yield from _of_importlib(searched())
         return
     for path in searched():
         try:
-            # In an .egg the metadata folder is called EGG-INFO, which importlib.metadata understands.
+            # In an .egg the metadata folder is called EGG-INFO: leave it to importlib.metadata.
             names = None if path.endswith(".egg") else os.listdir(path)
         except NotADirectoryError:
             names = None

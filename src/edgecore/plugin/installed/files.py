@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 def own_library(folders: Iterable[str], name: str) -> str:
-    """Return the absolute path of the shared library `lib/libNAME.so` of a package (`.dylib`, `.dll`).
+    """Return the absolute path of a package's own shared library: `lib/libNAME.so` (or `.dylib`, `.dll`).
 
     Args:
-        folders: The package's `__path__`. An editable installation has several folders, and the library in one of them.
+        folders: The package's `__path__`. An editable installation has several folders, one of them with the library.
         name: Name of the library without prefix and suffix, such as `edgecore_xnnpack`.
 
     Returns:
-        The path of the library; its path in the first folder if no folder has it.
+        The path of the library. If no folder has it, its path in the first folder, for an error message.
     """
     suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
     paths = [os.path.join(os.path.abspath(folder), "lib", f"lib{name}{suffix}") for folder in folders]
@@ -26,18 +26,18 @@ def own_library(folders: Iterable[str], name: str) -> str:
 
 
 def installed_file(package: str, *parts: str) -> str | None:
-    """Return the absolute path of a file or folder of an installed package, which is not imported.
+    """Return the absolute path of a file or folder of an installed package, without importing the package.
 
-    The current directory is never searched, even if it is on `sys.path`: a downloaded folder with a model must not
-    provide libraries.
+    Never searches the current directory, even if it is on `sys.path`: a downloaded folder with a model must not provide
+    libraries.
 
     Args:
         package: Name of the package as it is imported.
-        parts: Path below the package's folder. The last part may be a pattern of `fnmatch`; of several names that
-            match, the last one in alphabetical order is taken.
+        parts: Path below the package's folder. The last part may be an `fnmatch` pattern; of several matches the last
+            one in alphabetical order is returned.
 
     Returns:
-        The path; None if there is none.
+        The path; None if there is no such file or folder.
     """
     *folders, name = parts
     for root in _folders(package):
@@ -61,7 +61,7 @@ def _folders(package: str) -> Iterator[str]:
 
 
 def _matching(folder: str, name: str) -> list[str]:
-    """Return the names in the folder that match, the one to take first."""
+    """Return the matching names in the folder; the first is the best."""
     if os.path.exists(os.path.join(folder, name)):
         return [name]
     from fnmatch import filter as matching

@@ -1,7 +1,7 @@
-"""Find the libraries of kernels in installed packages: of custom operators, and in place of edgecore's own kernels.
+"""Find the kernel libraries of installed packages: kernels of custom operators, and replacements of edgecore's kernels.
 
-A package declares entry points in the group `edgecore.kernels`. One is named after the namespace of custom operators,
-or after a single operator, whose kernel in the package then precedes edgecore's own:
+A package declares entry points in the group `edgecore.kernels`. An entry point is named after the namespace of custom
+operators, or after a single operator, for which the package's kernel then takes precedence over edgecore's own:
 
     [project.entry-points."edgecore.kernels"]
     my_ops = "my_package:kernels_library"
@@ -40,9 +40,9 @@ def libraries(operators: Iterable[str]) -> list[str]:
 
 
 def declared() -> dict[str, list[Provider]]:
-    """Return the operators that entry points name, such as "aten::add.out", each with all packages that declare it.
+    """Return the operators after which entry points are named, such as "aten::add.out", with all packages that do so.
 
-    Every file that is loaded asks this, so packages are scanned again only after one was installed or removed.
+    Every load of a file calls this function, so it scans again only after a package was installed or removed.
     """
     return _declared(tuple((path, _changed(path)) for path in searched()))
 
@@ -57,7 +57,7 @@ def _declared(_folders: tuple[tuple[str, int], ...]) -> dict[str, list[Provider]
 
 
 def is_operator(name: str) -> bool:
-    """Return True if an entry point is named after an operator, and not after a namespace."""
+    """Return True if an entry point is named after an operator, False if after a namespace."""
     return "::" in name
 
 
@@ -90,12 +90,12 @@ def library(provider: Provider) -> str:
 
 
 def broken(provider: Provider, why: str) -> str:
-    """Make the error message for a package whose library cannot be located."""
+    """Make the error message for a package whose kernel library cannot be found."""
     return f"the kernels {provider.name!r} of {provider.distribution} {provider.version} cannot be loaded: {why}"
 
 
 def _changed(path: str) -> int:
-    """Return when a folder changed last; 0 if there is none."""
+    """Return the time of the last change of a folder; 0 if it does not exist."""
     try:
         return os.stat(path).st_mtime_ns
     except OSError:

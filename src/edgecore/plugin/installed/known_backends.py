@@ -1,4 +1,4 @@
-"""Look up the package that provides a backend which is not installed, in `known_backends.toml`."""
+"""Look up the package of a backend that is not installed, in `known_backends.toml`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ else:
 
 @dataclass(frozen=True)
 class KnownBackend:
-    """A backend that has a published package: its id, its name for users, its package, and one line about it."""
+    """A backend with a published package: its id, its name for users, its package, and one line about it."""
 
     backend_id: str
     name: str

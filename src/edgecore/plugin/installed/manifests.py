@@ -1,11 +1,11 @@
-"""Write manifests, by which a C++ application finds backends: see `Module::find_backend` in edgecore/module.h.
+"""Write manifests, in which C++ applications find backends: see `Module::find_backend` in edgecore/module.h.
 
 A manifest is a JSON file `NAME.json` with the keys
 
-- `abi`: version of the native interface that the library was built for, as the library itself declares;
+- `abi`: version of the native interface for which the library was built, as the library declares it;
 - `backend_id`: id of the backend;
 - `library`: absolute path of the library;
-- `options`: options for loading, only if the package declares any.
+- `options`: options for loading; missing if the package declares none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The recipes of edgecore's own kernels; their quantizer is imported when a recipe is used."""
+"""The recipes of edgecore's own kernels. Their quantizer, which needs torchao, is imported at the first use."""
 
 from edgecore.quantize.kernels.recipes import NAME, RECIPES, Int8, Int16x8
 

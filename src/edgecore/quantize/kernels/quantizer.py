@@ -1,4 +1,4 @@
-"""The quantizer of edgecore's own kernels: it annotates the values that become integers."""
+"""The quantizer of edgecore's own kernels: annotates the values that become integers."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ VOLUMES = operators("conv3d conv3d.padding")
 TWO_INPUTS = with_roles(Role.BINARY) - operators("div.Tensor div_.Tensor")
 MATMULS = with_roles(Role.PRODUCT)
 UNTAGGED = operators("hardswish hardswish_")
-"""Elementwise functions without torch's tag `pointwise`."""
+"""Elementwise functions that lack torch's tag `pointwise`."""
 
 MEANS = with_roles(Role.AVERAGE) - operators("mean _adaptive_avg_pool2d adaptive_avg_pool3d")
 MASK = 1e4
-"""The magnitude from which constants are those of a mask."""
+"""Constants of at least this magnitude belong to a mask."""
 
 SOFTMAX = operators("softmax.int _softmax")
 FIXED = with_roles(Role.FIXED) - operators("hardsigmoid hardsigmoid_")
 MOVES = with_roles(Role.CLAMP, Role.VIEW, Role.IDENTITY, Role.PAD) | operators(
     "unflatten.int max_pool2d slice.Tensor select.int expand cat"
 )
-"""Operators whose result has the quantization parameters of their inputs, if the inputs are quantized."""
+"""Operators whose result shares the quantization parameters of their inputs, if these are quantized."""
 
 
 @dataclass(frozen=True)
 class QuantizationConfig:
-    """Quantization parameters of a part of a model.
+    """The quantization of a part of a model.
 
     Attributes:
         activation: The specification of activations.
@@ -60,7 +60,7 @@ class QuantizationConfig:
 
 
 def config(parameters: Int8 | Int16x8, *, is_qat: bool) -> QuantizationConfig:
-    """Return the configuration for the parameters of the recipe `int8` or `int16x8`."""
+    """Return the configuration for the parameters of a recipe."""
     if isinstance(parameters, Int8):
         dtype, low, high, is_symmetric = torch.int8, -128, 127, parameters.symmetric
     else:
@@ -80,7 +80,7 @@ class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
         if target in LAYERS and target not in VOLUMES:
             axis = channel_dim(node) if config.is_per_channel else None
             if config.is_per_channel and axis is None:
-                return  # with groups, no dim of a transposed weight has all output channels
+                return  # a transposed convolution with groups: no dim of the weight has all output channels
             weight = weight_spec(torch.int8, -127, 127, axis, is_qat=config.is_qat)
             inputs = {node.args[0]: activation, node.args[1]: weight}
             mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, activation, inputs)
@@ -89,7 +89,7 @@ class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
         elif target in MATMULS and len(float_args(node)) == 2 and _are_matrices(node.all_input_nodes):
             mark(node, activation, dict.fromkeys(float_args(node), activation))
         elif target in SOFTMAX and output_spec(node.args[0]) is None:
-            return  # a mask may have put an infinity, or a number far from all others, into the input
+            return  # the input may contain masked scores: infinities, or numbers far from all others
         elif target in FIXED:
             mark(node, fixed_spec(target, activation.dtype), {node.args[0]: activation})
         elif target in MOVES:
@@ -103,13 +103,13 @@ def _are_matrices(nodes: list[Node]) -> bool:
 
 
 def _is_constant(node: Node) -> bool:
-    """Return True for a parameter or buffer, and for what is computed of these only."""
+    """Return True for a parameter or buffer, and for a value that is computed only from these."""
     sources = node.all_input_nodes
     return node.op == "get_attr" or (bool(sources) and all(map(_is_constant, sources)))
 
 
 def _is_mask(node: Node) -> bool:
-    """Return True for a constant with infinities, or with numbers so large that a scale for them leaves no others."""
+    """Return True for a constant with elements so large that a scale for them would round all others to 0."""
     if node.op != "get_attr":
         return False
     value = attrgetter(str(node.target))(node.graph.owning_module)
@@ -117,7 +117,7 @@ def _is_mask(node: Node) -> bool:
 
 
 def _is_function_of_one(node: Node) -> bool:
-    """Return True for an elementwise function of one tensor, which becomes a table."""
+    """Return True for an elementwise function of one tensor, which the kernels compute with a table."""
     target = node.target
     is_operator = isinstance(target, torch._ops.OpOverload)
     is_pointwise = is_operator and (torch.Tag.pointwise in target.tags or target in UNTAGGED)  # type: ignore[union-attr]

@@ -10,7 +10,7 @@ from edgecore.plugin import QuantizerRecipe, RecipeSupport
 from edgecore.recipe import RecipeParameters
 
 NAME = "kernels"
-"""The name under which users choose recipes of edgecore's kernels."""
+"""The backend name under which users choose the recipes of edgecore's kernels."""
 
 
 class Int16x8(RecipeParameters):

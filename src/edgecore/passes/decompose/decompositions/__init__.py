@@ -1,1 +1,1 @@
-"""Decompositions that torch lacks, or that torch has only with operators without kernels: one family in each file."""
+"""Decompositions that torch lacks, or that in torch lead to operators without kernels; one family in each file."""

@@ -1,7 +1,7 @@
-"""Complex numbers as real tensors with their real and imaginary parts in a new last dim of size 2.
+"""Complex numbers as real tensors, with real and imaginary parts in a new last dim of size 2.
 
-A reader of a complex value that gives real numbers asks for the parts of it, which are computed from the parts of the
-operands. The complex operators between are then unused.
+An operator that turns complex into real numbers, such as `abs`, requests the parts of its operand. `parts` computes
+them recursively from the parts of the operand's own operands. The complex operators in between then have no users.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def parts(editor: Editor, value: Node) -> Node:
 
 
 def has_kernels(value: Node) -> bool:
-    """Return True if kernels compute a complex value: an input, a constant, or the transform of real numbers.
+    """Return True if kernels compute a complex value: an input, a constant, or the Fourier transform of real numbers.
 
-    They compute the conjugates of these, too.
+    Kernels also compute the conjugates of such values.
     """
     value = skip_copies(value)
     if value.target is aten._conj_physical.default:
@@ -90,7 +90,7 @@ def join(editor: Editor, real: Node, imaginary: Node) -> Node:
 
 
 def from_front(dims: Any, rank: int) -> Any:
-    """Count negative dims from the front, since the parts have one more dim at the back."""
+    """Count negative dims from the front, because the parts have one more dim at the end."""
     return [dim % rank for dim in dims] if isinstance(dims, (list, tuple)) else dims % rank
 
 
@@ -114,7 +114,7 @@ def _reshaped(editor: Editor, value: Node) -> Node:
 
 
 def _operands(editor: Editor, node: Node) -> tuple[Node, Node] | None:
-    """Return the parts of both operands; None if one is a number."""
+    """Return the parts of both operands; None if an operand is a number."""
     a, b = node.args[:2]
     return (parts(editor, a), parts(editor, b)) if isinstance(a, Node) and isinstance(b, Node) else None
 
@@ -235,7 +235,7 @@ def _reduced(editor: Editor, node: Node) -> Node:
 
 
 def _transform(editor: Editor, node: Node) -> Node | None:
-    """Transform both parts, which are real: an inverse transform conjugates before and after the transform."""
+    """Transform both parts, which are real; an inverse transform conjugates before and after the transform."""
     source = node.args[0]
     assert isinstance(source, Node)
     both = parts(editor, source)
@@ -262,11 +262,11 @@ def _spectrum(editor: Editor, real: Node, dims: Any, normalization: int) -> Node
 
 
 def real_inverse(editor: Editor, node: Node) -> Node | None:
-    """Compute `_fft_c2r` of parts with transforms of real numbers.
+    """Compute `_fft_c2r` from parts, with transforms of real numbers.
 
-    In the last dim the spectrum is symmetric: real parts are even, imaginary parts odd. The inverse transform is the
-    sum of the real and imaginary parts of the transform of their sum. Imaginary parts at frequencies that are their own
-    mirror image do not count.
+    The spectrum is symmetric in the last dim: real parts are even, imaginary parts odd. The inverse transform is the
+    sum of the real and imaginary parts of the transform of (real part + imaginary part). Imaginary parts at frequencies
+    that are their own mirror image are ignored.
     """
     source, last = node.args[0], argument(node, "last_dim_size")
     assert isinstance(source, Node)

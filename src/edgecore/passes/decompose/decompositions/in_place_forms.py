@@ -1,6 +1,6 @@
-"""Decompositions of functional forms of in-place operators: parts that are written, and random contents.
+"""Decompositions of the functional forms of in-place operators that write parts of a tensor, or random numbers.
 
-Random numbers come from the generator of the runtime: they follow PyTorch's distribution, with other values.
+Random numbers come from the runtime's generator: they have PyTorch's distribution, but other values.
 Each function has the arguments of its ATen operator; `decompose` traces it.
 """
 
@@ -24,7 +24,7 @@ def _uses_the_default_generator(node: Node) -> bool:
 
 @decomposes(aten.put.default)
 def _put(value: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """Write elements of the flat tensor; negative indices count from its end."""
+    """Write elements of the flattened tensor; negative indices count from its end."""
     flat, index, source = value.reshape(-1), index.reshape(-1), source.reshape(-1)
     index = torch.where(index < 0, index + value.numel(), index)
     written = flat.scatter_add(0, index, source) if accumulate else flat.scatter(0, index, source)
@@ -33,9 +33,9 @@ def _put(value: Tensor, index: Tensor, source: Tensor, accumulate: bool = False)
 
 @decomposes(aten.diagonal_scatter.default)
 def _diagonal_scatter(value: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """Select the elements of a diagonal by a mask; the diagonal is repeated along the rows, or the columns.
+    """Write a diagonal: repeat the new elements along the rows or columns, and select them by a mask.
 
-    torch's decomposition needs known sizes.
+    torch's own decomposition needs static sizes.
     """
     dim1, dim2 = dim1 % value.dim(), dim2 % value.dim()
     others = [dim for dim in range(value.dim()) if dim not in (dim1, dim2)]
@@ -50,7 +50,7 @@ def _diagonal_scatter(value: Tensor, source: Tensor, offset: int = 0, dim1: int 
 
 @decomposes(aten.bernoulli.p, aten.bernoulli.Tensor, aten.bernoulli.default, applies=_uses_the_default_generator)
 def _bernoulli(value: Tensor, p: float | Tensor | None = None, *, generator: None = None) -> Tensor:
-    """Draw zeros and ones: a one where a uniform number is below the probability, which may be the tensor itself."""
+    """Draw zeros and ones: one where a uniform number is below the probability `p`; without `p`, below `value`."""
     return (torch.rand(value.shape) < (value if p is None else p)).to(value.dtype)
 
 
@@ -73,7 +73,7 @@ def _has_a_row_of_memory(node: Node) -> bool:
 def _as_strided_scatter(
     value: Tensor, source: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """Write elements of the flat tensor at computed places; torch's functionalization makes such calls."""
+    """Write elements of the flattened tensor at computed indices; torch's functionalization makes such calls."""
     places = torch.full([1] * len(size), 0 if storage_offset is None else storage_offset, dtype=torch.int64)
     for dim, (count, step) in enumerate(zip(size, stride, strict=True)):
         places = places + (torch.arange(count) * step).reshape([-1, *[1] * (len(size) - dim - 1)])

@@ -28,9 +28,9 @@ def _has_static_size(node: Node) -> bool:
 
 
 def _top(value: Tensor, count: int, dim: int, largest: bool) -> tuple[Tensor, Tensor]:
-    """Return the `count` largest or smallest elements, ordered, and their places.
+    """Return the `count` largest or smallest elements, ordered, and their indices.
 
-    Booleans become uint8, because PyTorch, which folds constants, has no `topk` of booleans.
+    Booleans become uint8: constants are folded by PyTorch, which has no `topk` for booleans.
     """
     ordered = value.to(torch.uint8) if value.dtype == torch.bool else value
     values, indices = torch.topk(ordered, count, dim, largest=largest, sorted=True)
@@ -47,9 +47,9 @@ def _sort(value: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tenso
 def _stable_sort(
     value: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Sort with `topk`, then sort the places of equal elements with `topk` again.
+    """Sort with `topk`, then sort the indices of equal elements with `topk` again.
 
-    The second sort is of the integers rank * size + place, where equal elements have the same rank. They are
+    The second sort is of the integers rank * size + index, where equal elements have the same rank. These integers are
     distinct, and in the order of the elements.
     """
     values, indices = _sort(value, dim, descending)
@@ -68,7 +68,7 @@ def _stable_sort(
 
 
 def _kth(value: Tensor, k: int, dim: int) -> tuple[Tensor, Tensor]:
-    """Return the k-th smallest element along `dim`, which stays with size 1, and its place; NaN is the largest."""
+    """Return the k-th smallest element along `dim`, which stays with size 1, and its index; NaN is the largest."""
     values, indices = _top(value, k, dim, largest=False)
     return values.narrow(dim, k - 1, 1), indices.narrow(dim, k - 1, 1)
 
@@ -87,7 +87,7 @@ def _kth_value(value: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> t
 
 @decomposes(aten.median.dim, applies=_has_static_size)
 def _median(value: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Take the lower of two elements in the middle, or the first NaN if there is one."""
+    """Return the lower of the two middle elements, or the first NaN if there is one."""
     if value.dim() == 0:
         return value.clone(), torch.zeros((), dtype=torch.int64)
     values, indices = _kth(value, (value.shape[dim] + 1) // 2, dim)
@@ -101,7 +101,7 @@ def _median(value: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Ten
 
 @decomposes(aten.nanmedian.dim, applies=_has_static_size)
 def _nan_median(value: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Take the lower of the two middle elements besides NaNs, which come last in order."""
+    """Return the lower of the two middle elements, without NaNs, which are last in the order."""
     if value.dim() == 0 or not value.is_floating_point():
         return _median(value, dim, keepdim)
     values, indices = _sort(value, dim)
@@ -127,9 +127,9 @@ def _median_of_none(dtype: torch.dtype) -> Tensor:
 
 @decomposes(aten.mode.default, applies=_has_static_size)
 def _mode(value: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Sort, then take the smallest of the elements that occur most often; a NaN equals no element, as in torch.
+    """Sort, then return the smallest of the most frequent elements; a NaN equals no element, as in torch.
 
-    If the element occurs several times, the place is any of its places, as in torch.
+    If the element occurs several times, any of its indices may be returned, as in torch.
     """
     if value.dim() == 0:
         return value.clone(), torch.zeros((), dtype=torch.int64)
@@ -149,7 +149,7 @@ def _prefixes(value: Tensor, dim: int, filling: Any) -> Tensor:
 
 
 def _running(value: Tensor, dim: int, largest: bool) -> tuple[Tensor, Tensor]:
-    """Compute `cummax` or `cummin`, and the last place of each extremum so far."""
+    """Compute `cummax` or `cummin`, and the last index of each extremum so far."""
     if value.dim() == 0:
         return value.clone(), torch.zeros((), dtype=torch.int64)
     if is_empty(*value.shape):
@@ -166,7 +166,7 @@ def _running(value: Tensor, dim: int, largest: bool) -> tuple[Tensor, Tensor]:
 
 
 def limits(dtype: torch.dtype) -> tuple[float, float]:
-    """Return the smallest and the largest number of a dtype; for floating-point numbers they are infinite."""
+    """Return the smallest and largest number of a dtype; for floating-point dtypes, the infinities."""
     if dtype == torch.bool:
         return False, True
     if dtype.is_floating_point:
@@ -186,7 +186,7 @@ def _cummin(value: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 @decomposes(aten.logcumsumexp.default)
 def _logcumsumexp(value: Tensor, dim: int) -> Tensor:
-    """Compute `logsumexp` of each row of an n x n matrix: row i has the first i + 1 elements, then minus infinity."""
+    """Compute `logsumexp` of each row of an n x n matrix, whose row i has i + 1 elements, then minus infinity."""
     if value.dim() == 0:
         return value.clone()
     exact = value.to(torch.float64 if value.dtype == torch.float64 else torch.float32)

@@ -53,7 +53,7 @@ def _adaptive_average_pool_1d(value: Tensor, output_size: Numbers) -> Tensor:
 
 
 def _adaptive_windows(size: int, count: int) -> tuple[Tensor, Tensor]:
-    """Return where each of `count` adaptive windows over `size` elements starts, and where it ends."""
+    """Return the first index of each of `count` adaptive windows over `size` elements, and the index after its last."""
     index = torch.arange(count)
     start = torch.div(index * size, count, rounding_mode="floor")
     end = torch.div((index + 1) * size + count - 1, count, rounding_mode="floor")
@@ -61,13 +61,13 @@ def _adaptive_windows(size: int, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _windows_of_equal_size(image: Tensor, dim: int, count: int) -> tuple[Tensor, int, Tensor | None]:
-    """Lay the adaptive windows along `dim` side by side, so that pooling with a stride of their size applies.
+    """Place the adaptive windows along `dim` side by side, so that pooling with a stride of their size applies.
 
-    A window that is smaller than others repeats its last element. This changes neither the maximum nor its place, since
-    the first of equal elements counts.
+    A window that is smaller than the others repeats its last element. This changes neither the maximum nor its index,
+    because the first of equal elements counts.
 
     Returns:
-        The tensor, the size of a window, and the place in `image` of each element along `dim`; None if it is the same.
+        The tensor, the size of a window, and the index in `image` of each element along `dim`; None if it is the same.
     """
     size = image.shape[dim]
     if size % count == 0:
@@ -80,7 +80,7 @@ def _windows_of_equal_size(image: Tensor, dim: int, count: int) -> tuple[Tensor,
 
 @decomposes(aten.adaptive_max_pool2d.default, applies=has_static_space)
 def adaptive_max_pool_2d(value: Tensor, output_size: Numbers) -> tuple[Tensor, Tensor]:
-    """Pool with windows of equal size, which repeat elements of the image, and find the places in the image."""
+    """Pool with windows of equal size, in which elements repeat; return the indices in the original image, too."""
     height, width = for_each(output_size, 2)
     if is_empty(height, width, *value.shape):
         shape = (*value.shape[:-2], height, width)
@@ -100,7 +100,7 @@ def adaptive_max_pool_2d(value: Tensor, output_size: Numbers) -> tuple[Tensor, T
 
 
 def _average_weights(size: int, start: Tensor, end: Tensor, divisor: Tensor) -> Tensor:
-    """Return the matrix [windows, size] that averages the elements of each window: their sum over its `divisor`."""
+    """Return the matrix [windows, size] that computes for each window the sum of its elements over its `divisor`."""
     place = torch.arange(size)
     inside = torch.logical_and(place >= start.unsqueeze(1), place < end.unsqueeze(1))
     return inside.to(torch.float64) / divisor.unsqueeze(1)
@@ -114,7 +114,7 @@ def _gradient_of_average(grad: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 def average_windows(
     size: int, count: int, kernel: int, stride: int, padding: int, count_include_pad: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return where each of `count` windows over `size` elements starts and ends, and the elements that it counts."""
+    """Return the first index and end of each of `count` windows over `size` elements, and the number it counts."""
     start = torch.arange(count) * stride - padding
     end = torch.clamp(start + kernel, max=size + padding)
     inside = torch.clamp(end, max=size) - torch.clamp(start, min=0)
@@ -123,7 +123,7 @@ def average_windows(
 
 @decomposes(aten._adaptive_avg_pool2d_backward.default, applies=has_static_space)
 def _adaptive_average_pool_backward(grad: Tensor, value: Tensor) -> Tensor:
-    """Multiply the gradient with the matrices that averaged the rows and the columns."""
+    """Multiply the gradient by the matrices that averaged the rows and the columns."""
     weights = []
     for size, count in zip(value.shape[-2:], grad.shape[-2:], strict=True):
         start, end = _adaptive_windows(size, count)
@@ -142,7 +142,7 @@ def _average_pool_backward(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> Tensor:
-    """Multiply the gradient with the matrices that averaged the rows and the columns."""
+    """Multiply the gradient by the matrices that averaged the rows and the columns."""
     kernel, steps, pads = (for_each(values, 2) for values in (kernel_size, stride or kernel_size, padding))
     weights = []
     for dim in (-2, -1):

@@ -1,7 +1,7 @@
 """Decompositions of antialiased resampling into matrix products: rows @ image @ columns^T.
 
-Each function has the arguments of its ATen operator; `decompose` traces it. The runtimes have a kernel for the bilinear
-filter alone.
+Each function has the arguments of its ATen operator; `decompose` traces it. The runtimes have a kernel only for the
+bilinear filter.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from edgecore.passes.decompose.decompositions.various import decomposes
 aten = torch.ops.aten
 
 Filter = Callable[[Tensor], Tensor]
-"""A function of distances that are not negative, in elements of the input. It is 0 beyond the reach of the filter."""
+"""A function of nonnegative distances, in elements of the input; it is 0 beyond the filter's reach."""
 
 
 def _applies(node: Node) -> bool:
-    """Return True if the image has known sizes and floating-point elements: eager rounds weights for uint8."""
+    """Return True for an image of static size with floating-point elements; eager mode rounds weights for uint8."""
     sizes = argument(node, "output_size")
     is_float = argument(node, "self").meta["val"].is_floating_point()
     return is_float and has_static_space(node) and all(isinstance(size, int) for size in sizes)
 
 
 def _cubic(distance: Tensor) -> Tensor:
-    """Return Keys' cubic filter with a = -0.5, as Pillow has it; without antialiasing, PyTorch has -0.75."""
+    """Return Keys' cubic filter with a = -0.5, as in Pillow; PyTorch's filter without antialiasing has a = -0.75."""
     near = (1.5 * distance - 2.5) * distance * distance + 1
     far = ((-0.5 * distance + 2.5) * distance - 4) * distance + 2
     return torch.where(distance < 1, near, torch.where(distance < 2, far, 0.0))
@@ -51,8 +51,8 @@ def _weights(size: int, count: int, align_corners: bool, factor: float | None, w
         size: Number of elements.
         count: Number of resampled elements.
         align_corners: True to align the centres of the outer elements, False to align their outer edges.
-        factor: The factor that the caller gave, if any, which may differ from count / size.
-        weigh: The filter, which widens where the image shrinks.
+        factor: The scale factor that the caller passed, if any; it may differ from count / size.
+        weigh: The filter, which is widened where the image shrinks.
     """
     if align_corners:
         step = (size - 1) / (count - 1) if count > 1 else 0.0

@@ -1,6 +1,6 @@
 """Decompositions of operators that reduce elements by index: `scatter_reduce`, `index_reduce`, `_embedding_bag`.
 
-The target runtime `edgecore` has a kernel for `scatter_reduce`, without a mask: `rewrites/kernels.py` keeps it whole.
+The target runtime `edgecore` has a kernel for `scatter_reduce`: there, `rewrites/kernels.py` keeps the operator.
 Each function has the arguments of its ATen operator; `decompose` traces it.
 """
 
@@ -21,7 +21,7 @@ aten = torch.ops.aten
 def _scatter_reduce(
     value: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """Sum with `scatter_add`; compute other reductions over a mask of the elements that each result reads."""
+    """Sum with `scatter_add`; compute other reductions with a mask of the elements that each result reads."""
     if index.numel() == 0:
         return value.clone()
     if value.dim() == 0:
@@ -51,12 +51,12 @@ def _masked_reduction(
 ) -> Tensor:
     """Compute a product, maximum or minimum for each element of `value` over the row of `source` along `dim`.
 
-    A mask [..., sizes of `value` and of `source` along `dim`] selects the elements of the row that belong to it. Along
-    the other dims, `index` may be smaller than `value`; it is padded with -1, the index of no element.
+    A mask [..., size of `value` along `dim`, size of `source` along `dim`] selects the elements of the row that belong
+    to it. Along the other dims, `index` may be smaller than `value`; it is padded with -1, which matches no element.
     """
     lowest, highest = limits(value.dtype)
     neutral = {"prod": 1, "amax": lowest, "amin": highest}[reduce]
-    # The mask alone would not show an index that is out of range, but the kernel of this scatter refuses it.
+    # The mask alone would ignore an index that is out of range, but the kernel of this scatter refuses it.
     before = value.gather(dim, index) if include_self else torch.full(index.shape, neutral, dtype=value.dtype)
     value = value.scatter(dim, index, before)
     widths = [0 if axis == dim else size - index.shape[axis] for axis, size in enumerate(value.shape)]
@@ -113,18 +113,18 @@ def _embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sum, average or take the maximum of the rows of each bag, by the number of the bag that each row belongs to.
+    """Sum, average or take the maximum of the rows of each bag, from the number of the bag of each row.
 
     Returns:
-        The bags; the number of each row's bag; the sizes of the bags; for the maximum, the row of the table that each
-        element of a bag is from. Eager leaves out results that it does not need, so these may have other shapes there.
+        The bags; the bag number of each row; the sizes of the bags; for the maximum, the row of the table from which
+        each element of a bag comes. Eager mode skips results that it does not need, so their shapes may differ there.
     """
     count = offsets.numel()
     bags = count - 1 if include_last_offset else count
     starts = torch.zeros(indices.numel() + 1, dtype=torch.int64)
     starts = starts.scatter_add(0, offsets.to(torch.int64), torch.ones(count, dtype=torch.int64))
     bag = starts.cumsum(0)[:-1] - 1
-    # Rows outside of all bags (after the last offset, or padding) go into extra bags that are dropped.
+    # Rows outside of all bags (padding, or after the last offset) go into extra bags, which are then dropped.
     target = bag if padding_idx < 0 else torch.where(indices == padding_idx, count, bag)
     sizes = torch.zeros(count + 1, dtype=torch.int64).scatter_add(0, target, torch.ones_like(target))[:bags]
     rows = weight[indices].to(torch.float64 if weight.dtype == torch.float64 else torch.float32)

@@ -1,4 +1,4 @@
-"""Decompositions of operators for which torch has none, or only one into operators without kernels in the runtimes.
+"""Decompositions of operators for which torch has none, or one into operators without kernels in the runtimes.
 
 `decompose` traces these functions. Direct rewrites, which need no tracing, are in `decompose/rewrites`.
 """
@@ -23,7 +23,7 @@ Decomposition = Callable[..., Any]
 """A function of tensors with the arguments and results of the operator that it decomposes."""
 
 Applies = Callable[[Node], bool]
-"""A function (call node) -> True if a decomposition supports the call."""
+"""A function that returns True for a call that a decomposition supports."""
 
 _Function = TypeVar("_Function", bound=Decomposition)
 
@@ -63,9 +63,9 @@ def _is_wrapping_pad(node: Node) -> bool:
 
 @decomposes(aten.pad.default, applies=_is_wrapping_pad)
 def _circular_pad(value: Tensor, pad: Sequence[int], mode: str, unused: float | None = None) -> Tensor:
-    """Pad in mode "circular": along each dim, put the end of the tensor before it and its start after it.
+    """Pad in mode "circular": along each dim, put the end of the tensor before it, and its beginning after it.
 
-    torch's own decomposition writes into slices of the result, which is not functional.
+    torch's own decomposition is not functional: it writes into slices of the result.
     """
     for index in range(len(pad) // 2):
         dim, before, after = value.dim() - 1 - index, pad[2 * index], pad[2 * index + 1]
@@ -85,16 +85,16 @@ def _col2im(
     padding: Sequence[int],
     stride: Sequence[int],
 ) -> Tensor:
-    """Decompose `torch.nn.Fold`. Blocks that lie side by side and fill the image only need a permutation.
+    """Decompose `torch.nn.Fold`. Blocks that tile the image without overlap need only a permutation.
 
-    Overlapping blocks are added up in a padded image by `scatter_add`, which is then cropped.
+    Overlapping blocks are added up in a padded image by `scatter_add`; the image is then cropped.
     """
     sizes = [size // kernel for size, kernel in zip(output_size, kernel_size, strict=True)]
     side_by_side = list(stride) == list(kernel_size) and list(dilation) == [1, 1] and list(padding) == [0, 0]
     covered = [count * kernel for count, kernel in zip(sizes, kernel_size, strict=True)] == list(output_size)
     if not side_by_side or not covered:
         padded = [size + 2 * pad for size, pad in zip(output_size, padding, strict=True)]
-        places = []  # along each dim: [kernel, blocks]
+        places = []  # for each dim: [kernel, blocks], the index in the padded image
         for size, kernel, gap, step in zip(padded, kernel_size, dilation, stride, strict=True):
             count = (size - gap * (kernel - 1) - 1) // step + 1
             places.append((torch.arange(kernel) * gap).unsqueeze(1) + torch.arange(count) * step)
@@ -113,7 +113,7 @@ def _col2im(
 
 @decomposes(aten.addbmm.default)
 def _addbmm(added: Tensor, left: Tensor, right: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
-    """Add the sum of the batch's matrix products; a `beta` of 0 ignores `added`, also if it is not finite."""
+    """Add the sum of the batch's matrix products. A `beta` of 0 ignores `added`, even if it is not finite."""
     product = torch.bmm(left, right).sum(0, dtype=left.dtype)
     product = product if alpha == 1 else product * alpha
     if beta == 0:
@@ -128,7 +128,7 @@ def _exp2(value: Tensor) -> Tensor:
 
 @decomposes(aten.cumprod.default)
 def _cumprod(value: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
-    """Compute a cumulative product as `prod` of the rows of an n x n matrix: row i has i + 1 elements, then ones.
+    """Compute a cumulative product as `prod` of rows of an n x n matrix: row i has i + 1 elements, then ones.
 
     `prod` of a row multiplies in the same order as torch's `cumprod`, so that the results are equal, including overflow
     and underflow. Sums of logarithms would need fewer operations, n instead of n^2, but are inexact and fail for
@@ -148,7 +148,7 @@ def _cumprod(value: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tenso
 def _count_below(value: Tensor, boundaries: Tensor, right: bool) -> Tensor:
     """Count, for each element of `value`, the smaller `boundaries`; with `right`, also the equal ones.
 
-    `boundaries` is sorted in its last dim. A NaN in `value` counts as greater than all boundaries, because every
+    `boundaries` is sorted along its last dim. A NaN in `value` counts as greater than all boundaries, because every
     comparison with NaN is False.
     """
     is_above = boundaries > value.unsqueeze(-1) if right else boundaries >= value.unsqueeze(-1)
@@ -179,7 +179,7 @@ def _searchsorted(
 
 @decomposes(aten.bilinear.default)
 def _bilinear(first: Tensor, second: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Compute out_o = x^T W_o y + b_o: one linear layer gives x^T W_o for all o, then a product with y is summed."""
+    """Compute out_o = x^T W_o y + b_o: one linear layer gives x^T W_o for all o; its product with y is summed."""
     outputs, left, right = weight.shape
     rows = torch.nn.functional.linear(first, weight.permute(0, 2, 1).reshape(outputs * right, left))
     products = rows.reshape(*first.shape[:-1], outputs, right) * second.unsqueeze(-2)
@@ -188,14 +188,14 @@ def _bilinear(first: Tensor, second: Tensor, weight: Tensor, bias: Tensor | None
 
 @decomposes(aten.take.default, applies=lambda node: argument(node, "index").meta["val"].dim() == 0)
 def _take_one(value: Tensor, index: Tensor) -> Tensor:
-    """Read one element; torch's own decomposition makes a number of the index, which needs its value."""
+    """Read one element. torch's own decomposition converts the index to a number, which needs its value."""
     element: Tensor = aten.index.Tensor(value.reshape(-1), [index])
     return element
 
 
 @decomposes(aten.round.decimals)
 def _round_to_decimals(value: Tensor, *, decimals: int) -> Tensor:
-    """Round multiples of a power of ten, in float32 for dtypes of 16 bits, as torch does."""
+    """Round to multiples of a power of ten, in float32 for 16-bit dtypes, as torch does."""
     if decimals == 0 or not value.is_floating_point():
         return torch.round(value)
     exact = value.to(torch.float32) if value.dtype in (torch.float16, torch.bfloat16) else value
@@ -206,7 +206,7 @@ def _round_to_decimals(value: Tensor, *, decimals: int) -> Tensor:
 
 @decomposes(aten.copysign.Tensor)
 def _copysign(value: Tensor, sign: Tensor) -> Tensor:
-    """Give a tensor the signs of another; the reciprocal tells the two zeros apart."""
+    """Give a tensor the signs of another; the sign of the reciprocal distinguishes 0 and -0."""
     dtype = torch.result_type(value, sign)
     dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
     magnitude = value.to(dtype).abs()
@@ -222,7 +222,7 @@ def _copysign_of_number(value: Tensor, sign: Any) -> Tensor:
 
 @decomposes(aten.signbit.default)
 def _has_sign(value: Tensor) -> Tensor:
-    """Return True for negative numbers and, of floating-point numbers, for minus zero."""
+    """Return True for negative numbers and for minus zero."""
     if not value.is_floating_point():
         return value < 0 if value.dtype != torch.bool else torch.zeros_like(value)
     return torch.logical_or(value < 0, torch.logical_and(value == 0, value.reciprocal() < 0))
@@ -246,7 +246,7 @@ def _fmin(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _without_nan(left: Tensor, right: Tensor, choose: Decomposition) -> Tensor:
-    """Choose between two elements; of a number and NaN, the number."""
+    """Choose between two elements; if one of them is NaN, return the other."""
     chosen: Tensor = choose(left, right)
     if not chosen.is_floating_point():
         return chosen
@@ -256,7 +256,7 @@ def _without_nan(left: Tensor, right: Tensor, choose: Decomposition) -> Tensor:
 
 @decomposes(aten.hypot.default)
 def _hypot(left: Tensor, right: Tensor) -> Tensor:
-    """Compute sqrt(x^2 + y^2), scaled by the larger side so that no square overflows."""
+    """Compute sqrt(x^2 + y^2), scaled by the larger operand so that no square overflows."""
     longer, shorter = torch.maximum(left.abs(), right.abs()), torch.minimum(left.abs(), right.abs())
     ratio = torch.where(longer == 0, 0.0, shorter / longer)
     length = longer * torch.sqrt(1 + ratio * ratio)
@@ -265,7 +265,7 @@ def _hypot(left: Tensor, right: Tensor) -> Tensor:
 
 @decomposes(aten.diagonal_scatter.default, applies=has_static_sizes)
 def _diagonal_scatter(value: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """Choose between the matrix and its new diagonal, which has one element in each row or column."""
+    """Select each element from the matrix or from its new diagonal."""
     matrix = value.movedim((dim1, dim2), (-2, -1))
     rows, columns = matrix.shape[-2:]
     differences = torch.arange(columns).unsqueeze(0) - torch.arange(rows).unsqueeze(1)
@@ -299,7 +299,7 @@ def _batch_norm_in_training(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Normalize with the batch's own statistics, and compute the running statistics after it."""
+    """Normalize with the batch's own statistics, and return the updated running statistics."""
     if not training:
         results = aten._native_batch_norm_legit_no_training(
             value, weight, bias, running_mean, running_var, momentum, eps
@@ -323,7 +323,7 @@ def _batch_norm_with_update(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Normalize as in training; on a CPU, the reserved tensor is empty."""
+    """Normalize as in training; the reserved tensor is empty, as on a CPU."""
     options = (running_mean, running_var, True, momentum, eps)
     normed, mean, invstd, new_mean, new_var = _batch_norm_in_training(value, weight, bias, *options)
     return normed, mean, invstd, value.new_empty(0, dtype=torch.uint8), new_mean, new_var
@@ -334,13 +334,13 @@ _TORCH_DECOMPOSED = (
     aten.native_layer_norm_backward.default,
     aten.native_group_norm_backward.default,
 )
-for _operator in _TORCH_DECOMPOSED:  # they have the tag `core`, but no runtime has kernels for them
+for _operator in _TORCH_DECOMPOSED:  # torch tags them `core`, but no runtime has kernels for them
     decomposes(_operator)(get_decompositions([_operator])[_operator])
 
 
 @decomposes(aten.empty_strided.default)
 def _empty_strided(size: Sequence[int], stride: Sequence[int], **options: Any) -> Tensor:
-    """Create a tensor in the default dim order, since its elements have no values yet."""
+    """Create a tensor in the default dim order: without values, its strides do not matter."""
     return torch.empty(size, dtype=options.get("dtype") or torch.get_default_dtype())
 
 
@@ -366,13 +366,13 @@ def _randn_like(value: Tensor, **options: Any) -> Tensor:
 
 @decomposes(aten.randperm.default)
 def _randperm(count: int, **options: Any) -> Tensor:
-    """Order random numbers: their places are a random permutation."""
+    """Order random numbers; their indices are a random permutation."""
     return torch.topk(torch.rand(count), count).indices.to(options.get("dtype") or torch.int64)
 
 
 @decomposes(aten.randint.low)
 def _randint_from(low: int, high: int, size: Sequence[int], **options: Any) -> Tensor:
-    """Scale random numbers of float64 in [0, 1), whose 53 bits keep the bias negligible."""
+    """Scale random float64 numbers in [0, 1), whose 53 bits keep the bias negligible."""
     numbers = torch.rand(size, dtype=torch.float64) * (high - low) + low
     return torch.floor(numbers).to(options.get("dtype") or torch.int64)
 

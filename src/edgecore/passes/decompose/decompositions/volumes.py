@@ -41,9 +41,9 @@ def convolution(
 ) -> Tensor:
     """Decompose a 3-d convolution into 2-d convolutions.
 
-    A kernel of size [depth, 1, 1] convolves only along D: this is a 2-d convolution of images [N, C, D, H * W]. For
-    other kernels, entry d of the kernel's depth is a 2-d kernel. The planes [N, C, H, W] that entry d reads are
-    convolved with this 2-d kernel, and the results of all entries are summed.
+    A kernel of size [depth, 1, 1] convolves only along D: this is a 2-d convolution of images [N, C, D, H * W]. Other
+    kernels are split along their depth into 2-d kernels. The planes [N, C, H, W] that meet entry d of the depth are
+    convolved with 2-d kernel d, and the results of all entries are summed.
     """
     stride, padding, dilation = (for_each(value, 3) for value in (stride, padding, dilation))
     output_padding = for_each(output_padding, 3)
@@ -76,7 +76,7 @@ def _convolve(taps: list[Tensor], weight: Tensor, bias: Tensor | None, options: 
     Without groups they become one convolution: the input channels of all entries are concatenated.
 
     Args:
-        taps: The planes that each entry reads, [N, planes, C, H, W].
+        taps: For each entry of the kernel's depth the planes that it reads, [N, planes, C, H, W].
         weight: The 3-d kernel, with dim 2 as depth.
         bias: The bias, which is added once.
         options: The arguments of the 2-d convolutions after the bias.
@@ -125,7 +125,7 @@ def _transposed(
         options: The arguments of the 2-d convolutions after the bias.
     """
     depth = planes.shape[1]
-    extra = -(-size // stride) - 1  # surplus planes of a phase over the input
+    extra = -(-size // stride) - 1  # number of planes that a phase of the result has more than the input
     entries: list[list[tuple[int, int]]] = []  # for each phase: (kernel entry, shift)
     for phase in range(stride):
         offsets = [(entry, phase + padding - entry * dilation) for entry in range(weight.shape[2])]
@@ -133,7 +133,7 @@ def _transposed(
     shifts = [shift for phase_entries in entries for _, shift in phase_entries]
     before, after = max(0, -min(shifts)), max(0, max(shifts) + extra)
     planes = _pad_depth(planes, before, after)
-    surplus = before + after - extra  # surplus planes of the padded input over a phase
+    surplus = before + after - extra  # number of planes that the padded input has more than a phase of the result
     phases: list[Tensor | None] = []
     for phase_entries in entries:
         starts = [before + shift for _, shift in phase_entries]
@@ -141,7 +141,7 @@ def _transposed(
         kernels = [weight[:, :, entry] for entry, _ in phase_entries]
         phases.append(_convolve(taps, torch.stack(kernels, 2), bias, options) if phase_entries else None)
     computed = next(result for result in phases if result is not None)
-    # A phase without kernel entries, as with a stride larger than the kernel, has only the bias.
+    # A phase without kernel entries occurs if the stride exceeds the kernel: its result is the bias.
     empty = torch.zeros_like(computed) if bias is None else torch.zeros_like(computed) + bias.view(-1, 1, 1)
     if stride == 1:
         return computed
@@ -174,8 +174,8 @@ def max_pool_with_indices(
 ) -> tuple[Tensor, Tensor]:
     """Pool each plane, then pool the maxima along the depth; compute the index of each maximum in the volume.
 
-    The pooling kernel returns the index of the first of equal maxima, and of the last NaN. Doing so in both steps gives
-    the same index as one step over the window in row-major order.
+    The pooling kernel returns the index of the first of equal maxima, and of the last NaN. Pooling in two steps then
+    gives the same index as a single step over the window in row-major order.
     """
     kernel, steps, pads = (for_each(value, 3) for value in (kernel_size, stride or kernel_size, padding))
     gaps = for_each(dilation, 3)
@@ -234,12 +234,12 @@ def average_pool(
     """Average each plane, then average the results along the depth.
 
     This equals one average over the window, because the number of elements that a window counts is the product of the
-    numbers that it counts along each dim.
+    counts along each dim.
     """
     kernel, steps, pads = (for_each(value, 3) for value in (kernel_size, stride or kernel_size, padding))
     is_integer = not volume.is_floating_point()
     divisors: tuple[int | None, int | None] = (None, None)
-    if is_integer:  # two averages would be rounded twice: sum twice, then divide once
+    if is_integer:  # two averages would round twice: sum twice, then divide once
         divisors = (1, 1)
     elif divisor_override is not None:
         divisors = (kernel[1] * kernel[2], kernel[0])

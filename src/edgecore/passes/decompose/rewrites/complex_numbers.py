@@ -1,6 +1,6 @@
 """Rewrites for complex tensors between a Fourier transform and real numbers.
 
-The dialect has complex tensors only as results of a transform and as inputs of the inverse transform. All values
+The dialect has complex tensors only as results of a transform and as inputs of the inverse transform. All values in
 between are computed as real and imaginary parts (`complex_parts.py`).
 """
 
@@ -41,7 +41,7 @@ def _view_as_real(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(aten.view_as_real_copy.default)
 def _viewed_parts(editor: Editor, node: Node) -> Node:
-    """Read the parts of a complex number that was made of parts, as in torch's decompositions."""
+    """Read the parts of a complex number that was made from parts, as in torch's decompositions."""
     source = _complex_input(node)
     made = (aten.view_as_complex.default, aten.view_as_complex_copy.default)
     return parts(editor, source) if source is not None and source.target in made else node
@@ -49,7 +49,7 @@ def _viewed_parts(editor: Editor, node: Node) -> Node:
 
 @rewrites(aten.complex.default)
 def _complex(editor: Editor, node: Node) -> Node:
-    """Leave the operator to its readers; torch's decomposition writes into views of its result."""
+    """Keep the operator: its readers take its operands. torch's decomposition would write into views of its result."""
     return node
 
 
@@ -92,7 +92,7 @@ def _clone(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(aten._fft_c2c.default)
 def _transform_of_real_numbers(editor: Editor, node: Node) -> Node | None:
-    """Transform a real tensor directly; `torch.fft.fft` converts it to complex numbers first."""
+    """Transform a real tensor directly, without the conversion to complex numbers that `torch.fft.fft` inserts."""
     source = skip_copies(node.args[0])  # type: ignore[arg-type]
     if source.target not in _CONVERSIONS or not argument(node, "forward"):
         return None
@@ -109,7 +109,7 @@ def _transform_of_real_numbers(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(aten._fft_r2c.default)
 def _transform_of_inner_dims(editor: Editor, node: Node) -> Node:
-    """Compute the result again where its strides, of eager mode, correspond to no dim order."""
+    """Insert the transform anew if its strides, taken from eager mode, correspond to no dim order."""
     assert isinstance(node.target, OpOverload)
     return node if dim_order(node.meta["val"]) is not None else editor.call(node.target, *node.args)
 

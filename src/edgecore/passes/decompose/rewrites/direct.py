@@ -21,14 +21,14 @@ from edgecore.ir.operators.attention import scale_of
 aten = torch.ops.aten
 
 Rewrite = Callable[[Editor, Node], "Node | None"]
-"""A function (editor, node) -> the node that replaces `node`; `node` itself, if it stays whole; or None if the rewrite
-does not apply to it."""
+"""A function of an editor and a node that returns the node to put in its place: the same node to keep it; None if the
+rewrite does not apply to it."""
 
 REWRITES: dict[OpOverload, Rewrite] = {}
 
 
 def rewrites(*targets: OpOverload) -> Callable[[Rewrite], Rewrite]:
-    """Register a rewrite of the given operators."""
+    """Register the decorated function for these operators."""
 
     def register(function: Rewrite) -> Rewrite:
         REWRITES.update(dict.fromkeys(targets, function))
@@ -70,7 +70,7 @@ def _transposed_convolution(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(aten.linear.default)
 def _linear_of_a_row(editor: Editor, node: Node) -> Node | None:
-    """Make a single row a matrix, since executorch's kernel takes no other input."""
+    """Make a single row a matrix, because executorch's kernel requires one."""
     if _input(node).meta["val"].dim() != 1 or argument(node, "weight").meta["val"].dim() != 2:
         return None
     matrix = editor.call(aten.unsqueeze.default, _input(node), 0)
@@ -133,7 +133,7 @@ def _identity(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(torch.ops.prims.copy_strided.default)
 def _copy_strided(editor: Editor, node: Node) -> Node:
-    """Drop a copy that only changes the strides; torch's decomposition of `lerp` ends with it."""
+    """Remove a copy that only changes the strides, such as at the end of torch's decomposition of `lerp`."""
     return _input(node)
 
 
@@ -146,7 +146,8 @@ def _conj(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(aten.item.default)
 def _item(editor: Editor, node: Node) -> Node:
-    # Keep the `val`: a new one would be another symbolic number, unknown to shapes that are computed from this one.
+    # Keep the `val`: a new one would be another symbolic number, to which shapes computed from the old one do not
+    # refer.
     return editor.call(aten._local_scalar_dense.default, _input(node), val=node.meta["val"])
 
 
@@ -282,7 +283,7 @@ def _euclidean_norm(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(torch.ops.prims.convert_element_type.default)
 def _conversion(editor: Editor, node: Node) -> Node:
-    """Rewrite operators of torch's decompositions into the operator that has kernels."""
+    """Rewrite conversions in torch's decompositions into the operator that has kernels."""
     return editor.call(aten._to_copy.default, node.args[0], dtype=node.args[1])
 
 
@@ -321,9 +322,9 @@ _COMPARED = [getattr(aten, name).Scalar for name in ("eq", "ne", "lt", "le", "gt
 
 @rewrites(*_COMPARED)
 def _rounded_number(editor: Editor, node: Node) -> Node:
-    """Round a number to the float16 or bfloat16 of the tensor, as eager PyTorch does.
+    """Round a number to the dtype of a float16 or bfloat16 tensor, as eager PyTorch does.
 
-    Kernels widen the tensor to float32 instead, in which a tensor of 0.1 is not 0.1.
+    The kernels compute in float32, in which the float16 nearest to 0.1 does not equal the number 0.1.
     """
     number, dtype = node.args[1], _input(node).meta["val"].dtype
     if not isinstance(number, (int, float)) or dtype not in (torch.float16, torch.bfloat16):
@@ -339,7 +340,7 @@ def _rounded_number(editor: Editor, node: Node) -> Node:
 def _attention(editor: Editor, node: Node) -> Node | None:
     """Rewrite attention without a mask on [batch, heads, length, channels] into softmax(q k^T scale) v.
 
-    torch's decomposition handles all other forms. It also handles rows whose elements are all masked, which cannot
+    torch's decomposition handles all other forms. It also handles rows whose elements are all masked, which do not
     occur without a mask.
     """
     query, key, value = (argument(node, name) for name in ("query", "key", "value"))

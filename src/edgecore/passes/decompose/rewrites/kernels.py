@@ -1,4 +1,4 @@
-"""Rewrites for the target runtime `edgecore`: it has kernels for operators that are decomposed for other runtimes."""
+"""Rewrites for the target runtime `edgecore`, which has kernels for operators that other runtimes decompose."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ aten = torch.ops.aten
 
 
 def _attention(editor: Editor, node: Node) -> Node | None:
-    """Rewrite attention into a call of the kernel, if the kernel supports it; otherwise decompose it.
+    """Rewrite attention into a call of edgecore's kernel if the kernel supports it; otherwise let it be decomposed.
 
-    The kernel reads keys and values in place, also from a KV cache whose heads the model repeats.
+    The kernel reads keys and values in place, even from a KV cache whose heads the model repeats.
     """
     query, mask = argument(node, "query"), argument(node, "attn_mask")
     key, value = (attention.without_repeated_heads(argument(node, name)) for name in ("key", "value"))
@@ -36,7 +36,7 @@ def _attention(editor: Editor, node: Node) -> Node | None:
 
 
 def _fit(*tensors: Node) -> bool:
-    """Return True if query, key and value have the same floating dtype, and the same batch but for grouped heads."""
+    """Return True if query, key and value have the same floating dtype and batch size, apart from grouped heads."""
     query, key, value = (node.meta["val"] for node in tensors)
     if not query.dim() == key.dim() == value.dim() or not query.dtype == key.dtype == value.dtype:
         return False
@@ -61,8 +61,8 @@ KERNEL_REWRITES: Mapping[OpOverload, Rewrite] = REWRITES | {
 
 
 def before_backends(rewrites: Mapping[OpOverload, Rewrite]) -> Mapping[OpOverload, Rewrite]:
-    """Return the rewrites for programs that are partly delegated to backends.
+    """Return the rewrites for programs from which backends take a part.
 
-    Backends may support the operators of a decomposition, so only operators whose parts no backend wants stay whole.
+    A backend may support the parts of a decomposed operator, so only operators whose parts no backend supports stay.
     """
     return REWRITES | {target: rewrite for target, rewrite in rewrites.items() if rewrite is _keep}
