@@ -104,14 +104,12 @@ def search(
     plan = make_plan(options)
     done = sweep(plan, output, jobs=jobs, ray=ray, listener=listener)
     order = _order(objective)
-    best = _best(done.rows, order, max_loss)
-    better = [row for row in done.rows if row.status == "ok" and row.recipe != FLOAT and not _is_good(row, max_loss)
-              and (best is None or order(row) < order(best))]  # fmt: skip
-    if better and calibration is not None:
+    lossy = [] if calibration is None else _lossy(done.rows, order, max_loss)
+    if lossy:
         cells = {cell.name: cell for cell in plan.cells}
-        mixed = [_mixed(cells[row.cell], max_loss) for row in sorted(better, key=order)]
+        mixed = [_mixed(cells[row.cell], max_loss) for row in lossy]
         done = sweep(replace(plan, cells=(*plan.cells, *mixed)), output, jobs=jobs, ray=ray, listener=listener)
-        best = _best(done.rows, order, max_loss)
+    best = _best(done.rows, order, max_loss)
     return Found(best, done.rows, None if best is None else _recipe(best), done.folder)
 
 
@@ -125,29 +123,11 @@ def _mixed(cell: Cell, max_loss: float) -> Cell:
 _Order = Callable[[CellResult], tuple[float, float]]
 
 
-def _lossy(rows: Sequence[CellResult], order: _Order, max_loss: float) -> list[str]:
+def _lossy(rows: Sequence[CellResult], order: _Order, max_loss: float) -> list[CellResult]:
     """Return the recipes that lose too much, but would be better than the best acceptable one; the best first."""
     best = _best(rows, order, max_loss)
     lossy = [row for row in rows if row.status == "ok" and row.recipe != FLOAT and not _is_good(row, max_loss)]
-    return [row.recipe for row in sorted(lossy, key=order) if best is None or order(row) < order(best)]
-
-
-def _suggestions(plan: SweepPlan, recipes: Sequence[str], max_loss: float) -> list[Step]:
-    """Return the steps that choose the modules to leave in floating point, one for each recipe."""
-    cells = {cell.build.recipe: cell for cell in plan.cells}
-    chosen = [cells[recipe] for recipe in recipes]
-    return [Step("suggest", cell.build, plan.limits, cell.needs, max_loss=max_loss) for cell in chosen]
-
-
-def _mixed_recipes(results: Results) -> dict[str, dict[str, Any]]:
-    """Return the recipes that skip the chosen modules, by name, such as `int8-mixed`."""
-    suggested = {step.build: row.figures["skip"] for step, row in results.items() if row.status == "ok"}
-    return {f"{build.recipe}-mixed": {**_options(build), "skip": skip} for build, skip in suggested.items() if skip}
-
-
-def _options(build: Build) -> dict[str, Any]:
-    """Return the recipe of a build as a sweep's options name it."""
-    return {"recipe": build.recipe_name, **build.recipe_options}
+    return [row for row in sorted(lossy, key=order) if best is None or order(row) < order(best)]
 
 
 def _best(rows: Sequence[CellResult], order: _Order, max_loss: float) -> CellResult | None:

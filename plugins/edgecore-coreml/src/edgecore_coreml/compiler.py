@@ -47,7 +47,7 @@ class CoreMLCompiler:
         converters()  # raise a missing coremltools here, instead of once per operator
 
         def can_hold(buffer: MutableBuffer) -> bool:
-            """Core ML's states are of float16, and a buffer of float32 must not lose precision unless the user says so."""
+            """Core ML's states are float16; a float32 buffer may lose precision only if the user allows it."""
             halves = options.compute_precision == "FLOAT16" and buffer.initial.dtype == torch.float32
             return options.take_over_mutable_buffer and (halves or buffer.initial.dtype == torch.float16)
 
