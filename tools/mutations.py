@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plant small faults in the Python sources, and count how many the tests catch. Outside of CI: a run takes hours.
 
-    python tools/mutations.py select --seed 49 --also OTHER_TREE > tools/mutations.json
+    python tools/mutations.py select --seed 49 --also OTHER_TREE > tools/mutations.jsonl
     python tools/mutations.py run COVERAGE [--tree TREE] [--part K/N] > report.txt
 
 `select` draws faults in statements that both trees have, in functions of the same name. `run` needs the contexts of a
@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FAULTS = ROOT / "tools" / "mutations.json"
+FAULTS = ROOT / "tools" / "mutations.jsonl"
 SECONDS = 240
 """Time that the tests of one fault may take; a fault that no test has caught by then counts as escaped."""
 TESTS = 300
@@ -210,11 +210,11 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.command == "select":
         drawn = select(arguments.seed, arguments.count, arguments.also)
-        print(json.dumps([asdict(fault) for fault in drawn], indent=1))
+        print("\n".join(json.dumps(asdict(fault)) for fault in drawn))
         return
     first, step = map(int, arguments.part.split("/"))
-    for entry in json.loads(FAULTS.read_text(encoding="utf-8"))[first::step]:
-        fault = Fault(**entry)
+    for line in FAULTS.read_text(encoding="utf-8").splitlines()[first::step]:
+        fault = Fault(**json.loads(line))
         tests = in_tree(tests_of(arguments.coverage, *place(fault, ROOT)), arguments.tree)
         result = is_caught(fault, arguments.tree, tests, place(fault, arguments.tree))
         print(result, f"({len(tests)} tests)", fault, flush=True)
