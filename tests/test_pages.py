@@ -60,7 +60,13 @@ def run_page(page: Path) -> dict[str, object]:
     return namespace
 
 
-@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=name_of(page), marks=() if name_of(page) == "README.md" else pytest.mark.slow)
+        for page in WITH_CODE
+    ],
+)
 def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("edgecore_xnnpack")
     monkeypatch.chdir(tmp_path)

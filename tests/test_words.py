@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,6 +26,7 @@ def sources(*suffixes: str) -> list[Path]:
     return [path for path in found if "build" not in path.relative_to(ROOT).parts]
 
 
+@cache
 def python_files() -> list[tuple[Path, ast.Module]]:
     return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in sources(".py")]
 

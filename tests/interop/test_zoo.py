@@ -83,6 +83,7 @@ def check_on_both(path, references, executorch_error=None):
             assert difference(theirs, reference.exact) <= executorch_error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["portable", "xnnpack"])
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in ALL])
 def test_files_of_networks_run_on_both_runtimes_with_equal_results(name, backend, tmp_path: Path):
@@ -97,7 +98,9 @@ def test_files_of_networks_run_on_both_runtimes_with_equal_results(name, backend
         check_on_both(tmp_path / file, references, IMPRECISE.get(name))
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "mobilenet_v3_small" else pytest.mark.slow) for name in ZOO]
+)
 def test_a_network_of_the_zoo_is_one_delegate_of_xnnpack(name, tmp_path):
     model, inputs = make(name)
     program = edgecore.compile(model, inputs, backends=["xnnpack"])
@@ -114,6 +117,7 @@ class Shifted(torch.nn.Module):
         return torch.relu(x + 0.5)
 
 
+@pytest.mark.slow
 def test_numbers_are_arguments_of_delegates_that_executorch_made(tmp_path):
     x = torch.linspace(-1, 1, 8).reshape(2, 4)
     lower_with_executorch(torch.export.export(Shifted().eval(), (x,)), "xnnpack", tmp_path / "theirs.pte")

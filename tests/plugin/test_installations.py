@@ -176,6 +176,7 @@ HANGS = {
 }
 
 
+@pytest.mark.slow
 def test_packages_that_hang_at_any_step_are_reported_after_a_time(env, wheels):
     """Every command ends, and names the package; so does `edgecore.backends()`."""
     env.install(wheel(wheels, "edgecore-acme", sources()))

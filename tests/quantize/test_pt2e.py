@@ -204,6 +204,7 @@ class Normed(nn.Module):
         return self.head(y)
 
 
+@pytest.mark.slow
 def test_training_keeps_writes_and_folds_batch_norms():
     pytest.importorskip("edgecore_xnnpack")
     model, images = Normed(), torch.randn(8, 3, 8, 8, generator=torch.Generator().manual_seed(0))

@@ -108,6 +108,7 @@ def test_no_corruption_kills_the_process(files, name):
     check(files[name], *other.get(name, []))
 
 
+@pytest.mark.slow
 def test_no_corruption_of_a_quantized_network_kills_the_process(tmp_path):
     quantised(tmp_path / "int8.pte")
     check(tmp_path / "int8.pte")

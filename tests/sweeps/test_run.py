@@ -85,6 +85,7 @@ def test_a_sweep_without_a_way_to_hold_its_folder_is_one_error(monkeypatch):
         edgecore.sweep({"models": ["sweep_nets:small"], "backends": ["kernels"]}, "out")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "darwin", reason="a Mac runs what Core ML's backend makes")
 def test_a_file_that_this_machine_cannot_run_is_made_with_its_sizes(tmp_path):
     pytest.importorskip("edgecore_coreml")
@@ -127,6 +128,7 @@ def test_a_failure_of_the_place_is_a_row_that_the_next_sweep_computes_again(monk
     assert (row.status, row.cached) == ("ok", False), row.reason
 
 
+@pytest.mark.slow
 def test_kernels_have_int8_for_their_runtime_and_a_recipe_of_weights_gets_no_samples():
     # The weights of kernels without a delegate stay in float: only their runtime has integer kernels.
     options = {
@@ -150,6 +152,7 @@ class Planned:
         raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_the_estimate_of_an_interrupted_sweep_uses_the_cells_that_it_has_finished():
     options = {"models": ["sweep_nets:small"], "backends": ["kernels", "xnnpack"], "runs": 0}
     listener = Planned()

@@ -20,6 +20,7 @@ def run_with_standin(folder: Path, only: list[str], **settings: object) -> Repor
     return run("coreml", only=only, quick=True, load_options=standin, **settings)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_groups_of_the_suite_pass(tmp_path: Path) -> None:
     only = [
         *(f"{group}/*" for group in QUICK),
@@ -42,6 +43,7 @@ STATE_ERROR = 0.01
 float16, so that these checks need a model in float16."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "checks",
     [["state/initial values", "state/methods"], pytest.param(["state/*"], marks=pytest.mark.full)],

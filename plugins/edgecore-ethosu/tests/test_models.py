@@ -153,7 +153,11 @@ def test_mobilenet_differs_from_pytorch_by_at_most_two_steps_on_average(target):
 
 @pytest.mark.skipif(find_spec("torchvision") is None, reason="needs torchvision")
 @pytest.mark.parametrize(
-    ("name", "target"), [("efficientnet_b0", "ethos-u55-128"), ("mobilenet_v3_small", "ethos-u85-256")]
+    ("name", "target"),
+    [
+        pytest.param("efficientnet_b0", "ethos-u55-128", marks=pytest.mark.slow),  # minutes in Vela
+        ("mobilenet_v3_small", "ethos-u85-256"),
+    ],
 )
 def test_a_network_for_images_is_one_delegate(name, target):
     zoo = pytest.importorskip("zoo")  # beside the tests of the core

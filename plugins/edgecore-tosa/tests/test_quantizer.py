@@ -113,6 +113,7 @@ def test_training_with_fake_quantization_converts(norm):
     assert len(quantize_nodes(nodes)) == 7
 
 
+@pytest.mark.slow
 def test_the_branches_of_a_condition_are_quantized_too():
     class Branches(nn.Module):
         def __init__(self):

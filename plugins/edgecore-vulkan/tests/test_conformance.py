@@ -15,6 +15,7 @@ QUICK = [
 SLOW = ["priority/*", "state/*", "lifetime/*"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("only", [QUICK, pytest.param(SLOW, marks=pytest.mark.full)], ids=["quick", "slow"])
 def test_the_quick_conformance_suite_passes(only: list[str]) -> None:
     report = run("vulkan", only=only, quick=True, load_options={"validation": True})

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from edgecore.conformance import run
 
 OTHERS = ["installation", "documentation", "options", "partitioner", "networks", "shapes", "priority", "methods"]
 
 
+@pytest.mark.slow
 def test_the_quick_conformance_suite_passes() -> None:
     groups = [f"{group}/*" for group in (*OTHERS, "lifetime", "declarations", "blobs")]
     report = run("xnnpack", only=[*groups, "operators/aten.m*"], quick=True)

@@ -163,6 +163,7 @@ def test_the_configuration_of_a_name_goes_before_that_of_a_type() -> None:
     assert len(weights) == 2  # the stem by its name and the head, not the depthwise convolution
 
 
+@pytest.mark.slow
 def test_a_model_trained_with_fake_quantization_computes_with_integers() -> None:
     module, x = Block().train(), torch.randn(4, 3, 16, 16)
     config = get_symmetric_quantization_config(is_per_channel=True, is_qat=True)

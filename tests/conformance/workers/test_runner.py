@@ -58,6 +58,7 @@ def test_faults_are_found_through_the_command(check, fault_folder):  # noqa: F81
         assert all(word in details.get(name, "") for word in words), (name, details)
 
 
+@pytest.mark.slow
 @native
 def test_a_command_that_hangs_is_stopped(check, fault_folder):  # noqa: F811
     runner = command(fault_folder / "edgecore_fault" / "libfault.so")
@@ -66,6 +67,7 @@ def test_a_command_that_hangs_is_stopped(check, fault_folder):  # noqa: F811
     assert "aten.relu.default(float32[0, 3])" in row.detail and "has not ended after 7.2 s" in row.detail
 
 
+@pytest.mark.slow
 @native
 def test_state_is_checked_in_one_process_of_the_command(device_folder, device_package, monkeypatch):  # noqa: F811
     settings = {"options": {"hold_state": True}, "quick": True}

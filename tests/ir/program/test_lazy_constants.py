@@ -166,6 +166,7 @@ def check_memory_of_a_large_file(path, size, limit):
     path.unlink()
 
 
+@pytest.mark.slow
 def test_the_constants_of_a_large_file_are_never_in_memory_together(tmp_path):
     check_memory_of_a_large_file(tmp_path / "large.pte", 6 * (64 << 20), 150 << 20)
 

@@ -379,6 +379,7 @@ def test_the_gap_of_an_operator_with_several_outputs_is_that_of_its_result(backe
     assert min(found.values()) > 60
 
 
+@pytest.mark.slow
 def test_the_gap_of_a_delegate_with_several_outputs_is_that_of_the_last_one(tmp_path: Path) -> None:
     pytest.importorskip("edgecore_xnnpack")
     pytest.importorskip("executorch.runtime")
