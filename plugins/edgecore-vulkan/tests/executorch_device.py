@@ -34,7 +34,7 @@ def check_on_device(
     exported = torch.export.export(model.eval(), inputs, dynamic_shapes=dynamic_shapes)
     edge = to_edge_transform_and_lower(exported, partitioner=[VulkanPartitioner(options)])
     program = edge.to_executorch()
-    plan = program.pte.program.execution_plan[0]
+    plan = program.executorch_program.execution_plan[0]
     assert [delegate.id for delegate in plan.delegates] == ["VulkanBackend"] * delegates
     loaded = edgecore.load(bytes(program.buffer), options={"vulkan": {"validation": True}})
     for given in (inputs, *others):
