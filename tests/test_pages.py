@@ -41,7 +41,7 @@ def run_in_shell(block: Block) -> None:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-eu", "-c", block.code],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, timeout=120,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, f"line {block.line}: {done.stdout[-3000:]}"
 

@@ -200,7 +200,7 @@ class Devices final : public DeviceMemory {
     entry[0] = {&slot, use.has_new_content ? &copy : nullptr, &state.device(),
                 use.has_new_content || use.home == Home::kNewContent, method.bindings.resident};
     method.bindings.resident = entry.data();
-    if (!use.has_new_content) set_buffer(slot.tensor, nullptr);  // before the first run there is no new content
+    if (!use.has_new_content) set_buffer(slot.tensor, nullptr);  // bind_states sets the buffer at the start of each run
     return Status();
   }
 

@@ -169,7 +169,7 @@ bool DeviceUses::has_alias(size_t value) const {
   const bool is_state = method_.bindings.tensor_of[value]->state != nullptr;
   for (size_t i = 0; i < uses_.size(); ++i) {
     if (i == value || !is_planned(i) || !overlap(i, value)) continue;
-    if (method_.bindings.tensor_of[i]->state != nullptr) return true;  // even if only other runs and methods use it
+    if (method_.bindings.tensor_of[i]->state != nullptr) return true;  // other methods may use it
     if (uses_[i].last != kNoUse && (is_state || !uses_[i].written_first)) return true;
   }
   return false;

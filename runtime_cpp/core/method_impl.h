@@ -252,7 +252,7 @@ struct Bindings {
 // The delegates of a method and their memory.
 struct DelegateSlots {
   Span<DelegateState> slots;       // built by delegates.cpp when the method is loaded
-  size_t loaded = 0;               // entries of `slots` that destroy_delegates must destroy. Written by delegates.cpp
+  size_t loaded = 0;               // number of `slots`, from the first, that destroy_delegates must destroy
   DeviceBuffers buffers{nullptr};  // added by device_memory.cpp when they are first needed
   edgecore_memory_block scratch_area = {nullptr, 0};  // of all delegates; delegate_call.cpp enlarges it in a prepare
   uint64_t scratch_alignment = 1;                     // of `scratch_area`

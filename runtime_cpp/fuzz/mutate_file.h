@@ -1,6 +1,7 @@
 // libFuzzer's custom mutator for files that hold a flatbuffer: .pte, .ptd, .bpte and the blobs of backends. A fixed
-// share of the mutations are random bytes. The others decode the file, change its tables by the schema (mutate_tree.h)
-// or the data that follows the flatbuffer, and write a matching header.
+// share of the calls use libFuzzer's own mutator, which ignores the structure of the file. The others decode the file
+// and change fields of its tables (mutate_tree.h), one word of the flatbuffer, or the data that follows it. Then they
+// write a header with the new sizes.
 #ifndef EDGECORE_FUZZ_MUTATE_FILE_H_
 #define EDGECORE_FUZZ_MUTATE_FILE_H_
 

@@ -14,9 +14,9 @@ uint32_t default_thread_count();
 
 // Computes default_thread_count() on Linux for the processors `allowed`, with /proc and /sys under the folder `root`.
 // The first of these files that exists identifies the performance cores:
-//   /sys/devices/cpu_core/cpus         processors with cores of two kinds
-//   cpu*/cpu_capacity                  at least half of the largest: the large and middle cores of Arm systems
-//   cpu*/cpufreq/cpuinfo_max_freq      at least three quarters of the largest
+//   /sys/devices/cpu_core/cpus         the processors that it lists (on machines with two kinds of cores)
+//   cpu*/cpu_capacity                  processors with at least half of the maximum: large and middle cores of Arm
+//   cpu*/cpufreq/cpuinfo_max_freq      processors with at least three quarters of the maximum
 uint32_t thread_count_of(const std::string &root, const std::vector<int> &allowed);
 
 }  // namespace edgecore

@@ -107,7 +107,7 @@ class Writer {
       const std::string text = std::to_string(method.values->missing()) + " values were not recorded";
       add_event(preparation, text, -1, {}, {}, {});
     }
-    const size_t place = blocks_.size();  // index of the preparation's block: before the runs
+    const size_t place = blocks_.size();  // the preparation's block moves here: before the blocks of the runs
     Block run;
     uint64_t number = trace.runs();  // number of the run, as the recorder counts
     for (size_t i = first; i < trace.size(); ++i) number -= trace[i].kind == static_cast<uint32_t>(TraceKind::kExecute);

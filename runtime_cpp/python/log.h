@@ -10,7 +10,7 @@
 
 namespace edgecore::python {
 
-// Registers the queue as the platform's log.
+// Registers a log function with the runtime (edgecore_register_platform) that queues each message for Python.
 void route_log();
 
 extern std::atomic<bool> log_waits;  // the queue has messages

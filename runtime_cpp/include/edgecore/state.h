@@ -86,7 +86,7 @@ class StateStore {
  public:
   struct Buffer {
     StringView name;         // such as "cache.k"; empty: identified by memory_id and offset
-    uint32_t memory_id = 0;  // for buffers without a name, like offset
+    uint32_t memory_id = 0;  // identifies a buffer without a name, together with offset
     uint64_t offset = 0;
     StringView method;  // the first method that asked for the buffer
     int32_t scalar_type = 0;

@@ -115,7 +115,7 @@ def read_history(path: Path) -> list[Entry]:
     """Read a history; a missing file is an empty history.
 
     Raises:
-        EdgecoreError: A line is damaged, or another program wrote it.
+        EdgecoreError: A line is damaged, or is not an entry that `edgecore track` wrote.
     """
     if not path.exists():
         return []

@@ -42,11 +42,11 @@ class _Input:
 def describe_arguments(program: ExportedProgram) -> tuple[list[fmt.ArgumentMeta], list[fmt.ArgumentMeta]]:
     """Return the names and dims of all inputs, and of all outputs.
 
-    An input is named after its parameter of `forward`, followed by the path inside the parameter if this is a
-    container: `past[0].key`. An output is named after its key or field in the container that the model returns,
-    followed by the path inside that item; outputs without a key or field are `output_0`, `output_1`, ... The gradient
-    of a parameter is named after the parameter, followed by `.grad`. An input that the program writes is an output with
-    its own name.
+    An input is named after its argument of `forward`, followed by the path inside the argument if this is a container:
+    `past[0].key`. An output is named after its key or field in the container that the model returns, followed by the
+    path inside that item; outputs without a key or field are `output_0`, `output_1`, ... The gradient of a parameter of
+    the model is named after this parameter, followed by `.grad`. An input that the program writes is also listed as an
+    output, under the input's name.
     """
     inputs = _inputs(program)
     sizes = _Sizes(program, inputs)

@@ -385,7 +385,7 @@ class BlobReader(BackendCompiler, Protocol):
 
         Args:
             blob: The blob of one delegate.
-            named_data: Named data of the whole file by key: objects with the bytes as `data`.
+            named_data: Named data of the whole file: key -> object whose attribute `data` holds the bytes.
 
         Returns:
             Lines of text.

@@ -41,7 +41,7 @@ class Ended:
 
     @property
     def reason(self) -> str:
-        """The line that says why the command failed: the last one, because libraries print before the program does."""
+        """Why the command failed: the last line of stderr, else of stdout, else a text for the exit status."""
         return last_line(self.err) or last_line(self.out) or exit_text(self.status)
 
 

@@ -93,7 +93,9 @@ def counter_reads(program: ExportedProgram) -> list[Node]:
 
 
 def written_weights(program: ExportedProgram) -> list[Node]:
-    """List the layers whose weight is a buffer that the program writes, so that it cannot be quantized in advance.
+    """List the linear layers and convolutions whose weight is a buffer that the program writes.
+
+    Such a weight changes at run time, so it cannot be quantized in advance.
 
     Args:
         program: A functional program.

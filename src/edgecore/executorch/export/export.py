@@ -81,9 +81,9 @@ class LoweringRecipe:
 
     Attributes:
         partitioners: Partitioners in order of priority, or a mapping from names of methods to such lists.
-        edge_transform_passes: Functions of a method's name and its program, which return passes over edge programs.
-        edge_manager_transform_passes: Functions of the manager, which return passes for its `transform`.
-        edge_compile_config: Operators that stay as they are.
+        edge_transform_passes: Functions that take a method's name and program, and return passes over the edge program.
+        edge_manager_transform_passes: Functions that take the `EdgeProgramManager`, and return passes for `transform`.
+        edge_compile_config: Operators that are not decomposed, or that may stay although the edge dialect lacks them.
     """
 
     partitioners: Sequence[Partitioner] | Mapping[str, Sequence[Partitioner]] | None = None

@@ -74,7 +74,7 @@ def _inputs(node: Node, constants: Constants, inside_only: InsideOnly) -> list[N
 def _crossing(
     node: Node, constants: Constants, inside_only: InsideOnly, is_inside: Callable[[Node], bool]
 ) -> str | None:
-    """Describe how a value that `node` reads or computes crosses the border of the delegate; None if no value does."""
+    """Describe how a value of `node` that must stay inside a delegate crosses its border; None if no value does."""
     for source in _inputs(node, constants, inside_only):
         if not is_inside(source):
             return f"reads {inside_only(source)} that are computed outside the delegate"

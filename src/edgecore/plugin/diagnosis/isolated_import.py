@@ -88,7 +88,8 @@ def installed(seconds: float = STEP_SECONDS) -> tuple[list[InstalledBackend], di
 def backends(seconds: float) -> list[InstalledBackend]:
     """List the installed backends, and warn about each broken backend.
 
-    A child first imports the packages that this process has not imported yet, if this process can start one.
+    If this process can start a child process, the child first imports the packages that this process has not imported
+    yet. A package that hangs or crashes on import is then only marked as broken.
 
     Args:
         seconds: Time limit for importing one package.

@@ -40,9 +40,9 @@ def libraries(operators: Iterable[str]) -> list[str]:
 
 
 def declared() -> dict[str, list[Provider]]:
-    """Return the operators after which entry points are named, such as "aten::add.out", with all packages that do so.
+    """Return the operators that packages declare by an entry point, such as "aten::add.out", each with its packages.
 
-    Every load of a file calls this function, so it scans again only after a package was installed or removed.
+    Each load of a file calls this function, so its result is cached until a package is installed or removed.
     """
     return _declared(tuple((path, _changed(path)) for path in searched()))
 
