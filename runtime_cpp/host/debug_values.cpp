@@ -31,7 +31,7 @@ bool is_on_host(const edgecore_tensor *tensor) { return tensor != nullptr && ten
 void ValueRecorder::value(size_t delegate, StringView name, int64_t debug_id, const edgecore_tensor &value) {
   const std::string operation(name.data(), name.size());
   if (takes_) taken_.push_back({delegate, operation, debug_id, copy_of(value)});
-  if (level_ != DebugLevel::kValues || !trace_->is_running()) return;  // nothing would use the copy
+  if (level_ != DebugLevel::kValues || !trace_->is_running()) return;  // the trace does not record this value
   DebugValue kept = {DebugValue::Source::kOperation, delegate, operation, debug_id, EDGECORE_TAG_TENSOR, {}, {}};
   if (takes_) {
     kept.tensors.push_back(taken_.back().value);  // the two share their memory
@@ -50,7 +50,7 @@ void ValueRecorder::output(const edgecore_value &value) {
 }
 
 void ValueRecorder::add(DebugValue::Source source, size_t index, const edgecore_value &value) {
-  if (!trace_->is_running()) return;  // nothing would use the copy
+  if (!trace_->is_running()) return;  // the trace does not record this value
   DebugValue kept = {source, index, {}, -1, static_cast<int32_t>(value.tag), {}, {}};
   kept.number.i = 0;
   switch (value.tag) {
