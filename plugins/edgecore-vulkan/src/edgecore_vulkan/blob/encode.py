@@ -109,8 +109,9 @@ class _Encoder:
         outer = stored if value.constant is not None else _NARROW.get(value.dtype, value.dtype)
         tensor = value.constant if value.weight is None else value.weight.dequantized(stored)
         constant = -1 if tensor is None else self._constant(tensor, stored, value.key)
-        shape, memory = list(value.shape), (value.memory_object, *value.memory)
-        return s.VkTensor(_TYPES[stored], shape, constant, *memory, _TYPES[outer])
+        return s.VkTensor(
+            _TYPES[stored], list(value.shape), constant, value.memory_object, *value.memory, _TYPES[outer]
+        )
 
     def _constant(self, tensor: torch.Tensor, dtype: torch.dtype, key: str) -> int:
         """Add the bytes of a constant, and return its index. Finite numbers beyond the dtype's range are clamped."""
