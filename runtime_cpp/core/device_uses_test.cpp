@@ -226,11 +226,11 @@ TEST_F(ResidentState, StaysOnTheDeviceBetweenTheMethodsOfASession) {
 // The other methods of a session may need the buffer in host memory, or in larger device memory.
 TEST_F(ResidentState, MovesWhenMethodsDiffer) {
   Loaded loaded(program()), kernel(other_program(true)), large(other_program(false, 256));
-  for (Loaded *one : {&loaded, &kernel, &large}) {
-    one->config.state = &loaded.state;
-    one->config.sharing = StateSharing::kAll;
-    one->config.backends = {&loaded.session.backend(), 1};
-    ASSERT_TRUE(load(*one)) << text_of(one->error);
+  for (Loaded *model : {&loaded, &kernel, &large}) {
+    model->config.state = &loaded.state;
+    model->config.sharing = StateSharing::kAll;
+    model->config.backends = {&loaded.session.backend(), 1};
+    ASSERT_TRUE(load(*model)) << text_of(model->error);
   }
   step(loaded, 4, 2);
   step(large, 4, 1);
@@ -239,9 +239,9 @@ TEST_F(ResidentState, MovesWhenMethodsDiffer) {
   step(loaded, 16, 1);
   step(large, 16, 1);
   EXPECT_EQ(Content(*kernel.method).fetch(), (Floats{8, 16, 24, 32}));
-  for (Loaded *one : {&loaded, &kernel, &large}) {
-    one->method->destroy();
-    one->method = nullptr;
+  for (Loaded *model : {&loaded, &kernel, &large}) {
+    model->method->destroy();
+    model->method = nullptr;
   }
 }
 

@@ -189,10 +189,13 @@ Status MethodImpl::build_instructions(Error &error) {
     }
   }
   EDGECORE_TRY(make_array(max_args, run_state.args, error));
+  return build_rebound(moves, error);
+}
 
-  EDGECORE_TRY(make_array(moves, bindings.moved, error));
+Status MethodImpl::build_rebound(size_t move_count, Error &error) {
+  EDGECORE_TRY(make_array(move_count, bindings.moved, error));
   size_t rebind_count = 0;
-  moves = 0;
+  size_t moves = 0;
   for (const Instruction &instruction : instructions) {
     if (instruction.op == Op::kMove && bindings.tensor_of[instruction.result] != nullptr) {
       bindings.moved[moves++] = static_cast<int32_t>(instruction.result);

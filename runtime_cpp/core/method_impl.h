@@ -310,6 +310,8 @@ struct MethodImpl : Method {
   // Defined in instructions.cpp:
   OperatorName operator_name(size_t kernel) const;
   Status build_instructions(Error &error);
+  // Builds Bindings::moved and Bindings::rebound. The instructions contain `move_count` moves of tensors.
+  Status build_rebound(size_t move_count, Error &error);
   Status resolve_kernels(Error &error);
   // Defined in delegates.cpp:
   Status load_delegates(Error &error);

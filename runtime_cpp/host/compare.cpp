@@ -73,11 +73,11 @@ class Errors {
 };
 
 // Adds the errors of another tensor.
-void add(Difference &sum, const Difference &one) {
-  sum.count += one.count;
-  sum.wrong += one.wrong;
-  sum.max_absolute = std::fmax(sum.max_absolute, one.max_absolute);
-  sum.max_relative = std::fmax(sum.max_relative, one.max_relative);
+void add(Difference &sum, const Difference &added) {
+  sum.count += added.count;
+  sum.wrong += added.wrong;
+  sum.max_absolute = std::fmax(sum.max_absolute, added.max_absolute);
+  sum.max_relative = std::fmax(sum.max_relative, added.max_relative);
 }
 
 // Returns true for a missing entry of a list of tensors.

@@ -206,13 +206,14 @@ class Writer {
   void add_values(const TracedMethod &method, uint64_t number, Block &block) {
     if (method.values == nullptr || block.events.empty()) return;
     const std::vector<DebugRun> &runs = method.values->runs();
-    const auto run = std::find_if(runs.begin(), runs.end(), [=](const DebugRun &one) { return one.run == number; });
+    const auto run = std::find_if(runs.begin(), runs.end(), [=](const DebugRun &entry) { return entry.run == number; });
     if (run == runs.end()) return;
-    const bool are_equal = std::all_of(runs.begin(), runs.end(), [](const DebugRun &one) { return one.same_as == 0; });
+    const bool are_equal =
+        std::all_of(runs.begin(), runs.end(), [](const DebugRun &entry) { return entry.same_as == 0; });
     if (!are_equal) {
-      block.input_index = static_cast<int32_t>(
-          std::count_if(runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(run->same_as),
-                        [&](const DebugRun &one) { return one.same_as == static_cast<size_t>(&one - runs.data()); }));
+      block.input_index = static_cast<int32_t>(std::count_if(
+          runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(run->same_as),
+          [&](const DebugRun &entry) { return entry.same_as == static_cast<size_t>(&entry - runs.data()); }));
     }
     const std::vector<DebugValue> &values = runs[run->same_as].values;
     std::vector<ValueTable> &tables = tables_[run->same_as];

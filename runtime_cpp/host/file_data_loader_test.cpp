@@ -174,17 +174,17 @@ TEST(FileDataLoader, SaysThatTheFileHasChanged) {
 // The behaviour of read_as_told.
 struct Reads {
   int calls = 0;
-  int interrupted_at = 0;  // number of the interrupted call, from 1
-  int failure = 0;         // errno that every call returns
-  size_t most = SIZE_MAX;  // maximum number of bytes that a call returns
-  off_t end = 1 << 20;     // of the file
+  int interrupted_at = 0;       // number of the interrupted call, from 1
+  int failure = 0;              // errno that every call returns
+  size_t max_bytes = SIZE_MAX;  // maximum number of bytes that a call returns
+  off_t end = 1 << 20;          // of the file
 } told;
 
 ssize_t read_as_told(int descriptor, void *to, size_t size, off_t offset) {
   ++told.calls;
   errno = told.calls == told.interrupted_at ? EINTR : told.failure;
   if (errno != 0) return -1;
-  return offset >= told.end ? 0 : pread(descriptor, to, std::min(size, told.most), offset);
+  return offset >= told.end ? 0 : pread(descriptor, to, std::min(size, told.max_bytes), offset);
 }
 
 TEST(FileDataLoader, GoesOnAfterShortAndInterruptedReads) {
@@ -193,7 +193,7 @@ TEST(FileDataLoader, GoesOnAfterShortAndInterruptedReads) {
   FileDataLoader loader(read_as_told);
   Error error;
   ASSERT_TRUE(loader.open(source.path(), error).ok());
-  told.most = 10;
+  told.max_bytes = 10;
   told.interrupted_at = 3;
   const Result<Bytes> piece = loader.load(16, 48, LoadUse::kConstants, error);
   ASSERT_TRUE(piece.ok()) << edgecore::text_of(error);
@@ -212,7 +212,7 @@ TEST(FileDataLoader, SaysWhyAReadFailed) {
   EXPECT_EQ(edgecore::text_of(error),
             std::string("Cannot read 48 bytes from byte 16 of ") + source.path() + ": Input/output error.");
   told.failure = 0;
-  told.most = 24;
+  told.max_bytes = 24;
   told.end = 40;
   EXPECT_EQ(loader.load(16, 48, LoadUse::kConstants, error).status().code(), EDGECORE_ACCESS_FAILED);
   EXPECT_EQ(edgecore::text_of(error), source.path() + std::string(" ends at byte 40 of the 48 bytes from byte 16."));

@@ -74,9 +74,9 @@ TEST(FlatJson, RefusesEverythingElseWithItsLine) {
   };
   std::vector<JsonItem> items;
   Error error;
-  for (const auto &one : cases) {
-    EXPECT_EQ(read(one.text, items, error).code(), EDGECORE_INVALID_EXTERNAL_DATA) << one.text;
-    EXPECT_TRUE(says(error, one.sentence)) << one.text << ": " << text_of(error);
+  for (const auto &test_case : cases) {
+    EXPECT_EQ(read(test_case.text, items, error).code(), EDGECORE_INVALID_EXTERNAL_DATA) << test_case.text;
+    EXPECT_TRUE(says(error, test_case.sentence)) << test_case.text << ": " << text_of(error);
   }
   std::string many = "{";
   for (int i = 0; i < 101; ++i) many += "\"" + std::to_string(i) + "\":1,";

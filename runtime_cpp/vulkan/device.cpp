@@ -32,8 +32,8 @@ void Device::open(const DeviceNeeds &needs) {
   vkGetPhysicalDeviceQueueFamilyProperties(physical_, &count, nullptr);
   std::vector<VkQueueFamilyProperties> families(count);
   vkGetPhysicalDeviceQueueFamilyProperties(physical_, &count, families.data());
-  const auto family = std::find_if(families.begin(), families.end(), [&](const VkQueueFamilyProperties &one) {
-    return (one.queueFlags & needs.queue_flags) == needs.queue_flags;
+  const auto family = std::find_if(families.begin(), families.end(), [&](const VkQueueFamilyProperties &candidate) {
+    return (candidate.queueFlags & needs.queue_flags) == needs.queue_flags;
   });
   if (family == families.end()) fail(EDGECORE_NOT_SUPPORTED, "%s cannot compute", properties_.deviceName);
   queue_family_ = static_cast<uint32_t>(family - families.begin());

@@ -18,23 +18,23 @@ void convert(const void *from, void *to, int64_t elements) {
 
 }  // namespace
 
-bool fits(const edgecore_dl_dtype &given, DataType type) {
-  if (given.lanes != 1) return false;
+bool fits(const edgecore_dl_dtype &dtype, DataType type) {
+  if (dtype.lanes != 1) return false;
   switch (type) {
     case DataType::kBool:
-      return given.code == EDGECORE_DL_BOOL || (given.code == EDGECORE_DL_UINT && given.bits == 8);
+      return dtype.code == EDGECORE_DL_BOOL || (dtype.code == EDGECORE_DL_UINT && dtype.bits == 8);
     case DataType::kUint8:
-      return given.code == EDGECORE_DL_UINT && given.bits == 8;
+      return dtype.code == EDGECORE_DL_UINT && dtype.bits == 8;
     case DataType::kInt8:
-      return given.code == EDGECORE_DL_INT && given.bits == 8;
+      return dtype.code == EDGECORE_DL_INT && dtype.bits == 8;
     case DataType::kInt32:
     case DataType::kInt64:
-      return given.code == EDGECORE_DL_INT && (given.bits == 32 || given.bits == 64);
+      return dtype.code == EDGECORE_DL_INT && (dtype.bits == 32 || dtype.bits == 64);
     case DataType::kFloat16:
-      return given.code == EDGECORE_DL_FLOAT && given.bits == 16;
+      return dtype.code == EDGECORE_DL_FLOAT && dtype.bits == 16;
     case DataType::kFloat32:
     case DataType::kFloat64:
-      return given.code == EDGECORE_DL_FLOAT && (given.bits == 32 || given.bits == 64);
+      return dtype.code == EDGECORE_DL_FLOAT && (dtype.bits == 32 || dtype.bits == 64);
   }
   return false;
 }

@@ -8,7 +8,7 @@ namespace edgecore::vulkan {
 
 // Returns true if an argument of this dtype may be passed for a blob's type. A blob uses 32-bit types for 64-bit
 // numbers, so either width is accepted.
-bool fits(const edgecore_dl_dtype &given, DataType type);
+bool fits(const edgecore_dl_dtype &dtype, DataType type);
 
 // Copies elements in host memory between the argument's dtype and `held`, its dtype on the device.
 void to_device(const edgecore_dl_dtype &dtype, Dtype held, const void *from, void *to, int64_t elements);

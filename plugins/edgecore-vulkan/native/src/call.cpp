@@ -81,16 +81,16 @@ std::vector<Tensor> Call::tensors(size_t index) const {
 }
 
 int64_t Call::integer(size_t index) const {
-  const Value &one = value(index);
-  if (one.kind != Kind::kInt && one.kind != Kind::kBool && one.kind != Kind::kSymInt) {
+  const Value &argument = value(index);
+  if (argument.kind != Kind::kInt && argument.kind != Kind::kBool && argument.kind != Kind::kSymInt) {
     damaged("argument %zu is no integer", index);
   }
   return recorder_.integer(call_.args[index]);
 }
 
 double Call::number(size_t index) const {
-  const Value &one = value(index);
-  return one.kind == Kind::kDouble ? one.number : static_cast<double>(integer(index));
+  const Value &argument = value(index);
+  return argument.kind == Kind::kDouble ? argument.number : static_cast<double>(integer(index));
 }
 
 const std::string &Call::text(size_t index) const {
@@ -101,12 +101,12 @@ const std::string &Call::text(size_t index) const {
 double Call::number_or(size_t index, double otherwise) const { return is_none(index) ? otherwise : number(index); }
 
 std::array<int64_t, 2> Call::pair(size_t index, int64_t min) const {
-  const std::vector<int64_t> given = integers(index);
-  if (given.empty() || given.size() > 2) damaged("argument %zu has %zu numbers", index, given.size());
-  for (const int64_t one : given) {
-    if (one < min || one > INT16_MAX) damaged("argument %zu is out of range", index);
+  const std::vector<int64_t> values = integers(index);
+  if (values.empty() || values.size() > 2) damaged("argument %zu has %zu numbers", index, values.size());
+  for (const int64_t number : values) {
+    if (number < min || number > INT16_MAX) damaged("argument %zu is out of range", index);
   }
-  return {given.front(), given.back()};
+  return {values.front(), values.back()};
 }
 
 std::vector<int64_t> Call::integers(size_t index) const {
@@ -124,16 +124,16 @@ std::vector<int64_t> Call::integers(size_t index) const {
 
 std::vector<double> Call::numbers(size_t index) const {
   if (value(index).kind == Kind::kDoubleList) return value(index).numbers;
-  const std::vector<int64_t> given = integers(index);
-  return {given.begin(), given.end()};
+  const std::vector<int64_t> values = integers(index);
+  return {values.begin(), values.end()};
 }
 
 size_t Call::dim(size_t index, size_t rank) const {
-  const int64_t given = integer(index), signed_rank = static_cast<int64_t>(rank);
-  if (given < -signed_rank || given >= signed_rank) {
-    damaged("argument %zu is the dim %lld of a tensor with %zu dims", index, static_cast<long long>(given), rank);
+  const int64_t number = integer(index), signed_rank = static_cast<int64_t>(rank);
+  if (number < -signed_rank || number >= signed_rank) {
+    damaged("argument %zu is the dim %lld of a tensor with %zu dims", index, static_cast<long long>(number), rank);
   }
-  return static_cast<size_t>(given < 0 ? given + signed_rank : given);
+  return static_cast<size_t>(number < 0 ? number + signed_rank : number);
 }
 
 DataType Call::data_type(size_t index) const {
@@ -142,9 +142,9 @@ DataType Call::data_type(size_t index) const {
 }
 
 const Shape &Call::constant_shape(size_t index) const {
-  const Value &one = value(index);
-  if (one.kind != Kind::kTensor || one.constant < 0) damaged("argument %zu is no constant", index);
-  return one.shape;
+  const Value &argument = value(index);
+  if (argument.kind != Kind::kTensor || argument.constant < 0) damaged("argument %zu is no constant", index);
+  return argument.shape;
 }
 
 Tensor Call::packed(size_t index, const std::string &form, int64_t elements,

@@ -15,9 +15,9 @@ struct Range {
   uint64_t begin, end;
 };
 
-bool overlaps(const std::vector<Range> &ranges, const Range &one) {
+bool overlaps(const std::vector<Range> &ranges, const Range &range) {
   return std::any_of(ranges.begin(), ranges.end(), [&](const Range &other) {
-    return one.buffer == other.buffer && one.begin < other.end && other.begin < one.end;
+    return range.buffer == other.buffer && range.begin < other.end && other.begin < range.end;
   });
 }
 
@@ -63,9 +63,9 @@ class Writer {
     const auto sets = static_cast<uint32_t>(recording_.dispatches.size());
     if (sets == 0) return;
     uint32_t bindings = 0, texels = 0;
-    for (const Dispatch &one : recording_.dispatches) {
-      bindings += static_cast<uint32_t>(one.storages.size());
-      texels += static_cast<uint32_t>(std::count_if(one.formats.begin(), one.formats.end(),
+    for (const Dispatch &dispatch : recording_.dispatches) {
+      bindings += static_cast<uint32_t>(dispatch.storages.size());
+      texels += static_cast<uint32_t>(std::count_if(dispatch.formats.begin(), dispatch.formats.end(),
                                                     [](VkFormat format) { return format != VK_FORMAT_UNDEFINED; }));
     }
     commands_.views.reserve(texels);
@@ -125,22 +125,22 @@ class Writer {
   // Adds a dispatch. Adds a barrier before it if, since the last barrier, another dispatch has written memory that it
   // uses, or read memory that it writes.
   void dispatch(size_t number) {
-    const Dispatch &one = recording_.dispatches[number];
+    const Dispatch &dispatched = recording_.dispatches[number];
     const VkDevice device = device_.handle();
     VkDescriptorSetAllocateInfo allocate = {};
     allocate.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO;
     allocate.descriptorPool = commands_.descriptors;
     allocate.descriptorSetCount = 1;
-    allocate.pSetLayouts = &one.pipeline->set_layout;
+    allocate.pSetLayouts = &dispatched.pipeline->set_layout;
     VkDescriptorSet set = VK_NULL_HANDLE;
     check(vk_.vkAllocateDescriptorSets(device, &allocate, &set), "allocating a descriptor set");
-    const size_t count = one.storages.size();
+    const size_t count = dispatched.storages.size();
     std::vector<VkDescriptorBufferInfo> infos(count);
     std::vector<VkWriteDescriptorSet> writes(count);
     std::vector<Range> ranges(count);
     bool needs_barrier = is_profiled_;  // so that the time of a dispatch does not include others
     for (uint32_t i = 0; i < count; ++i) {
-      infos[i] = place_of(recording_.storages[one.storages[i]]);
+      infos[i] = place_of(recording_.storages[dispatched.storages[i]]);
       writes[i] = {};
       writes[i].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
       writes[i].dstSet = set;
@@ -148,11 +148,11 @@ class Writer {
       writes[i].descriptorCount = 1;
       writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
       writes[i].pBufferInfo = &infos[i];
-      if (one.formats[i] != VK_FORMAT_UNDEFINED) {
+      if (dispatched.formats[i] != VK_FORMAT_UNDEFINED) {
         VkBufferViewCreateInfo view = {};
         view.sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO;
         view.buffer = infos[i].buffer;
-        view.format = one.formats[i];
+        view.format = dispatched.formats[i];
         view.offset = infos[i].offset;
         view.range = infos[i].range;
         commands_.views.push_back(VK_NULL_HANDLE);
@@ -161,20 +161,21 @@ class Writer {
         writes[i].pTexelBufferView = &commands_.views.back();
       }
       ranges[i] = {infos[i].buffer, infos[i].offset, infos[i].offset + infos[i].range};
-      needs_barrier = needs_barrier || overlaps(written_, ranges[i]) || (i < one.written && overlaps(read_, ranges[i]));
+      needs_barrier =
+          needs_barrier || overlaps(written_, ranges[i]) || (i < dispatched.written && overlaps(read_, ranges[i]));
     }
     if (needs_barrier) barrier();
-    for (uint32_t i = 0; i < count; ++i) (i < one.written ? written_ : read_).push_back(ranges[i]);
+    for (uint32_t i = 0; i < count; ++i) (i < dispatched.written ? written_ : read_).push_back(ranges[i]);
     vk_.vkUpdateDescriptorSets(device, static_cast<uint32_t>(count), writes.data(), 0, nullptr);
-    vk_.vkCmdBindPipeline(commands_.handle, VK_PIPELINE_BIND_POINT_COMPUTE, one.pipeline->handle());
-    vk_.vkCmdBindDescriptorSets(commands_.handle, VK_PIPELINE_BIND_POINT_COMPUTE, one.pipeline->layout, 0, 1, &set, 0,
-                                nullptr);
-    if (!one.push.empty()) {
-      vk_.vkCmdPushConstants(commands_.handle, one.pipeline->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                             static_cast<uint32_t>(one.push.size() * 4), one.push.data());
+    vk_.vkCmdBindPipeline(commands_.handle, VK_PIPELINE_BIND_POINT_COMPUTE, dispatched.pipeline->handle());
+    vk_.vkCmdBindDescriptorSets(commands_.handle, VK_PIPELINE_BIND_POINT_COMPUTE, dispatched.pipeline->layout, 0, 1,
+                                &set, 0, nullptr);
+    if (!dispatched.push.empty()) {
+      vk_.vkCmdPushConstants(commands_.handle, dispatched.pipeline->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                             static_cast<uint32_t>(dispatched.push.size() * 4), dispatched.push.data());
     }
     timestamp(VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, 2 * number);
-    vk_.vkCmdDispatch(commands_.handle, one.groups[0], one.groups[1], one.groups[2]);
+    vk_.vkCmdDispatch(commands_.handle, dispatched.groups[0], dispatched.groups[1], dispatched.groups[2]);
     timestamp(VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 2 * number + 1);
   }
 

@@ -67,18 +67,21 @@ std::optional<CooperativeMatrix> largest_matrix(VkPhysicalDevice physical) {
   check(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(physical, &count, nullptr), "counting cooperative matrices");
   VkCooperativeMatrixPropertiesKHR empty = {};
   empty.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR;
-  std::vector<VkCooperativeMatrixPropertiesKHR> found(count, empty);
-  check(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(physical, &count, found.data()),
+  std::vector<VkCooperativeMatrixPropertiesKHR> properties(count, empty);
+  check(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(physical, &count, properties.data()),
         "listing cooperative matrices");
   std::optional<CooperativeMatrix> largest;
-  const auto products = [](const CooperativeMatrix &one) { return uint64_t{one.rows} * one.columns * one.steps; };
-  for (const VkCooperativeMatrixPropertiesKHR &one : found) {
-    const bool fits = one.scope == VK_SCOPE_SUBGROUP_KHR && one.AType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
-                      one.BType == VK_COMPONENT_TYPE_FLOAT16_KHR && one.CType == VK_COMPONENT_TYPE_FLOAT32_KHR &&
-                      one.ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR && one.saturatingAccumulation == VK_FALSE;
+  const auto products = [](const CooperativeMatrix &matrix) {
+    return uint64_t{matrix.rows} * matrix.columns * matrix.steps;
+  };
+  for (const VkCooperativeMatrixPropertiesKHR &candidate : properties) {
+    const bool fits =
+        candidate.scope == VK_SCOPE_SUBGROUP_KHR && candidate.AType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
+        candidate.BType == VK_COMPONENT_TYPE_FLOAT16_KHR && candidate.CType == VK_COMPONENT_TYPE_FLOAT32_KHR &&
+        candidate.ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR && candidate.saturatingAccumulation == VK_FALSE;
     // The shader loads matrices in vectors of four elements.
-    if (!fits || one.NSize % 4 != 0 || one.KSize % 4 != 0) continue;
-    const CooperativeMatrix matrix = {one.MSize, one.NSize, one.KSize, subgroup};
+    if (!fits || candidate.NSize % 4 != 0 || candidate.KSize % 4 != 0) continue;
+    const CooperativeMatrix matrix = {candidate.MSize, candidate.NSize, candidate.KSize, subgroup};
     if (!largest.has_value() || products(matrix) > products(*largest)) largest = matrix;
   }
   return largest;

@@ -47,8 +47,8 @@ bool has_timestamps(VkPhysicalDevice device) {
   vkGetPhysicalDeviceQueueFamilyProperties(device, &count, nullptr);
   std::vector<VkQueueFamilyProperties> families(count);
   vkGetPhysicalDeviceQueueFamilyProperties(device, &count, families.data());
-  return std::any_of(families.begin(), families.end(), [](const VkQueueFamilyProperties &one) {
-    return (one.queueFlags & VK_QUEUE_COMPUTE_BIT) != 0 && one.timestampValidBits != 0;
+  return std::any_of(families.begin(), families.end(), [](const VkQueueFamilyProperties &family) {
+    return (family.queueFlags & VK_QUEUE_COMPUTE_BIT) != 0 && family.timestampValidBits != 0;
   });
 }
 

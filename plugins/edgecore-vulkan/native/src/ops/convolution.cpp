@@ -18,7 +18,8 @@ struct Images {
   Tensor tensor;
   Shape shape, strides;
 
-  explicit Images(const Tensor &given) : tensor(given), shape(given.shape), strides(given.strides()) {
+  explicit Images(const Tensor &image_tensor)
+      : tensor(image_tensor), shape(image_tensor.shape), strides(image_tensor.strides()) {
     if (shape.size() == 3) {
       shape.insert(shape.begin() + 2, 1);
       strides.insert(strides.begin() + 2, 0);
@@ -41,10 +42,10 @@ Tensor channels_last_temporary(const Call &call, const Images &images, Dtype dty
 
 // Reads the numbers for height and width of an argument; for an image with one line, the argument has only the width's.
 void read_pair(const Call &call, size_t index, bool is_line, int64_t min, int64_t (&out)[2]) {
-  const std::array<int64_t, 2> given = call.pair(index, min);
+  const std::array<int64_t, 2> numbers = call.pair(index, min);
   if (is_line && call.integers(index).size() != 1) call.damaged("argument %zu has 2 numbers", index);
-  if (!is_line) out[0] = given[0];
-  out[1] = given[1];
+  if (!is_line) out[0] = numbers[0];
+  out[1] = numbers[1];
 }
 
 Convolution read(const Call &call, const Tensor &x) {
@@ -181,16 +182,17 @@ void convolve(const Call &call, Finish finish) {
   if (x.dtype != out.dtype && !(call.prefers_texels(x) && call.prefers_texels(w))) x = call.tensor(0);
 
   // Vectors of channels need channels-last images. Few channels are read one by one, in any layout.
-  const Images given(x), wanted(out);
+  const Images in_images(x), out_images(out);
   const bool needs_order = c.needs_order();
-  const bool copies = needs_order && !given.is_channels_last();
-  const Tensor in = copies ? channels_last_temporary(call, given, out.dtype) : x;
-  const Shape in_strides = needs_order ? channels_last_strides(given.shape) : given.strides;
-  if (copies) call.copy_strided(x, given.strides, 0, in, in_strides, 0, given.shape);
-  const bool writes = wanted.is_channels_last();
-  const Tensor target = writes ? out : channels_last_temporary(call, wanted, out.dtype);
+  const bool copies = needs_order && !in_images.is_channels_last();
+  const Tensor in = copies ? channels_last_temporary(call, in_images, out.dtype) : x;
+  const Shape in_strides = needs_order ? channels_last_strides(in_images.shape) : in_images.strides;
+  if (copies) call.copy_strided(x, in_images.strides, 0, in, in_strides, 0, in_images.shape);
+  const bool writes = out_images.is_channels_last();
+  const Tensor target = writes ? out : channels_last_temporary(call, out_images, out.dtype);
   record(call, c, target, in, in_strides, w, bias, finish);
-  if (!writes) call.copy_strided(target, channels_last_strides(wanted.shape), 0, out, wanted.strides, 0, wanted.shape);
+  if (!writes)
+    call.copy_strided(target, channels_last_strides(out_images.shape), 0, out, out_images.strides, 0, out_images.shape);
 }
 
 }  // namespace

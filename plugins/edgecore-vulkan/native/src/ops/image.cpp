@@ -35,7 +35,9 @@ void push_strides(const Tensor &x, std::vector<uint32_t> *push) {
 void dispatch_image(const Call &call, const std::string &shader, const char *kind, const Tensor &x, const Tensor &out,
                     std::vector<uint32_t> push, std::vector<uint32_t> constants = {}) {
   if (out.dtype != x.dtype) call.unsupported("its result is of %s", name_of(out.dtype));
-  const auto has_vectors = [](const Tensor &one) { return one.strides()[one.rank() - 3] == 1 && one.size(3) % 4 == 0; };
+  const auto has_vectors = [](const Tensor &tensor) {
+    return tensor.strides()[tensor.rank() - 3] == 1 && tensor.size(3) % 4 == 0;
+  };
   const bool vectors = has_vectors(x) && has_vectors(out), texels = call.prefers_texels(x);
   constants.insert(constants.begin(), vectors ? 1 : 0);
   const Tensor source = texels ? Call::texels(x, vectors ? 4 : 1) : x;

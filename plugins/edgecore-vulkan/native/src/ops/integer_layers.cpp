@@ -54,10 +54,10 @@ struct QuantizedLinear {
   size_t weights = 0, scales = 0;
 };
 
-// Records a linear layer. If `given` is not null, the input is quantized with these parameters. `element` returns the
-// bits of a weight.
+// Records a linear layer. If `parameters` is not null, the input is quantized with these parameters. `element` returns
+// the bits of a weight.
 template <typename Element>
-void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, const RowParameters *given,
+void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, const RowParameters *parameters,
               Element element) {
   const Tensor input = call.tensor(0);
   if (input.rank() < 1 || input.shape.back() != layer.k) call.damaged("its weights do not fit its input");
@@ -83,17 +83,17 @@ void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, cons
   const Tensor scales = scales_of(call, layer.scales, groups, n);
   Tensor x = arranged(call, input, out.dtype, Layout::kRowMajor);
   std::vector<Tensor> read = {w, scales, bias};
-  if (given != nullptr) {
+  if (parameters != nullptr) {
     const Tensor differences = call.temporary(Dtype::kInt32, x.shape);
-    quantize_rows(call, differences, x, *given, k, kLow, kHigh, true);
+    quantize_rows(call, differences, x, *parameters, k, kLow, kHigh, true);
     read.push_back(differences);
-    read.push_back(given->scales);
+    read.push_back(parameters->scales);
   } else {
     read.push_back(x);
   }
   const int64_t together = rows < 4 ? 1 : 4;
   const std::string shader = std::string("linear_quantized_") + name_of(out.dtype) + "_" + std::to_string(bits) +
-                             (given == nullptr ? "_float_" : "_rows_") + std::to_string(together);
+                             (parameters == nullptr ? "_float_" : "_rows_") + std::to_string(together);
   in_order(call, out, Layout::kRowMajor, [&](const Tensor &target) {
     call.check_iterations(2 * k);
     call.dispatch_flat(shader, {target}, read, {word(rows), word(k), word(n), word(group)},
@@ -103,7 +103,7 @@ void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, cons
 
 // Reads weights of 4 bits: bytes [n, at least k / 2], with the even column's element in the low half, each element plus
 // 8. The bias is the argument after the length of a group.
-void multiply_4_bits(Call &call, size_t weights, size_t scales, size_t group, const RowParameters *given) {
+void multiply_4_bits(Call &call, size_t weights, size_t scales, size_t group, const RowParameters *parameters) {
   const Shape shape = call.constant_shape(weights);
   QuantizedLinear layer;
   layer.k = call.tensor(0).rank() < 1 ? 0 : call.tensor(0).shape.back();
@@ -115,7 +115,7 @@ void multiply_4_bits(Call &call, size_t weights, size_t scales, size_t group, co
   if (layer.k == 0 || layer.group < 1 || layer.k % layer.group != 0) call.damaged("its groups do not fit its weights");
   layer.n = shape[0];
   const int64_t stride = shape[1];
-  multiply(call, layer, bias_of(call, group + 1, scales, layer.n), given,
+  multiply(call, layer, bias_of(call, group + 1, scales, layer.n), parameters,
            [=](const uint8_t *source, int64_t column, int64_t i) {
              return static_cast<uint32_t>((source[column * stride + i / 2] >> (i % 2 * 4) & 15) - 8);
            });
@@ -170,8 +170,8 @@ void linear_int8(Call &call) {
 void linear_int4(Call &call) { multiply_4_bits(call, 1, 2, 3, nullptr); }
 
 void linear_int4_dynamic(Call &call) {
-  const RowParameters given = row_parameters(call, 1, row_count(call, call.tensor(0)));
-  multiply_4_bits(call, 3, 5, 6, &given);
+  const RowParameters parameters = row_parameters(call, 1, row_count(call, call.tensor(0)));
+  multiply_4_bits(call, 3, 5, 6, &parameters);
 }
 
 void convolution_int8(Call &call) {

@@ -9,17 +9,17 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Weights or biases. `given` is false if there are none; then an arbitrary tensor is bound in their place.
+// Weights or biases. `is_present` is false if there are none; then an arbitrary tensor is bound in their place.
 struct Affine {
-  bool given = false;
+  bool is_present = false;
   Tensor tensor;
 };
 
 Affine affine_of(const Call &call, size_t index, const Tensor &x, int64_t elements) {
   if (call.is_none(index)) return {false, x};
-  const Tensor given = call.tensor(index);
-  if (given.count() != elements) call.damaged("argument %zu does not fit its input", index);
-  return {true, in_form(call, given, x.dtype, Layout::kRowMajor)};
+  const Tensor tensor = call.tensor(index);
+  if (tensor.count() != elements) call.damaged("argument %zu does not fit its input", index);
+  return {true, in_form(call, tensor, x.dtype, Layout::kRowMajor)};
 }
 
 Tensor normalized(const Call &call, const Tensor &x, const Tensor &out) {
@@ -37,7 +37,7 @@ void dispatch_norm(const Call &call, const char *kind, std::vector<Tensor> writt
   dispatch_rows(call, "norm", kind, std::move(written), {x, weight.tensor, bias.tensor}, rows, vectors,
                 {bits_of(epsilon), bits_of(1 / static_cast<double>(rows.terms)), static_cast<uint32_t>(groups),
                  static_cast<uint32_t>(std::max<int64_t>(steps, 1))},
-                {weight.given ? 1u : 0u, bias.given ? 1u : 0u});
+                {weight.is_present ? 1u : 0u, bias.is_present ? 1u : 0u});
 }
 
 // Means and inverse standard deviations: the shader writes them in the dtype of its input, in the same order.

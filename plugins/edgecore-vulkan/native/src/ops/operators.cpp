@@ -172,7 +172,8 @@ bool reads_int8(Operator function) {
 }
 
 Operator find_operator(std::string_view name) {
-  const auto *row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &one) { return one.name == name; });
+  const auto *row =
+      std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &entry) { return entry.name == name; });
   return row == std::end(kRows) ? nullptr : row->function;
 }
 

@@ -19,17 +19,18 @@ struct PaddedDim {
 // (input, [before and after for each dim, the last dim first], number)
 void pad(Call &call) {
   const Tensor x = call.tensor(0);
-  const std::vector<int64_t> given = call.integers(1);
-  if (given.size() % 2 != 0 || given.size() > 2 * x.rank()) call.damaged("it has %zu sizes of padding", given.size());
+  const std::vector<int64_t> padding = call.integers(1);
+  if (padding.size() % 2 != 0 || padding.size() > 2 * x.rank())
+    call.damaged("it has %zu sizes of padding", padding.size());
   Shape shape = x.shape;
   std::vector<int64_t> before(x.rank());
-  for (size_t i = 0; i < given.size() / 2; ++i) {
+  for (size_t i = 0; i < padding.size() / 2; ++i) {
     const size_t dim = x.rank() - 1 - i;
     for (const size_t side : {2 * i, 2 * i + 1}) {
-      if (given[side] < -INT32_MAX || given[side] > INT32_MAX) call.damaged("its padding is out of range");
-      shape[dim] += given[side];
+      if (padding[side] < -INT32_MAX || padding[side] > INT32_MAX) call.damaged("its padding is out of range");
+      shape[dim] += padding[side];
     }
-    before[dim] = given[2 * i];
+    before[dim] = padding[2 * i];
     if (shape[dim] < 0) call.damaged("it crops more than its input has");
   }
   const Tensor out = call.output(call.last(), shape);
@@ -37,13 +38,13 @@ void pad(Call &call) {
   const Shape strides = x.strides();
   std::vector<PaddedDim> dims;
   for (const uint32_t dim : dims_in_memory(out.rank(), out.layout)) {
-    const PaddedDim one = {shape[dim], x.shape[dim], strides[dim], before[dim]};
-    if (one.size == 1 && !one.is_padded()) continue;
+    const PaddedDim inner = {shape[dim], x.shape[dim], strides[dim], before[dim]};
+    if (inner.size == 1 && !inner.is_padded()) continue;
     PaddedDim *outer = dims.empty() ? nullptr : &dims.back();
-    if (outer != nullptr && !one.is_padded() && outer->in_stride == one.size * one.in_stride) {
-      *outer = {outer->size * one.size, outer->in_size * one.size, one.in_stride, outer->before * one.size};
+    if (outer != nullptr && !inner.is_padded() && outer->in_stride == inner.size * inner.in_stride) {
+      *outer = {outer->size * inner.size, outer->in_size * inner.size, inner.in_stride, outer->before * inner.size};
     } else {
-      dims.push_back(one);
+      dims.push_back(inner);
     }
   }
   std::vector<uint32_t> push(3 + 4 * kMaxRank);

@@ -64,11 +64,11 @@ RowParameters row_parameters(const Call &call, size_t index, int64_t rows) {
           arranged(call, zeros, Dtype::kInt32, Layout::kRowMajor)};
 }
 
-void quantize_rows(const Call &call, const Tensor &out, const Tensor &x, const RowParameters &given, int64_t inner,
+void quantize_rows(const Call &call, const Tensor &out, const Tensor &x, const RowParameters &parameters, int64_t inner,
                    double low, double high, bool is_difference) {
-  call.dispatch_flat(std::string("quantize_") + name_of(x.dtype) + "_many_i32", {out}, {x, given.scales, given.zeros},
-                     {word(x.count()), word(inner), float_word(low), float_word(high), 0, is_difference ? 1u : 0u, 0},
-                     x.count());
+  call.dispatch_flat(
+      std::string("quantize_") + name_of(x.dtype) + "_many_i32", {out}, {x, parameters.scales, parameters.zeros},
+      {word(x.count()), word(inner), float_word(low), float_word(high), 0, is_difference ? 1u : 0u, 0}, x.count());
 }
 
 namespace {
@@ -82,7 +82,7 @@ void check_range(const Call &call, size_t first) {
 }
 
 // Dequantizes the first argument with a scale for each `inner` elements; scales repeat after `channels`.
-void dequantize_channels(const Call &call, const RowParameters &given, int64_t inner, int64_t channels) {
+void dequantize_channels(const Call &call, const RowParameters &parameters, int64_t inner, int64_t channels) {
   const Tensor x = call.tensor(0);
   const Tensor out = call.output(call.last(), x.shape);
   check_integers(call, x);
@@ -90,8 +90,8 @@ void dequantize_channels(const Call &call, const RowParameters &given, int64_t i
   const Tensor ordered = arranged(call, x, x.dtype, Layout::kRowMajor);
   in_order(call, out, Layout::kRowMajor, [&](const Tensor &target) {
     call.dispatch_flat(std::string("dequantize_") + name_of(out.dtype) + "_many_i32", {target},
-                       {ordered, given.scales, given.zeros}, {word(x.count()), word(inner), word(channels), 0, 0},
-                       x.count());
+                       {ordered, parameters.scales, parameters.zeros},
+                       {word(x.count()), word(inner), word(channels), 0, 0}, x.count());
   });
 }
 
@@ -150,9 +150,9 @@ void quantize_per_token(Call &call) {
   const Tensor out = call.output(call.last(), x.shape);
   if (!is_float(x.dtype) || is_float(out.dtype)) call.unsupported("its input has integers, or its result not");
   const Tensor ordered = arranged(call, x, x.dtype, Layout::kRowMajor);
-  const RowParameters given = row_parameters(call, 1, row_count(call, x));
+  const RowParameters parameters = row_parameters(call, 1, row_count(call, x));
   in_order(call, out, Layout::kRowMajor, [&](const Tensor &target) {
-    quantize_rows(call, target, ordered, given, x.shape.back(), static_cast<double>(call.integer(3)),
+    quantize_rows(call, target, ordered, parameters, x.shape.back(), static_cast<double>(call.integer(3)),
                   static_cast<double>(call.integer(4)), false);
   });
 }
