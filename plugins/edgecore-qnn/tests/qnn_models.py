@@ -11,6 +11,7 @@ from torch import nn
 
 import edgecore
 from edgecore.format import read_pte
+from edgecore.numerics.metrics import measure
 from edgecore_qnn import lowering
 from edgecore_qnn.onnx_graph import OnnxGraph
 
@@ -82,9 +83,8 @@ def onnx_result(graph: OnnxGraph, *inputs: torch.Tensor) -> np.ndarray[Any, Any]
 
 
 def decibels(expected: Any, found: Any) -> float:
-    """Return the ratio of a result's energy to that of its error."""
-    expected, found = (np.asarray(value, np.float64) for value in (expected, found))
-    return float(10 * np.log10((expected**2).sum() / max(((expected - found) ** 2).sum(), 1e-30)))
+    """Return the SQNR of a result in dB."""
+    return measure(torch.as_tensor(expected), torch.as_tensor(found)).sqnr
 
 
 def op_types(graph: OnnxGraph) -> list[str]:

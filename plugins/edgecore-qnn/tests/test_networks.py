@@ -113,38 +113,15 @@ def test_a_vision_transformer_is_one_delegate_with_fp16(soc: str, tmp_path: Path
     assert (found - expected).abs().max() <= FP16 * expected.abs().max()
 
 
-@pytest.fixture(scope="module")
-def digits() -> tuple[nn.Module, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """A network trained on scikit-learn's digits, test images and their labels, and samples."""
-    data = pytest.importorskip("sklearn.datasets").load_digits()
-    images = torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 16
-    labels = torch.tensor(data.target)
-    torch.manual_seed(0)
-    model = nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3), nn.ReLU(),
-        nn.Flatten(), nn.Linear(128, 10),
-    )  # fmt: skip
-    optimizer = torch.optim.Adam(model.parameters(), 0.01)
-    for _ in range(60):
-        optimizer.zero_grad()
-        functional.cross_entropy(model(images[400:]), labels[400:]).backward()
-        optimizer.step()
-    return model.eval(), images[:400], labels[:400], images[400:800]
-
-
 @pytest.mark.parametrize("recipe", ["int8", "int16x8", None])
-def test_digits_lose_at_most_half_a_point(digits, recipe: str | None):
-    model, images, labels, samples = digits
+def test_digits_lose_at_most_half_a_point(recipe: str | None):
+    digits = pytest.importorskip("trained_digits")  # beside the tests of the core
+    model, images, _, samples = digits.trained()
     program = edgecore.compile(
         model, (images,), backends=["qnn"], quantize=recipe, calibration=[(samples,)] if recipe else None
     )
     check_one_delegate(program)
-
-    def accuracy(scores: torch.Tensor) -> float:
-        return float((scores.argmax(1) == labels).float().mean())
-
-    before = accuracy(model(images).detach())
-    assert before > 0.95 and accuracy(run(program, images)) >= before - 0.005
+    assert digits.lost_accuracy(run(program, images)) <= 0.005
 
 
 NETWORKS = [("mobilenet_v2", "int8"), ("resnet18", "int8"), ("mobilenet_v3_small", "int16x8")]

@@ -183,32 +183,13 @@ def test_a_model_trained_with_fake_quantization_computes_with_integers() -> None
 
 
 def test_digits_keep_their_accuracy() -> None:
-    """At most half a point is lost on the 360 digits that neither training nor calibration saw."""
-    datasets = pytest.importorskip("sklearn.datasets")
-    images, labels = datasets.load_digits(return_X_y=True)
-    x = torch.tensor(images, dtype=torch.float32).reshape(-1, 1, 8, 8) / 16
-    y = torch.tensor(labels)
-    net = nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3), nn.ReLU(),
-        nn.Flatten(), nn.Linear(128, 10),
-    )  # fmt: skip
-    optimizer = torch.optim.Adam(net.parameters(), 0.01)
-    for _ in range(60):
-        optimizer.zero_grad()
-        F.cross_entropy(net(x[360:]), y[360:]).backward()
-        optimizer.step()
-    net.eval()
-    held_out = x[:360]
-    prepared = prepare_pt2e(torch.export.export(net, (held_out,)).module(), XNNPACKQuantizer().set_global(PER_CHANNEL))
-    prepared(x[360:720])
-    program = edgecore.compile(torch.export.export(convert_pt2e(prepared), (held_out,)), backends=["xnnpack"])
-
-    def accuracy(scores: torch.Tensor) -> float:
-        return float((scores.argmax(1) == y[:360]).float().mean())
-
-    with torch.no_grad():
-        assert accuracy(net(held_out)) > 0.9
-        assert accuracy(edgecore.load(program.buffer).forward(held_out)) >= accuracy(net(held_out)) - 0.005
+    """At most half a point is lost on the 400 digits that neither training nor calibration saw."""
+    digits = pytest.importorskip("trained_digits")  # beside the tests of the core
+    net, images, _, samples = digits.trained()
+    prepared = prepare_pt2e(torch.export.export(net, (images,)).module(), XNNPACKQuantizer().set_global(PER_CHANNEL))
+    prepared(samples)
+    program = edgecore.compile(torch.export.export(convert_pt2e(prepared), (images,)), backends=["xnnpack"])
+    assert digits.lost_accuracy(edgecore.load(program.buffer).forward(images)) <= 0.005
 
 
 def test_unsigned_integers_stay_outside() -> None:
