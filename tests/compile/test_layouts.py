@@ -134,9 +134,16 @@ def compare(outputs, model, x, tolerance):
             assert float((result - expected).abs().max()) <= tolerance * float(expected.abs().max())
 
 
-FLOAT_BACKENDS = [(), *([name] for name in BACKENDS if name != "ethosu")]
 SLOW = ("vgf", "qnn", "coreml")
 """Backends that get a part of the models, because their compilers take long."""
+FLOAT_BACKENDS = [
+    (),
+    *(
+        pytest.param([name], marks=() if name == "xnnpack" else pytest.mark.slow)
+        for name in BACKENDS
+        if name != "ethosu"
+    ),
+]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -207,6 +214,7 @@ class Window(nn.Module):
         return y * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "backends", [(), *([name] for name in BACKENDS if name in ("xnnpack", "openvino", "vulkan"))], ids=str
 )
@@ -219,8 +227,12 @@ def test_layouts_in_branches_state_and_volumes_give_the_numbers_of_eager(backend
             compare(results(loaded.forward(y)), model, y, 1e-5)
 
 
-INTEGERS = [(name, recipe) for name in BACKENDS for recipe in ("int8", "int8-dynamic", "fp16")
-            if recipe == "int8" or (name, recipe) in (("xnnpack", "int8-dynamic"), ("openvino", "fp16"))]  # fmt: skip
+INTEGERS = [
+    pytest.param(name, recipe, marks=() if name == "xnnpack" else pytest.mark.slow)
+    for name in BACKENDS
+    for recipe in ("int8", "int8-dynamic", "fp16")
+    if recipe == "int8" or (name, recipe) in (("xnnpack", "int8-dynamic"), ("openvino", "fp16"))
+]
 
 
 @pytest.mark.parametrize(("backend", "recipe"), INTEGERS)
@@ -241,7 +253,13 @@ def test_calibration_data_may_have_another_layout_than_the_example(backend, reci
 
 
 @pytest.mark.parametrize("recipe", ["int8", "int16x8"])
-@pytest.mark.parametrize("name", ["conv, pools and linear", "residual", "depthwise", "inner"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "conv, pools and linear",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("residual", "depthwise", "inner")),
+    ],
+)
 def test_integer_kernels_compute_models_in_channels_last(name, recipe):
     torch.manual_seed(0)
     model, x = MODELS[name]()
@@ -272,6 +290,7 @@ def check_network(model, size, backend):
     return delegated(plain)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("torchvision") is None, reason="torchvision is not installed")
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("backend", [name for name in BACKENDS if name in ("xnnpack", "openvino", "vulkan")])

@@ -131,7 +131,7 @@ def compared(entry, sample):
     return ""
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in (1, 2, 3))])
 def test_drawn_samples_equal_eager(part):
     draw = random.Random(part)
     counts = {"": 0}

@@ -13,6 +13,7 @@ def run_module(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, cwd=folder, timeout=300)
 
 
+@pytest.mark.slow
 def test_pytest_runs_the_checks_as_tests(tmp_path):
     pytest.importorskip("edgecore_xnnpack")
     plugin = ("-m", "pytest", "-p", "edgecore.conformance.pytest_plugin", "-p", "no:cacheprovider", "-rs")

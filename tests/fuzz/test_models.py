@@ -14,7 +14,9 @@ FAST = {"xnnpack", "openvino", "vulkan", "ethosu"}
 """Backends that compile and run a small model in a fraction of a second; the others run in `make fuzz-graphs`."""
 
 
-@pytest.mark.parametrize("seed", range(1, 13))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=() if seed in (1, 5) else pytest.mark.slow) for seed in range(1, 13)]
+)
 def test_random_models_equal_eager_on_every_fast_backend(seed):
     counts = Counter()
     installed = [name for name in installed_backends() if name in FAST]

@@ -23,6 +23,7 @@ LIMITS = {
 WALKS = [("neoverse-n1", "quick"), *(pytest.param(cpu, "full", marks=pytest.mark.full) for cpu in PROCESSORS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("processor", "extent"), WALKS)
 def test_kernels_on_an_emulated_processor_equal_eager(arm64_program: Path, processor: str, extent: str) -> None:
     with EmulatedLibrary(arm64_program, processor) as library:

@@ -20,12 +20,13 @@ STRIDED = Extent(samples=1, references=0, others=0, dtypes=(torch.float32,), lay
 VARIANT = Extent(samples=1, references=0, others=0, dtypes=(torch.float32,), layouts=("contiguous",))
 
 
-@pytest.mark.parametrize("extent", [MAIN, STRIDED], ids=["contiguous", "strided"])
+@pytest.mark.parametrize("extent", [MAIN, pytest.param(STRIDED, marks=pytest.mark.slow)], ids=["contiguous", "strided"])
 def test_kernels_equal_eager_on_samples_of_the_operator_database(library: Library, extent: Extent) -> None:
     failures = disagreements(library, extent)
     assert not failures, "\n".join(failures)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["baseline", "avx2"])
 def test_each_variant_of_the_kernels_equals_eager(library_path: Path, variant: str) -> None:
     library = Library(library_path, variant)

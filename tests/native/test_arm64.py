@@ -32,6 +32,7 @@ def run(*command: object) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_digits_net_runs(digits: Digits, tmp_path: Path) -> None:
     needs("aarch64-linux-gnu-g++", "qemu-aarch64")
     build(ROOT / "examples" / "device-run", tmp_path / "build", GNU, f"-DPTE={digits.pte}", *SMALL)
@@ -41,6 +42,7 @@ def test_the_digits_net_runs(digits: Digits, tmp_path: Path) -> None:
     same_numbers(numpy.load(tmp_path / "output_0.npy").tobytes(), digits.output)
 
 
+@pytest.mark.slow
 def test_a_picture_is_classified(tmp_path: Path) -> None:
     needs("aarch64-linux-gnu-g++", "qemu-aarch64")
     pytest.importorskip("sklearn")

@@ -159,6 +159,7 @@ def ran(
     return Ran(elf.parent, folder, *firmware.emulate(elf, request.param, folder))
 
 
+@pytest.mark.slow
 def test_integer_networks_give_the_bits_of_this_machine(ran: Ran, networks: list[Network]) -> None:
     for network in networks:
         assert f"{network.pte.stem}: {len(network.inputs)} runs" in ran.text
@@ -169,6 +170,7 @@ def test_integer_networks_give_the_bits_of_this_machine(ran: Ran, networks: list
         assert network.accuracy(outputs) >= network.fp32_accuracy - 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["int8", "int16x8"])
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_layers_of_all_shapes_give_the_bits_of_this_machine(
@@ -335,6 +337,7 @@ def test_two_models_of_one_name_are_an_error(firmware: ModuleType, tmp_path: Pat
         firmware.build(tmp_path / "build", "cortex-m55", [tmp_path / "a.pte", tmp_path / "folder" / "a.pte"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processor", ["cortex-m85", "rp2350"])
 def test_firmware_is_built_for_processors_without_an_emulator(
     firmware: ModuleType, digits: Digits, tmp_path: Path, processor: str

@@ -236,6 +236,7 @@ int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, con
     assert first[0] > 0 and second[0] > 0 and first[0] != second[0]
 
 
+@pytest.mark.slow
 def test_the_example_trains_compiles_and_runs(
     firmware: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

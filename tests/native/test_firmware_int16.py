@@ -15,6 +15,7 @@ PARTS = 9
 """Programs that have a part of the calls each: one with all of them needs more memory than a board has."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processor", ["cortex-m33", "cortex-m55"])
 def test_operators_on_int16_give_the_bits_of_the_reference(tmp_path: Path, processor: str) -> None:
     needs("arm-none-eabi-g++", "qemu-system-arm")

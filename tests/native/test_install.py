@@ -53,6 +53,7 @@ def gives_the_numbers_of_python(application: Path, digits: Digits) -> None:
     numpy.testing.assert_allclose(result, expected.ravel(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_application_finds_the_installed_libraries(prefix: Path, digits: Digits, tmp_path: Path) -> None:
     (tmp_path / "CMakeLists.txt").write_text(PROJECT)
     shutil.copy(ROOT / "examples" / "cpp" / "run.cpp", tmp_path / "application.cpp")

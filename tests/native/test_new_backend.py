@@ -131,6 +131,7 @@ def shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_guide_says_what_happens(guided: Path) -> None:
     output = (guided / "output").read_text()
     assert "operators delegated: 3 of 4" in output

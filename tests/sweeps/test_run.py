@@ -47,6 +47,7 @@ def test_the_table_equals_single_calls_and_a_second_sweep_computes_nothing(tmp_p
     assert read_results("out") == list(again.rows)
 
 
+@pytest.mark.slow
 def test_cells_that_eat_memory_hang_die_or_print_are_contained(tmp_path):
     models = {name: {"source": f"sweep_nets:{name}"} for name in ("hungry", "dies", "chatty", "missing")}
     limits = {"seconds": 120, "memory_mb": 1500}
@@ -100,6 +101,7 @@ def test_a_file_that_this_machine_cannot_run_is_made_with_its_sizes(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_recipe_that_quantizes_nothing_of_a_model_is_skipped():
     options = {"models": ["sweep_nets:pooling"], "backends": ["xnnpack"], "recipes": ["int8-weights"], "runs": 3}
     done = edgecore.sweep(options, "out")
@@ -111,6 +113,7 @@ def test_a_recipe_that_quantizes_nothing_of_a_model_is_skipped():
     )
 
 
+@pytest.mark.slow
 def test_a_library_for_another_version_of_edgecore_is_a_failure_with_its_sentence(fault_folder, monkeypatch):  # noqa: F811
     monkeypatch.syspath_prepend(fault_folder)
     monkeypatch.setenv("EDGECORE_TOY_FAULT", "version")

@@ -40,7 +40,7 @@ class PassManager:
 
     A pass that is a function receives the argument of the manager, a program or a graph module. If it is a graph
     module, the function edits it, and returns a `PassResult` or nothing.
-    An exception in a pass becomes a `CompileError` that names the pass. Missing `val`s of calls are computed.
+    An exception in a pass becomes a `CompileError` that names the pass. The manager computes each `val` that a call lacks.
 
     Args:
         passes: The passes.

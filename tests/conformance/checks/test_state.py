@@ -41,6 +41,7 @@ def outcome(check, fault, monkeypatch):
     return row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_state_is_found(device_package, monkeypatch, fault):  # noqa: F811
     check, words = FAULTS[fault]

@@ -24,6 +24,7 @@ def command(library: Path) -> str:
     return shlex.join([str(EDGECORE_RUN), "--backend", str(library)])
 
 
+@pytest.mark.slow
 @native
 def test_checks_that_a_command_can_run_pass_and_the_others_say_what_they_need(check, fault_folder):  # noqa: F811
     groups = [f"{group}/" for group in ("options", "networks", "recipes", "shapes", "methods", "lifetime", "values")]

@@ -11,6 +11,7 @@ QUICK = "unet"
 NETWORKS = (QUICK, "mobilenet_v2", "mobilenet_v3_small", "resnet18", "efficientnet_b0", "bert_mini")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name == QUICK else pytest.mark.full) for name in NETWORKS]
 )

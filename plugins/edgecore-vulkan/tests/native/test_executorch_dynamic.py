@@ -65,6 +65,7 @@ def images(height: int, width: int) -> tuple[torch.Tensor, ...]:
     return (torch.randn(1, 3, height, width),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half", [False, True])
 def test_a_transformer_of_symbolic_batch_and_length(half):
     check_on_device(
@@ -73,6 +74,7 @@ def test_a_transformer_of_symbolic_batch_and_length(half):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_images_of_symbolic_height_and_width():
     check_on_device(
         Images(), *images(32, 32), dynamic_shapes=({2: 4 * SIDE, 3: 4 * SIDE},), others=[images(16, 64), images(64, 20)]

@@ -59,6 +59,7 @@ MODELS = {
 QUICK = ("linear_dq8ca_q4gsw", "q8ta_conv2d_dw")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in MODELS]
 )

@@ -180,6 +180,7 @@ class Clamps(torch.nn.Module):  # type: ignore[misc]
         ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_clamps_after_clamps_equal_eager() -> None:
     inputs = (torch.randn(1, 4, 9, 9),)
     check(lower(Clamps(), inputs), inputs)
@@ -267,6 +268,7 @@ def test_a_damaged_blob_is_refused_in_one_sentence(
         Session(folder, change(case.blob), case.named)
 
 
+@pytest.mark.slow
 def test_random_damage_kills_no_process(lowered: dict[str, Case]) -> None:
     case = get(lowered, "convolutions")
     folder = build_folder()

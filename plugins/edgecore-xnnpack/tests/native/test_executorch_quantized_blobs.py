@@ -185,6 +185,7 @@ def quantum(graph: g.Graph) -> float:
     return max(scales, default=0.0)  # type: ignore[type-var]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_quantized_blob_gives_the_same_as_on_executorch(name: str) -> None:
     file = get(name)
@@ -345,6 +346,7 @@ def test_damaged_parameters_are_refused(name: str, damaging: Any, text: str) -> 
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["images", "dynamic", "groups"])
 def test_random_damage_kills_no_process(name: str) -> None:
     folder = build_folder()

@@ -142,6 +142,7 @@ def test_the_features_are_those_of(processor: Processor) -> None:
     assert run(processor.command(program, "--hardware")).strip() == processor.features
 
 
+@pytest.mark.slow
 @each
 def test_the_fast_kernels_run_on(processor: Processor, tmp_path: Path) -> None:
     program = processor.build("xnnpack") / "tests" / "edgecore_xnnpack_kernels"
@@ -153,6 +154,7 @@ def test_the_fast_kernels_run_on(processor: Processor, tmp_path: Path) -> None:
         assert not scalar, (family, scalar)
 
 
+@pytest.mark.slow
 @each
 def test_the_kernels_are_right_on(processor: Processor, request: pytest.FixtureRequest) -> None:
     program = processor.build("xnnpack") / "tests" / "edgecore_xnnpack_kernels"
@@ -163,6 +165,7 @@ def test_the_kernels_are_right_on(processor: Processor, request: pytest.FixtureR
     assert done.stdout.count(" right") > 140
 
 
+@pytest.mark.slow
 @each
 def test_the_cpp_tests_pass_on(processor: Processor, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     folder = processor.build("xnnpack") / "tests"
@@ -178,6 +181,7 @@ several = pytest.mark.parametrize("processor", [one for one in PROCESSORS if one
 SOME_CHECKS = ("networks/convnet", "shapes/mlp", "state/sessions", "operators/aten.linear", "recipes/int8, linear")
 
 
+@pytest.mark.slow
 @several
 def test_the_conformance_suite_passes_on(processor: Processor, request: pytest.FixtureRequest) -> None:
     program = processor.build("core") / "runtime_cpp" / "tools" / "edgecore-run"
