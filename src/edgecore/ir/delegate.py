@@ -64,7 +64,7 @@ class LoweredBackendModule(torch.nn.Module):
 
     @property
     def operands(self) -> list[Any]:
-        """The `val`s of the partition's inputs, in the order of the call's operands."""
+        """The values of `val` of the partition's inputs, in the order of the call's operands."""
         nodes = {node.name: node for node in self.original_module.graph.nodes if node.op == "placeholder"}
         return [nodes[name].meta.get("val") for name in self.original_module.graph_signature.user_inputs]
 
@@ -87,7 +87,7 @@ class LoweredBackendModule(torch.nn.Module):
 class DelegatedCall(NamedTuple):
     """An operator call inside a delegate, for the delegation report.
 
-    The entry `delegated` in the `meta` of a delegate's call node is the list of its `DelegatedCall`s.
+    The entry `delegated` in the `meta` of a delegate's call node is the list of its calls, each a `DelegatedCall`.
     """
 
     operator: str

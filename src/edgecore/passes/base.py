@@ -36,7 +36,7 @@ class ExportPass(PassBase):
     A subclass overrides methods among `placeholder`, `output`, `call_operator`, `call_getitem`, `call_sym`,
     `call_cond`, `call_while`, `call_map`, `call_scan`, `call_delegate`, `call_submodule`, `on_attr`, `inputs`, `call`.
     Each method receives a visited node and returns the value that later nodes read in its place. This is the result of
-    `super()`, of one of several calls of `super().call_operator`, or an argument. Values are `ProxyValue`s:
+    `super()`, of one of several calls of `super().call_operator`, or an argument. Values are instances of `ProxyValue`:
     `value.data` is the fake tensor or the number, `value.node` the node; other attributes, such as `value.target`,
     come from the node.
 

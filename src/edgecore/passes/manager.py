@@ -40,7 +40,8 @@ class PassManager:
 
     A pass that is a function receives the argument of the manager, a program or a graph module. If it is a graph
     module, the function edits it, and returns a `PassResult` or nothing.
-    An exception in a pass becomes a `CompileError` that names the pass. The manager computes each `val` that a call lacks.
+    An exception in a pass becomes a `CompileError` that names the pass. The manager computes each `val` that a call
+    lacks.
 
     Args:
         passes: The passes.

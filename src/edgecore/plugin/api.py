@@ -58,7 +58,7 @@ class NamedBlob:
         data: The bytes.
         alignment: Alignment in bytes of `data` in the file.
         sha256: SHA-256 of `data` (32 bytes) if the backend has computed it; if empty, edgecore computes it.
-        readers: The `debug_handle`s of the nodes that read the data, if these are packed or converted weights. With
+        readers: The debug handles of the nodes that read the data, if it holds packed or converted weights. With
             `external_data` the data moves to the same file as the weights of these nodes.
         repeats_blob: True if the blob also contains the weights in `data`, as for a simulator that needs the whole
             partition. Then `data` moves to the file of the weights, but the weights stay in the `.pte`.
@@ -78,7 +78,7 @@ class PreprocessResult:
     Attributes:
         blob: The compiled partition.
         named_data: Data that several delegates may share, by key.
-        debug_handle_map: Maps the backend's key of each step in the blob to the `debug_handle`s of the nodes that the
+        debug_handle_map: Maps the backend's key of each step in the blob to the debug handles of the nodes that the
             step computes. A step with all handles of the partition stands for the partition as a whole.
         value_dim_orders: Key of a step -> the dims of the value that it reports for debugging (`host->event_value`),
             from the outermost to the innermost in memory. Steps whose values have the graph's dim order may be missing.
