@@ -169,7 +169,7 @@ def test_padding_by_name_is_a_finding_where_lists_of_one_number_are_not_understo
     convolution = pytest.importorskip("edgecore_xnnpack.operators.convolution")
     monkeypatch.setattr(convolution, "for_each", lambda value, count: value)
     graph, results = convolution_by_name()
-    with pytest.raises(Finding, match="list index out of range"):
+    with pytest.raises(Finding, match="index out of range"):
         check([graph], [results], Variant(("xnnpack",)))
 
 
