@@ -49,7 +49,7 @@ demo: install .stamps/torchvision .stamps/sklearn  ## train and compile two netw
 test: lint ctest pytest  ## formatters, linters, types, C++ tests and Python tests
 	@echo "make test: lint, C++ tests and Python tests passed"
 
-test-slow: .stamps/test .stamps/plugins .stamps/native-tests  ## the Python tests marked slow, which `make test` leaves out
+test-slow: .stamps/test .stamps/plugins .stamps/openvino-2025 .stamps/native-tests .stamps/arm64-xnnpack  ## Python tests marked slow
 	$(PYTEST_ENVIRONMENT) $(PYTEST) $(PYTEST_ARGS) --slow -m slow
 
 test-all: .stamps/test-all  ## everything that is tested, in parts, for hours; goes on where it was stopped
