@@ -18,7 +18,7 @@ Constant read_constant(ByteReader &reader, uint32_t index) {
   for (uint32_t d = 0; d < constant.shape.rank; ++d) {
     const uint32_t size = reader.u32();
     constant.shape.sizes[d] = size;
-    // A constant cannot have more elements than bytes are left. With this check the product stays below 2^64, too.
+    // A constant with more elements than bytes left is damaged. This check also prevents an overflow of `elements`.
     if (size != 0 && elements > reader.left() / size) damaged("the shape of constant %u", index);
     elements *= size;
   }

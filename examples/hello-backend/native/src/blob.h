@@ -24,7 +24,8 @@ struct Constant {
   std::vector<float> data;
 };
 
-// Values are numbered: inputs, constants, then the result of each node. A node reads values with lower numbers only.
+// Values are numbered: first inputs, then constants, then the result of each node. A node reads only values with lower
+// numbers than its result.
 struct Node {
   Op op;
   bool clamp;            // apply relu to the result
@@ -35,7 +36,7 @@ struct Graph {
   std::vector<uint32_t> input_ranks;
   std::vector<Constant> constants;
   std::vector<Node> nodes;
-  std::vector<uint32_t> outputs;  // values, which are results of different nodes
+  std::vector<uint32_t> outputs;  // numbers of values, each the result of another node
 
   uint32_t first_constant() const { return static_cast<uint32_t>(input_ranks.size()); }
   uint32_t first_node() const { return first_constant() + static_cast<uint32_t>(constants.size()); }

@@ -99,7 +99,7 @@ float relu(float x) { return x < 0 ? 0 : x; }  // returns NaN for NaN, as PyTorc
 struct Driver {
   explicit Driver(const Host &) {}
 
-  // `compatibility` is the string that preprocess.py wrote into the file.
+  // `compatibility` is the string that lowering.py wrote into the file.
   int32_t check_compatibility(std::string_view compatibility) const {
     const std::string format = "hello-blob " + std::to_string(kVersion);
     return edgecore::backend::check_format(compatibility, format, "edgecore-hello");
@@ -118,7 +118,7 @@ struct Program {
 struct Delegate {
   Delegate(Program &program, const Host &, const edgecore_delegate_info &info)
       : grain(static_cast<uint64_t>(program.grain)), graph(read_blob(info.blob)) {
-    info.release_blob(info.scope);  // the graph has copied all data that it needs
+    info.release_blob(info.scope);  // read_blob has copied all data that the graph needs
   }
   uint64_t argument_count() const noexcept { return graph.input_ranks.size() + graph.outputs.size(); }
 

@@ -1,4 +1,4 @@
-"""The backend's entry point for edgecore: names and delegate. It must not import torch or other large packages."""
+"""The hook by which edgecore finds the backend. This module must not import torch or other large packages."""
 
 from __future__ import annotations
 

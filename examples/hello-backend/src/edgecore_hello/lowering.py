@@ -27,7 +27,7 @@ def preprocess(program: ExportedProgram, *, fuse_relu: bool) -> PreprocessResult
         graph.constants.append(Constant(tuple(tensor.shape), tensor.contiguous().numpy().tobytes()))
 
     first_node = len(values)
-    origins: list[list[Node]] = []  # the graph nodes of each blob node; the last one gives its result
+    origins: list[list[Node]] = []  # the graph nodes of each node of the blob; the last one computes its result
     for node in part.calls:
         source = node.args[0]
         assert isinstance(source, Node)

@@ -1,4 +1,4 @@
-"""The table of supported operators, which the partitioner, its reasons, the README and the lowering use.
+"""The table of supported operators: the source of the partitioner, its reasons, the README's table and the blobs.
 
 To add an operator: add its number to `blob.py` and `native/src/blob.h`, a row with the number here, and its code to
 `native/src/delegate.cpp`.
