@@ -7,7 +7,7 @@
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
-PYTEST_ARGS ?= -n 2 --dist worksteal
+export PYTEST_ARGS ?= -n 2 --dist worksteal
 GRAPHS ?= 20000
 MODELS ?= 300
 INPUTS ?= 1000000
@@ -49,9 +49,6 @@ demo: install .stamps/torchvision .stamps/sklearn  ## train and compile two netw
 test: lint ctest pytest  ## formatters, linters, types, C++ tests and Python tests
 	@echo "make test: lint, C++ tests and Python tests passed"
 
-test-slow: .stamps/test .stamps/plugins .stamps/openvino-2025 .stamps/native-tests .stamps/arm64-xnnpack  ## Python tests marked slow
-	$(PYTEST_ENVIRONMENT) $(PYTEST) $(PYTEST_ARGS) --slow -m slow
-
 test-all: .stamps/test-all  ## everything that is tested, in parts, for hours; goes on where it was stopped
 
 lint: install .stamps/lint .stamps/clang-tidy  ## formatters, linters, types
@@ -71,8 +68,11 @@ ctest: .stamps/native-tests .stamps/upstream-tests  ## C++ tests, and the quick 
 	$(CTEST) build/xnnpack-upstream -L quick -j $(JOBS)
 	$(RUN_KERNELS) build/test-xnnpack
 
-pytest: .stamps/test .stamps/plugins .stamps/openvino-2025 .stamps/native-tests .stamps/arm64-xnnpack  ## Python tests
+pytest test-slow: .stamps/test .stamps/plugins .stamps/openvino-2025 .stamps/native-tests .stamps/arm64-xnnpack
+pytest:  ## Python tests
 	$(PYTEST_ENVIRONMENT) $(PYTEST) $(PYTEST_ARGS)
+test-slow:  ## the Python tests marked slow, which `make test` leaves out
+	$(PYTEST_ENVIRONMENT) $(PYTEST) $(PYTEST_ARGS) --slow -m slow
 
 test-kernels: .stamps/native-tests .stamps/upstream-tests  ## XNNPACK's kernels on all shapes, and all of its own tests
 	$(RUN_KERNELS) build/test-xnnpack --full --row

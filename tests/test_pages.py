@@ -168,15 +168,16 @@ def test_the_page_of_packages_has_the_roles_of_the_docstrings():
 def test_the_architecture_fits_on_one_page_and_names_what_exists():
     text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
     assert len(text.splitlines()) <= 110
-    files = {place: paths_of(place) for place in re.findall(r"`([a-z_]+/[\w/-]+\.(?:py|cpp|js))`", text)}
+    files = {place: path_of(place) for place in re.findall(r"`([a-z_]+/[\w/-]+\.(?:py|cpp|js))`", text)}
     assert len(files) > 15
-    assert all(files.values()), f"no files: {[place for place, paths in files.items() if not paths]}"
-    for names, place in re.findall(r"((?:`[\w.]+`,? )+)in `([^`]+)`", text):
-        code = "".join(path.read_text("utf-8") for path in files.get(place) or [])
-        for name in re.findall(r"\w+(?=`)", names) if place in files else ():
+    assert [place for place, path in files.items() if not path.is_file()] == []
+    named = [(names, place) for names, place in re.findall(r"((?:`[\w.]+`,? )+)in `([^`]+)`", text) if place in files]
+    for names, place in named:
+        code = files[place].read_text("utf-8")
+        for name in re.findall(r"\w+(?=`)", names):
             assert re.search(rf"\b{name}\b", code), f"{name} is not in {place}"
 
 
-def paths_of(place):
-    """Return the file of a path from the root or from `src/edgecore`, if it exists."""
-    return [path for path in (ROOT / place, ROOT / "src" / "edgecore" / place) if path.is_file()]
+def path_of(place):
+    """Return the file that ARCHITECTURE.md names by its path from the root or from `src/edgecore`."""
+    return ROOT / place if (ROOT / place).is_file() else ROOT / "src" / "edgecore" / place

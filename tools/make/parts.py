@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from steps import ROOT, Step, run
 
 TREE = (
     *("src", "runtime_cpp", "plugins", "tests", "examples", "docs", "benchmarks", "findings", "tools", "cmake"),
-    *("Makefile", "CMakeLists.txt", "CMakePresets.json", "plugins.toml", "pyproject.toml", "README.md"),
+    *("Makefile", "CMakeLists.txt", "CMakePresets.json", "plugins.toml", "pyproject.toml", "conftest.py"),
+    *("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
 )
 """What a part depends on: after a change, it runs again."""
 
@@ -21,10 +23,11 @@ TARGETS = (
 
 def part_steps() -> dict[str, Step]:
     """Return a step for each part, and `test-all`, which needs them all."""
-    parts = {f"part-{target}": make_step("make", target) for target in TARGETS}
+    parts = {f"part-{target}": make_step(f"make {target}", target) for target in TARGETS}
+    options = os.environ.get("PYTEST_ARGS", "")  # as the Makefile, which calls this, has them
     for tests in test_folders():
         name = "part-" + tests.split()[0].removeprefix("plugins/").replace("/", "-")
-        parts[name] = make_step("make", "pytest", f"PYTEST_ARGS=-n 2 --dist worksteal --full {tests}")
+        parts[name] = make_step(f"tests in {tests}", "pytest", f"PYTEST_ARGS={options} --full {tests}")
     return {**parts, "test-all": Step("everything passed", lambda: None, needs=tuple(parts))}
 
 
@@ -35,5 +38,5 @@ def test_folders() -> Iterator[str]:
     yield " ".join(sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/test_*.py")))
 
 
-def make_step(*command: str) -> Step:
-    return Step(f"{command[-1]} (part of test-all)", lambda: run(*command), inputs=TREE)
+def make_step(title: str, *arguments: str) -> Step:
+    return Step(f"{title} (part of test-all)", lambda: run("make", *arguments), inputs=TREE)

@@ -19,7 +19,7 @@ def _along(values: Tensor, rank: int, axis: Tensor | None) -> Tensor:
 
 
 def _repeated(values: Tensor, shape: torch.Size) -> Tensor:
-    """Repeat each block's number over its block: the sizes of `values` divide those of `shape`."""
+    """Repeat the number of each block over the block; each size of `shape` is a multiple of the size in `values`."""
     for dim, size in enumerate(shape):
         values = values.repeat_interleave(size // values.shape[dim], dim)
     return values

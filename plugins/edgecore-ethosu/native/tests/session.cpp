@@ -36,7 +36,7 @@ uint64_t host_event_begin(edgecore_scope *scope, edgecore_str name, int64_t) {
 
 void host_event_end(edgecore_scope *scope, uint64_t event) { scope->events[event - 1] += " ended"; }
 
-// There is no heap, as on a device.
+// The functions of a host without a heap, as on a device.
 const edgecore_host kHost = [] {
   edgecore_host host = {};
   host.header = header<edgecore_host>();

@@ -241,7 +241,7 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Write JSON. The arguments equal those of the filter `tojson` in `transformers`."""
+    """Write JSON, with the arguments of the filter `tojson` in `transformers`."""
     texts = [indent, *(separators or ())]
     if any((len(text) if isinstance(text, str) else text or 0) > _MAX_INDENT for text in texts):
         raise SecurityError(f"an indent or a separator of JSON is longer than {_MAX_INDENT} characters")

@@ -20,7 +20,7 @@ def model_path(model: str | Path) -> Path:
     """Return an existing path, or the cache folder of a named model, which is downloaded if necessary.
 
     Raises:
-        CheckpointError: There is no such path, nor such a model in the cache or on the Hub.
+        CheckpointError: The path does not exist, and neither the cache nor the Hub has a model of this name.
     """
     name = str(model).removeprefix(PREFIX)
     if name == str(model) and Path(model).exists():

@@ -23,7 +23,7 @@ def open_tokenizer(path: str | Path) -> Tokenizer:
     """Open a tokenizer file, or a folder; `tokenizer.json` is preferred.
 
     Raises:
-        TokenizerError: There is no tokenizer, or it is damaged.
+        TokenizerError: The tokenizer is missing or damaged.
     """
     path = Path(path)
     try:
