@@ -166,7 +166,7 @@ def _implicit_entries() -> list[int]:
 
 
 def _runs_module() -> bool:
-    """Return True for `python -m MODULE`. For a folder or an archive the main module's spec is called `__main__`."""
+    """Return True for `python -m MODULE`, False if MODULE is a folder or archive, whose spec is called `__main__`."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec is not None and spec.name != "__main__"
 

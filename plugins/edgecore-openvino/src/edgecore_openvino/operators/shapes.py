@@ -1,4 +1,4 @@
-"""Operators that move elements: views, transposes, slices, padding, gathers, resizing."""
+"""Lower operators that move elements: views, transposes, slices, padding, gathers, resizing."""
 
 from __future__ import annotations
 
