@@ -125,7 +125,7 @@ class _Plan:
     """
 
     wires: tuple[tuple[str, Wire], ...]
-    slots: tuple[tuple[int, str, int], ...]  # (slot, struct code, size), largest size first
+    slots: tuple[tuple[int, str, int], ...]  # (slot, struct code, size in bytes) of each field, largest first
     ranks: Mapping[int, int]
     scalars: tuple[tuple[str, int, Any], ...]  # (attribute, rank, default)
     children: tuple[tuple[str, int, Wire], ...]  # (attribute, rank, wire) of fields that are not scalars
@@ -353,9 +353,9 @@ class Reader:
         return position + int(self.number("I", 4, position, what))
 
     def vector(self, position: int, size: int, align: int, what: str, view: bool = False) -> tuple[int, int]:
-        """Return (position of the first element, number of elements).
+        """Return (position of the first element, number of elements) of the vector whose offset is at `position`.
 
-        `view` is True if the caller makes a view of the elements: it reads none, so they do not count for `budget`.
+        `view` is True if the caller only makes a view of the elements: it reads none, so none count for `budget`.
         """
         start = self.follow(position, what)
         count = int(self.number("I", 4, start, what))

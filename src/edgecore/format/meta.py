@@ -141,7 +141,7 @@ class DelegateMeta:
     details: Buffer = data(7)
 
     def read_details(self) -> DelegateDetails:
-        """Return the facts that only tools read; empty facts if the file has none.
+        """Unpack `details`, the facts that only tools read; return empty facts if the file has none.
 
         Raises:
             FormatError: The facts are damaged.

@@ -135,7 +135,7 @@ def parts(buffer: Buffer) -> Iterator[memoryview]:
     for start in range(0, len(view), _PART):
         yield view[start : start + _PART]
         if isinstance(view.obj, MappedFile) and hasattr(view.obj, "madvise"):
-            view.obj.madvise(mmap.MADV_DONTNEED)  # a later use reads the content from the file again
+            view.obj.madvise(mmap.MADV_DONTNEED)  # the next use of these pages reads the file again
 
 
 def write_chunks(chunks: Iterator[Buffer], file: BinaryIO) -> int:

@@ -69,7 +69,8 @@ def _option_problem(problem: ErrorDetails) -> str:
     message = problem_message(problem)
     if problem["type"] == "extra_forbidden":
         return f"no option {name!r}"
-    return f"{name}: {message}" if name else message  # a problem of several options names them in its message
+    # A problem of several options has no name, and its message names them.
+    return f"{name}: {message}" if name else message
 
 
 def check_required(backends: Sequence[Backend], report: DelegationReport) -> None:

@@ -34,8 +34,8 @@ class Unheld:
     Attributes:
         call: The call that reads the number.
         number: The number, and its value in the dtype.
-        hides: True for a large number that hides elements from a softmax. The largest number of the dtype does the
-            same.
+        hides: True for a large number that hides elements from a softmax. The largest number of the dtype hides
+            them, too, so the result does not change.
     """
 
     call: str
@@ -96,7 +96,7 @@ def _unheld(program: ExportedProgram, dtype: torch.dtype) -> Iterator[Unheld]:
 
 
 def _numbers(node: Node, constants: Constants) -> Iterator[tuple[str, float]]:
-    """Yield the numbers that a call reads: of a constant its only element, or its largest if above 1 in magnitude."""
+    """Yield the numbers that a call reads; of a constant tensor the only element, or the largest if it exceeds 1."""
     arguments = arguments_by_name(node) if isinstance(node.target, OpOverload) else {}
     for name, argument in arguments.items():
         for value in pytree.tree_leaves(argument):

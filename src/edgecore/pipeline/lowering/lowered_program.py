@@ -98,7 +98,7 @@ class LoweredProgram:
         return changed
 
     def _pass_manager(self, method: str, passes: Sequence[Pass | NamedPass]) -> PassManager:
-        """Make the manager for passes over a method; it allows the user's operators."""
+        """Make the manager for passes over a method, which lets the verifier allow the user's own operators."""
         check = partial(verify, preserved=self._allowed)
         return PassManager(passes, check_program=check, after_pass=self._observer(method))
 
@@ -203,7 +203,7 @@ class LoweredProgram:
 
 
 def _shared_buffers(planned: Mapping[str, tuple[ExportedProgram, MemoryPlan]], options: FinishOptions) -> list[str]:
-    """Place the mutable buffers that methods share, and return their names."""
+    """Give the mutable buffers that methods share the same place in all memory plans, and return their names."""
     sharing = {name: plan for name, plan in planned.items() if options.planning_of(name).share_mutable_buffers}
     if not sharing:
         return []
