@@ -79,7 +79,7 @@ class _Finder(MetaPathFinder, Loader):
         return _Module(spec.name, f"Counterparts in edgecore of the names of {spec.name}.")
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the module its `__getattr__` and `__all__`."""
+        """Give the module `__all__`, and a `__getattr__` that imports the counterpart of a name at its first use."""
         names = self.names(module.__name__)
 
         def import_name(name: str) -> Any:

@@ -135,7 +135,7 @@ def _calls_delegate(node: Any) -> bool:
 
 
 def _lowered(graph_module: Any, node: Any) -> Any:
-    """Return the module of a delegate that a node reads; None if it reads none."""
+    """Return the module of a delegate that a `get_attr` node reads; None for other nodes."""
     if node.op != "get_attr":
         return None
     module = getattr(graph_module, str(node.target), None)

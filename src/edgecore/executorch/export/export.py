@@ -169,7 +169,7 @@ def _joined(kind: type[Any], parts: Iterable[Any]) -> Any:
 
 
 class ExportSession:
-    """The results of `export`. A stage that did not run has no result: asking for it is a `CompileError`."""
+    """The results of `export`. Asking for the result of a stage that did not run raises a `CompileError`."""
 
     def __init__(
         self,

@@ -65,7 +65,7 @@ def lower_to_edge(programs: Programs, options: LowerOptions | None = None) -> Lo
 
 @contextmanager
 def _garbage_of_this_call() -> Iterator[None]:
-    """Restrict the garbage collector to objects that the block creates; models and modules stay alive anyway.
+    """Restrict the garbage collector to objects that the `with` block creates; the models before it stay alive anyway.
 
     Without this, Python's full collections take a third of the time of lowering.
     """
@@ -126,7 +126,7 @@ class _Lowering:
         self.is_single = True  # True if there is only one method; set by `exported`
 
     def context(self, rewrites: Mapping[OpOverload, Rewrite]) -> PassContext:
-        """Return a context for passes over one method that also allows the user's operators."""
+        """Return a context for passes over one method, in which the user's own operators are allowed, too."""
         return PassContext(preserved=set(self.options.allowed), rewrites=rewrites)
 
     def is_preserved(self, node: Node) -> bool:
@@ -139,7 +139,7 @@ class _Lowering:
         diagnostics: Mapping[str, PartitionDiagnostics],
         kept: KeptPrograms | None,
     ) -> LoweredProgram:
-        """Return the result of the call."""
+        """Make the result of `lower` or `lower_to_edge` from the edge programs and the diagnostics of partitioners."""
         return LoweredProgram(
             edge,
             constant_methods=self.options.constant_methods,
@@ -162,7 +162,7 @@ class _Lowering:
         return self.options.dump.observer(method, self.is_single) if self.options.dump is not None else None
 
     def dump_step(self, method: str, step: str, program: ExportedProgram) -> None:
-        """Dump a program after a step that is not a pass."""
+        """Write a program's graph to the dump folder, if any, after a step that is not a pass, such as partitioning."""
         after = self.observer(method)
         if after is not None:
             after(step, program)
@@ -186,7 +186,7 @@ class _Lowering:
         return PassManager(bound, check_program=check, after_pass=self.observer(method))(program)
 
     def exported(self, programs: Programs) -> dict[str, ExportedProgram]:
-        """Copy the programs and run the stages `exported` and `methods`."""
+        """Copy the programs, and run the passes of the stages `exported` and `methods` on the copies."""
         by_name = programs_by_method(programs)
         self.is_single = len(by_name) == 1
         methods = {}
@@ -210,7 +210,7 @@ class _Lowering:
         context: PassContext,
         preserve_for: Callable[[ExportedProgram], Preserve],
     ) -> ExportedProgram:
-        """Run the stage `edge`.
+        """Run the passes of the stage `edge`, once or twice.
 
         The first run preserves 3-d convolutions, so that batch norms are fused into them. If there are any, a second
         run decomposes those that no partitioner asks to preserve.
@@ -236,7 +236,7 @@ class _Lowering:
     def to_edge_for_partitioners(
         self, exported: Mapping[str, ExportedProgram], chosen: Mapping[str, Sequence[Partitioner]]
     ) -> tuple[dict[str, ExportedProgram], dict[str, PartitionDiagnostics]]:
-        """Run the stage `edge` and the user's passes on each method; keep operators that partitioners want whole."""
+        """Run the stage `edge` and the user's passes on each method; do not decompose what partitioners want whole."""
         options = self.options
         check_methods(options.transform_passes, exported, "transform_passes")
         edge, diagnostics = {}, {}
@@ -287,7 +287,7 @@ class _Lowering:
         whole: WholeOperators,
         transform_passes: Sequence[Pass | NamedPass],
     ) -> ExportedProgram:
-        """Run the stage `edge` and the user's passes; repeat both if calls were decomposed that must stay whole."""
+        """Run the stage `edge` and the user's passes; run both again if they decomposed a call that must stay whole."""
         for copy in (copy_program(program), program):
             lowered = self.to_edge(method, copy, context, partial(self._preserve_for, whole))
             lowered = self.apply(method, lowered, transform_passes, context)

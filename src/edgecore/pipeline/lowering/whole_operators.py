@@ -17,9 +17,9 @@ from edgecore.passes.decompose import Preserve
 
 @dataclass(frozen=True)
 class _Call:
-    """A call that a backend wants whole: its operator, and the number of the user's call that it is a part of.
+    """A call that a backend wants undecomposed: its operator, and the number of the user's call that it comes from.
 
-    Two lowerings of copies of a program number calls in the same way, while names of new nodes may differ.
+    Calls are numbered before lowering, so two lowerings of a program use equal numbers; names of nodes may differ.
     """
 
     number: int
@@ -27,7 +27,7 @@ class _Call:
 
 
 class WholeOperators:
-    """The calls of one method that stay whole for a backend.
+    """Decides which calls of one method stay whole, that is, are not decomposed, because a backend asks for them.
 
     A call that the first backend wants whole stays whole. A call that only a later backend wants whole is decomposed if
     earlier backends take all its parts, because they must not lose operators to a backend of lower priority. The parts

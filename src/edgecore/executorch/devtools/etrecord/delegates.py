@@ -55,7 +55,8 @@ def with_serializable_delegates(program: ExportedProgram) -> tuple[ExportedProgr
         node.meta["debug_handle"] = first + index
         name = str(node.args[0].target)  # type: ignore[union-attr]
         owner: Any = node.graph.owning_module
-        modules.append(LoweredBackendModule(lowered, f"lowered_module_{index}"))  # another graph may have `name`, too
+        # Number the modules over all graphs: another graph may have `name`, too.
+        modules.append(LoweredBackendModule(lowered, f"lowered_module_{index}"))
         node.target = executorch_call_delegate
         delattr(owner, name)
         setattr(owner, name, modules[-1])
@@ -85,7 +86,7 @@ def all_nodes(graph: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def list_results(graph: dict[str, Any]) -> None:
-    """Make the results of each delegate, branch and loop one list of tensors, as the older schema has them."""
+    """Make the results of each delegate, branch and loop one list of tensors, as ExecuTorch's older schema has them."""
     for node in all_nodes(graph):
         is_list = node["target"].startswith("torch.ops.higher_order.") and not node.get("is_hop_single_tensor_return")
         if is_list and all("as_tensor" in output for output in node["outputs"]):
@@ -144,7 +145,7 @@ def _text(module: LoweredBackendModule, serialize: Serialize, weights: bool) -> 
     original = serialize(module.original_module)
     program = json.loads(original.program)
     for entry in program["graph_module"]["module_call_graph"]:
-        if entry["signature"]:  # readers that rename inputs would not find these names
+        if entry["signature"]:  # remove names, which readers that rename inputs would not find
             entry["signature"] |= {"inputs": [], "outputs": []}
     content = {
         "backend_id": module.backend_id,

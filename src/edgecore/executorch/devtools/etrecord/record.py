@@ -205,7 +205,8 @@ class ETRecord:
             graphs[EXPORTED] = _graph(EXPORTED, self.exported_program, full)
         maps = self._maps
         if self._inputs is not None:
-            # ExecuTorch's Inspector expects as many outputs of each operation inside as of the call; each recorded one.
+            # ExecuTorch's Inspector expects as many values of each operation in a delegate as the delegate's call has
+            # outputs, but each operation recorded one.
             single = {method: dict.fromkeys(counts, 1) for method, counts in maps[2].items()}
             maps = maps[0], _comparable(maps[1], self._edge), single
         saved = [None if value is None else _saved(value) for value in (self._outputs, self._inputs)]
@@ -310,7 +311,7 @@ def _graph(name: str, program: ExportedProgram, weights: bool, sources: Mapping[
     program, modules = with_serializable_delegates(program)
     try:
         artifact = serialize(program if weights else _without_weights(program))
-    except Exception as error:  # torch raises errors of many types here
+    except Exception as error:  # torch raises errors of many types
         raise CompileError(f"torch cannot serialize the program {name} for the ETRecord: {error}") from error
     serialized = json.loads(artifact.exported_program)
     list_results(serialized["graph_module"]["graph"])

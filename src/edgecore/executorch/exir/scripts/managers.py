@@ -46,7 +46,8 @@ class EdgeProgramManager(edge_program.EdgeProgramManager):
 
         Operators that `compile_config` allows may be in the results, too.
         """
-        allowing = self.of(self)  # shares the programs, which `transform` copies for the passes
+        # A second manager of the same programs, which `transform` copies before passes edit them.
+        allowing = self.of(self)
         allowing._allowed = {*self._allowed, *(compile_config or EdgeCompileConfig()).allowed}
         return super(EdgeProgramManager, allowing).transform(on_graphs(passes))
 
