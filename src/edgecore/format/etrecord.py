@@ -88,7 +88,7 @@ class EtRecordFile:
 
 
 def write_etrecord(record: EtRecordFile, file: Any, compress: bool = False) -> None:
-    """Write a file.
+    """Write an ETRecord file.
 
     Args:
         record: The content.
@@ -117,7 +117,7 @@ def write_etrecord(record: EtRecordFile, file: Any, compress: bool = False) -> N
 
 
 def read_etrecord(file: str | Buffer | IO[bytes] | Any) -> EtRecordFile:
-    """Read a file: a path, a binary file object, or bytes.
+    """Read an ETRecord: a path, a binary file object, or bytes.
 
     Raises:
         FormatError: The file is not an ETRecord, or damaged.

@@ -412,7 +412,7 @@ def _check_digests(meta: Meta, pte: PteFile, data: Mapping[str, PtdFile]) -> Ite
         ("constants", meta.constants_sha256, pte.constants),
         ("mutable", meta.state_sha256, pte.mutable),
     ):
-        # None: not read from a file.
+        # `segment` is None if `pte` was not read from a file.
         segment = next((segment for segment in pte.segments if segment.kind == kind), None)
         where = f"{kind} segment" + (f" at byte {segment.offset}" if segment else "")
         digest = blob_digest(segment.data) if segment else segment_digest(buffers, pte.alignments.constant)

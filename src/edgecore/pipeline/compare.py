@@ -232,7 +232,7 @@ def _compare_method(
         ]
         steps = output_steps(rounded)
     worst: dict[str, OutputRow] = {}
-    # Output -> of all calls' differences from the model, the lowest SQNR; for a recipe.
+    # Output -> its difference from the model in the call with the lowest SQNR, if a recipe quantized the program.
     lowest: dict[str, Difference] = {}
     for number, (values, expected_values) in enumerate(zip(program_results, model_results, strict=True)):
         if len(values) != len(expected_values):

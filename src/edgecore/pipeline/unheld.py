@@ -69,7 +69,7 @@ def unheld_constants(
 
 
 def warn_of_unheld(constants: Sequence[Unheld], dtype: torch.dtype, stacklevel: int) -> None:
-    """Warn of the numbers that hide no elements; `stacklevel` as for `warnings.warn`, counted from the caller."""
+    """Warn of numbers, except those that only hide elements from a softmax; count `stacklevel` from the caller."""
     texts = [str(constant) for constant in constants if not constant.hides]
     if texts:
         more = [f"{len(texts) - _LISTED} more, see the report"] if len(texts) > _LISTED else []

@@ -191,7 +191,8 @@ class _Arguments:
             expected = f"a list or tuple of {len(keys)}"
             got = f"got {len(value)}" if is_list else f"got {type(value).__name__}"
         elif all(isinstance(key, int) for key in keys):
-            expected = f"a list, tuple or dict with {names}"  # such as 0, 2 for a list whose item 1 was empty
+            # A list's keys have gaps if items were empty containers at export: 0 and 2 without item 1.
+            expected = f"a list, tuple or dict with {names}"
             got = got if _is_container(value) else f"got {type(value).__name__}"
         else:
             expected = f"a dict or dataclass with {names}"
@@ -246,7 +247,7 @@ _CONTAINERS: dict[str, Callable[[Sequence[Any], Sequence[Any]], Any]] = {
 
 @dataclass(frozen=True)
 class _Container:
-    """A container of outputs; an item that is None is an output."""
+    """A container of a method's outputs; None among its `items` stands for an output."""
 
     kind: str
     keys: tuple[Any, ...]

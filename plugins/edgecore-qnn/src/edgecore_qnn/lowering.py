@@ -43,7 +43,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> QnnRes
     Raises:
         CompileError: The provider is not installed, or cannot compile the partition.
     """
-    versions()  # raises an error if a package is missing
+    versions()  # raises an error if onnx or ONNX Runtime's QNN provider is not installed
     options = QnnOptions.from_specs(specs)
     partition = PartitionView(program)
     graph = lower(partition)

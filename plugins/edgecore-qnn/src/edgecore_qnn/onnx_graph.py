@@ -109,7 +109,7 @@ def build(
         else:
             builder.values[node] = TABLE.rows[node.target].lower(builder, node)
     named = {}
-    for index, node in enumerate(outputs):  # ONNX needs a separate node for each output, and a name that is no input's
+    for index, node in enumerate(outputs):  # ONNX needs a separate node for each output, and a name that no input has
         builder.owner = node
         value = builder.values[node]
         is_taken = value in named or not _is_produced(builder, value)

@@ -57,12 +57,12 @@ def _reasons(program: ExportedProgram, options: QnnOptions) -> Reason:
 
 
 def _leave_useless(reasons: dict[Node, str | None], partition: PartitionView) -> None:
-    """Give a reason to nodes that are wrong or useless in a delegate because a node beside them stays outside."""
+    """Refuse nodes that are wrong or useless in a delegate because a node beside them is refused."""
     for node, reason in list(reasons.items()):
         if node.target is BLOCKS and reason is not None:
             for user in (
                 reasons.keys() & node.users.keys()
-            ):  # the provider computes wrong results if the weight is an input
+            ):  # the provider computes wrong results if a dequantized weight is an input
                 reasons[user] = reasons[user] or "its weight is not supported"
     fixed = set(partition.constants)
     for node in reasons:

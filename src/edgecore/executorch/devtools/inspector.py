@@ -209,7 +209,7 @@ class Inspector:
     def print_data_tabular(
         self, file: IO[str] | None = None, include_units: bool = True, include_delegate_debug_data: bool = False
     ) -> None:
-        """Print the events as a table, without `OPERATOR_CALL`.
+        """Print the events as a table, without the events `OPERATOR_CALL`.
 
         Args:
             file: Where to print; by default standard output.

@@ -54,7 +54,7 @@ class GroupBasedPartitioner(CapabilityBasedPartitioner):
             raise ValueError(f"Node {twice} exists in multiple groups.")
 
     def propose_partitions(self) -> list[Partition]:
-        """Merge groups and single nodes, from the end of the graph, unless a path would leave a partition and return.
+        """Merge groups and single nodes into partitions that no path leaves and re-enters, from the graph's end.
 
         Returns:
             The partitions.
@@ -108,7 +108,7 @@ class GroupBasedPartitioner(CapabilityBasedPartitioner):
             yield unit
 
     def _is_enough(self, partition: Partition) -> bool:
-        """Return True if a partition has two operators that count, or one that may be alone."""
+        """Return True if a partition has two operators that are not in `non_compute_ops`, or one that may be alone."""
         non_compute = NON_COMPUTE.union(self.non_compute_ops or ())
         allowed = self.allowed_single_node_partition_ops or ()
         names = [_get_qualified_name(node.target) for node in partition.nodes if node.op == "call_function"]  # type: ignore[arg-type]

@@ -152,7 +152,7 @@ class ExportRecipe:
 
 
 def _joined(kind: type[Any], parts: Iterable[Any]) -> Any:
-    """Join the lists of several recipes of the class `kind`; None if all parts are None."""
+    """Join several recipes of the class `kind` into one, with their lists concatenated; None if all are None."""
     present = [part for part in parts if part is not None]
     if not present:
         return None

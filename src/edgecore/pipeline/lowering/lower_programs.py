@@ -196,7 +196,7 @@ class _Lowering:
             self.dump_step(name, "exported", program)
             passes = self.options.passes.of_stage("exported")
             copied = copy_program(program)
-            complete_program(copied, f"method {name}")  # the user may have edited the graph
+            complete_program(copied, f"method {name}")  # sets missing `val`s: the user may have edited the graph
             methods[name] = self.apply(name, copied, passes, PassContext(), edge=False)
         written = {name for program in methods.values() for name in written_buffers(program)}
         context = PassContext(written_buffers=frozenset(written))
@@ -236,7 +236,7 @@ class _Lowering:
     def to_edge_for_partitioners(
         self, exported: Mapping[str, ExportedProgram], chosen: Mapping[str, Sequence[Partitioner]]
     ) -> tuple[dict[str, ExportedProgram], dict[str, PartitionDiagnostics]]:
-        """Run the stage `edge` and the user's passes on each method; do not decompose what partitioners want whole."""
+        """Run the stage `edge` and the user's passes; keep operators that a partitioner asks not to decompose."""
         options = self.options
         check_methods(options.transform_passes, exported, "transform_passes")
         edge, diagnostics = {}, {}

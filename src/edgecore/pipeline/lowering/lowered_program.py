@@ -136,7 +136,7 @@ class LoweredProgram:
         return changed
 
     def _complete(self) -> None:
-        """Complete the graphs, which the user may have edited."""
+        """Compute the `val`s of nodes that lack them, because the user may have edited the graphs."""
         for name, program in self.programs.items():
             complete_program(program, f"method {name}")
 

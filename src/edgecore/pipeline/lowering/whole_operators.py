@@ -57,7 +57,7 @@ class WholeOperators:
         self._diagnostics = diagnostics
         self._required = required
         self._failed: set[tuple[str, str]] = set()
-        self._decomposed: dict[_Call, int] = {}  # call -> priority of the first backend that wants it whole
+        self._decomposed: dict[_Call, int] = {}  # call -> priority of the first backend that wants it undecomposed
         self._kept: set[_Call] = set()
 
     def preserve_for(self, program: ExportedProgram) -> Preserve:
@@ -101,7 +101,7 @@ class WholeOperators:
         return bool(self._kept)
 
     def _first_wish(self, program: ExportedProgram) -> Callable[[Node], int | None]:
-        """Return a function from a node to the priority, from 0, of the first backend that wants it whole, or None."""
+        """Return a function from a node to the priority, from 0, of the first backend that wants it undecomposed."""
         wishes: dict[OpOverload, list[tuple[int, Preserve]]] = {}
         for priority, partitioner in enumerate(self._partitioners):
             answer = getattr(partitioner, "ops_to_not_decompose", None)  # a partitioner may define only `partition`

@@ -1,4 +1,4 @@
-"""Find files of installed packages. Loading a file imports this module; see `edgecore.plugin`."""
+"""Find files of installed packages. Loading a `.pte` imports this module, so it imports little else at its start."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Payload:
 
 
 def encode(payload: Payload) -> bytes:
-    """Return the blob for a payload."""
+    """Write a payload into a blob: its header, then the model and the weights."""
     if payload.kind == Kind.BARE:
         return payload.model
     counts = (len(payload.inputs), len(payload.outputs), len(payload.properties))

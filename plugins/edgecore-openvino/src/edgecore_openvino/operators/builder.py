@@ -30,7 +30,7 @@ _LARGEST_BESIDE_INTEGERS = 1e30
 
 
 class Builder:
-    """Maps nodes of a partition to values of the OpenVINO model; a constant is created by its first reader.
+    """Maps nodes of a partition to values of the OpenVINO model; a constant is created when an operator first reads it.
 
     With `half_weights`, float32 constants with two or more dims are stored as float16. `precision` is the precision in
     which OpenVINO computes.

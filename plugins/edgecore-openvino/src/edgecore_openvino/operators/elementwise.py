@@ -17,7 +17,7 @@ FLOAT_OR_BOOL = (*FLOATS, torch.bool)
 
 
 def _unary(function: Any, *constants: float) -> Build:
-    """Return a lowering function that calls a function of `openvino.opset15` with a tensor and these constants."""
+    """Return a lowering function that calls a function of `openvino.opset15` with a tensor and `constants`."""
 
     def build(b: Builder, node: Node) -> Any:
         return function(b.value(node.args[0]), *map(number, constants))

@@ -37,7 +37,7 @@ def _convolution(b: Builder, node: Node) -> Any:
 def _bias(b: Builder, args: dict[str, Any], value: str, channels: int) -> list[str]:
     """Return the bias operand of a layer as a list, empty if the layer has no bias.
 
-    The provider adds an int32 bias to integer products, so its scale is the product of the scales of input and weight.
+    The provider adds an int32 bias to integer products, so the bias's scale is the scale of input times of weight.
     If the weight has a scale per block, the largest scale of each channel is used.
     """
     bias, weight = args["bias"], args["weight"]
@@ -228,7 +228,7 @@ def _limited(b: Builder, node: Node, value: str) -> str:
     """Clip the 16-bit result of a norm to its integer range, which changes no value.
 
     Without the Clip, onnxruntime-qnn 2.7.0 computes a matmul that reads a layer norm of 16 rows incorrectly, by 1.4
-    times the maximum, for SM8450, SM8550, SM8650 and SM8750. It was correct with all other tested row counts (4 to 64),
+    times the maximum, for SM8450, SM8550, SM8650 and SM8750. It is correct with all other tested row counts (4 to 64),
     with 8-bit integers, and for additions, convolutions, softmax and norms that read a norm.
     """
     readers = [user for user in node.users if user.target is operator.getitem] or [node]

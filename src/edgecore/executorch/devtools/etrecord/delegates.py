@@ -96,7 +96,7 @@ def list_results(graph: dict[str, Any]) -> None:
 def write_delegates(
     graph: dict[str, Any], modules: list[LoweredBackendModule], serialize: Serialize, weights: bool
 ) -> None:
-    """Write each delegate's module as JSON into its call in a serialized graph; `weights` includes the named data."""
+    """Write each delegate's module as JSON into its call in a serialized graph; with `weights`, also its named data."""
     by_text = {f"{module.module_name}-{module.backend_id}": module for module in modules}
     for node in all_nodes(graph):
         if node["target"] == "torch.ops.higher_order.executorch_call_delegate":
@@ -108,7 +108,7 @@ def write_delegates(
 
 
 def read_delegates(program: ExportedProgram, load: Load) -> None:
-    """Replace the JSON in each call of a delegate, which torch has loaded as text, by the delegate.
+    """Replace the JSON in each call of a delegate, which torch has loaded as text, by the delegate itself.
 
     Raises:
         ValueError, TypeError, KeyError, AttributeError: The JSON is damaged.
@@ -145,7 +145,7 @@ def _text(module: LoweredBackendModule, serialize: Serialize, weights: bool) -> 
     original = serialize(module.original_module)
     program = json.loads(original.program)
     for entry in program["graph_module"]["module_call_graph"]:
-        if entry["signature"]:  # remove names, which readers that rename inputs would not find
+        if entry["signature"]:  # remove the names in it: a reader that renames inputs would not find them
             entry["signature"] |= {"inputs": [], "outputs": []}
     content = {
         "backend_id": module.backend_id,

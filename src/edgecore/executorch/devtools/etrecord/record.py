@@ -59,7 +59,7 @@ class ETRecord:
 
     Attributes:
         exported_program: The program before lowering, of the method `forward`; None if it is not known.
-        export_graph_id: The id of its graph.
+        export_graph_id: The id of the graph of `exported_program`.
         graph_map: Other programs, as `NAME/METHOD`.
     """
 
@@ -151,7 +151,7 @@ class ETRecord:
     def add_extra_export_modules(
         self, extra_recorded_export_modules: Mapping[str, ExportedProgram | EdgeProgramManager]
     ) -> None:
-        """Add programs under names of their own: exported programs, or managers of edge programs.
+        """Add more programs under names that the caller chooses: exported programs, or managers of edge programs.
 
         Raises:
             ValueError: A name is one that the file uses itself.
@@ -272,7 +272,7 @@ def _by_method(programs: Programs | EdgeProgramManager) -> dict[str, ExportedPro
 
 
 def _comparable(delegate_map: Mapping[str, Any], programs: Mapping[str, ExportedProgram]) -> dict[str, Any]:
-    """Return the map with only the operations whose values are comparable with the values of their last nodes.
+    """Reduce `delegate_map` to the operations whose values are comparable with the values of their last nodes.
 
     If several operations compute a node, such as a layout copy and a convolution, only the last one has the node's
     value. Quantizing operations report real values, but their nodes have integers.
@@ -348,7 +348,7 @@ def _on_meta(value: Any) -> Any:
 def _without_new_keys(value: Any, by_name: bool = False) -> Any:
     if isinstance(value, dict):
         symbol = None if by_name else _SYMBOL.fullmatch(str(value.get("expr_str")))
-        if symbol:  # the older schema has only the name of the symbol, which is the key of its range
+        if symbol:  # the older schema has only the symbol's name, under which it stores the range
             return {**value, "expr_str": symbol[1]}
         return {
             key: _number(item)
