@@ -54,7 +54,7 @@ def plugin_modules() -> dict[str, Mapping[str, str]]:
 
 
 class _Finder(MetaPathFinder, Loader):
-    """Finds and loads the modules of `MODULES` and of the installed backends."""
+    """Finds and loads the modules of ExecuTorch that `MODULES` or an installed backend lists."""
 
     def __init__(self) -> None:
         self._of_plugins: dict[str, Mapping[str, str]] | None = None

@@ -92,7 +92,7 @@ class Layout:
         return self.add(buffers, self.alignments.constant, self.alignments.constant)
 
     def add(self, buffers: Sequence[Buffer], alignment: int, step: int = CONSTANT_ALIGNMENT) -> list[int]:
-        """Append an aligned segment; return the offsets of its buffers, which are multiples of `step`."""
+        """Append a segment that holds `buffers` at multiples of `step`; return the buffers' offsets in the segment."""
         alignment = lcm(self.alignments.segment, alignment)
         self.alignment = lcm(self.alignment, alignment)
         start = self.end = align(self.end, alignment)
@@ -192,7 +192,7 @@ class SegmentReader:
         return [b"", *(segment[offset : ends[offset]] for offset in where.offsets[1:])]
 
     def used(self) -> list[Segment]:
-        """Return all segments with the uses that `segment` recorded, or `unused`. Call it after all data is read."""
+        """Return all segments with their uses: those that the method `segment` has recorded so far, else `unused`."""
         return [
             Segment(self.kinds.get(index, "unused"), self.base + segment.offset, segment.size, self.views[index])
             for index, segment in enumerate(self.segments)

@@ -218,7 +218,7 @@ def _compare_method(
         model_results = [[(name, value) for name, (_, value) in zip(names, call)] for call in model_results]
     program_results = [leaves(method(*pytree.tree_leaves(call))) for call in calls]
     quantized: list[list[list[Any]]] = []  # results; indices: way to choose dynamic scales, call, output
-    noisy: list[list[list[Any]]] = []  # results with noise; indices: seed of the noise, call, output
+    noisy: list[list[list[Any]]] = []  # of the quantized program with noise; indices: seed of the noise, call, output
     steps: list[float | None] = []
     if reference.rounded is not None:
         flat = [tuple(pytree.tree_leaves(call)) for call in calls]

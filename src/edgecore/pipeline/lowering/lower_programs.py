@@ -158,7 +158,7 @@ class _Lowering:
         return KeptPrograms(programs_by_method(programs), copies)
 
     def observer(self, method: str) -> Callable[[str, ExportedProgram], None] | None:
-        """Return the function that `PassManager` calls after each pass over a method; None without a dump."""
+        """Return the function that `PassManager` calls after each pass over a method; None if graphs are not dumped."""
         return self.options.dump.observer(method, self.is_single) if self.options.dump is not None else None
 
     def dump_step(self, method: str, step: str, program: ExportedProgram) -> None:

@@ -23,7 +23,7 @@ def graph_of(model: bytes) -> BlobGraph:
         FormatError: The model is damaged.
     """
     try:
-        # Refuse document types, whose entities may expand endlessly, and null bytes: UTF-16 could hide such a type.
+        # Refuse XML document types, whose entities may expand endlessly, and null bytes: UTF-16 could hide a type.
         if b"<!" in model or b"\0" in model:
             raise ValueError("it has a document type, or is in UTF-16")
         return _read(ElementTree.fromstring(model))
