@@ -82,7 +82,7 @@ class GraphNode:
 
 @dataclass(slots=True)
 class GraphValue:
-    """The text of a value in a blob: dtype and sizes."""
+    """A value in a blob, described by a text with its dtype and sizes."""
 
     number: int = scalar(0, "u32")
     text: str = string(1)

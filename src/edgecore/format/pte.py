@@ -197,7 +197,7 @@ def _with_references(plan: ExecutionPlan, references: Sequence[BackendDelegateDa
 
 
 def _places(constants: Sequence[Buffer], segment: SubsegmentOffsets) -> dict[int, list[tuple[Buffer, int]]]:
-    """Map a padded length in bytes to the constants of this length, each with its offset in the segment."""
+    """Map each length in bytes, rounded up to the alignment, to the constants of this length and their offsets."""
     places: dict[int, list[tuple[Buffer, int]]] = {}
     for tensor, offset in zip(constants[1:], segment.offsets[1:], strict=True):
         places.setdefault(align(memoryview(tensor).nbytes, CONSTANT_ALIGNMENT), []).append((tensor, offset))

@@ -1,4 +1,4 @@
-"""Memory planning with ExecuTorch's arguments: passes see the out variants of operators, and planners see the graph.
+"""Memory planning with ExecuTorch's arguments: a planner gets the graph, and a pass sees the operators' out variants.
 
 A planner of ExecuTorch is `algo(alignment, specs, graph_module, graph_signature, extra_padding)`. It returns a
 `MemoryAlgoResult`, or it sets `mem_id` and `mem_offset` of the specs and returns the sizes of all arenas.

@@ -241,8 +241,8 @@ class _Lowering:
         check_methods(options.transform_passes, exported, "transform_passes")
         edge, diagnostics = {}, {}
         for name, program in exported.items():
-            # A backend may support the parts of a decomposed operator, so some rewrites must wait until after
-            # delegation.
+            # Rewrites for edgecore's kernels wait until after delegation: they would replace operators whose parts a
+            # backend may support.
             context = self.context(before_backends(options.rewrites) if chosen[name] else options.rewrites)
             diagnostics[name] = PartitionDiagnostics()
             whole = WholeOperators(chosen[name], context.preserved, diagnostics[name], options.required)
@@ -287,7 +287,10 @@ class _Lowering:
         whole: WholeOperators,
         transform_passes: Sequence[Pass | NamedPass],
     ) -> ExportedProgram:
-        """Run the stage `edge` and the user's passes; run both again if they decomposed a call that must stay whole."""
+        """Run the stage `edge` and the user's passes; run both again if they decomposed too many calls.
+
+        Too many: calls of operators that a backend asked not to decompose, and whose parts no earlier backend takes.
+        """
         for copy in (copy_program(program), program):
             lowered = self.to_edge(method, copy, context, partial(self._preserve_for, whole))
             lowered = self.apply(method, lowered, transform_passes, context)

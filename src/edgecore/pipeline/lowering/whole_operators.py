@@ -61,7 +61,7 @@ class WholeOperators:
         self._kept: set[_Call] = set()
 
     def preserve_for(self, program: ExportedProgram) -> Preserve:
-        """Return a predicate over the nodes of `program` that is True for a call that stays whole."""
+        """Return a predicate over the nodes of `program` that is True for a call that must not be decomposed."""
         for number, node in enumerate(all_calls(program.graph_module)):
             node.meta.setdefault(CALL_NUMBER, number)
         first_wish = self._first_wish(program)
