@@ -69,10 +69,7 @@ def unheld_constants(
 
 
 def warn_of_unheld(constants: Sequence[Unheld], dtype: torch.dtype, stacklevel: int) -> None:
-    """Warn of numbers that `dtype` cannot represent, except those that only hide elements from a softmax.
-
-    `stacklevel` is as for `warnings.warn`, where 1 is the caller of this function.
-    """
+    """Warn of the numbers that `dtype` cannot represent, but not of those that only hide elements from a softmax."""
     texts = [str(constant) for constant in constants if not constant.hides]
     if texts:
         more = [f"{len(texts) - _LISTED} more, see the report"] if len(texts) > _LISTED else []

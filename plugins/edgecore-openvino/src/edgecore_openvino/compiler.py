@@ -65,7 +65,7 @@ class OpenvinoCompiler:
         return "float16" if options.half_weights or options.precision == "f16" else "float32"
 
     def rounds_weights_only(self, options: OpenvinoOptions) -> bool:
-        """Return True if `half_weights` only rounds the stored weights, because OpenVINO does not compute in float16."""
+        """Return True if `half_weights` only rounds stored weights, because OpenVINO does not compute in float16."""
         return options.precision != "f16"
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:

@@ -160,8 +160,7 @@ def _compile(folder: Path, device: str, properties: dict[str, str]) -> bytes:
     if device == "CPU" or device.startswith("AUTO"):
         properties = {**properties, "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
     if device == "CPU" and "NUM_STREAMS" in properties:
-        # With one thread per stream, OpenVINO 2026.4 crashes while fusing some networks, so turn its fusion (snippets)
-        # off.
+        # With one thread per stream, OpenVINO 2026.4 crashes while it fuses some networks, so disable this fusion.
         properties = {**properties, "SNIPPETS_MODE": "DISABLE"}
     pairs = [f"{key}={value}" for key, value in properties.items()]
     command = [sys.executable, "-m", "edgecore_openvino.blob.compile", str(folder), device, *pairs]

@@ -157,7 +157,6 @@ def _graph(partition: PartitionView, chosen: list[Node]) -> OnnxGraph | None:
 
 
 def _compiles(graph: OnnxGraph, options: QnnOptions) -> bool:
-    """Return True if the provider compiles the whole graph."""
     try:
         ask("compile", graph.to_bytes(), options.soc, options.provider_options(), seconds=options.timeout)
     except CompileError:

@@ -329,7 +329,6 @@ def _graph(record: EtRecordFile, name: str, method: str) -> Graph:
 
 
 def _nodes(record: EtRecordFile, name: str, method: str) -> dict[int, list[GraphNode]]:
-    """Return the nodes of a graph by their debug handles."""
     graph = _find_graph(record, name, method)
     nodes: dict[int, list[GraphNode]] = {}
     for node in graph_nodes(graph) if graph else ():

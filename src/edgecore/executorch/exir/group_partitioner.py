@@ -131,11 +131,9 @@ class _Reach:
                 self.after[index] |= self.after[self.position[user]] | 1 << self.position[user]
 
     def bits(self, nodes: Iterable[Node]) -> int:
-        """Return the bit mask of nodes."""
         return sum(1 << self.position[node] for node in dict.fromkeys(nodes))
 
     def members(self, bits: int) -> list[Node]:
-        """Return the nodes of a bit mask."""
         return [self.nodes[index] for index in _positions(bits)]
 
     def _around(self, bits: int) -> tuple[int, int]:

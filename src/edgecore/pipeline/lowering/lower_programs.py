@@ -287,10 +287,7 @@ class _Lowering:
         whole: WholeOperators,
         transform_passes: Sequence[Pass | NamedPass],
     ) -> ExportedProgram:
-        """Run the stage `edge` and the user's passes; run both again if they decomposed too many calls.
-
-        Too many: calls of operators that a backend asked not to decompose, and whose parts no earlier backend takes.
-        """
+        """Run the stage `edge` and the user's passes; if a backend asks for it, again with fewer decompositions."""
         for copy in (copy_program(program), program):
             lowered = self.to_edge(method, copy, context, partial(self._preserve_for, whole))
             lowered = self.apply(method, lowered, transform_passes, context)

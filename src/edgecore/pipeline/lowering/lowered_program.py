@@ -192,7 +192,6 @@ class LoweredProgram:
         return FinishedProgram(pte, data, report, programs, set(self.constant_methods), self.kept)
 
     def _planned(self, options: FinishOptions) -> dict[str, tuple[ExportedProgram, MemoryPlan]]:
-        """Run the last passes over each method and plan its memory."""
         planned: dict[str, tuple[ExportedProgram, MemoryPlan]] = {}
         memory_passes = [named.bind(PassContext()) for named in self._passes.of_stage("memory")]
         for name, program in self.programs.items():

@@ -117,8 +117,7 @@ class DelegationReport:
                     for call in node.meta["delegated"]
                 ]
             reasons = diagnostics[method].by_node if method in diagnostics else {}
-            # If a pass replaces a call by several, only one of them keeps its name, but all keep its debug handle. So
-            # the reasons are found by either.
+            # If a pass replaces a call by several, only one keeps its name, but all keep its debug handle: use both.
             by_handle = {
                 _debug_handle(node): reasons[node.name]
                 for node in all_calls(program.graph_module)

@@ -44,8 +44,7 @@ def _binary(op_type: str) -> Build:
 def _operands(b: Builder, left: Any, right: Any, is_quantized: bool = True) -> tuple[str, str]:
     """Return the names of two operands; a constant or number is quantized like the other operand, a computed value.
 
-    With `is_quantized=False` it stays in floating point: a scale for the large numbers of a mask is too coarse for
-    scores.
+    With `is_quantized=False` it stays floating-point: a scale that covers a mask's numbers is too coarse for scores.
     """
     if isinstance(left, Node) and left not in b.partition.constants:
         first = b.value(left)

@@ -54,7 +54,6 @@ def main(folder: Path) -> None:
 
 
 def _refused(session: Any, name: str) -> list[str]:
-    """Return the names of the nodes that the provider did not accept."""
     return [
         node.name
         for subgraph in session.get_provider_graph_assignment_info()

@@ -205,8 +205,7 @@ class ETRecord:
             graphs[EXPORTED] = _graph(EXPORTED, self.exported_program, full)
         maps = self._maps
         if self._inputs is not None:
-            # ExecuTorch's Inspector expects as many values of each operation in a delegate as the delegate's call has
-            # outputs, but each operation recorded one.
+            # ExecuTorch's Inspector expects as many values of an operation as its delegate has outputs: say one.
             single = {method: dict.fromkeys(counts, 1) for method, counts in maps[2].items()}
             maps = maps[0], _comparable(maps[1], self._edge), single
         saved = [None if value is None else _saved(value) for value in (self._outputs, self._inputs)]

@@ -64,7 +64,6 @@ class _OnGraph(PassBase):
         self._function = function
 
     def call(self, graph_module: GraphModule) -> PassResult:
-        """Call the function."""
         return self._function(graph_module) or PassResult(graph_module, True)
 
 
