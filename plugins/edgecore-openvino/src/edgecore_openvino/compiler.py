@@ -22,7 +22,7 @@ INSTALL = 'pip install "openvino>=2026.4,<2027"'
 
 
 class OpenvinoCompiler:
-    """Compiles for OpenVINO, and implements the protocols of `edgecore.plugin` for recipes, precision and reports."""
+    """Compiles for OpenVINO; implements protocols of `edgecore.plugin` for recipes, precision, reports and blobs."""
 
     Options = OpenvinoOptions
 

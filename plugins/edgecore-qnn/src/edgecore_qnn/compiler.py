@@ -21,7 +21,7 @@ from edgecore_qnn.provider.process import INSTALL, versions
 
 
 class QnnCompiler:
-    """Compiles for QNN, and implements the protocols of `edgecore.plugin` for recipes, precision, reports and blobs."""
+    """Compiles for QNN; implements protocols of `edgecore.plugin` for recipes, precision, reports and blobs."""
 
     Options = QnnOptions
 

@@ -161,7 +161,7 @@ def _check(backend: InstalledBackend, trials: Trials) -> Iterator[Finding]:
         lacks_another = (
             trial.missing_module and trial.missing_module.partition(".")[0] != provider.module.partition(".")[0]
         )
-        # Unlike `reinstall` with --no-deps, this command also installs missing dependencies of the package.
+        # `pip install` without --no-deps, which `reinstall` has, also installs missing dependencies of the package.
         remedy = f"pip install {backend.distribution}" if lacks_another else reinstall
         yield Finding("import and hook", False, backend.problem, remedy)
         return

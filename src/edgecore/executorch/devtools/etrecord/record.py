@@ -381,8 +381,8 @@ def _add_handles(graph: dict[str, Any], handles: Mapping[str, int], sources: Map
 def _name_unused(graph: dict[str, Any], names: Collection[str]) -> None:
     """Rename each output that no node reads to `getitem_NAME`.
 
-    Readers make a node of such an output. ExecuTorch's Inspector would mistake a node with another name for the
-    operator itself.
+    A program that loads the graph makes a node of such an output. ExecuTorch's Inspector would mistake a node with
+    another name for the operator itself.
     """
     values = graph["tensor_values"]
     for node in graph["nodes"]:
