@@ -48,13 +48,13 @@ def plugin_modules() -> dict[str, Mapping[str, str]]:
         except BackendError:
             continue  # a broken or ambiguous backend: `edgecore doctor` says why
         modules = getattr(sys.modules.get(provider.module), "executorch_modules", {})
-        for module, names in modules.items():  # two packages may contribute to one module
+        for module, names in modules.items():  # merge names: two packages may contribute to one module
             contributed[module] = {**contributed.get(module, {}), **names}
     return contributed
 
 
 class _Finder(MetaPathFinder, Loader):
-    """Finds and loads the modules of `MODULES` and of the installed backends."""
+    """Finds and loads the modules of ExecuTorch that `MODULES` or an installed backend lists."""
 
     def __init__(self) -> None:
         self._of_plugins: dict[str, Mapping[str, str]] | None = None
@@ -79,7 +79,7 @@ class _Finder(MetaPathFinder, Loader):
         return _Module(spec.name, f"Counterparts in edgecore of the names of {spec.name}.")
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the module its `__getattr__` and `__all__`."""
+        """Give the module `__all__`, and a `__getattr__` that imports the counterpart of a name at its first use."""
         names = self.names(module.__name__)
 
         def import_name(name: str) -> Any:
@@ -132,7 +132,7 @@ class _Finder(MetaPathFinder, Loader):
 
 
 class _Module(ModuleType):
-    """A module of counterparts. A module with a function of its own name is callable: `executorch.export(...)`."""
+    """A module with names of ExecuTorch; it is callable if it has a function of its name: `executorch.export(...)`."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function that has the module's name.

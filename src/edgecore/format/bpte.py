@@ -18,7 +18,7 @@ _MAX_BYTES = (1 << 31) - 1  # flatbuffers use 32-bit offsets, some of them signe
 
 @dataclass(slots=True)
 class BundledTensor:
-    """A tensor in a test case (`Tensor` in the schema). `data` is dense, with the dims in `dim_order`."""
+    """A tensor in a test case (`Tensor` in the schema). `dim_order` lists the dims of `data`, outermost first."""
 
     scalar_type: ScalarType = scalar(0, "i8", enum=ScalarType)
     sizes: list[int] = vector(1, "i32")
@@ -69,7 +69,7 @@ def write_bpte(bpte: BpteFile) -> bytes:
         FormatError: The file would be larger than 2 GiB, the limit of a flatbuffer.
     """
     size = memoryview(bpte.program).nbytes + sum(tensor.nbytes for _, tensor in _tensors(bpte))
-    if size > _MAX_BYTES - (1 << 20):  # 1 MiB is left for the tables
+    if size > _MAX_BYTES - (1 << 20):  # 1 MiB of the 2 GiB is left for the tables
         raise FormatError(
             f"a .bpte file holds at most 2 GiB, but program and test cases together have {size} bytes; "
             "store the weights in a .ptd file (external_constants)"
@@ -79,7 +79,7 @@ def write_bpte(bpte: BpteFile) -> bytes:
 
 
 def read_bpte(buffer: Buffer) -> BpteFile:
-    """Read a file from `buffer`; its data are views into the buffer.
+    """Read a `.bpte` file from `buffer`; the data of its tensors are views into the buffer, not copies.
 
     Raises:
         FormatError: The buffer is not a `.bpte` file, or damaged.

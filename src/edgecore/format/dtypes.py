@@ -80,7 +80,7 @@ DTYPES: dict[ScalarType, Dtype] = {
     ScalarType.QUINT8: Dtype("quint8", 1),
     ScalarType.QINT32: Dtype("qint32", 4),
     ScalarType.BFLOAT16: Dtype("bfloat16", 2, letter="e"),
-    ScalarType.QUINT4X2: Dtype("quint4x2", 1),  # bytes that hold two elements (quint2x4: four)
+    ScalarType.QUINT4X2: Dtype("quint4x2", 1),  # a byte holds two elements of quint4x2, four of quint2x4
     ScalarType.QUINT2X4: Dtype("quint2x4", 1),
     ScalarType.BITS16: Dtype("bits16", 2),
     ScalarType.FLOAT8_E5M2: Dtype("float8_e5m2", 1),

@@ -21,11 +21,11 @@ from edgecore.errors import FormatError
 from .flat import Buffer, Reader, Wire, data, pack, scalar, string, table, tables, vector
 
 ETDUMP_IDENTIFIER = b"ED00"
-_EVENT_BYTES = 40  # minimum: a table, its entry in the vector and two times
+_EVENT_BYTES = 40  # minimum size of an event: a table, its entry in the vector and two times
 
 
 class ValueType(IntEnum):
-    """The member of a `Value` that is set."""
+    """The kind of a `Value`, which tells the member that is set."""
 
     NULL = 0
     INT = 1
@@ -117,7 +117,7 @@ class ProfileEvent:
 
 @dataclass(slots=True)
 class DebugEvent:
-    """A value of the run; the other fields are as in `ProfileEvent`."""
+    """A value that an operator, or an operation in a delegate, computed; other fields as in `ProfileEvent`."""
 
     chain_index: int = scalar(0, "u64")
     instruction_id: int = scalar(1, "i32", default=-1)
@@ -140,7 +140,7 @@ class Allocator:
 
 @dataclass(slots=True)
 class Event:
-    """One of its three members is set."""
+    """An event of a run: exactly one of the three members is set."""
 
     profile_event: ProfileEvent | None = table(0, ProfileEvent)
     allocation_event: AllocationEvent | None = table(1, AllocationEvent)
@@ -189,7 +189,7 @@ def read_etdump(buffer: Buffer) -> ETDump:
 
 @contextmanager
 def garbage_kept() -> Iterator[None]:
-    """Stop Python's garbage collector for the block, which makes many objects but no garbage.
+    """Stop Python's garbage collector during a `with` block that makes many objects but no garbage.
 
     The collector's repeated scans would double the time of reading a trace.
     """
@@ -204,10 +204,10 @@ def garbage_kept() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The positions of the fields of profile events with one vtable.
+    """How to read the fields of profile events that share a vtable.
 
-    `pick` selects (name, chain, instruction, id, id string, metadata, start, end) from the result of `unpack`, to which
-    `defaults` are appended. At the indices `name`, `text` and `metadata` it has offsets instead of values.
+    `unpack` reads the fields that are present. `pick` selects (name, chain, instruction, id, id string, metadata,
+    start, end) from these and the appended `_DEFAULTS`. `name`, `text` and `metadata` are positions in the table.
     """
 
     unpack: Callable[[bytes, int], tuple[Any, ...]]
@@ -217,18 +217,18 @@ class _Layout:
     metadata: int
 
 
-_CODES = "IiiiIIQQ"  # the fields of ProfileEvent
+_CODES = "IiiiIIQQ"  # struct codes of the fields of ProfileEvent
 _DEFAULTS = (0, 0, -1, -1, 0, 0, 0, 0)
 _WHAT = "RunData.events"
 
 
 class _DumpReader(Reader):
-    """Reads the vector of events by vtable, and everything else like `flat`."""
+    """Reads an ETDump: the events with one `struct.Struct` per vtable, and everything else as `flat.unpack` does."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__(memoryview(content))
         self.content = content
-        self.slots: dict[int, int] = {}  # position of a vtable (blocks share vtables) -> offset of `profile_event`
+        self.slots: dict[int, int] = {}  # position of an Event's vtable -> offset of its field `profile_event`, or 0
         self.layouts: dict[int, _Layout] = {}
         self.metadata: dict[int, bytes] = {}
 
@@ -290,7 +290,7 @@ class _DumpReader(Reader):
         return self.content[first : first + size]
 
     def vtable(self, position: int, what: str) -> tuple[int, tuple[int, ...]]:
-        """Return the size of a table and the offsets of its fields, 0 for absent fields."""
+        """Read the vtable at `position`: return the size of its table and the offsets of its fields, 0 if absent."""
         length = int(self.number("H", 2, position, what))
         self.check(position, max(length, 4), 2, what)
         slots = struct.unpack_from(f"<{length // 2}H", self.view, position)

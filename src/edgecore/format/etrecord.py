@@ -83,12 +83,12 @@ class EtRecordFile:
 
     @property
     def methods(self) -> list[str]:
-        """Methods whose edge graph the file has."""
+        """Names of the methods whose edge-dialect graph the file contains."""
         return [name.partition("/")[2] for name in self.graphs if name.startswith(f"{EDGE}/")]
 
 
 def write_etrecord(record: EtRecordFile, file: Any, compress: bool = False) -> None:
-    """Write a file.
+    """Write an ETRecord file.
 
     Args:
         record: The content.
@@ -99,7 +99,7 @@ def write_etrecord(record: EtRecordFile, file: Any, compress: bool = False) -> N
     with zipfile.ZipFile(file, "w", method) as archive:
 
         def add(name: str, content: bytes | str) -> None:
-            entry = zipfile.ZipInfo(name)  # has a fixed date, so that equal records make equal files
+            entry = zipfile.ZipInfo(name)  # a ZipInfo has a fixed date, so that equal records make equal files
             entry.compress_type = method
             archive.writestr(entry, content)
 
@@ -117,7 +117,7 @@ def write_etrecord(record: EtRecordFile, file: Any, compress: bool = False) -> N
 
 
 def read_etrecord(file: str | Buffer | IO[bytes] | Any) -> EtRecordFile:
-    """Read a file: a path, a binary file object, or bytes.
+    """Read an ETRecord: a path, a binary file object, or bytes.
 
     Raises:
         FormatError: The file is not an ETRecord, or damaged.
@@ -170,7 +170,7 @@ def _read(archive: zipfile.ZipFile, names: list[str]) -> EtRecordFile:
 
 
 def _check_entries(by_method: HandleMap | None, fits: Callable[[Any], bool], reason: str) -> None:
-    """Raise `FormatError` unless each entry of a map fits."""
+    """Raise `FormatError` unless `fits` returns True for each entry of each method."""
     if not all(fits(entry) for entries in (by_method or {}).values() for entry in entries.values()):
         raise FormatError(f"the ETRecord is damaged: {reason}")
 
@@ -181,7 +181,7 @@ def _are_handles(entry: Any) -> bool:
 
 
 def _is_delegate(call: Any) -> bool:
-    """Return True for a delegate's entry, which may lack operations."""
+    """Return True for a valid entry of `delegate_map`: the name of a backend, and handles by operation, if any."""
     if not isinstance(call, dict) or not isinstance(call.get("name", ""), str):
         return False
     ids = call.get("delegate_map") or {}

@@ -125,7 +125,7 @@ class _Plan:
     """
 
     wires: tuple[tuple[str, Wire], ...]
-    slots: tuple[tuple[int, str, int], ...]  # (slot, struct code, size), largest size first
+    slots: tuple[tuple[int, str, int], ...]  # (slot, struct code, size in bytes) of each field, largest first
     ranks: Mapping[int, int]
     scalars: tuple[tuple[str, int, Any], ...]  # (attribute, rank, default)
     children: tuple[tuple[str, int, Wire], ...]  # (attribute, rank, wire) of fields that are not scalars
@@ -193,7 +193,7 @@ def pack(root: Any, identifier: bytes = b"", size_prefix: bool = False) -> bytea
     Raises:
         FormatError: A value does not fit its field.
     """
-    import flatbuffers  # type: ignore[import-untyped]  # imports numpy, which is not needed for reading
+    import flatbuffers  # type: ignore[import-untyped]  # here, since it imports numpy, which reading does not need
 
     builder = flatbuffers.Builder(4096)
     finish = builder.FinishSizePrefixed if size_prefix else builder.Finish
@@ -210,7 +210,7 @@ def _pack_table(builder: Any, value: Any) -> int:
     """
     cls = type(value)
     plan = _plan(cls)
-    entries: list[tuple[int, Any, bool]] = []  # (rank, value, True if the value is an offset)
+    entries: list[tuple[int, Any, bool]] = []  # (rank of the field, value, True if the value is an offset)
     for attribute, rank, default in plan.scalars:
         item = getattr(value, attribute)
         if item != default:
@@ -237,7 +237,7 @@ def _pack_table(builder: Any, value: Any) -> int:
     if builder.head < room:
         builder.Prep(1, room)  # grows the buffer
     end: int = len(builder.Bytes) - builder.head
-    end += -end % shape.align  # padding: a new buffer is filled with zeros
+    end += -end % shape.align  # padding, which is zero already: a new buffer is filled with zeros
     builder.head = len(builder.Bytes) - end
     builder.minalign = max(builder.minalign, shape.align)
     start = end + shape.block.size
@@ -353,9 +353,9 @@ class Reader:
         return position + int(self.number("I", 4, position, what))
 
     def vector(self, position: int, size: int, align: int, what: str, view: bool = False) -> tuple[int, int]:
-        """Return (position of the first element, number of elements).
+        """Return (position of the first element, number of elements) of the vector whose offset is at `position`.
 
-        `view` is True if the caller makes a view of the elements: it reads none, so they do not count for `budget`.
+        `view` is True if the caller only makes a view of the elements: it reads none, so none count for `budget`.
         """
         start = self.follow(position, what)
         count = int(self.number("I", 4, start, what))

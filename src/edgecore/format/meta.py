@@ -82,7 +82,7 @@ class GraphNode:
 
 @dataclass(slots=True)
 class GraphValue:
-    """The text of a value in a blob: dtype and sizes."""
+    """A value in a blob, described by a text with its dtype and sizes."""
 
     number: int = scalar(0, "u32")
     text: str = string(1)
@@ -141,7 +141,7 @@ class DelegateMeta:
     details: Buffer = data(7)
 
     def read_details(self) -> DelegateDetails:
-        """Return the facts that only tools read; empty facts if the file has none.
+        """Unpack `details`, the facts that only tools read; return empty facts if the file has none.
 
         Raises:
             FormatError: The facts are damaged.

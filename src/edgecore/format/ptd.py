@@ -70,7 +70,7 @@ class ExternalData:
 
 @dataclass(slots=True)
 class PtdFile:
-    """The entries of a file by name.
+    """The entries of a `.ptd` file by name.
 
     `read_ptd` sets `segments` to the segments of the file; `write_ptd` makes new segments and ignores these. A
     segment has the alignment in `alignments`, or of its entry if that is greater.

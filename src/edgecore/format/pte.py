@@ -197,7 +197,7 @@ def _with_references(plan: ExecutionPlan, references: Sequence[BackendDelegateDa
 
 
 def _places(constants: Sequence[Buffer], segment: SubsegmentOffsets) -> dict[int, list[tuple[Buffer, int]]]:
-    """Group the constant tensors by length in bytes with padding; each with its offset in the segment."""
+    """Map each length in bytes, rounded up to the alignment, to the constants of this length and their offsets."""
     places: dict[int, list[tuple[Buffer, int]]] = {}
     for tensor, offset in zip(constants[1:], segment.offsets[1:], strict=True):
         places.setdefault(align(memoryview(tensor).nbytes, CONSTANT_ALIGNMENT), []).append((tensor, offset))
@@ -210,7 +210,7 @@ def _add_named(
     """Add named data sorted by key, so that equal programs make equal files.
 
     Data that equals a constant tensor, such as a weight that an embedding shares with the output layer, is stored once:
-    its segment is a part of the segment with the constants. Its alignment is the alignment of the data, not more.
+    its segment is a part of the segment with the constants, aligned only as the data itself requires.
     """
     alignments: dict[int, int] = {}
     for blob in named.values():
@@ -225,7 +225,7 @@ def _add_named(
             place = _place_of(data, alignments[id(data)], constants) if shares else None
             if place is None:
                 layout.add([data], alignments[id(data)])
-            else:  # a part of the segment with the constants, which is the first one, at offset 0
+            else:  # make a segment that is a part of the first segment, the one with the constants
                 layout.alignment = lcm(layout.alignment, alignments[id(data)])
                 layout.segments.append(DataSegment(layout.segments[0].offset + place, memoryview(data).nbytes))
         entries.append(NamedData(key, indices[id(data)]))
@@ -242,7 +242,7 @@ def _place_of(data: Buffer, alignment: int, constants: dict[int, list[tuple[Buff
 
 
 def _starts_with(tensor: Buffer, data: Buffer) -> bool:
-    """Return True if a tensor begins with the bytes of the data; after reading, it may end in padding."""
+    """Return True if a tensor begins with the bytes of `data`; one that was read from a file may end in padding."""
     return all(a[: len(b)] == b for a, b in zip(parts(tensor), parts(data), strict=False))
 
 

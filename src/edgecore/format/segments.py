@@ -92,7 +92,7 @@ class Layout:
         return self.add(buffers, self.alignments.constant, self.alignments.constant)
 
     def add(self, buffers: Sequence[Buffer], alignment: int, step: int = CONSTANT_ALIGNMENT) -> list[int]:
-        """Append an aligned segment; return the offsets of its buffers, which are multiples of `step`."""
+        """Append a segment that holds `buffers` at multiples of `step`; return the buffers' offsets in the segment."""
         alignment = lcm(self.alignments.segment, alignment)
         self.alignment = lcm(self.alignment, alignment)
         start = self.end = align(self.end, alignment)
@@ -135,7 +135,7 @@ def parts(buffer: Buffer) -> Iterator[memoryview]:
     for start in range(0, len(view), _PART):
         yield view[start : start + _PART]
         if isinstance(view.obj, MappedFile) and hasattr(view.obj, "madvise"):
-            view.obj.madvise(mmap.MADV_DONTNEED)  # a later use reads the content from the file again
+            view.obj.madvise(mmap.MADV_DONTNEED)  # the next use of these pages reads the file again
 
 
 def write_chunks(chunks: Iterator[Buffer], file: BinaryIO) -> int:
@@ -192,7 +192,7 @@ class SegmentReader:
         return [b"", *(segment[offset : ends[offset]] for offset in where.offsets[1:])]
 
     def used(self) -> list[Segment]:
-        """Return all segments with the uses that `segment` recorded, or `unused`. Call it after all data is read."""
+        """Return all segments with their uses: those that the method `segment` has recorded so far, else `unused`."""
         return [
             Segment(self.kinds.get(index, "unused"), self.base + segment.offset, segment.size, self.views[index])
             for index, segment in enumerate(self.segments)

@@ -38,7 +38,7 @@ from .segments import SEGMENT_ALIGNMENT, Segment, without_shared
 EXECUTORCH_1_5 = "executorch-1.5"
 EDGECORE = "edgecore"
 _SIZE_LIMIT = 1 << 31  # sizes of tensors are 32-bit integers
-_OPERATOR_KEY_BYTES = 100  # executorch's runtime builds kernel keys in a buffer of this size, including the final zero
+_OPERATOR_KEY_BYTES = 100  # executorch's runtime builds kernel keys in a buffer of 100 bytes, including the final zero
 
 Checker = Callable[[Buffer, dict[str, Any]], list[str]]
 """A function of a delegate's blob and a context that returns one sentence for each reason to reject the blob.
@@ -162,7 +162,7 @@ def verify_ptd(ptd: PtdFile) -> list[Violation]:
 def verify_cases(bpte: BpteFile, pte: PteFile) -> list[Violation]:
     """Verify that the test cases of a bundled program match its program `pte`.
 
-    It compares the names of the methods, and the number, dtypes and shapes of inputs and expected outputs.
+    The names of the methods are compared, and the number, dtypes and shapes of inputs and expected outputs.
     """
     plans = {plan.name: plan for plan in pte.program.execution_plan}
     findings = []
@@ -412,7 +412,8 @@ def _check_digests(meta: Meta, pte: PteFile, data: Mapping[str, PtdFile]) -> Ite
         ("constants", meta.constants_sha256, pte.constants),
         ("mutable", meta.state_sha256, pte.mutable),
     ):
-        segment = next((segment for segment in pte.segments if segment.kind == kind), None)  # None: no file was read
+        # `segment` is None if `pte` was not read from a file.
+        segment = next((segment for segment in pte.segments if segment.kind == kind), None)
         where = f"{kind} segment" + (f" at byte {segment.offset}" if segment else "")
         digest = blob_digest(segment.data) if segment else segment_digest(buffers, pte.alignments.constant)
         yield from (Violation(where, what) for what in _compare_digest(digest, expected))

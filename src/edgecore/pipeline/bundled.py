@@ -82,10 +82,10 @@ def eager_suite(
     with torch.no_grad(), unchanged_buffers(model):
         module = module_to_run(model) if is_exported else model
         for number, (args, kwargs) in enumerate(calls):
-            inputs = pytree.tree_map(copied, (args, kwargs))  # before the model writes into one
+            inputs = pytree.tree_map(copied, (args, kwargs))  # copy the inputs before the model may write into them
             try:
                 outputs = module(*args, **kwargs)
-            except Exception as error:  # a model raises errors of any type
+            except Exception as error:  # a model may raise errors of any type
                 raise CompileError(f"the model cannot be run with the inputs of test case {number}: {error}") from error
             cases.append(MethodTestCase(inputs, pytree.tree_map(copied, outputs)))
     return MethodTestSuite(method_name, cases)
@@ -183,7 +183,7 @@ def deserialize_from_flatbuffer_to_bundled_program(flatbuffer: bytes) -> Bundled
 
 
 def _plain(values: Sequence[fmt.Value]) -> list[Any]:
-    """Return the tensors and numbers of flatbuffer tables."""
+    """Convert the values of a test case from flatbuffer tables to tensors and numbers."""
     return [_tensor(value.val) if isinstance(value.val, fmt.BundledTensor) else _number(value.val) for value in values]
 
 

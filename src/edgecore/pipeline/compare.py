@@ -182,7 +182,7 @@ Call = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 
 def _calls(inputs: Any, reference: Reference, method: str) -> Iterator[Call]:
-    """Yield (args, kwargs) of calls: of the example inputs for None, of a tuple or tensor, or of each list entry."""
+    """Yield (args, kwargs) of each call: of a tuple or tensor, each list entry, or the example inputs for None."""
     if inputs is None:
         if reference.example is None:
             raise CompileError(
@@ -211,14 +211,14 @@ def _compare_method(
     reference: Reference,
     tolerance: float | None,
 ) -> list[OutputRow]:
-    """Run all calls. Return one row for each output, for the call with the largest ratio of the error to its bound."""
+    """Run all calls of a method, and return for each output the row of the call with the largest error / bound."""
     model_results = _run(model, calls)
     if isinstance(model, ExportedProgram) and has_gradients(model):
         names = [output.name for output in method.outputs]
         model_results = [[(name, value) for name, (_, value) in zip(names, call)] for call in model_results]
     program_results = [leaves(method(*pytree.tree_leaves(call))) for call in calls]
-    quantized: list[list[list[Any]]] = []  # by choice of dynamic scales, call, output
-    noisy: list[list[list[Any]]] = []  # by seed of the noise, call, output
+    quantized: list[list[list[Any]]] = []  # of the quantized program; indices: choice of dynamic scales, call, output
+    noisy: list[list[list[Any]]] = []  # of the quantized program with noise; indices: seed of the noise, call, output
     steps: list[float | None] = []
     if reference.rounded is not None:
         flat = [tuple(pytree.tree_leaves(call)) for call in calls]
@@ -232,7 +232,8 @@ def _compare_method(
         ]
         steps = output_steps(rounded)
     worst: dict[str, OutputRow] = {}
-    lowest: dict[str, Difference] = {}  # output -> difference from the model with the lowest SQNR, for a recipe
+    # Output -> its difference from the model in the call with the lowest SQNR, if a recipe quantized the program.
+    lowest: dict[str, Difference] = {}
     for number, (values, expected_values) in enumerate(zip(program_results, model_results, strict=True)):
         if len(values) != len(expected_values):
             raise CompileError(

@@ -145,7 +145,7 @@ def compile(
     if runtime not in (fmt.EXECUTORCH_1_5, fmt.EDGECORE):
         raise CompileError(f"no target runtime {runtime!r}; use {fmt.EXECUTORCH_1_5!r} or {fmt.EDGECORE!r}")
     planning = _planning(memory, share_state)
-    alignments = file_alignments(segment_alignment, constant_tensor_alignment)  # an error now, not after export
+    alignments = file_alignments(segment_alignment, constant_tensor_alignment)  # reports errors before the slow export
     chosen = backend_list(backends)
     plan: Plan = ()
     if quantize is not None:
@@ -276,7 +276,7 @@ def _quantize_methods(
     check_rules(plan, exported)
     quantized = dict[str, Quantized]()
     for name, program in exported.items():
-        check_dense(program)  # without a recipe, lowering checks
+        check_dense(program)  # check before quantization; without a recipe, lowering checks this
         check_transforms(program)
         samples = calibration[name] if isinstance(calibration, Mapping) else calibration
         quantized[name] = quantize_model(program, plan, samples, shapes[name], dtype)
@@ -291,8 +291,8 @@ def _quantize_methods(
 def _reference(exported: ExportedProgram, quantized: Quantized | None, plan: Plan, float_dtype: str) -> Reference:
     """Make the reference program with which `CompiledProgram.compare` compares a method, besides the user's model.
 
-    Where activations are quantized, their steps matter more than `float_dtype`. The minimum of the recipes' steps
-    counts, so that no recipe is judged by the steps of another one.
+    If activations are quantized, `float_dtype` is ignored, because their steps are larger than its rounding errors.
+    `steps` is the minimum over all recipes, so that no recipe is judged by the tolerance of another one.
     """
     is_rounded, calls = rounds(exported), calls_of(exported)
     dtype = "float32" if is_rounded else float_dtype

@@ -70,7 +70,7 @@ class CompiledProgram(FinishedProgram):
 
     @property
     def steps(self) -> int:
-        """The difference in steps that the recipes allow an operator's result: the smallest `steps` of all recipes."""
+        """The error, in quantization steps, that all recipes allow in an operator's result (`RecipeSupport.steps`)."""
         return next(iter(self._references.values())).steps
 
     def report(self, *, quantization: bool = False) -> DelegationReport:

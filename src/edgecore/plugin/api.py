@@ -78,8 +78,8 @@ class PreprocessResult:
     Attributes:
         blob: The compiled partition.
         named_data: Data that several delegates may share, by key.
-        debug_handle_map: Maps the backend's key of each step in the blob to the debug handles of the nodes that the
-            step computes. A step with all handles of the partition stands for the partition as a whole.
+        debug_handle_map: Maps the backend's key of each step (operation) in the blob to the debug handles of the nodes
+            that the step computes. A step with all handles of the partition stands for the partition as a whole.
         value_dim_orders: Key of a step -> the dims of the value that it reports for debugging (`host->event_value`),
             from the outermost to the innermost in memory. Steps whose values have the graph's dim order may be missing.
         compatibility: Target, library and format versions as text. The backend's native library reads it before it
@@ -207,7 +207,7 @@ Selects = Callable[["Node"], bool]
 class QuantizerRecipe:
     """A recipe of `edgecore.compile(quantize=...)` that quantizes with a `Quantizer` of torchao.
 
-    edgecore removes the annotations of nodes that the user's rules exclude, and of nodes that share their parameters.
+    edgecore removes the annotations of nodes that the user's rules exclude, and of nodes that share their scale.
 
     Attributes:
         make_quantizer: Makes the quantizer.
@@ -360,7 +360,7 @@ class LinkingCompiler(BackendCompiler, Protocol):
     def link(self, partitions: Sequence[CompiledPartition]) -> Sequence[PreprocessResult]:
         """Make the final results of all partitions that one compilation delegates to the backend.
 
-        edgecore calls it once, after `preprocess` has compiled all partitions, and only if there are two or more. To
+        edgecore calls this once, after `preprocess` has compiled all partitions, and only if there are two or more. To
         store data once, put it under the same key into the `named_data` of each result that uses it. If linking needs
         further facts about a partition, return a subclass of `PreprocessResult` with these facts from `preprocess`.
 

@@ -23,7 +23,7 @@ def option_rows(options: type[BaseModel]) -> list[tuple[str, str, str, str]]:
 
 
 def operator_rows(support: Sequence[OperatorSupport]) -> list[tuple[str, str, str]]:
-    """Return (operator, dtypes, constraints) of each row."""
+    """Return a row (operator, dtypes, constraints) for each supported operator."""
     return [(row.operator, ", ".join(row.dtypes), row.constraints) for row in support]
 
 

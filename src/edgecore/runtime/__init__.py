@@ -117,7 +117,7 @@ class Program:
         Raises:
             KeyError: The program has no such method.
         """
-        self[name]  # an unknown name raises an error that lists the methods
+        self[name]  # raise a KeyError that lists the methods if the name is unknown
         return self._program.is_method_loaded(self.methods.index(name))
 
     def take_values(self, method: str = "forward") -> list[OperationValue]:
@@ -141,7 +141,7 @@ class Program:
         """
         from edgecore.runtime.values import take_values
 
-        self[method]  # an unknown name raises an error that lists the methods
+        self[method]  # raise a KeyError that lists the methods if the name is unknown
         return take_values(self._program, self.methods.index(method), method)
 
     @property
@@ -260,7 +260,7 @@ class Program:
         if name not in methods:
             raise AttributeError(f"the program has no method {name!r}; it has: {', '.join(methods)}")
         method: Method = methods[name]
-        self.__dict__[name] = method  # the next access finds it without __getattr__
+        self.__dict__[name] = method  # cache the method, so that the next access does not call __getattr__
         return method
 
     def __repr__(self) -> str:
@@ -379,13 +379,13 @@ def _is_nested(method: Method) -> bool:
 
     Searches the text of the containers without parsing it: importing `json` takes longer than loading a small file.
     """
-    containers = method.output_containers  # a dict has the JSON list of its keys in "context"
+    containers = method.output_containers  # JSON, in which a dict has a list of its keys as "context"
     has_nested_results = containers.count('"type": "') > 1 or '"context": "[' in containers
     return has_nested_results or any("." in info.name or "[" in info.name for info in method.inputs)
 
 
 def _debug_level(debug: str) -> int:
-    """Return the number of a level of debug values.
+    """Convert a level of `load(debug=...)` to the native module's number: 1 for "outputs", 2 for "values".
 
     Raises:
         ValueError: There is no such level.
@@ -397,7 +397,7 @@ def _debug_level(debug: str) -> int:
 
 
 def _trace_level(trace: bool | str) -> int:
-    """Return the number of the level, or -1 for no trace."""
+    """Convert a level of `load(trace=...)` to the native module's number; -1 for no trace."""
     if not trace:
         return -1
     from edgecore.runtime.tracing import level_number

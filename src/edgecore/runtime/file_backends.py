@@ -26,7 +26,7 @@ class FileBackends:
             self.id_of(name)
 
     def id_of(self, name: str) -> str:
-        """Return the id of the backend with a name or id.
+        """Return the id of a backend that the file needs, given its name or id.
 
         Raises:
             BackendError: The file does not need the backend, or a backend that might be meant is missing or broken.

@@ -64,7 +64,7 @@ class _Node:
 
 
 def _parameters(inputs: Sequence[TensorInfo]) -> dict[str, _Node] | None:
-    """Return the parameters by name, in order; None if a name is not a path."""
+    """Build the parameters of `forward` from the inputs' names, such as `past[0].key`; None if a name is no path."""
     parameters: dict[str, _Node] = {}
     for info in inputs:
         root = _root(info.name)
@@ -87,15 +87,16 @@ def _parameters(inputs: Sequence[TensorInfo]) -> dict[str, _Node] | None:
 
 
 def _root(name: str) -> str:
-    """Return the parameter in the name of an input; empty if the name is not a path."""
+    """Return the name of the parameter in an input's name: `past[0].key` -> `past`; empty if it is no path."""
     match = _ROOT.match(name)
     return match[0] if match else ""
 
 
 def _positions(text: str, names: Sequence[str], parameters: list[str]) -> Sequence[str | None]:
-    """Return the parameter of each argument at export, positional ones first; None for an empty container.
+    """Return the parameter's name of each argument at export, positional ones first; None for an empty container.
 
-    The file has no names of empty containers. If it does not record their positions either, none is expected.
+    An empty container has no inputs, so no input's name tells that it exists. If the file does not describe the
+    containers (`text`), no empty container is expected.
     """
     try:
         _, tree = json.loads(text)
@@ -144,7 +145,7 @@ class _Arguments:
             raise _error(f"An argument of method '{self.method}' is nested too deeply, or contains itself") from None
 
     def _by_name(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments by name of the parameter."""
+        """Map each parameter's name to the argument that the call passes for it."""
         if len(args) > len(self.positions):
             raise _error(f"Method '{self.method}' takes {self._names()}; got {len(args)} arguments")
         arguments: dict[str, Any] = {}
@@ -166,7 +167,7 @@ class _Arguments:
         return ", ".join(f"'{name}'" for name in self.parameters)
 
     def _inputs(self, node: _Node, value: Any) -> Iterator[Any]:
-        """Yield the inputs inside an argument."""
+        """Yield the method's inputs that an argument contains, in the order of the file."""
         if value is _MISSING:
             if node.items or not node.may_miss:
                 raise _error(f"Method '{self.method}' was not given '{node.path}'")
@@ -190,7 +191,8 @@ class _Arguments:
             expected = f"a list or tuple of {len(keys)}"
             got = f"got {len(value)}" if is_list else f"got {type(value).__name__}"
         elif all(isinstance(key, int) for key in keys):
-            expected = f"a list, tuple or dict with {names}"  # also a list, whose items without a name were empty
+            # A list's keys have gaps if items were empty containers at export: 0 and 2 without item 1.
+            expected = f"a list, tuple or dict with {names}"
             got = got if _is_container(value) else f"got {type(value).__name__}"
         else:
             expected = f"a dict or dataclass with {names}"
@@ -245,7 +247,7 @@ _CONTAINERS: dict[str, Callable[[Sequence[Any], Sequence[Any]], Any]] = {
 
 @dataclass(frozen=True)
 class _Container:
-    """A container of outputs; an item that is None is an output."""
+    """A container of a method's outputs; None among its `items` stands for an output."""
 
     kind: str
     keys: tuple[Any, ...]
@@ -262,7 +264,7 @@ class _Container:
 
 
 def _structure(text: str, output_count: int) -> _Container | None:
-    """Return the containers of the outputs; None if they form one list or tuple, or have an unknown type."""
+    """Parse the outputs' containers from JSON; None if they are one flat list or tuple, or have an unknown type."""
     if not text:
         return None
     try:
@@ -276,7 +278,7 @@ def _structure(text: str, output_count: int) -> _Container | None:
 
 
 def _container(tree: Mapping[str, Any]) -> _Container | None:
-    """Return a container described by JSON, or None for an output.
+    """Convert a node of the JSON tree to a container; None for a leaf, which stands for an output.
 
     Raises:
         KeyError: The type of a container is unknown.

@@ -47,7 +47,7 @@ def take_values(program: NativeProgram, method: int, name: str) -> list[Operatio
 
 
 def _operations(metadata: bytes | None, method: str) -> dict[tuple[int, str | int], DelegateOperation]:
-    """Return the operations of a method's delegates by index of the delegate, and name (or id without a name)."""
+    """Map (index of a delegate, name of an operation, or its id if it has no name) to the operation, for one method."""
     meta = unpack(Meta, metadata, META_IDENTIFIER) if metadata else Meta()
     return {
         (index, operation.name or operation.id): operation

@@ -1,4 +1,4 @@
-"""The backend's entry point for edgecore: its delegate, and the OpenVINO library that the delegate opens."""
+"""Describe the OpenVINO backend to edgecore: its compiler, its delegate's library, and the OpenVINO library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def native_library() -> str:
 
 
 def load_options() -> dict[str, str]:
-    """Return the load option with the path of OpenVINO's library, since the delegate does not search for it."""
+    """Return the load option `library`: the path of OpenVINO's C library, for which the delegate does not search."""
     path = openvino_library()
     return {"library": path} if path else {}
 

@@ -1,4 +1,4 @@
-"""The class that edgecore calls to compile for OpenVINO."""
+"""The compiler of the OpenVINO backend, which `edgecore.compile` calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INSTALL = 'pip install "openvino>=2026.4,<2027"'
 
 
 class OpenvinoCompiler:
-    """Implements `QuantizingCompiler`, `WeightRoundingCompiler`, `ReportingCompiler` and `BlobGraphReader`."""
+    """Compiles for OpenVINO; implements protocols of `edgecore.plugin` for recipes, precision, reports and blobs."""
 
     Options = OpenvinoOptions
 
@@ -39,7 +39,7 @@ class OpenvinoCompiler:
         return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """Check a blob's header. The target runtime makes no difference."""
+        """Raise `FormatError` if a blob's header is damaged; the check is the same for every `runtime`."""
         decode(blob)
         return []
 
@@ -61,15 +61,15 @@ class OpenvinoCompiler:
         return RECIPES
 
     def computes_in(self, options: OpenvinoOptions) -> Literal["float32", "float16"]:
-        """Return "float16" if weights are stored, or results computed, in float16; nothing stands for bf16."""
+        """Return "float16" if weights are stored or results computed in float16, else "float32", also for bf16."""
         return "float16" if options.half_weights or options.precision == "f16" else "float32"
 
     def rounds_weights_only(self, options: OpenvinoOptions) -> bool:
-        """Return True for `half_weights` unless OpenVINO computes in f16, too."""
+        """Return True if `half_weights` only rounds stored weights, because OpenVINO does not compute in float16."""
         return options.precision != "f16"
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return a line for each delegate: kind of the model, device, size and properties."""
+        """Return a line of the report for each delegate: kind of the model, device, size and OpenVINO's properties."""
         payloads = [decode(result.blob) for result in results]
         lines = []
         for index, payload in enumerate(payloads):

@@ -89,13 +89,13 @@ def build(
             producer: Any = node.args[0]
             results = builder.values[producer]
             index: Any = node.args[1]
-            if index < len(results):  # a `Build` may omit results that are not read
+            if index < len(results):  # a lowering function may omit results that nothing reads
                 builder.values[node] = results[index]
             continue
         builder.values[node] = TABLE.rows[node.target].lower(builder, node)
         builder.own(builder.values[node], node)
     results = [ops.result(_returned(builder.values[node], node, parameters)) for node in partition.outputs]
-    # `ov.Model` derives tensor names from these names, so set them before creating it.
+    # Name inputs and outputs before creating `ov.Model`, which derives its tensor names from these friendly names.
     for letter, ends in (("input", parameters), ("output", results)):
         for index, end in enumerate(ends):
             end.set_friendly_name(f"{letter}_{index}")
@@ -111,9 +111,9 @@ def build(
 
 
 def _returned(value: Any, node: Node, parameters: Sequence[Any]) -> Any:
-    """Convert `value` to the dtype of a result; always add a conversion to an input, which copies it.
+    """Convert `value` to the dtype of the partition's result `node`; also convert an input that is returned unchanged.
 
-    OpenVINO 2026.4 on CPU does not write an output that is directly an input.
+    The conversion copies the input: OpenVINO 2026.4 on CPU does not write an output that is directly an input.
     """
     dtype = OV_TYPES[node.meta["val"].dtype]
     needs_conversion = value in parameters or value.get_element_type() != dtype
@@ -132,8 +132,8 @@ _DECOMPRESSION = b'<rt_info><attribute name="decompression" version="0" /></rt_i
 def _serialize(model: ov.Model, folder: Path) -> tuple[bytes, bytes]:
     """Write a model into a folder, and return its XML text and its weights.
 
-    Marks conversions of float16 constants, so that OpenVINO does not fold them to float32 when it compiles the model.
-    OpenVINO's Python interface cannot set this mark, so it is inserted into the text.
+    Each conversion of a float16 constant is marked, so that OpenVINO does not fold it to a float32 constant when it
+    compiles the model. OpenVINO's Python interface cannot set this mark, so it is inserted into the XML text.
     """
     text, weights = folder / "model.xml", folder / "model.bin"
     ov.serialize(model, text, weights)
@@ -156,10 +156,11 @@ def _is_decompression(op: Any) -> bool:
 
 def _compile(folder: Path, device: str, properties: dict[str, str]) -> bytes:
     """Compile the model in a folder in a separate process, and return the compiled model."""
-    if device == "CPU" or device.startswith("AUTO"):  # else it quantizes the inputs of layers with integer weights
+    # By default, OpenVINO on CPU quantizes the inputs of layers with integer weights while the model runs: turn it off.
+    if device == "CPU" or device.startswith("AUTO"):
         properties = {**properties, "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
     if device == "CPU" and "NUM_STREAMS" in properties:
-        # Needed for a stream with a single thread, see SNIPPETS_MODE in the delegate.
+        # With one thread per stream, OpenVINO 2026.4 crashes while it fuses some networks, so disable this fusion.
         properties = {**properties, "SNIPPETS_MODE": "DISABLE"}
     pairs = [f"{key}={value}" for key, value in properties.items()]
     command = [sys.executable, "-m", "edgecore_openvino.blob.compile", str(folder), device, *pairs]

@@ -1,4 +1,4 @@
-"""The partitioner: the operator table for the payload, and the options as compile specs."""
+"""Make the partitioner: the option `payload` selects the operator table, and all options become compile specs."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def _weights(bits: int, parameters: Int8Weights | Int4Weights) -> RewriteRecipe:
 
 
 def _fp16(parameters: RecipeParameters) -> RewriteRecipe:
-    """Store weights in float16. `compare` tolerates this by rounding results of operators to float16."""
+    """Return the recipe that stores weights in float16; `edgecore.compare` rounds expected results to float16, too."""
     return RewriteRecipe(lambda program, selects: program, options={"half_weights": True}, computes_in="float16")
 
 

@@ -1,4 +1,4 @@
-"""The backend's entry point for edgecore: its delegate, and the libraries that the delegate opens."""
+"""Describe the QNN backend to edgecore: its compiler, its delegate's library, and the libraries of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def sdk_version() -> str | None:
 
 
 def load_options() -> dict[str, str]:
-    """Return load options: the libraries' paths and the SDK's version. The delegate does not search for them."""
+    """Return load options: paths of libraries, for which the delegate does not search, and the version of QNN's SDK."""
     paths = {"onnxruntime": runtime_library(), "provider": provider_library(), "sdk_version": sdk_version()}
     return {name: value for name, value in paths.items() if value}
 
@@ -50,7 +50,7 @@ def self_test() -> list[tuple[str, bool, str] | tuple[str, bool, str, str]]:
 
 @hookimpl
 def edgecore_backends() -> list[BackendInfo]:
-    """Return the backend of this package."""
+    """Describe the backend of this package to edgecore."""
     return [
         BackendInfo(
             name="qnn",

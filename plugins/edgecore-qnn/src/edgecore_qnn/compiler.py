@@ -21,12 +21,12 @@ from edgecore_qnn.provider.process import INSTALL, versions
 
 
 class QnnCompiler:
-    """Implements protocols of `edgecore.plugin`: recipes, precision, reports, and a reader of blobs."""
+    """Compiles for QNN; implements protocols of `edgecore.plugin` for recipes, precision, reports and blobs."""
 
     Options = QnnOptions
 
     def partitioner(self, options: QnnOptions, *, runtime: str) -> Partitioner:
-        """Make the partitioner. The target runtime makes no difference."""
+        """Make the partitioner for `options`; it is the same for every `runtime`."""
         return OptionsPartitioner(options)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
@@ -38,7 +38,7 @@ class QnnCompiler:
         return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """Check a blob. The target runtime makes no difference."""
+        """Raise `FormatError` if a blob is damaged; the check is the same for every `runtime`."""
         decode(blob)
         return []
 
@@ -53,7 +53,7 @@ class QnnCompiler:
         return RECIPES
 
     def computes_in(self, options: QnnOptions) -> Literal["float32", "float16"]:
-        """Return "float16" if operators that are not quantized are delegated: the NPU has no float32."""
+        """Return "float16" if `use_fp16` delegates operators that are not quantized, because the NPU has no float32."""
         return "float16" if options.use_fp16 and options.soc.has_fp16 else "float32"
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:

@@ -102,7 +102,7 @@ def to_edge_transform_and_lower_to_qnn(
     skip_mutable_buffer: bool = False,
     generate_etrecord: bool = False,
 ) -> edgecore.EdgeProgramManager:
-    """Export modules and lower them for the backend.
+    """Export modules, and lower them for Qualcomm's NPUs.
 
     Args:
         module: A module, or name of a method -> module.

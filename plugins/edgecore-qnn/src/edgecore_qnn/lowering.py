@@ -21,7 +21,7 @@ from edgecore_qnn.partitioner import refused_nodes
 from edgecore_qnn.provider.process import Answer, ask, dump, is_installed, profile, versions
 
 FORMAT = "qnn-context 1"
-"""Start of the compatibility string; the version of the SDK and the SoC follow. The delegate compares it."""
+"""Start of a blob's compatibility string, which the delegate compares. The SDK's version and the SoC follow."""
 
 _LETTERS = 12
 
@@ -43,7 +43,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> QnnRes
     Raises:
         CompileError: The provider is not installed, or cannot compile the partition.
     """
-    versions()  # raises an error if a package is missing
+    versions()  # raises an error if onnx or ONNX Runtime's QNN provider is not installed
     options = QnnOptions.from_specs(specs)
     partition = PartitionView(program)
     graph = lower(partition)
@@ -81,7 +81,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> QnnRes
 
 
 def _dump(model: bytes, answer: Answer, blob: bytes, profile_table: str, options: QnnOptions) -> None:
-    """Write a delegate's files into a folder named after the hash of its model."""
+    """Write a delegate's ONNX model, context binary, blob and profile into a folder named after the model's hash."""
     assert options.dump_intermediate_artifacts_to is not None
     name = f"qnn-{options.soc.name}-{hashlib.sha256(model).hexdigest()[:_LETTERS]}"
     folder = Path(options.dump_intermediate_artifacts_to).expanduser() / name

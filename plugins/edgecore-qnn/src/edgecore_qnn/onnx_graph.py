@@ -52,7 +52,7 @@ class OnnxGraph:
         return {name: handles for name, node in self.owners.items() if (handles := debug_handles(node))}
 
     def blob_graph(self) -> BlobGraph:
-        """Return the ONNX nodes without constants, for the graph view; a context binary does not list operations."""
+        """Return the ONNX nodes without constants, for the graph view, because a context binary lists no operations."""
         from onnx import TensorProto, shape_inference
 
         inferred = shape_inference.infer_shapes(self.model).graph
@@ -95,7 +95,7 @@ def lower(partition: PartitionView) -> OnnxGraph:
 def build(
     partition: PartitionView, inputs: Sequence[Node], calls: Sequence[Node], outputs: Sequence[Node]
 ) -> OnnxGraph:
-    """Build the ONNX model of some calls of a program that read `inputs`."""
+    """Build the ONNX model of `calls`, some nodes of a program; `inputs` are the values that they read."""
     from onnx import helper
 
     builder = Builder(partition)
@@ -109,7 +109,7 @@ def build(
         else:
             builder.values[node] = TABLE.rows[node.target].lower(builder, node)
     named = {}
-    for index, node in enumerate(outputs):  # each output needs a separate node and a name that no input has
+    for index, node in enumerate(outputs):  # ONNX needs a separate node for each output, and a name that no input has
         builder.owner = node
         value = builder.values[node]
         is_taken = value in named or not _is_produced(builder, value)
@@ -155,7 +155,7 @@ def _input(name: str, node: Node) -> Tensor:
 
 
 def _tensor(name: str, node: Node) -> Tensor:
-    """Describe an input or output; if it has integers, with the adjacent operator's quantization."""
+    """Describe an input or output of the graph; integers have the scale of the (de)quantize node beside it."""
     dtype = str(node.meta["val"].dtype).removeprefix("torch.")
     tensor = Tensor(name, dtype, [int(size) for size in shape(node)])
     scales = [scale_of(other) for other in (node, *node.users)]

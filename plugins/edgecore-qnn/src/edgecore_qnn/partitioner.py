@@ -1,7 +1,7 @@
-"""The partitioner: it rejects nodes by the operator table first, and then asks the provider about the rest.
+"""The partitioner: it rejects nodes by the operator table first, and then asks the provider about the other nodes.
 
-The provider is asked about all remaining nodes as one graph. If it compiles this graph, all are supported, and
-`preprocess` finds the result in the cache. Otherwise it lists the nodes that it refuses. Without these it may refuse
+The provider is asked about these nodes as one graph. If it compiles the graph, all are supported, and `preprocess`
+finds the result in the cache. Otherwise it lists the nodes that it refuses. Without the refused nodes it may refuse
 others, so it is asked again until it accepts the rest.
 """
 
@@ -32,7 +32,7 @@ Reason = Callable[[Node], "str | None"]
 
 
 class OptionsPartitioner(CapabilityPartitioner):
-    """The partitioner for the backend's options."""
+    """The partitioner of the QNN backend, made from the backend's options."""
 
     def __init__(self, options: QnnOptions) -> None:
         super().__init__(
@@ -46,7 +46,7 @@ class OptionsPartitioner(CapabilityPartitioner):
 
 
 def _reasons(program: ExportedProgram, options: QnnOptions) -> Reason:
-    """Return a function that says why a node is not supported, or returns None."""
+    """Return a function that says why a node is not supported; the function returns None for a supported node."""
     by_rows = TABLE.unsupported_reasons(program)
     calls = [node for node in program.graph.nodes if node.op == "call_function"]
     reasons = {node: by_rows(node) or _left_out(node, options) for node in calls if node.target is not operator.getitem}
@@ -57,12 +57,12 @@ def _reasons(program: ExportedProgram, options: QnnOptions) -> Reason:
 
 
 def _leave_useless(reasons: dict[Node, str | None], partition: PartitionView) -> None:
-    """Refuse nodes that a delegate does not need or support without undelegated neighbours."""
+    """Refuse nodes that are wrong or useless in a delegate because a node beside them is refused."""
     for node, reason in list(reasons.items()):
         if node.target is BLOCKS and reason is not None:
             for user in (
                 reasons.keys() & node.users.keys()
-            ):  # without its weight, the provider would compute wrong results
+            ):  # the provider computes wrong results if a dequantized weight is an input
                 reasons[user] = reasons[user] or "its weight is not supported"
     fixed = set(partition.constants)
     for node in reasons:
@@ -81,7 +81,7 @@ def _is_conversion(node: Node) -> bool:
 
 
 def _is_needed(node: Node, reasons: Mapping[Node, str | None]) -> bool:
-    """Return True if a conversion is adjacent to a delegated operator, or to a conversion that is."""
+    """Return True if a delegated operator is next to a (de)quantize node, perhaps beyond another such node."""
 
     def computes(other: Node) -> bool:
         return not _is_conversion(other) and other.target is not operator.getitem and reasons.get(other, "") is None
@@ -96,7 +96,7 @@ def _is_needed(node: Node, reasons: Mapping[Node, str | None]) -> bool:
 
 
 def _left_out(node: Node, options: QnnOptions) -> str | None:
-    """Return the reason why the user's options exclude a node that the table supports, or None."""
+    """Return the reason why the user's options exclude a node that the operator table supports; None if they do not."""
     names = set(TABLE.rows[node.target].names) if node.target in TABLE.rows else set()
     if options.operators and not names & set(options.operators):
         return "left out by the option operators"
@@ -117,7 +117,7 @@ def _left_out(node: Node, options: QnnOptions) -> str | None:
 
 
 def _computes_floats(node: Node) -> bool:
-    """Return True for an operator without dequantized inputs, also considering the operators fused with it."""
+    """Return True if an operator computes in floating point: neither it nor an operator fused with it is quantized."""
     if _is_conversion(node):
         return False
     sources = [source for source in node.all_input_nodes if source.op == "call_function"]
@@ -126,7 +126,7 @@ def _computes_floats(node: Node) -> bool:
 
 
 def _refused(program: ExportedProgram, reasons: Mapping[Node, str | None], options: QnnOptions) -> dict[Node, str]:
-    """Return the nodes without a reason that the provider refuses, with its messages."""
+    """Return the reason of each unsupported node: those in `reasons`, and the messages of the provider."""
     partition = PartitionView(program)
     outside = dict(reasons)
     for _ in range(_ROUNDS):
@@ -157,7 +157,6 @@ def _graph(partition: PartitionView, chosen: list[Node]) -> OnnxGraph | None:
 
 
 def _compiles(graph: OnnxGraph, options: QnnOptions) -> bool:
-    """Return True if the provider compiles the whole graph."""
     try:
         ask("compile", graph.to_bytes(), options.soc, options.provider_options(), seconds=options.timeout)
     except CompileError:

@@ -1,4 +1,4 @@
-"""The quantizer: it annotates the values to quantize."""
+"""The quantizer of the QNN backend for torchao: it annotates the values of a model that become integers."""
 
 from __future__ import annotations
 
@@ -263,17 +263,18 @@ def _annotate_layer(node: Node, config: ModuleQConfig, block: int | None) -> Non
     value, weight = node.args[0], node.args[1]
     spec = config.weight(axis) if block is None else config.blocks(block)
     inputs: dict[Any, QuantizationSpecBase] = {value: config.activation, weight: spec}
-    tail = (NORMS, CLAMPS) if block is None else (NORMS,)  # a clamp is not fused after a layer with blocks
+    # The provider fuses no clamp with a layer that has a scale per block.
+    tail = (NORMS, CLAMPS) if block is None else (NORMS,)
     mark_fused(fused_tail(node, tail), node, config.activation, inputs)
 
 
 def get_submodule_type_predicate(module_type_str: str) -> Callable[[Node], bool]:
-    """Return a predicate: does the node belong to a module whose type name contains this text?"""
+    """Return a predicate that is True for nodes of modules whose type name contains `module_type_str`."""
     return lambda node: any(module_type_str in _type_name(kind) for _, kind in _modules(node))
 
 
 def get_submodule_name_predicate(module_name_str: str) -> Callable[[Node], bool]:
-    """Return a predicate: does the node belong to a module whose name contains this text?"""
+    """Return a predicate that is True for nodes of modules whose name contains `module_name_str`."""
     return lambda node: any(module_name_str in name for name, _ in _modules(node))
 
 

@@ -112,7 +112,7 @@ class Event:
 
     @property
     def raw_delegate_debug_metadatas(self) -> list[Any]:
-        """The bytes that the delegate added in each run."""
+        """The metadata that the delegate attached to the event: the bytes of each run."""
         return self._delegate_debug_metadatas
 
     @property
@@ -190,7 +190,8 @@ def as_frame(rows: list[dict[str, Any]]) -> Any:
     import pandas  # type: ignore[import-untyped]
 
     frame = pandas.DataFrame(rows or None, columns=None if rows else ["event_block_name", *Event("").asdict()])
-    for name in ("delegate_debug_identifier", "delegate_backend_name"):  # by default pandas converts None to NaN
+    # Use dtype object, because pandas would convert None to NaN.
+    for name in ("delegate_debug_identifier", "delegate_backend_name"):
         frame[name] = pandas.Series([row.get(name) for row in rows], dtype=object)
     return frame
 
@@ -252,7 +253,7 @@ def _is_output(event: DebugEvent) -> bool:
 
 
 def _signatures(run: RunData) -> dict[Signature, Sample]:
-    """Return the events of a run by signature; of events with equal signatures, the last one."""
+    """Return the events of a run by signature (instruction, name, ids); of events with equal ones, the last one."""
     by_operation: dict[Signature, tuple[list[ProfileEvent], list[DebugEvent]]] = {}
     for event in run.events:
         recorded = event.profile_event or event.debug_event

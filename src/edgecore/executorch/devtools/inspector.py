@@ -164,7 +164,7 @@ class Inspector:
         symbols = ProgramSymbols(pte)
         self._methods = self._methods_of_blocks(symbols)
         for block, method in zip(self.event_blocks, self._methods, strict=True):
-            # Delegate calls whose operations have modules: such a call gets none, so that times do not count twice.
+            # Delegate calls whose operations have modules: such a call itself has none, so that no time counts twice.
             inside: set[int | None] = set()
             for event in sorted(block.events, key=lambda event: not event.is_delegated_op):
                 if not method or event._source is None:
@@ -209,7 +209,7 @@ class Inspector:
     def print_data_tabular(
         self, file: IO[str] | None = None, include_units: bool = True, include_delegate_debug_data: bool = False
     ) -> None:
-        """Print the events as a table, without `OPERATOR_CALL`.
+        """Print the events as a table, without the events `OPERATOR_CALL`.
 
         Args:
             file: Where to print; by default standard output.
@@ -287,7 +287,7 @@ class Inspector:
         graph = _graph(self._record, reference_graph or EDGE, self._method)
         blocks = zip(self.event_blocks, self._methods, strict=True)
         candidates = (block.events for block, method in blocks if method == self._method)
-        # Later blocks are runs with other inputs: compare the first block with values.
+        # Later blocks are runs with other inputs: compare only the first block that has recorded values.
         events = next((row for row in candidates if any(event.debug_data for event in row)), [])
         return pandas.DataFrame(numeric_gap(self._record, graph, events, distance, self), columns=list(COLUMNS))
 
@@ -329,7 +329,6 @@ def _graph(record: EtRecordFile, name: str, method: str) -> Graph:
 
 
 def _nodes(record: EtRecordFile, name: str, method: str) -> dict[int, list[GraphNode]]:
-    """Return the nodes of a graph by their debug handles."""
     graph = _find_graph(record, name, method)
     nodes: dict[int, list[GraphNode]] = {}
     for node in graph_nodes(graph) if graph else ():

@@ -50,7 +50,7 @@ def load_graph(graph: Graph) -> ExportedProgram:
         parts = (graph.state_dict, graph.constants, graph.example_inputs)
         program = deserialize(SerializedArtifact(text.encode(), *parts))
         read_delegates(program, load_graph)
-    except Exception as error:  # torch raises errors of many types here
+    except Exception as error:  # torch raises errors of many types
         raise FormatError(f"torch cannot load a program of the ETRecord: {error!r}") from error
     for node in program.graph.nodes:
         if node.name in handles:
@@ -70,7 +70,7 @@ def loaded_values(saved: bytes | None) -> Any:
         return None
     try:
         return torch.load(io.BytesIO(saved), weights_only=True)
-    except Exception as error:  # torch raises errors of many types here
+    except Exception as error:  # torch raises errors of many types
         raise FormatError(f"torch cannot load the inputs or outputs of the ETRecord: {error!r}") from error
 
 
@@ -134,7 +134,7 @@ def _pair(computed: Any, recorded: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def _fitting(value: Any, others: Sequence[Any], default: Any) -> Any:
-    """Return the only one of `others` with the shape, or with the shape and dtype, of `value`; else `default`."""
+    """Return the value in `others` that alone has the shape, or the shape and dtype, of `value`; else `default`."""
     for kind in (_shape, lambda value: (_shape(value), getattr(value, "dtype", None))):
         matches = [other for other in others if kind(other) == kind(value)]
         if len(matches) == 1:
@@ -152,7 +152,7 @@ def _comparator(distance: str | NumericalComparatorBase) -> NumericalComparatorB
 
 
 def _gap(comparator: NumericalComparatorBase, a: Any, b: Any) -> list[float]:
-    """Return the distances; NaN for values that differ in their number of elements.
+    """Return the comparator's distance for each pair of values; NaN if their numbers of elements differ.
 
     The shapes may differ: a runtime does not run views, so a recorded value has the shape before the view.
     """
@@ -194,7 +194,7 @@ def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], 
 
     try:
         run_through_delegates(program, arguments, record)
-    except Exception as error:  # torch raises errors of many types here
+    except Exception as error:  # torch raises errors of many types
         raise ValueError(f"the graph cannot be run with the inputs of the ETRecord: {error}") from error
     return values, names
 
@@ -236,7 +236,7 @@ def _recorded(events: Iterable[Event]) -> list[_Group]:
 
 
 def _name(event: Event) -> str:
-    """Return the name without the number of a repeated event."""
+    """Return an event's name without the number by which the Inspector distinguishes repeated events."""
     return REPEATED.sub("", event.name)
 
 

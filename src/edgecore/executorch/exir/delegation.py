@@ -39,7 +39,7 @@ class DelegationInfo:
         )
 
     def rows(self) -> list[tuple[str, int, int]]:
-        """Return (operator, nodes in delegates, other nodes) by operator; the last row is the total."""
+        """Return a row (operator, number of nodes in delegates, of other nodes) for each operator, then the totals."""
         rows = sorted((row.op_type, row.delegated, row.non_delegated) for row in self.delegation_by_operator.values())
         return [*rows, ("Total", self.num_delegated_nodes, self.num_non_delegated_nodes)]
 
@@ -135,7 +135,7 @@ def _calls_delegate(node: Any) -> bool:
 
 
 def _lowered(graph_module: Any, node: Any) -> Any:
-    """Return the module of a delegate that a node reads; None if it reads none."""
+    """Return the module of a delegate that a `get_attr` node reads; None for other nodes."""
     if node.op != "get_attr":
         return None
     module = getattr(graph_module, str(node.target), None)

@@ -24,7 +24,7 @@ class GroupBasedPartitioner(CapabilityBasedPartitioner):
         graph_module: The graph.
         operator_support: Tells which nodes are supported; an unsupported node is in no partition, even in a group.
         allows_single_node_partition: Also propose partitions of a single operator.
-        non_compute_ops: Qualified names of operators that do not count, in addition to `NON_COMPUTE`.
+        non_compute_ops: Qualified names of operators that, like those in `NON_COMPUTE`, do not justify a partition.
         allowed_single_node_partition_ops: Qualified names of operators that may be the only operator of a partition.
         node_groups: The groups.
 
@@ -54,7 +54,7 @@ class GroupBasedPartitioner(CapabilityBasedPartitioner):
             raise ValueError(f"Node {twice} exists in multiple groups.")
 
     def propose_partitions(self) -> list[Partition]:
-        """Merge groups and single nodes, from the end of the graph, unless a path would leave a partition and return.
+        """Merge groups and single nodes into partitions that no path leaves and re-enters, from the graph's end.
 
         Returns:
             The partitions.
@@ -108,7 +108,7 @@ class GroupBasedPartitioner(CapabilityBasedPartitioner):
             yield unit
 
     def _is_enough(self, partition: Partition) -> bool:
-        """Return True if a partition has two operators that count, or one that may be alone."""
+        """Return True if a partition has two operators that are not in `non_compute_ops`, or one that may be alone."""
         non_compute = NON_COMPUTE.union(self.non_compute_ops or ())
         allowed = self.allowed_single_node_partition_ops or ()
         names = [_get_qualified_name(node.target) for node in partition.nodes if node.op == "call_function"]  # type: ignore[arg-type]
@@ -131,11 +131,9 @@ class _Reach:
                 self.after[index] |= self.after[self.position[user]] | 1 << self.position[user]
 
     def bits(self, nodes: Iterable[Node]) -> int:
-        """Return the bit mask of nodes."""
         return sum(1 << self.position[node] for node in dict.fromkeys(nodes))
 
     def members(self, bits: int) -> list[Node]:
-        """Return the nodes of a bit mask."""
         return [self.nodes[index] for index in _positions(bits)]
 
     def _around(self, bits: int) -> tuple[int, int]:

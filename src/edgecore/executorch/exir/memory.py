@@ -1,4 +1,4 @@
-"""Memory planning with ExecuTorch's arguments: passes see the out variants of operators, and planners see the graph.
+"""Memory planning with ExecuTorch's arguments: a planner gets the graph, and a pass sees the operators' out variants.
 
 A planner of ExecuTorch is `algo(alignment, specs, graph_module, graph_signature, extra_padding)`. It returns a
 `MemoryAlgoResult`, or it sets `mem_id` and `mem_offset` of the specs and returns the sizes of all arenas.
@@ -79,7 +79,7 @@ def naive(
 def _result(
     planner: Planner, alignment: int, specs: Collection[TensorSpec], graph_module: GraphModule | None, padding: int
 ) -> MemoryAlgoResult:
-    """Run a planner of edgecore for each arena."""
+    """Run a planner of edgecore for each arena, and return the places and sizes in ExecuTorch's form."""
     reserved = dict(enumerate(getattr(graph_module, "input_mem_buffer_sizes", None) or ()))
     arenas: dict[int, list[TensorSpec]] = {}
     for spec in sorted(specs, key=_order):
@@ -93,7 +93,7 @@ def _result(
 
 
 def _order(spec: TensorSpec) -> tuple[object, ...]:
-    """Return a sort key. A set of specs has no fixed order, but the same program must always get the same plan."""
+    """Return a sort key of a tensor, since a set of specs has no fixed order, but equal programs need equal plans."""
     return spec.lifetime, spec.shape, str(spec.dtype), spec.dim_order, spec.alignment
 
 
@@ -152,7 +152,7 @@ class MemoryPlanningPass(memory.MemoryPlanningPass):
         object.__setattr__(self, name, value)  # ExecuTorch's class is not frozen: subclasses may set attributes
 
     def choose_arenas(self, program: ExportedProgram) -> None:
-        """Call `run` while the targets of nodes are out variants."""
+        """Call `run` while the targets of nodes are out variants, as ExecuTorch's subclasses expect."""
         self._graph = program.graph_module, program.graph_signature
         nodes = [node for node in all_calls(program.graph_module) if isinstance(node.target, OpOverload)]
         functional = {node: node.target for node in nodes}

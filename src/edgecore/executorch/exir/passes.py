@@ -56,7 +56,7 @@ class PassManager(edgecore_passes.PassManager):
         self.add_checks(check)
 
     def add_constraint(self, constraint: Callable[[Any, Any], bool]) -> None:
-        """Add a function of two passes; see `PassManager`."""
+        """Add a constraint on the order of two passes; see the argument `constraints` of `PassManager`."""
         self.constraints.append(constraint)
 
     def solve_constraints(self) -> None:

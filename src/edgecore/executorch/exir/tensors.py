@@ -76,5 +76,5 @@ def is_channel_last_dim_order(tensor: torch.Tensor) -> bool:
 
 
 def is_contiguous_dim_order(tensor: torch.Tensor) -> bool:
-    """Return True if a tensor's dim order is the default one."""
+    """Return True if a tensor's dim order is the default: dims 0, 1, 2, ... from the outermost to the innermost."""
     return list(tensor.dim_order()) == list(range(tensor.dim()))

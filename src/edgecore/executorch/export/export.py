@@ -152,7 +152,7 @@ class ExportRecipe:
 
 
 def _joined(kind: type[Any], parts: Iterable[Any]) -> Any:
-    """Join the lists of several recipes of the class `kind`; None if all parts are None."""
+    """Join several recipes of the class `kind` into one, with their lists concatenated; None if all are None."""
     present = [part for part in parts if part is not None]
     if not present:
         return None
@@ -169,7 +169,7 @@ def _joined(kind: type[Any], parts: Iterable[Any]) -> Any:
 
 
 class ExportSession:
-    """The results of `export`. A stage that did not run has no result: asking for it is a `CompileError`."""
+    """The results of `export`. Asking for the result of a stage that did not run raises a `CompileError`."""
 
     def __init__(
         self,

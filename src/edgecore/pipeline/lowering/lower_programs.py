@@ -65,7 +65,7 @@ def lower_to_edge(programs: Programs, options: LowerOptions | None = None) -> Lo
 
 @contextmanager
 def _garbage_of_this_call() -> Iterator[None]:
-    """Restrict the garbage collector to objects that the block creates; models and modules stay alive anyway.
+    """Restrict the garbage collector to objects that the `with` block creates; the models before it stay alive anyway.
 
     Without this, Python's full collections take a third of the time of lowering.
     """
@@ -126,7 +126,7 @@ class _Lowering:
         self.is_single = True  # True if there is only one method; set by `exported`
 
     def context(self, rewrites: Mapping[OpOverload, Rewrite]) -> PassContext:
-        """Return a context for passes over one method that also allows the user's operators."""
+        """Return a context for passes over one method, in which the user's own operators are allowed, too."""
         return PassContext(preserved=set(self.options.allowed), rewrites=rewrites)
 
     def is_preserved(self, node: Node) -> bool:
@@ -139,7 +139,7 @@ class _Lowering:
         diagnostics: Mapping[str, PartitionDiagnostics],
         kept: KeptPrograms | None,
     ) -> LoweredProgram:
-        """Return the result of the call."""
+        """Make the result of `lower` or `lower_to_edge` from the edge programs and the diagnostics of partitioners."""
         return LoweredProgram(
             edge,
             constant_methods=self.options.constant_methods,
@@ -158,11 +158,11 @@ class _Lowering:
         return KeptPrograms(programs_by_method(programs), copies)
 
     def observer(self, method: str) -> Callable[[str, ExportedProgram], None] | None:
-        """Return the function that `PassManager` calls after each pass over a method; None without a dump."""
+        """Return the function that `PassManager` calls after each pass over a method; None if graphs are not dumped."""
         return self.options.dump.observer(method, self.is_single) if self.options.dump is not None else None
 
     def dump_step(self, method: str, step: str, program: ExportedProgram) -> None:
-        """Dump a program after a step that is not a pass."""
+        """Write a program's graph to the dump folder, if any, after a step that is not a pass, such as partitioning."""
         after = self.observer(method)
         if after is not None:
             after(step, program)
@@ -186,7 +186,7 @@ class _Lowering:
         return PassManager(bound, check_program=check, after_pass=self.observer(method))(program)
 
     def exported(self, programs: Programs) -> dict[str, ExportedProgram]:
-        """Copy the programs and run the stages `exported` and `methods`."""
+        """Copy the programs, and run the passes of the stages `exported` and `methods` on the copies."""
         by_name = programs_by_method(programs)
         self.is_single = len(by_name) == 1
         methods = {}
@@ -196,7 +196,7 @@ class _Lowering:
             self.dump_step(name, "exported", program)
             passes = self.options.passes.of_stage("exported")
             copied = copy_program(program)
-            complete_program(copied, f"method {name}")  # the user may have edited the graph
+            complete_program(copied, f"method {name}")  # sets missing `val`s: the user may have edited the graph
             methods[name] = self.apply(name, copied, passes, PassContext(), edge=False)
         written = {name for program in methods.values() for name in written_buffers(program)}
         context = PassContext(written_buffers=frozenset(written))
@@ -210,7 +210,7 @@ class _Lowering:
         context: PassContext,
         preserve_for: Callable[[ExportedProgram], Preserve],
     ) -> ExportedProgram:
-        """Run the stage `edge`.
+        """Run the passes of the stage `edge`, once or twice.
 
         The first run preserves 3-d convolutions, so that batch norms are fused into them. If there are any, a second
         run decomposes those that no partitioner asks to preserve.
@@ -236,13 +236,13 @@ class _Lowering:
     def to_edge_for_partitioners(
         self, exported: Mapping[str, ExportedProgram], chosen: Mapping[str, Sequence[Partitioner]]
     ) -> tuple[dict[str, ExportedProgram], dict[str, PartitionDiagnostics]]:
-        """Run the stage `edge` and the user's passes on each method; keep operators that partitioners want whole."""
+        """Run the stage `edge` and the user's passes; keep operators that a partitioner asks not to decompose."""
         options = self.options
         check_methods(options.transform_passes, exported, "transform_passes")
         edge, diagnostics = {}, {}
         for name, program in exported.items():
-            # A backend may support the parts of a decomposed operator, so some rewrites must wait until after
-            # delegation.
+            # Rewrites for edgecore's kernels wait until after delegation: they would replace operators whose parts a
+            # backend may support.
             context = self.context(before_backends(options.rewrites) if chosen[name] else options.rewrites)
             diagnostics[name] = PartitionDiagnostics()
             whole = WholeOperators(chosen[name], context.preserved, diagnostics[name], options.required)
@@ -287,7 +287,7 @@ class _Lowering:
         whole: WholeOperators,
         transform_passes: Sequence[Pass | NamedPass],
     ) -> ExportedProgram:
-        """Run the stage `edge` and the user's passes; repeat both if calls were decomposed that must stay whole."""
+        """Run the stage `edge` and the user's passes; if a backend asks for it, again with fewer decompositions."""
         for copy in (copy_program(program), program):
             lowered = self.to_edge(method, copy, context, partial(self._preserve_for, whole))
             lowered = self.apply(method, lowered, transform_passes, context)

@@ -98,7 +98,7 @@ class LoweredProgram:
         return changed
 
     def _pass_manager(self, method: str, passes: Sequence[Pass | NamedPass]) -> PassManager:
-        """Make the manager for passes over a method; it allows the user's operators."""
+        """Make the manager for passes over a method, which lets the verifier allow the user's own operators."""
         check = partial(verify, preserved=self._allowed)
         return PassManager(passes, check_program=check, after_pass=self._observer(method))
 
@@ -136,7 +136,7 @@ class LoweredProgram:
         return changed
 
     def _complete(self) -> None:
-        """Complete the graphs, which the user may have edited."""
+        """Compute the `val`s of nodes that lack them, because the user may have edited the graphs."""
         for name, program in self.programs.items():
             complete_program(program, f"method {name}")
 
@@ -192,7 +192,6 @@ class LoweredProgram:
         return FinishedProgram(pte, data, report, programs, set(self.constant_methods), self.kept)
 
     def _planned(self, options: FinishOptions) -> dict[str, tuple[ExportedProgram, MemoryPlan]]:
-        """Run the last passes over each method and plan its memory."""
         planned: dict[str, tuple[ExportedProgram, MemoryPlan]] = {}
         memory_passes = [named.bind(PassContext()) for named in self._passes.of_stage("memory")]
         for name, program in self.programs.items():
@@ -203,7 +202,7 @@ class LoweredProgram:
 
 
 def _shared_buffers(planned: Mapping[str, tuple[ExportedProgram, MemoryPlan]], options: FinishOptions) -> list[str]:
-    """Place the mutable buffers that methods share, and return their names."""
+    """Give the mutable buffers that methods share the same place in all memory plans, and return their names."""
     sharing = {name: plan for name, plan in planned.items() if options.planning_of(name).share_mutable_buffers}
     if not sharing:
         return []

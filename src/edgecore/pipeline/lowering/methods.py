@@ -1,4 +1,4 @@
-"""Arguments of lowering: one value for all methods, or a mapping from names of methods to values."""
+"""Convert arguments of lowering, each a value for all methods or a mapping by method, to one value per method."""
 
 from __future__ import annotations
 

@@ -72,12 +72,12 @@ class FinishOptions:
     shares_views: bool = True
 
     def planning_of(self, method: str) -> MemoryPlanningPass:
-        """Return the memory planning pass of a method; a mapping may lack methods."""
+        """Return the memory planning pass of a method; the default pass if the mapping `planning` lacks the method."""
         by_method = self.planning
         planning = by_method.get(method, MemoryPlanningPass()) if isinstance(by_method, Mapping) else by_method
         if self.shares_views:
             return planning
-        changed = copy.copy(planning)  # unlike `replace`, this works for subclasses with other constructor parameters
+        changed = copy.copy(planning)  # unlike `dataclasses.replace`, works for subclasses with another constructor
         object.__setattr__(changed, "reuse", False)
         return changed
 

@@ -17,9 +17,9 @@ from edgecore.passes.decompose import Preserve
 
 @dataclass(frozen=True)
 class _Call:
-    """A call that a backend wants whole: its operator, and the number of the user's call that it is a part of.
+    """A call that a backend wants undecomposed: its operator, and the number of the user's call that it comes from.
 
-    Two lowerings of copies of a program number calls in the same way, while names of new nodes may differ.
+    Calls are numbered before lowering, so two lowerings of a program use equal numbers; names of nodes may differ.
     """
 
     number: int
@@ -27,7 +27,7 @@ class _Call:
 
 
 class WholeOperators:
-    """The calls of one method that stay whole for a backend.
+    """Decides which calls of one method stay whole, that is, are not decomposed, because a backend asks for them.
 
     A call that the first backend wants whole stays whole. A call that only a later backend wants whole is decomposed if
     earlier backends take all its parts, because they must not lose operators to a backend of lower priority. The parts
@@ -57,11 +57,11 @@ class WholeOperators:
         self._diagnostics = diagnostics
         self._required = required
         self._failed: set[tuple[str, str]] = set()
-        self._decomposed: dict[_Call, int] = {}  # call -> priority of the first backend that wants it whole
+        self._decomposed: dict[_Call, int] = {}  # call -> priority of the first backend that wants it undecomposed
         self._kept: set[_Call] = set()
 
     def preserve_for(self, program: ExportedProgram) -> Preserve:
-        """Return a predicate over the nodes of `program` that is True for a call that stays whole."""
+        """Return a predicate over the nodes of `program` that is True for a call that must not be decomposed."""
         for number, node in enumerate(all_calls(program.graph_module)):
             node.meta.setdefault(CALL_NUMBER, number)
         first_wish = self._first_wish(program)
@@ -101,10 +101,10 @@ class WholeOperators:
         return bool(self._kept)
 
     def _first_wish(self, program: ExportedProgram) -> Callable[[Node], int | None]:
-        """Return a function from a node to the priority, from 0, of the first backend that wants it whole, or None."""
+        """Return a function from a node to the priority, from 0, of the first backend that wants it undecomposed."""
         wishes: dict[OpOverload, list[tuple[int, Preserve]]] = {}
         for priority, partitioner in enumerate(self._partitioners):
-            answer = getattr(partitioner, "ops_to_not_decompose", None)  # a partitioner may define only `partition`
+            answer = getattr(partitioner, "ops_to_not_decompose", None)  # a partitioner may lack it
             try:
                 operators, condition = answer(program) if answer is not None else ((), None)
             except Exception as error:

@@ -75,7 +75,7 @@ class WholeBackendModule(LoweredBackendModule):
         return self._finished().buffer
 
     def program(self) -> fmt.Program:
-        """Return the tables of that `.pte`."""
+        """Return the tables of the `.pte` that `buffer` returns."""
         return self._finished().pte.inline()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -232,7 +232,7 @@ def _place(graph_module: GraphModule, node: Node) -> None:
     copies: dict[Node, Any] = {}
     for inner in lowered.graph.nodes:
         if inner.op == "placeholder":
-            # A weight that stays outside of the delegate is an unchanged output of the program.
+            # A weight outside of the delegate can only be an output that the program returns unchanged; None marks it.
             copies[inner] = next(inputs) if kinds[inner.name] == InputKind.USER_INPUT else None
         elif inner.op == "call_function" and not is_delegate_call(inner) and inner.target is not operator.getitem:
             with graph_module.graph.inserting_before(node):
@@ -282,14 +282,14 @@ def _place_call(
 
 
 def _output_nodes(program: ExportedProgram) -> list[Node]:
-    """Return the outputs that are not constants: the results of a call of the program."""
+    """Return the output nodes of a program that a call of the program returns: all but constants."""
     outputs = program.graph.output_node().args[0]
     assert isinstance(outputs, (list, tuple))
     return [output for output in outputs if isinstance(output, Node)]
 
 
 def _renumbered(module: LoweredBackendModule, offset: int) -> LoweredBackendModule:
-    """Return a delegate with larger debug handles, because another program uses the same numbers."""
+    """Return a copy of a delegate with `offset` added to its debug handles, which another program uses, too."""
     handles = {key: tuple(handle + offset for handle in value) for key, value in module.result.debug_handle_map.items()}
     original = copy_program(module.original_module)
     for node in original.graph.nodes:

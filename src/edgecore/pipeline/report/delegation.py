@@ -117,7 +117,7 @@ class DelegationReport:
                     for call in node.meta["delegated"]
                 ]
             reasons = diagnostics[method].by_node if method in diagnostics else {}
-            # If a pass replaces a call by several, only one of them keeps its name, but all keep its debug handle.
+            # If a pass replaces a call by several, only one keeps its name, but all keep its debug handle: use both.
             by_handle = {
                 _debug_handle(node): reasons[node.name]
                 for node in all_calls(program.graph_module)
@@ -161,14 +161,14 @@ class DelegationReport:
         return "\n".join([*lines, *map(str, self.memory), *self.quantization_lines()])
 
     def buffer_groups(self) -> list[list[BufferRow]]:
-        """Group the mutable buffers by the backend that holds them and by reasons."""
+        """Group the mutable buffers by the backend that holds them, and by the reasons why others do not."""
         groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[BufferRow]] = {}
         for row in self.buffers:
             groups.setdefault((row.where, row.reasons), []).append(row)
         return list(groups.values())
 
     def buffer_lines(self) -> list[str]:
-        """Return a line for each of `buffer_groups`: number, the first names, bytes, holder, reasons."""
+        """Return a line for each group of `buffer_groups`: number, first names, bytes, holder and reasons."""
         lines = []
         for rows in self.buffer_groups():
             count = "1 mutable buffer" if len(rows) == 1 else f"{len(rows)} mutable buffers"
@@ -178,7 +178,7 @@ class DelegationReport:
         return lines
 
     def quantization_lines(self, limit: int = 10) -> list[str]:
-        """Return a summary of the layers, then a line for each layer with a finite SQNR, the lowest first.
+        """Return a summary of the quantized layers, then a line for each with a finite SQNR, the lowest first.
 
         Args:
             limit: Largest number of layers that are listed; `quantization` has all.
@@ -198,14 +198,14 @@ class DelegationReport:
         ]
 
     def outside_groups(self) -> list[list[ReportRow]]:
-        """Group the calls that are not delegated by operator and reasons."""
+        """Make a group of undelegated calls for each operator and each list of reasons."""
         groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[ReportRow]] = {}
         for row in self.left_outside:
             groups.setdefault((row.operator, row.reasons), []).append(row)
         return list(groups.values())
 
     def outside_lines(self) -> list[str]:
-        """Return a line for each of `outside_groups`: operator, the first nodes, source lines and modules, reasons."""
+        """Return a line for each group of undelegated calls: operator, first nodes, sources and modules, reasons."""
         lines = []
         for rows in self.outside_groups():
             count = f"{len(rows)} x " if len(rows) > 1 else ""

@@ -1,4 +1,4 @@
-"""The delegation report as an HTML page."""
+"""Make the HTML page of a delegation report."""
 
 from __future__ import annotations
 

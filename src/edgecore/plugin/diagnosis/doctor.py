@@ -161,7 +161,7 @@ def _check(backend: InstalledBackend, trials: Trials) -> Iterator[Finding]:
         lacks_another = (
             trial.missing_module and trial.missing_module.partition(".")[0] != provider.module.partition(".")[0]
         )
-        # Without --force-reinstall, pip also installs the missing dependencies of the package.
+        # `pip install` without --no-deps, which `reinstall` has, also installs missing dependencies of the package.
         remedy = f"pip install {backend.distribution}" if lacks_another else reinstall
         yield Finding("import and hook", False, backend.problem, remedy)
         return
@@ -183,7 +183,7 @@ def _provider(backend: InstalledBackend) -> entry_points.Provider:
 
 def _reinstall(provider: entry_points.Provider) -> str:
     """Return the command that installs the package again, as an editable installation if it was one."""
-    # Format of the file: https://packaging.python.org/en/latest/specifications/direct-url/
+    # Format of `direct_url.json`: https://packaging.python.org/en/latest/specifications/direct-url/
     try:
         origin = json.loads(provider.read("direct_url.json") or "{}")
     except ValueError:
@@ -209,7 +209,7 @@ def _check_copies(provider: entry_points.Provider) -> Iterator[Finding]:
     used = f"version {version} in {location} is used; it hides {hidden}"
     if any(folder == location for _, folder in others):
         broken = f"{used}: an installation was interrupted"
-        # Each `pip uninstall` removes one of the two copies.
+        # The interrupted installation left two copies, and each `pip uninstall` removes one of them.
         reinstall = f"pip uninstall --yes {provider.distribution} && pip install {provider.distribution}"
         yield Finding("one version", False, broken, f"pip uninstall --yes {provider.distribution}; {reinstall}")
         return

@@ -133,7 +133,7 @@ def host_abi() -> str:
 
 
 def main(path: str) -> int:
-    """Print the table and return 0; or print one sentence on stderr and return 1."""
+    """Print the table of the library at `path` as JSON, and return 0; on an error, print it to stderr and return 1."""
     try:
         library = ctypes.CDLL(path)
         name = "edgecore_kernels_v0" if hasattr(library, "edgecore_kernels_v0") else "edgecore_backend_v0"
@@ -148,7 +148,7 @@ def main(path: str) -> int:
         return 1
     head = table.contents
     abi = f"{head.header.major}.{head.header.minor}"
-    if abi != (host_abi() or abi):  # only the header has the same layout in all versions
+    if abi != (host_abi() or abi):  # in another version, only the struct's header has a known layout
         print(json.dumps({"abi": [head.header.major, head.header.minor]}))
         return 0
     if isinstance(head, _KernelLibrary):

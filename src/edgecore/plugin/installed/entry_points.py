@@ -141,7 +141,7 @@ def _import(module: str) -> None:
 
 
 def _implicit_entries() -> list[int]:
-    """Return the indices in `sys.path` of the current directory where the user did not ask for it.
+    """Return the indices in `sys.path` at which the current directory is, although the user did not ask for it.
 
     Python adds it as an empty entry (`python -c`, the prompt), as the first entry of `python -m`, and for an empty part
     of PYTHONPATH (`PYTHONPATH=:/more`). All other entries are explicit, even if they are the current directory: the
@@ -166,7 +166,7 @@ def _implicit_entries() -> list[int]:
 
 
 def _runs_module() -> bool:
-    """Return True for `python -m MODULE`. For a folder or an archive the main module's spec is called `__main__`."""
+    """Return True for `python -m MODULE`, False if MODULE is a folder or archive, whose spec is called `__main__`."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec is not None and spec.name != "__main__"
 

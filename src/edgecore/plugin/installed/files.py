@@ -1,4 +1,4 @@
-"""Find files of installed packages. Loading a file imports this module; see `edgecore.plugin`."""
+"""Find files of installed packages. Loading a `.pte` imports this module, so it imports little else at its start."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _folders(package: str) -> Iterator[str]:
 
 
 def _matching(folder: str, name: str) -> list[str]:
-    """Return the matching names in the folder; the first is the best."""
+    """Return the names in a folder that match the pattern `name`, in reverse alphabetical order."""
     if os.path.exists(os.path.join(folder, name)):
         return [name]
     from fnmatch import filter as matching

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def libraries(operators: Iterable[str]) -> list[str]:
-    """Find the libraries of all packages that declare a namespace of these operators.
+    """Find the libraries of all packages that declare kernels for the namespace of one of these operators.
 
     Args:
         operators: Names as in a `.pte`: "my_ops::multiply_add.out".

@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def main(folder: str, device: str, *properties: str) -> None:
-    """Compile the model and write the result; if OpenVINO fails, exit with its message."""
+    """Compile `folder`/model.xml for a device into `folder`/model.blob; if OpenVINO fails, exit with its message."""
     import openvino as ov
 
     core = ov.Core()
@@ -30,7 +30,7 @@ def main(folder: str, device: str, *properties: str) -> None:
 
 
 def _absent(device: str, available: Sequence[str]) -> str | None:
-    """Return the first device of a list such as `AUTO:GPU,CPU` that is missing; None if all are available."""
+    """Return the first device named in a list such as `AUTO:GPU,CPU` that this machine lacks; None if it has all."""
     names = device.removeprefix("AUTO").removeprefix(":").split(",")
     return next(
         (name for name in names if name and not any(f"{device}.".startswith(f"{name}.") for device in available)), None

@@ -42,10 +42,10 @@ DTYPES: Mapping[torch.dtype, tuple[int, int]] = {
 
 
 class Kind(IntEnum):
-    """Kind of the model in a blob: compiled when the file is loaded, or already compiled for one device.
+    """How a blob holds its model: `PORTABLE` is compiled when the file is loaded, `DEVICE` is compiled for one device.
 
-    `BARE` is a model compiled for the CPU without a header, as ExecuTorch's backend writes it. It does not occur as a
-    number in a header.
+    `BARE` is a model compiled for the CPU, in a blob without a header, as ExecuTorch's backend writes it. So no header
+    stores the number 2.
     """
 
     PORTABLE = 0
@@ -75,7 +75,7 @@ class Payload:
 
 
 def encode(payload: Payload) -> bytes:
-    """Return the blob for a payload."""
+    """Write a payload into a blob: its header, then the model and the weights."""
     if payload.kind == Kind.BARE:
         return payload.model
     counts = (len(payload.inputs), len(payload.outputs), len(payload.properties))
@@ -92,7 +92,7 @@ def encode(payload: Payload) -> bytes:
 
 
 def decode(blob: bytes) -> Payload:
-    """Return the content of a blob. Without a header, the content is only the model.
+    """Return the content of a blob; a blob without a header consists only of a model compiled for the CPU.
 
     Raises:
         FormatError: The bytes are not a blob of this version, or the header is damaged.

@@ -17,13 +17,14 @@ _ARGUMENT = re.compile(r"(?:input|output)_(\d+)")
 
 
 def graph_of(model: bytes) -> BlobGraph:
-    """Return the operators of a model without constants. An operator's key is the number at the end of its name.
+    """Return the operators of a model, except constants. An operator's key is its name's last number: `Add_7` -> 7.
 
     Raises:
         FormatError: The model is damaged.
     """
     try:
-        if b"<!" in model or b"\0" in model:  # entities of a document type (also in UTF-16) may expand without end
+        # Refuse XML document types, whose entities may expand endlessly, and null bytes: UTF-16 could hide a type.
+        if b"<!" in model or b"\0" in model:
             raise ValueError("it has a document type, or is in UTF-16")
         return _read(ElementTree.fromstring(model))
     except (ElementTree.ParseError, ValueError, LookupError) as error:
@@ -63,7 +64,8 @@ def _read(root: ElementTree.Element) -> BlobGraph:
         else:
             numbered = _NUMBERED.fullmatch(name)
             key: int | str = int(numbered[1]) if numbered else name
-            key = f"{name} #{number}" if key in keys else key  # OpenVINO may use a name twice
+            # Add the layer's number: OpenVINO may give two layers one name.
+            key = f"{name} #{number}" if key in keys else key
             keys.add(key)
             nodes.append(BlobNode(key, kind, read, tuple(computed)))
     inputs, outputs = ([ends[end][index] for index in range(len(ends[end]))] for end in ("input", "output"))

@@ -30,7 +30,7 @@ _LARGEST_BESIDE_INTEGERS = 1e30
 
 
 class Builder:
-    """Maps nodes of a partition to values of the OpenVINO model; a constant is created by its first reader.
+    """Maps nodes of a partition to values of the OpenVINO model; a constant is created when an operator first reads it.
 
     With `half_weights`, float32 constants with two or more dims are stored as float16. `precision` is the precision in
     which OpenVINO computes.
@@ -48,7 +48,7 @@ class Builder:
         """The node that needs each operator, by OpenVINO's unique operator name; None for an input of the model."""
 
     def value(self, argument: Any, like: Node | None = None) -> Any:
-        """Return the value of an argument, a node or a number; a number becomes a constant in the dtype of `like`."""
+        """Return the OpenVINO value of a node or a number; a number becomes a constant in the dtype of node `like`."""
         if not isinstance(argument, Node):
             assert like is not None
             dtype = like.meta["val"].dtype
@@ -63,13 +63,13 @@ class Builder:
         return self.values[argument]
 
     def in_float32(self, op: Any) -> Any:
-        """Let OpenVINO compute an operator in float32 regardless of the model's precision, and return it."""
+        """Let OpenVINO compute an operator in float32, whatever the model's precision is; return the operator."""
         if self.precision != "f32":
             op.get_rt_info()["precise_0"] = ""
         return op
 
     def scores(self, value: Any) -> Any:
-        """Clamp an input that reaches a softmax, directly or in a sum, so that finite numbers stay finite."""
+        """Clamp the finite numbers of a value that a softmax reads, directly or in a sum, so that they stay finite."""
         if self.largest is None:
             return value
         is_infinite = self.in_float32(ops.equal(self.in_float32(ops.absolute(value)), number(np.inf)))
@@ -78,7 +78,7 @@ class Builder:
         )
 
     def own(self, results: Any, node: Node) -> None:
-        """Record that `node` needs the operators that compute `results`, except those that earlier nodes need."""
+        """Record `node` as owner of the OpenVINO operators that compute `results`, if no earlier node owns them."""
         pending = [*results] if isinstance(results, (list, tuple)) else [results]
         while pending:
             value = pending.pop()
@@ -86,13 +86,13 @@ class Builder:
             if op.get_name() not in self.owners:
                 self.owners[op.get_name()] = node
                 sources = [op.input_value(index) for index in range(op.get_input_size())]
-                # In a lower precision, OpenVINO would replace infinity by the largest finite number.
+                # In a precision below f32, OpenVINO would replace an infinite constant by the largest finite number.
                 if self.precision != "f32" and any(map(_has_infinity, sources)):
                     self.in_float32(op)
                 pending += sources
 
     def _held(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Clamp a constant so that its finite numbers stay finite within the model."""
+        """Clamp the finite numbers of a constant to the model's precision, so that they do not become infinite."""
         if self.largest is None or not tensor.is_floating_point():
             return tensor
         return torch.where(tensor.isfinite(), tensor.clamp(-self.largest, self.largest), tensor)

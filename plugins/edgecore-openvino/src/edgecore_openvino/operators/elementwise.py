@@ -1,4 +1,4 @@
-"""Elementwise operators, comparisons and reductions."""
+"""Lower elementwise operators, comparisons and reductions to OpenVINO."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLOAT_OR_BOOL = (*FLOATS, torch.bool)
 
 
 def _unary(function: Any, *constants: float) -> Build:
-    """Return a `Build` that applies a function of `openvino.opset15` to a tensor and the constants."""
+    """Return a lowering function that calls a function of `openvino.opset15` with a tensor and `constants`."""
 
     def build(b: Builder, node: Node) -> Any:
         return function(b.value(node.args[0]), *map(number, constants))
@@ -26,7 +26,7 @@ def _unary(function: Any, *constants: float) -> Build:
 
 
 def _binary(function: Any) -> Build:
-    """Return a `Build` for two tensors, or a tensor and a number. The second operand is multiplied by `alpha`."""
+    """Return a lowering function for two tensors, or a tensor and a number; `alpha` multiplies the second operand."""
 
     def build(b: Builder, node: Node) -> Any:
         args, (left, right) = arguments_by_name(node), node.args[:2]
@@ -106,7 +106,7 @@ def _full_like(b: Builder, node: Node) -> Any:
 
 
 def _cast(b: Builder, node: Node) -> Any:
-    """Round to float16 if the model does; the result is float32, like all values in the OpenVINO model."""
+    """Lower a cast: a cast to float16 rounds, but its result is float32, like all floats in the OpenVINO model."""
     value = b.value(node.args[0])
     return ops.convert(ops.convert(value, "f16"), "f32") if node.meta["val"].dtype == torch.float16 else value
 

@@ -1,4 +1,4 @@
-"""Constants of 8 or 4 bits from which the model computes floating-point weights; OpenVINO keeps them compressed."""
+"""Build weights that the model computes from constants of 8 or 4 bits, which OpenVINO keeps compressed in memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def dequantized(integers: np.ndarray, scales: np.ndarray, zeros: np.ndarray | No
         low, high = _LIMITS[dtype]
         if all(value.min() >= low and value.max() <= high for value in shifted):
             break
-    else:  # zero points outside of 8 bits
+    else:  # zero points that do not fit into 8 bits: subtract them in float32
         offsets = ops.constant(zeros.astype(np.float32))  # type: ignore[union-attr]
         difference = ops.subtract(ops.convert(ops.constant(integers), "f32"), offsets)
         return ops.multiply(difference, ops.constant(scales))
@@ -50,7 +50,7 @@ def dequantized(integers: np.ndarray, scales: np.ndarray, zeros: np.ndarray | No
 
 
 def _constant(values: np.ndarray, dtype: ov.Type) -> Any:
-    """Create a constant. Two 4-bit integers share a byte, the first in the lower half."""
+    """Create a constant of 8- or 4-bit integers. Two 4-bit integers share a byte, the first in the lower half."""
     if dtype in (ov.Type.i8, ov.Type.u8):
         return ops.constant(values.astype(np.int8 if dtype == ov.Type.i8 else np.uint8))
     halves = (values.reshape(-1) & 15).astype(np.uint8)

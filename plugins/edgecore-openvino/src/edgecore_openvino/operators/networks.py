@@ -1,4 +1,4 @@
-"""Convolutions, matmuls, pooling, norms, softmax and attention."""
+"""Lower convolutions, matmuls, pooling, norms, softmax and attention to OpenVINO."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def _attention(b: Builder, node: Node) -> Any:
     query, key, value = (b.value(args[name]) for name in ("query", "key", "value"))
     mask = None if args["attn_mask"] is None else _mask(b, args["attn_mask"])
     scale = None if args["scale"] is None else number(args["scale"])
-    if scale is not None and mask is None:  # OpenVINO needs a mask if there is a scale
+    if scale is not None and mask is None:  # OpenVINO's attention takes a scale only with a mask
         mask = number(0)
     result = ops.scaled_dot_product_attention(query, key, value, mask, scale, args["is_causal"])
     return result if args["attn_mask"] is None else _without_masked_rows(b, args["attn_mask"], result)
 
 
 def _mask(b: Builder, node: Node) -> Any:
-    """Return a mask, clamped so that its sums with scores stay finite in the model's precision."""
+    """Return an attention mask, clamped so that its sums with scores stay finite in the model's precision."""
     mask = b.value(node)
     if node.meta["val"].dtype == torch.bool or b.precision == "f32":
         return mask
@@ -91,9 +91,9 @@ def _mask(b: Builder, node: Node) -> Any:
 
 
 def _without_masked_rows(b: Builder, mask: Node, result: Any) -> Any:
-    """Set rows of attention without a visible key to zero, as in PyTorch; OpenVINO computes 0 / 0 there.
+    """Set the result to zero for queries whose mask hides all keys, as PyTorch does; OpenVINO computes 0 / 0 there.
 
-    A constant mask without such rows needs no additional operators.
+    A constant mask that hides all keys of no query needs no additional operators.
     """
     constant = b.partition.constants.get(mask)
     if constant is not None and not has_hidden_rows(constant):
@@ -173,7 +173,8 @@ def _check_max_image(query: NodeQuery) -> str | None:
         return reason
     sizes = query.argument("self").meta["val"].shape[2:]
     kernel, padding, dilation = (for_each(query.argument(name), 2) for name in ("kernel_size", "padding", "dilation"))
-    for d, size in enumerate(sizes):  # as `ceil_mode` allows
+    # With `ceil_mode`, PyTorch allows a window that is larger than the padded image: refuse it.
+    for d, size in enumerate(sizes):
         if isinstance(size, int) and dilation[d] * (kernel[d] - 1) + 1 > size + 2 * padding[d]:
             return "a window that is larger than the image with its padding"
     return None

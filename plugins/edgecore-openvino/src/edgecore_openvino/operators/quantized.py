@@ -1,4 +1,4 @@
-"""Quantize and dequantize operators.
+"""Lower quantize and dequantize operators to OpenVINO.
 
 OpenVINO replaces a float operator between dequantize and quantize operators by an integer kernel.
 

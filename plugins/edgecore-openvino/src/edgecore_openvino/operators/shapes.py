@@ -1,4 +1,4 @@
-"""Operators that move elements: views, transposes, slices, padding, gathers, resizing."""
+"""Lower operators that move elements: views, transposes, slices, padding, gathers, resizing."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _squeeze(b: Builder, node: Node) -> Any:
 
 
 def _expand(b: Builder, node: Node) -> Any:
-    """Build a broadcast.
+    """Lower `expand` to a broadcast.
 
     A symbolic size (-1) becomes 1, which keeps the input's size in OpenVINO's bidirectional broadcasting.
     """

@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from edgecore.sdk import LARGEST_SCORE, OperatorRow, PartitionView, reaches_softmax
 
-if TYPE_CHECKING:  # the operator table is also used without onnx
+if TYPE_CHECKING:  # only for annotations: the operator table is also read where onnx is not installed
     from onnx import NodeProto, TensorProto
 
 _INT4 = (-8, 7)
@@ -76,7 +76,7 @@ class Builder:
         return name
 
     def weight(self, integers: Any, low: int, high: int) -> str:
-        """Add a constant of integers from `low` to `high`; 4 bits are stored as INT4."""
+        """Add a constant of integers from `low` to `high`, as INT4 if they fit into 4 bits; return its name."""
         from onnx import TensorProto, helper
 
         if low < _INT4[0] or high > _INT4[1] or integers.dtype != np.int8:
@@ -86,11 +86,11 @@ class Builder:
         return name
 
     def ints(self, values: Sequence[int]) -> str:
-        """Add a constant of sizes or axes."""
+        """Add an int64 constant of sizes or axes; return its name."""
         return self.array(np.asarray(list(values), np.int64).reshape(len(values)))
 
     def number(self, value: float, like: str = "") -> str:
-        """Add a scalar. If the value `like` is quantized, quantize the scalar exactly, with the same dtype."""
+        """Add a scalar constant; if the value named `like` is quantized, quantize the scalar exactly to its dtype."""
         scale = self.scales.get(like)
         if scale is None:
             is_mask = self.owner is not None and reaches_softmax(self.owner)
@@ -104,7 +104,7 @@ class Builder:
     def value(self, argument: Any, like: str = "") -> str:
         """Return the name of an argument's value; the argument is a node or a number.
 
-        If the value `like` is quantized, numbers and finite floating-point constants are quantized, too.
+        If the value named `like` is quantized, numbers and finite floating-point constants are quantized, too.
         """
         if not isinstance(argument, Node):
             return self.number(float(argument), like)
@@ -129,24 +129,24 @@ class Builder:
         return self.dequantize(self.array(integers), Scale(step, zero, dtype, info.min, info.max))
 
     def quantize(self, value: str, scale: Scale) -> str:
-        """Add a QuantizeLinear with one scale."""
+        """Add a QuantizeLinear node with one scale for the whole tensor; return the name of its result."""
         factors = self.array(scale.scale, np.float32), self.array(scale.zero, scale.dtype)
         name: str = self.add("QuantizeLinear", value, *factors)
         return name
 
     def dequantize(self, value: str, scale: Scale) -> str:
-        """Add a DequantizeLinear with one scale."""
+        """Add a DequantizeLinear node with one scale for the whole tensor; return the name of its result."""
         factors = self.array(scale.scale, np.float32), self.array(scale.zero, scale.dtype)
         name: str = self.add("DequantizeLinear", value, *factors)
         self.scales[name] = scale
         return name
 
     def requantize(self, value: str, scale: Scale) -> str:
-        """Round a value to integers within an operator, by a QuantizeLinear and a DequantizeLinear."""
+        """Round a value to the integers of `scale` and back, by a QuantizeLinear and a DequantizeLinear node."""
         return self.dequantize(self.quantize(value, scale), scale)
 
     def between(self, value: str, low: float, high: float, like: str) -> str:
-        """Round a value with a known range to integers if the value `like` is quantized; else return it unchanged."""
+        """If the value named `like` is quantized, round a value from `low` to `high` to integers and back."""
         scale = self.scales.get(like)
         if scale is None:
             return value
@@ -158,7 +158,7 @@ class Builder:
 
 
 def clamped(mask: torch.Tensor) -> torch.Tensor:
-    """Clamp a mask, or scores, so that finite elements and their sums stay finite on the NPU."""
+    """Clamp an attention mask or scores, so that finite elements and their sums stay finite on the NPU."""
     if not mask.is_floating_point():
         return mask
     return torch.where(mask.isfinite(), mask.clamp(-LARGEST_SCORE, LARGEST_SCORE), mask)

@@ -1,4 +1,4 @@
-"""Elementwise operators, comparisons and reductions."""
+"""Lower elementwise operators, comparisons and reductions to ONNX."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _unary(op_type: str, **attributes: Any) -> Build:
 
 
 def _binary(op_type: str) -> Build:
-    """Return a `Build` for two tensors, or a tensor and a number. The second operand is multiplied by `alpha`."""
+    """Return a lowering function for two tensors, or a tensor and a number; `alpha` multiplies the second operand."""
 
     def build(b: Builder, node: Node) -> Any:
         args, (left, right) = arguments_by_name(node), node.args[:2]
@@ -42,9 +42,9 @@ def _binary(op_type: str) -> Build:
 
 
 def _operands(b: Builder, left: Any, right: Any, is_quantized: bool = True) -> tuple[str, str]:
-    """Return both operands. A constant or number is quantized like the other operand, which is computed.
+    """Return the names of two operands; a constant or number is quantized like the other operand, a computed value.
 
-    Without `is_quantized` it stays floating-point: quantizing scores together with a mask would lose the scores.
+    With `is_quantized=False` it stays floating-point: a scale that covers a mask's numbers is too coarse for scores.
     """
     if isinstance(left, Node) and left not in b.partition.constants:
         first = b.value(left)
@@ -92,7 +92,7 @@ def _finite(query: NodeQuery) -> str | None:
 def _tanh_of(b: Builder, value: str) -> Any:
     """Return tanh of a floating-point value.
 
-    A tanh or sigmoid that reads a layer's result is fused with the layer, and then has fp16 errors of 0.7% or 0.4%
+    The provider fuses a tanh or sigmoid with the layer whose result it reads, which makes the fp16 error 0.7% or 0.4%
     instead of at most 0.2%. A Clip in between prevents this without changing a result, because tanh(x) is 1 for x >= 5
     in fp16.
     """
@@ -106,9 +106,9 @@ def _tanh(b: Builder, node: Node) -> Any:
 
 
 def _periodic(op_type: str) -> Build:
-    """Return a `Build` of a sine or cosine. Unless quantized, the angle is first reduced to [-pi, pi].
+    """Return a lowering function of a sine or cosine. Unless quantized, the angle is first reduced to [-pi, pi].
 
-    The NPU's operator reduces the angle with 16 bits, with errors of 0.04 for angles of 32, and of 1 for 1000.
+    The NPU's operator reduces an angle with only 16 bits: its error is 0.04 for angles of 32, and 1 for angles of 1000.
     """
 
     def build(b: Builder, node: Node) -> Any:

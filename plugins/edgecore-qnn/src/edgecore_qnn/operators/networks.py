@@ -1,4 +1,4 @@
-"""Convolutions, matmuls, pooling, norms, softmax and attention."""
+"""Lower convolutions, matmuls, pooling, norms and softmax to ONNX."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ aten = torch.ops.aten
 F32 = (torch.float32,)
 _BIAS = np.iinfo(np.int32)
 _MATRIX = 2
-_BLOCK, _WRONG = 32, 4  # channels per block, and how many of the last ones are wrong
+# `_has_wrong_channels` refuses depthwise convolutions with a multiple of _BLOCK plus 1 to _WRONG channels.
+_BLOCK, _WRONG = 32, 4
 
 
 def _convolution(b: Builder, node: Node) -> Any:
@@ -34,10 +35,10 @@ def _convolution(b: Builder, node: Node) -> Any:
 
 
 def _bias(b: Builder, args: dict[str, Any], value: str, channels: int) -> list[str]:
-    """Return the bias operand as a list, empty if there is none.
+    """Return the bias operand of a layer as a list, empty if the layer has no bias.
 
-    The provider adds an int32 bias to integer products, so its scale is the product of the scales of input and weight.
-    If a weight has a scale per block, the largest scale of the channel counts.
+    The provider adds an int32 bias to integer products, so the bias's scale is the scale of input times of weight.
+    If the weight has a scale per block, the largest scale of each channel is used.
     """
     bias, weight = args["bias"], args["weight"]
     if bias is None:
@@ -53,7 +54,8 @@ def _bias(b: Builder, args: dict[str, Any], value: str, channels: int) -> list[s
     factors = factors.max(1) if factors.ndim > 1 else factors
     scales = (factors * np.float32(scale.scale)).astype(np.float32)
     numbers = b.partition.constants[bias].numpy()
-    scales = np.maximum(scales, np.float32(np.abs(numbers).max() / _BIAS.max))  # so that integers fit into 32 bits
+    # Raise scales that are too small for the integers of the bias to fit into 32 bits.
+    scales = np.maximum(scales, np.float32(np.abs(numbers).max() / _BIAS.max))
     integers = np.clip(np.rint(numbers / scales.astype(np.float64)), _BIAS.min, _BIAS.max).astype(np.int32)
     if len(scales) == 1:
         step = Scale(float(scales[0]), 0, "int32", int(_BIAS.min), int(_BIAS.max))
@@ -86,11 +88,11 @@ def _check_convolution(query: NodeQuery) -> str | None:
 
 
 def _has_wrong_channels(node: Node) -> bool:
-    """Return True for a convolution whose last 1 to 4 channels the emulator computes incorrectly.
+    """Return True for a convolution whose last 1 to 4 channels QNN's emulator computes incorrectly.
 
-    They were off by 4 to 78 steps for SM8550, SM8650 and SM8750 (HTP V73, V75, V79) with all tested image sizes and
-    paddings, but correct for SM8350 and SM8450 (V68, V69), and for other kernels, strides, channel counts and dtypes. A
-    3x3 convolution of one pixel is reduced to 1x1.
+    They were off by 4 to 78 quantization steps for SM8550, SM8650 and SM8750 (HTP V73, V75, V79) with all tested image
+    sizes and paddings, but correct for SM8350 and SM8450 (V68, V69), and for other kernels, strides, channel counts and
+    dtypes. The provider reduces a 3x3 convolution of one pixel to 1x1.
     """
     args = arguments_by_name(node)
     scale, kernel = scale_of(args["input"]), shape(args["weight"])
@@ -107,7 +109,7 @@ def _has_wrong_channels(node: Node) -> bool:
 
 
 def _constant_operands(query: NodeQuery, *names: str) -> str | None:
-    """Refuse a call whose weight is not constant; dequantized constants are allowed."""
+    """Refuse a call if an operand in `names` is not constant; a dequantized constant counts as constant."""
     for node in query.nodes_of(names):
         source = node.args[0] if _is_dequantize(node) else node
         if not query.is_constant(source):
@@ -225,9 +227,9 @@ def _only_layer_norm(b: Builder, node: Node) -> Any:
 def _limited(b: Builder, node: Node, value: str) -> str:
     """Clip the 16-bit result of a norm to its integer range, which changes no value.
 
-    Without an operator in between, onnxruntime-qnn 2.7.0 computes a matmul that reads a layer norm of 16 rows
-    incorrectly, by 1.4 times the maximum, for SM8450, SM8550, SM8650 and SM8750. Correct were all other tested row
-    counts (4 to 64), 8-bit integers, and additions, convolutions, softmax and norms that read a norm.
+    Without the Clip, onnxruntime-qnn 2.7.0 computes a matmul that reads a layer norm of 16 rows incorrectly, by 1.4
+    times the maximum, for SM8450, SM8550, SM8650 and SM8750. It is correct with all other tested row counts (4 to 64),
+    with 8-bit integers, and for additions, convolutions, softmax and norms that read a norm.
     """
     readers = [user for user in node.users if user.target is operator.getitem] or [node]
     scale = result_scale(readers[0])
@@ -239,7 +241,7 @@ def _limited(b: Builder, node: Node, value: str) -> str:
 
 
 def _group_norm(b: Builder, node: Node) -> Any:
-    """Normalize groups with InstanceNormalization, then scale each channel."""
+    """Lower a group norm: normalize the groups with InstanceNormalization, then scale and shift each channel."""
     args = arguments_by_name(node)
     groups, sizes = args["group"], shape(node.args[0])
     value = b.add("Reshape", b.value(node.args[0]), b.ints([sizes[0], groups, -1]))

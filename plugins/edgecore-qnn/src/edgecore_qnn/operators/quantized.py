@@ -1,6 +1,6 @@
-"""Quantize and dequantize operators, as ONNX's QuantizeLinear and DequantizeLinear.
+"""Lower quantize and dequantize operators to ONNX's QuantizeLinear and DequantizeLinear.
 
-The provider recognizes an operator between DequantizeLinear and QuantizeLinear, and computes it in integers.
+The provider computes an operator between a DequantizeLinear and a QuantizeLinear node in integers.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _OWN_SCALES = {
 
 
 def limits(node: Node) -> tuple[float, float]:
-    """Return the minimum and maximum result of a call of one of `CLAMPS`."""
+    """Return the minimum and maximum result of a call of a clamp, such as relu or hardtanh (`CLAMPS`)."""
     args, (low, high) = arguments_by_name(node), CLAMPS[node.target]  # type: ignore[index]
     low = args.get("min", args.get("min_val", low))
     high = args.get("max", args.get("max_val", high))
@@ -72,9 +72,9 @@ def limits(node: Node) -> tuple[float, float]:
 
 
 def result_scale(node: Node) -> Scale | None:
-    """Return the quantization of a node's result; None unless all readers quantize it in the same way.
+    """Return the quantization of a node's result; None unless all its readers quantize the result in the same way.
 
-    Clamps in between are skipped if they change no integer, see `is_free`.
+    A clamp between the node and a quantize node is skipped if it changes no representable value, see `is_free`.
     """
     clamps = []
     while len(node.users) == 1 and (user := next(iter(node.users))).target in CLAMPS:
@@ -86,11 +86,11 @@ def result_scale(node: Node) -> Scale | None:
 
 
 def is_free(node: Node) -> bool:
-    """Return True for a clamp with limits beyond all integers of its quantized result, so that it has no effect.
+    """Return True for a clamp without effect: its limits lie beyond all values that its quantized result represents.
 
-    Half a step is tolerated, because the largest integer represents a rounded number. Next to weights with a scale per
-    block, no clamp is free: the NPU computes such layers in fp16 without rounding their input to integers, so the
-    integer range does not limit it.
+    Limits may lie half a step inside, because the largest integer represents a rounded number. In a program with
+    weights that have a scale per block, no clamp is free: the NPU computes such layers in fp16 without rounding their
+    input to integers, so the integer range does not limit it.
     """
     return _keeps(node, result_scale(node))
 
@@ -106,9 +106,9 @@ def _keeps(clamp: Node, scale: Scale | None) -> bool:
 
 
 def own_scale(clamp: Node, scale: Scale) -> Scale | None:
-    """Return the scale that the provider forces on the operator before a chain of clamps; None if there is none.
+    """Return the scale that the provider forces on the operator before a clamp or a chain of clamps, or None.
 
-    Such a result, also after a following quantization, is not limited to the integer range of the model's scale.
+    Such an operator's result, even if quantized afterwards, may exceed the integer range of the scale in the model.
     """
     source = clamp.args[0]
     while isinstance(source, Node) and (source.target in CLAMPS or scale_of(source) is not None):
@@ -175,7 +175,7 @@ def _known_integers(query: NodeQuery) -> str | None:
     dtype, low, high = (query.argument(name) for name in ("dtype", "quant_min", "quant_max"))
     if onnx_dtype(dtype, low, high) is None:
         return f"quantized dtype {str(dtype).removeprefix('torch.')}"
-    # This comparison also rejects NaN.
+    # Not `scale <= 0`, because `>` also rejects a scale that is NaN.
     return None if query.argument("scale") > 0 else "a scale that is not positive"
 
 

@@ -1,4 +1,4 @@
-"""Operators that move elements: views, transposes, slices, padding, gathers, resizing."""
+"""Lower operators that move elements to ONNX: views, transposes, slices, padding, gathers, resizing."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _resize(mode: str) -> Build:
 
 
 def _natural_scale(query: NodeQuery) -> str | None:
-    """Refuse a scale factor that differs from the ratio of sizes, because the provider uses that ratio."""
+    """Refuse a resize whose scale factor is not the ratio of the sizes, because the provider uses the ratio."""
     factors = query.argument("scale_factors")
     source: Any = query.node.args[0]
     if factors is None or rank(query.node) != 4:

@@ -28,11 +28,12 @@ def main(folder: Path) -> None:
     import onnxruntime_qnn
 
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
-    if hasattr(signal, "alarm"):  # in case the parent, which enforces the limit, is killed
+    if hasattr(signal, "alarm"):  # end this process even if its parent, which enforces the limit, is killed
         signal.alarm(request["seconds"])
     ort.set_default_logger_severity(request["log_severity"])
     name = onnxruntime_qnn.get_ep_name()
-    # An EPContext node names its source, so the provider can only load its result later under this name.
+    # A context binary's EPContext node names the provider that wrote it, and only a provider of this name loads it
+    # later.
     ort.register_execution_provider_library(name, onnxruntime_qnn.get_library_path())
     devices = [device for device in ort.get_ep_devices() if device.ep_name == name]
     if not devices:
@@ -53,7 +54,6 @@ def main(folder: Path) -> None:
 
 
 def _refused(session: Any, name: str) -> list[str]:
-    """Return the names of the nodes that the provider did not accept."""
     return [
         node.name
         for subgraph in session.get_provider_graph_assignment_info()

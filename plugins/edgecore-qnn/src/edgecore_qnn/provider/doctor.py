@@ -12,7 +12,7 @@ Row = tuple[str, bool, str] | tuple[str, bool, str, str]
 
 
 def rows() -> list[Row]:
-    """Return the rows (name, passed, detail, remedy)."""
+    """Return the rows of `edgecore doctor`: (name of the check, passed, detail, remedy)."""
     installed, missing = [], []
     for package in ("onnxruntime", "onnxruntime-qnn"):
         try:

@@ -55,7 +55,8 @@ def with_serializable_delegates(program: ExportedProgram) -> tuple[ExportedProgr
         node.meta["debug_handle"] = first + index
         name = str(node.args[0].target)  # type: ignore[union-attr]
         owner: Any = node.graph.owning_module
-        modules.append(LoweredBackendModule(lowered, f"lowered_module_{index}"))  # another graph may have `name`, too
+        # Number the modules over all graphs: another graph may have `name`, too.
+        modules.append(LoweredBackendModule(lowered, f"lowered_module_{index}"))
         node.target = executorch_call_delegate
         delattr(owner, name)
         setattr(owner, name, modules[-1])
@@ -85,7 +86,7 @@ def all_nodes(graph: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def list_results(graph: dict[str, Any]) -> None:
-    """Make the results of each delegate, branch and loop one list of tensors, as the older schema has them."""
+    """Make the results of each delegate, branch and loop one list of tensors, as ExecuTorch's older schema has them."""
     for node in all_nodes(graph):
         is_list = node["target"].startswith("torch.ops.higher_order.") and not node.get("is_hop_single_tensor_return")
         if is_list and all("as_tensor" in output for output in node["outputs"]):
@@ -95,7 +96,7 @@ def list_results(graph: dict[str, Any]) -> None:
 def write_delegates(
     graph: dict[str, Any], modules: list[LoweredBackendModule], serialize: Serialize, weights: bool
 ) -> None:
-    """Write each delegate's module as JSON into its call in a serialized graph; `weights` includes the named data."""
+    """Write each delegate's module as JSON into its call in a serialized graph; with `weights`, also its named data."""
     by_text = {f"{module.module_name}-{module.backend_id}": module for module in modules}
     for node in all_nodes(graph):
         if node["target"] == "torch.ops.higher_order.executorch_call_delegate":
@@ -107,7 +108,7 @@ def write_delegates(
 
 
 def read_delegates(program: ExportedProgram, load: Load) -> None:
-    """Replace the JSON in each call of a delegate, which torch has loaded as text, by the delegate.
+    """Replace the JSON in each call of a delegate, which torch has loaded as text, by the delegate itself.
 
     Raises:
         ValueError, TypeError, KeyError, AttributeError: The JSON is damaged.
@@ -144,7 +145,7 @@ def _text(module: LoweredBackendModule, serialize: Serialize, weights: bool) -> 
     original = serialize(module.original_module)
     program = json.loads(original.program)
     for entry in program["graph_module"]["module_call_graph"]:
-        if entry["signature"]:  # readers that rename inputs would not find these names
+        if entry["signature"]:  # remove the names in it: a reader that renames inputs would not find them
             entry["signature"] |= {"inputs": [], "outputs": []}
     content = {
         "backend_id": module.backend_id,

@@ -59,7 +59,7 @@ class ETRecord:
 
     Attributes:
         exported_program: The program before lowering, of the method `forward`; None if it is not known.
-        export_graph_id: The id of its graph.
+        export_graph_id: The id of the graph of `exported_program`.
         graph_map: Other programs, as `NAME/METHOD`.
     """
 
@@ -151,7 +151,7 @@ class ETRecord:
     def add_extra_export_modules(
         self, extra_recorded_export_modules: Mapping[str, ExportedProgram | EdgeProgramManager]
     ) -> None:
-        """Add programs under names of their own: exported programs, or managers of edge programs.
+        """Add more programs under names that the caller chooses: exported programs, or managers of edge programs.
 
         Raises:
             ValueError: A name is one that the file uses itself.
@@ -205,7 +205,7 @@ class ETRecord:
             graphs[EXPORTED] = _graph(EXPORTED, self.exported_program, full)
         maps = self._maps
         if self._inputs is not None:
-            # ExecuTorch's Inspector expects as many outputs of each operation inside as of the call; each recorded one.
+            # ExecuTorch's Inspector expects as many values of an operation as its delegate has outputs: say one.
             single = {method: dict.fromkeys(counts, 1) for method, counts in maps[2].items()}
             maps = maps[0], _comparable(maps[1], self._edge), single
         saved = [None if value is None else _saved(value) for value in (self._outputs, self._inputs)]
@@ -271,7 +271,7 @@ def _by_method(programs: Programs | EdgeProgramManager) -> dict[str, ExportedPro
 
 
 def _comparable(delegate_map: Mapping[str, Any], programs: Mapping[str, ExportedProgram]) -> dict[str, Any]:
-    """Return the map with only the operations whose values are comparable with the values of their last nodes.
+    """Reduce `delegate_map` to the operations whose values are comparable with the values of their last nodes.
 
     If several operations compute a node, such as a layout copy and a convolution, only the last one has the node's
     value. Quantizing operations report real values, but their nodes have integers.
@@ -310,7 +310,7 @@ def _graph(name: str, program: ExportedProgram, weights: bool, sources: Mapping[
     program, modules = with_serializable_delegates(program)
     try:
         artifact = serialize(program if weights else _without_weights(program))
-    except Exception as error:  # torch raises errors of many types here
+    except Exception as error:  # torch raises errors of many types
         raise CompileError(f"torch cannot serialize the program {name} for the ETRecord: {error}") from error
     serialized = json.loads(artifact.exported_program)
     list_results(serialized["graph_module"]["graph"])
@@ -347,7 +347,7 @@ def _on_meta(value: Any) -> Any:
 def _without_new_keys(value: Any, by_name: bool = False) -> Any:
     if isinstance(value, dict):
         symbol = None if by_name else _SYMBOL.fullmatch(str(value.get("expr_str")))
-        if symbol:  # the older schema has only the name of the symbol, which is the key of its range
+        if symbol:  # the older schema has only the symbol's name, under which it stores the range
             return {**value, "expr_str": symbol[1]}
         return {
             key: _number(item)
@@ -381,8 +381,8 @@ def _add_handles(graph: dict[str, Any], handles: Mapping[str, int], sources: Map
 def _name_unused(graph: dict[str, Any], names: Collection[str]) -> None:
     """Rename each output that no node reads to `getitem_NAME`.
 
-    Readers make a node of such an output. ExecuTorch's Inspector would mistake a node with another name for the
-    operator itself.
+    A program that loads the graph makes a node of such an output. ExecuTorch's Inspector would mistake a node with
+    another name for the operator itself.
     """
     values = graph["tensor_values"]
     for node in graph["nodes"]:

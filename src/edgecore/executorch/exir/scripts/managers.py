@@ -46,7 +46,8 @@ class EdgeProgramManager(edge_program.EdgeProgramManager):
 
         Operators that `compile_config` allows may be in the results, too.
         """
-        allowing = self.of(self)  # shares the programs, which `transform` copies for the passes
+        # A second manager of the same programs, which `transform` copies before passes edit them.
+        allowing = self.of(self)
         allowing._allowed = {*self._allowed, *(compile_config or EdgeCompileConfig()).allowed}
         return super(EdgeProgramManager, allowing).transform(on_graphs(passes))
 
@@ -63,7 +64,6 @@ class _OnGraph(PassBase):
         self._function = function
 
     def call(self, graph_module: GraphModule) -> PassResult:
-        """Call the function."""
         return self._function(graph_module) or PassResult(graph_module, True)
 
 
