@@ -8,7 +8,6 @@ they do not check the machine code that the compiler generates for the real inst
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 HEADERS = Path(__file__).with_name("emulated")
@@ -23,10 +22,6 @@ _SETS = (
     "avx512vnni", "avx512vnnigfni", "avxvnni", "avxvnniint8",
 )  # fmt: skip
 _COMPILE_FLAGS = r'(SET_PROPERTY\(SOURCE \$\{ALL_%s_MICROKERNEL_SRCS\} \w+ PROPERTY COMPILE_FLAGS) " -m[^"]*"'
-_PRODUCTION_LIST = re.compile(r"(SET\(PROD_\w+_MICROKERNEL_SRCS)([^)]*)\)")
-# Kernels are compiled in groups, as one file each: parsing the intrinsics' headers takes three times as long as
-# compiling a kernel.
-_KERNELS_PER_FILE = 16
 _TILE_ASSEMBLY = [
     (re.compile(r'__asm__ volatile \("ldtilecfg %0" :: "m" \((\w+)\)\);'), r"_tile_loadconfig(&\1);"),
     (re.compile(r'__asm__ volatile \("tilerelease" ::\);'), "_tile_release();"),
@@ -34,15 +29,14 @@ _TILE_ASSEMBLY = [
 ]
 
 
-def prepare(source: Path, include: Path, separate: Iterable[str]) -> None:
+def prepare(source: Path, include: Path) -> None:
     """Change XNNPACK's sources so that the kernels are compiled with the emulated intrinsics.
 
-    Replaces the kernels' compiler flags, groups the kernels into larger files, and replaces the inline assembly of AMX.
+    Replaces the kernels' compiler flags and the inline assembly of AMX.
 
     Args:
         source: the folder of XNNPACK's sources, changed in place.
         include: the folder that holds ``simde/``.
-        separate: kernels that must be compiled in files of their own, because they define the same static functions.
 
     Raises:
         ValueError: the sources are not those that this function was written for.
@@ -54,7 +48,6 @@ def prepare(source: Path, include: Path, separate: Iterable[str]) -> None:
         text, count = re.subn(_COMPILE_FLAGS % name.upper(), lambda match: f"{match[1]} {flags}", text)
         if count != 1:
             raise ValueError(f"CMakeLists.txt sets the flags of the {name} kernels {count} times, not once.")
-        _group(source, name, frozenset(separate))
     # XNNPACK disables these kernels if the compiler lacks their intrinsics, which are not needed here.
     lists.write_text(text.replace("SET(XNNPACK_ENABLE_AVXVNNIINT8 OFF)", ""))
     # With this definition every x86 feature is set (see patches/12-restrict-hardware.patch).
@@ -62,25 +55,6 @@ def prepare(source: Path, include: Path, separate: Iterable[str]) -> None:
     hardware.write_text("#define EDGECORE_XNNPACK_EMULATED 1\n" + hardware.read_text())
     for path in sorted((source / "src").glob("*/gen/*avx512amx*.c")):
         path.write_text(_without_assembly(path.read_text()))
-
-
-def _group(source: Path, name: str, separate: frozenset[str]) -> None:
-    """Merge the source files of an instruction set's kernels: up to 16 are included by one new file.
-
-    The new files replace the kernels in the CMake list that names the sources of the instruction set.
-    """
-    listing = source / "cmake" / "gen" / f"{name}_microkernels.cmake"
-    text = listing.read_text()
-    match = _PRODUCTION_LIST.search(text)
-    if match is None:
-        raise ValueError(f"{listing.name} has no list PROD_..._MICROKERNEL_SRCS; update emulated.py.")
-    files = [file for file in match[2].split() if file not in separate]
-    entries = [file for file in match[2].split() if file in separate]
-    for first in range(0, len(files), _KERNELS_PER_FILE):
-        group = files[first : first + _KERNELS_PER_FILE]
-        entries.append(f"src/edgecore/{name}-{first}.c")
-        (source / entries[-1]).write_text("".join(f'#include "../../{file}"\n' for file in group))
-    listing.write_text(text[: match.start()] + "\n  ".join([match[1], *entries]) + ")" + text[match.end() :])
 
 
 def _without_assembly(text: str) -> str:

@@ -17,6 +17,8 @@ from pathlib import Path
 TEMPLATES = Path(__file__).with_name("kernels")
 TABLE = Path(__file__).with_name("kernels.txt")
 OURS = "src/edgecore"  # where the templates lie among XNNPACK's sources
+_KERNELS_PER_FILE = 16
+_PRODUCTION_LIST = re.compile(r"(SET\(PROD_\w+_MICROKERNEL_SRCS)([^)]*)\)")
 REGENERATE = "regenerate"
 
 
@@ -103,3 +105,24 @@ def select(source: Path, isa: str, paths: list[str]) -> None:
     for path in paths:  # XNNPACK lists those of its kernels that it does not select in a second list
         text = text.replace(f"  {path}\n", "")
     listing.write_text(text.replace(start, start + "".join(f"  {path}\n" for path in paths)))
+
+
+def group(source: Path) -> None:
+    """Merge the kernels of each instruction set: a new C file includes up to 16 of them and replaces them in the list.
+
+    To parse the intrinsics' headers takes a compiler three times as long as a kernel does. Kernels of our templates stay
+    in files of their own, because they define the same static functions.
+    """
+    separate = {kernel.path for kernel in read() if kernel.is_ours}
+    for listing in sorted((source / "cmake" / "gen").glob("*_microkernels.cmake")):
+        text = listing.read_text()
+        match = _PRODUCTION_LIST.search(text)
+        if match is None:
+            raise ValueError(f"{listing.name} has no list PROD_..._MICROKERNEL_SRCS; update generate.py.")
+        merged = [path for path in match[2].split() if path.endswith(".c") and path not in separate]
+        paths = [path for path in match[2].split() if path not in merged]
+        for first in range(0, len(merged), _KERNELS_PER_FILE):
+            paths.append(f"{OURS}/{listing.stem}-{first}.c")
+            included = merged[first : first + _KERNELS_PER_FILE]
+            (source / paths[-1]).write_text("".join(f'#include "../../{path}"\n' for path in included))
+        listing.write_text(text[: match.start()] + "\n  ".join([match[1], *paths]) + ")" + text[match.end() :])

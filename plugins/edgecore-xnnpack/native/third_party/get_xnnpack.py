@@ -388,7 +388,8 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
     if for_tests:
         shutil.copytree(usr / "include/simde", include / "simde")
         shutil.copyfile(usr / "share/doc/libsimde-dev/copyright", licenses / "simde.txt")
-        emulated.prepare(sources["xnnpack"], include, [kernel.path for kernel in generate.read() if kernel.is_ours])
+        emulated.prepare(sources["xnnpack"], include)
+    generate.group(sources["xnnpack"])
     flag_options = [f"-DCMAKE_C_FLAGS={flags} {NO_UNWIND}", f"-DCMAKE_CXX_FLAGS={flags}"]
     fxdiv = f"-DFXDIV_SOURCE_DIR={sources['fxdiv']}"
     cpuinfo, pool, xnnpack = (work / f"build-{name}" for name in ("cpuinfo", "pthreadpool", "xnnpack"))
@@ -481,7 +482,7 @@ def make(result: Path, cache: Path, compiler: Compiler, for_tests: bool) -> None
     fetch(pins, cache / "files")
     if not compiler.all_kernels:
         say(f"warning: {compiler.version} is too old for the AMX and AVX512-FP16 kernels; install clang-16 for them")
-    say(f"building with {compiler.version}; this takes 1 to 2 minutes on two cores")
+    say(f"building with {compiler.version}; this takes about a minute on two cores")
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as name:
         stage = Path(name) / "stage"

@@ -43,6 +43,23 @@ def test_kernels_are_put_to_the_list_of_those_to_compile(generate: ModuleType, t
         generate.select(tmp_path, "sse", ["src/a.c"])
 
 
+def test_kernels_are_merged_but_for_our_templates_and_assembly(
+    generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generate, "TABLE", tmp_path / "table")
+    (tmp_path / "table").write_text("[avx]\nsrc/ours.c src/edgecore/ours.c.in NR=8\n")
+    listing = tmp_path / "cmake" / "gen" / "avx_microkernels.cmake"
+    listing.parent.mkdir(parents=True)
+    (tmp_path / "src" / "edgecore").mkdir(parents=True)
+    kernels = [f"src/{number}.c" for number in range(17)]
+    listing.write_text(LISTING.replace("  src/a.c", "  src/ours.c\n  src/asm.S\n  " + "\n  ".join(kernels)))
+    generate.group(tmp_path)
+    merged = ["src/edgecore/avx_microkernels-0.c", "src/edgecore/avx_microkernels-16.c"]
+    assert listing.read_text() == LISTING.replace("src/a.c", "\n  ".join(["src/ours.c", "src/asm.S", *merged]))
+    included = "".join((tmp_path / path).read_text() for path in merged)
+    assert included == "".join(f'#include "../../{kernel}"\n' for kernel in kernels)
+
+
 def test_what_the_sources_lack_is_named(generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generate, "TABLE", tmp_path / "table")
     for row, message in (("[avx]\nsrc/a.c", "XNNPACK lacks"), ("[regenerate]\nsrc/*.c", "write no src")):

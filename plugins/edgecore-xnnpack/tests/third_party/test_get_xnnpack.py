@@ -34,7 +34,7 @@ def test_the_library_for_tests_needs_simde_beside(script: ModuleType) -> None:
 def test_sources_that_the_emulation_was_not_written_for_are_refused(script: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "CMakeLists.txt").write_text("PROJECT(XNNPACK C CXX ASM)\n")
     with pytest.raises(ValueError, match="sets the flags of the avx256skx kernels 0 times, not once"):
-        script.emulated.prepare(tmp_path, tmp_path, [])
+        script.emulated.prepare(tmp_path, tmp_path)
 
 
 def test_sources_in_the_given_folder_are_used(
