@@ -46,9 +46,7 @@ class Project:
     def build(self, *names: str) -> list[str]:
         """Return the steps that ran, in order."""
         self.log.clear()
-        ran: dict[str, bool] = {}
-        for name in names:
-            self.module.bring_up_to_date(name, self.steps, ran)
+        self.module.bring_up_to_date(names, self.steps)
         return list(self.log)
 
 
@@ -99,6 +97,15 @@ def test_a_failed_command_ends_the_build_without_a_stamp(project):
     for _ in range(2):
         with pytest.raises(SystemExit):
             project.build("program")
+
+
+def test_a_build_shows_its_progress_and_all_of_its_output_if_it_fails(project, capfd):
+    script = "print('[1/2] a.c'); print('[2/2] b.c'); print('warning'); raise SystemExit({})"
+    project.module.run_build(sys.executable, "-c", script.format(0))
+    shown = capfd.readouterr().out.splitlines()
+    assert shown[1:] == ["40 % of 2 files", "100 % of 2 files"]
+    with pytest.raises(SystemExit, match="b.c\nwarning"):
+        project.module.run_build(sys.executable, "-c", script.format(1))
 
 
 def test_the_steps_of_each_plugin_have_a_package_and_are_known():

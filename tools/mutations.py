@@ -84,8 +84,8 @@ def faults(path: Path) -> Iterator[tuple[Fault, int]]:
 def executed_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """Yield a node and all below it, without annotations: no test can catch a fault in one."""
     yield node
-    for field, value in ast.iter_fields(node):
-        if field not in ("annotation", "returns"):
+    for part, value in ast.iter_fields(node):
+        if part not in ("annotation", "returns"):
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.AST):
                     yield from executed_nodes(child)

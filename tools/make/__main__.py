@@ -67,9 +67,7 @@ def main() -> None:
     steps.DRY_RUN = arguments.dry_run
     if not VENV_PYTHON.exists() and not arguments.dry_run:  # then the stamps speak of packages that are gone
         shutil.rmtree(steps.STAMPS, ignore_errors=True)
-    ran: dict[str, bool] = {}
-    for name in arguments.names:
-        steps.bring_up_to_date(name, known, ran)
+    steps.bring_up_to_date(arguments.names, known)
 
 
 if __name__ == "__main__":

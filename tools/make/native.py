@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from packages import PYTHON, system_packages
 from plugins import Plugin
-from steps import ROOT, Step, output_of, run
+from steps import ROOT, Step, output_of, run, run_build
 
 XNNPACK = "plugins/edgecore-xnnpack/native"
 GET_XNNPACK = f"{XNNPACK}/third_party/get_xnnpack.py"
@@ -102,7 +102,7 @@ def cmake(
 ) -> None:
     """Configure and build `targets`, or all."""
     run("cmake", "-S", source, "-B", build, "-G", "Ninja", f"-DCMAKE_BUILD_TYPE={build_type}", *options)
-    run("cmake", "--build", build, *(("--target", *targets) if targets else ()))
+    run_build("cmake", "--build", build, *(("--target", *targets) if targets else ()))
 
 
 def build_plugin(

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from plugins import Plugin
-from steps import ROOT, Step, run
+from steps import ROOT, Step, run, run_build
 
 VENV_PYTHON = ROOT / ".venv/bin/python"
 PYTHON = os.environ.get("PYTHON", "python3")
@@ -149,7 +149,8 @@ def build_wheel(folder: str) -> Path:
     name = "edgecore" if folder == "." else Path(folder).name.replace("-", "_")
     for old in (ROOT / "dist").glob(f"{name}-*.whl"):
         run("rm", old)
-    pip("wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", "dist", f"./{folder}")
+    options = "--verbose", "--no-deps", "--no-build-isolation", "--wheel-dir", "dist"
+    run_build(VENV_PYTHON, "-m", "pip", "--disable-pip-version-check", "wheel", *options, f"./{folder}")
     return next((ROOT / "dist").glob(f"{name}-*.whl"), Path(f"dist/{name}-*.whl"))
 
 

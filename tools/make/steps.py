@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -47,32 +48,52 @@ def files_below(names: Iterable[str]) -> Iterator[Path]:
             yield from (Path(folder, file).relative_to(ROOT) for file in files)
 
 
-def bring_up_to_date(name: str, steps: dict[str, Step], ran: dict[str, bool]) -> None:
-    """Run the step `name`, unless its stamp is newer than its files and needed steps; first the steps before it.
+def bring_up_to_date(names: Iterable[str], steps: dict[str, Step]) -> None:
+    """Run the steps `names` and the steps before them, except those that are up to date (`due`)."""
+    begin = time.monotonic()
+    names_due = due(names, steps)
+    for number, name in enumerate(names_due, 1):
+        minutes, seconds = divmod(round(time.monotonic() - begin), 60)
+        print(f"\033[1m==> [{number}/{len(names_due)}, {minutes}:{seconds:02}] {steps[name].title}\033[0m", flush=True)
+        started = time.time()
+        steps[name].commands()
+        if not DRY_RUN:
+            STAMPS.mkdir(exist_ok=True)
+            stamp = STAMPS / name
+            stamp.write_text(digest(steps[name].files()))
+            os.utime(stamp, (started, started))  # a file that was edited meanwhile is newer
 
-    Args:
-        name: A key of `steps`.
-        steps: All steps by name.
-        ran: The steps that this function has seen, and True for those that it has run.
+
+def due(names: Iterable[str], steps: dict[str, Step]) -> list[str]:
+    """Return the steps to run for `names`, in order.
+
+    A step is due unless its stamp is newer than its files and than the stamps of the steps that it needs.
     """
-    if name in ran:
-        return
-    step, stamp = steps[name], STAMPS / name
-    for other in (*step.needs, *step.after):
-        bring_up_to_date(other, steps, ran)
+    is_due: dict[str, bool] = {}
 
-    started = time.time()
-    files = step.files()
-    names = hashlib.sha256("\n".join(map(str, files)).encode()).hexdigest()  # so that a deleted file counts
-    needed = any(ran[other] for other in step.needs)
-    ran[name] = needed or not stamp.exists() or stamp.read_text() != names or is_older(stamp, files, step.needs)
-    if ran[name]:
-        print(f"\033[1m==> {step.title}\033[0m", flush=True)
-        step.commands()
-    if ran[name] and not DRY_RUN:
-        stamp.parent.mkdir(exist_ok=True)
-        stamp.write_text(names)
-        os.utime(stamp, (started, started))  # a file that was edited meanwhile is newer
+    def visit(name: str) -> None:
+        if name in is_due:
+            return
+        step, stamp = steps[name], STAMPS / name
+        for other in (*step.needs, *step.after):
+            visit(other)
+        files = step.files()
+        has_due_needs = any(is_due[other] for other in step.needs)
+        is_due[name] = (
+            has_due_needs
+            or not stamp.exists()
+            or stamp.read_text() != digest(files)
+            or is_older(stamp, files, step.needs)
+        )
+
+    for name in names:
+        visit(name)
+    return [name for name, must_run in is_due.items() if must_run]
+
+
+def digest(files: list[Path]) -> str:
+    """Return a hash of the files' names, which differs after a file was deleted."""
+    return hashlib.sha256("\n".join(map(str, files)).encode()).hexdigest()
 
 
 def is_older(stamp: Path, files: list[Path], needs: tuple[str, ...]) -> bool:
@@ -89,6 +110,30 @@ def run(*command: str | Path, check: bool = True) -> bool:
     if status and check:
         sys.exit(status)
     return status == 0
+
+
+def run_build(*command: str | Path) -> None:
+    """Run a command in ROOT that builds with Ninja, and print its progress ("[3/10]" in its output) at each 20 %.
+
+    If the command fails, print all of its output and end the program.
+    """
+    print(shlex.join(map(str, command)), flush=True)
+    if DRY_RUN:
+        return
+    lines: list[str] = []
+    fifth = 0
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line)
+            counts = re.match(r"\s*\[(\d+)/(\d+)\]", line)
+            if counts and 5 * int(counts[1]) // int(counts[2]) != fifth:
+                fifth = 5 * int(counts[1]) // int(counts[2])
+                print(f"{20 * fifth} % of {counts[2]} files", flush=True)
+            elif line.startswith("xnnpack: "):
+                print(line, end="", flush=True)
+    if process.returncode:
+        sys.exit("".join(lines))
 
 
 def output_of(*command: str | Path) -> str:
