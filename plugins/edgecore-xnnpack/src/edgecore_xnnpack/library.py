@@ -55,7 +55,7 @@ def try_kernels(library: str) -> list[tuple[str, bool, str]]:
 
 
 def _rows(lines: list[str]) -> list[tuple[str, bool, str]]:
-    groups: dict[str, list[str]] = {}  # family -> dtypes with correct results
+    groups: dict[str, list[str]] = {}  # kernel family -> dtypes with correct results
     rows = []
     for line in lines:
         name, state, detail = line.split("\t")
