@@ -28,7 +28,7 @@ namespace {
 constexpr char kMagic[8] = {'E', 'D', 'G', 'E', 'P', 'A', 'K', '1'};
 constexpr std::string_view kSuffix = ".packed", kTemporary = "tmp-";
 constexpr time_t kAbandonedSeconds = 3600;  // a temporary file unchanged for this time belongs to a dead process
-constexpr uint64_t kTail = 64;              // number of zero bytes after packed weights, whose end kernels may read past
+constexpr uint64_t kTail = 64;              // zero bytes after packed weights, whose end kernels may read past
 
 // Each file of packed weights begins with this header. Its size is XNNPACK's largest alignment, so that the packed
 // weights after the header are aligned.

@@ -17,9 +17,10 @@ struct WinogradLayer {
   uint32_t form = 2;                                        // m: 2 or 4
   uint64_t batch = 0, height = 0, width = 0, channels = 0;  // of the input
   uint64_t rows = 0, columns = 0, outputs = 0;              // of the output
-  int64_t top = 0, left = 0;                                // padding before the image; `rows`, `columns` give the padding after it
-  float min = 0, max = 0;                                   // output range
-  const float *packed = nullptr;                            // packed weights, from pack_winograd
+  // Padding before the image; the padding after it follows from `rows` and `columns`.
+  int64_t top = 0, left = 0;
+  float min = 0, max = 0;         // output range
+  const float *packed = nullptr;  // packed weights, from pack_winograd
 };
 
 // Tiles [first, last) of outputs that are computed together. Tiles are numbered row by row, over all images.
