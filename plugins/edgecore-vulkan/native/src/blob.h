@@ -84,9 +84,8 @@ struct Graph {
   std::vector<Constant> constants;
 };
 
-// Returns the graph of a blob. Ensures that all indices of values and constants are in bounds, that shapes have at most
-// kMaxRank dims and fewer than 2^31 elements, and that constants are as large as their tensors. Throws a Failure if the
-// blob is damaged.
+// Returns the graph of a blob. All indices of values and constants are in bounds, shapes have at most kMaxRank dims and
+// fewer than 2^31 elements, and constants are as large as their tensors. Throws a Failure if the blob is damaged.
 Graph read_blob(edgecore_bytes blob, const backend::Host &host);
 
 }  // namespace edgecore::vulkan

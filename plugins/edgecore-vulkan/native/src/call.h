@@ -1,5 +1,4 @@
-// The interface between one operator call and the functions in ops/: its arguments, its results, and the dispatches
-// that compute them.
+// One operator call as the functions in ops/ see it: its arguments, its results, and the dispatches that compute them.
 #ifndef EDGECORE_VULKAN_CALL_H_
 #define EDGECORE_VULKAN_CALL_H_
 
@@ -53,8 +52,7 @@ class Call {
   // Returns the shape of a constant, such as weights, in the blob.
   const Shape &constant_shape(size_t index) const;
   // Returns a constant, rearranged, as a tensor on the device: `pack` computes `elements` floats from the constant's.
-  // `form` is a text that identifies the arrangement and its parameters; equal forms share memory. Without `dtype` the
-  // result has the constant's dtype.
+  // `form` identifies the arrangement; equal forms share memory. Without `dtype` the result has the constant's dtype.
   Tensor packed(size_t index, const std::string &form, int64_t elements,
                 const std::function<void(const float *source, float *packed)> &pack,
                 std::optional<Dtype> dtype = std::nullopt) const;
@@ -66,12 +64,10 @@ class Call {
   // Declares the shape of a result and returns the tensor to write to. `item` is the index in a list of results.
   Tensor output(size_t index, const Shape &shape) const;
   Tensor output_of_list(size_t index, size_t item, const Shape &shape) const;
-  // Returns the tensor that the next call adds to result `index`, if a shader of this call can compute that sum at
-  // once: no other call reads the result, and the tensor has the shape, dtype and memory order of both the result and
-  // the sum.
+  // Returns the tensor that the next call adds to result `index`, if this call's shader can compute that sum: no other
+  // call reads the result, and the tensor has the shape, dtype and order of the result and of the sum.
   std::optional<Tensor> addend_of(size_t index, const Shape &shape) const;
-  // Declares the sum that the next call would compute, and returns the tensor to write it to. The next call then does
-  // nothing.
+  // Declares the sum of the next call, which then does nothing, and returns the tensor to write it to.
   Tensor output_of_sum(const Shape &shape) const;
   size_t list_size(size_t index) const;
   // Makes a result share the memory of `source`, which has as many elements but another shape; copies `source` if the

@@ -9,8 +9,7 @@
 
 namespace edgecore::vulkan {
 
-// The memory of an argument on the device. If `host` is set, the commands copy between `host`, a buffer in host memory,
-// and the device memory.
+// The memory of an argument on the device. If `host`, a buffer in host memory, is set, commands copy between the two.
 struct Binding {
   VkBuffer buffer = VK_NULL_HANDLE;
   uint64_t offset = 0;

@@ -1,5 +1,4 @@
-// Implements the five classes of edgecore/backend.hpp for Vulkan, with functions for device buffers and for runs that
-// execute returns before they end.
+// Implements the five classes of edgecore/backend.hpp for Vulkan, and functions for device buffers and pending runs.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -196,8 +195,7 @@ class Instance {
     return {};
   }
 
-  // Runs the delegate. Returns EDGECORE_PENDING, before the run ends, if the host allows it and the run is not
-  // profiled.
+  // Runs the delegate. Returns EDGECORE_PENDING before it ends, if the host allows this and does not profile it.
   int32_t run(const edgecore_execute_info &info, const backend::Arguments &arguments) {
     execution_->start(arguments);
     // Wait, because profile events may be added only before execute returns.

@@ -28,8 +28,7 @@ const char *type_text(VkPhysicalDeviceType type) {
   }
 }
 
-// Names of optional Vulkan features of a device: those that the delegate uses, those that it does not use, and those
-// that the device lacks.
+// Names of optional Vulkan features: those that the delegate uses, those that it ignores, those that the device lacks.
 struct Features {
   std::vector<std::string> used, unused, missing;
   void add(bool has, bool is_used, const std::string &name) {

@@ -1,5 +1,4 @@
-// A recording: the dispatches of shaders that compute a graph for the sizes of one prepare(), and the memory that they
-// use.
+// A recording: the dispatches of shaders that compute a graph for the sizes of one prepare(), and their memory.
 //
 // A *storage* is memory of tensors of one recording: an argument's or a constant's memory, or a part of the arena.
 #ifndef EDGECORE_VULKAN_RECORDING_H_
@@ -28,8 +27,7 @@ struct Storage {
   uint64_t offset = 0;
 };
 
-// The value of Dispatch::call for a dispatch that copies an argument of the delegate, which belongs to no operator
-// call.
+// The value of Dispatch::call for a copy of an argument of the delegate, which belongs to no operator call.
 constexpr uint32_t kNoCall = UINT32_MAX;
 
 struct Dispatch {

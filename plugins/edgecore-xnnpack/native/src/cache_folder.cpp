@@ -143,9 +143,8 @@ bool CacheFolder::read_secret() {
 }
 
 // Creates the file "key" with a random secret, which is part of the hash that names files. Holds the folder's lock
-// meanwhile: if several processes miss the file at the same time, the first creates it and the others read it, so all
-// use the same secret. On a file system without locks they may use different secrets; then each process packs the
-// weights that it does not find.
+// meanwhile: if several processes miss the file at the same time, the first creates it, and all use its secret. On a
+// file system without locks they may use different secrets; then each packs what it does not find.
 bool CacheFolder::make_secret() {
   const bool is_locked = flock(folder_, LOCK_EX) == 0;
   Secret secret = random_secret();

@@ -38,8 +38,8 @@ class CacheFolder {
 
   const Secret &secret() const { return secret_; }
 
-  // Maps the file of a packing. Returns null if the file is missing, damaged, of another format or owned by another
-  // user. Thread-safe.
+  // Maps the file of a packing. Returns null if it is missing, damaged, of another format or owned by another user.
+  // Thread-safe.
   std::unique_ptr<Packing> load(const Identity &identity, const HashKey &key, FileKind kind) const;
 
   // Writes a packing to its file. On failure, returns false and sets `problem` to an error message. Thread-safe.

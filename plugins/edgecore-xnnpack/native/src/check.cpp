@@ -120,8 +120,8 @@ class Resolver {
   std::vector<bool> defined_;
 };
 
-// Drops nodes whose results are not used. XNNPACK would remove only the last node of a chain of unused nodes, and then
-// abort on the node before it.
+// Drops nodes whose results are not used. XNNPACK removes only the last node of an unused chain, and aborts on the one
+// before it.
 void drop_unused(Graph *graph) {
   std::vector<bool> used(graph->values.size());
   for (size_t i = 0; i < used.size(); ++i) used[i] = graph->values[i].role == Role::kOutput;
@@ -202,9 +202,8 @@ uint64_t times(uint64_t a, uint64_t b) {
   return __builtin_mul_overflow(a, b, &product) || product > UINT64_MAX / 4 ? UINT64_MAX / 4 : product;
 }
 
-// Upper bounds for XNNPACK's kernels, used to estimate its memory: XNNPACK rounds sizes up to whole tiles, which have
-// fewer rows and columns than kTileRows and kTileColumns, and to whole groups of input channels, which have fewer bytes
-// than kInputBytes.
+// Upper bounds of the sizes to whose multiples XNNPACK rounds up: the rows and columns of its kernels' tiles, and the
+// bytes of the groups of input channels that they read at a time.
 constexpr uint64_t kTileRows = 16, kTileColumns = 64, kInputBytes = 64;
 
 // Returns an upper bound in bytes of XNNPACK's indirection buffer (its table of input addresses) for a node with a
@@ -220,8 +219,7 @@ uint64_t table_bytes(const Node &node, const Shape &output) {
 }
 
 // Returns an upper bound in bytes of the operand that XNNPACK packs, at load or in each run; 0 if it packs none. For a
-// transposed convolution, XNNPACK packs one part of the filter, with its own copy of the biases, per position in the
-// stride.
+// transposed convolution, it packs a part of the filter, with a copy of the biases, per position of the stride.
 uint64_t packed_bytes(const Graph &graph, const Node &node, const Shape *shapes) {
   if (is_own(node) || node.input_count < 2 || node.in[1] == kNone) return 0;
   const Shape &filter = shapes[node.in[1]];
@@ -273,8 +271,7 @@ void node_cost(const Node &node, const Shape *shapes, uint64_t *work, uint64_t *
   } else if (node.kind->id == wire::NodeUnion_StaticResizeBilinear2D) {
     *table = times(output[1] * output[2], 4 * sizeof(void *) + 2 * sizeof(float));
   } else if (is_own(node)) {
-    // Per output element, an attention multiplies by all keys (bounded by the larger dim of the key); a cache update
-    // only copies.
+    // The larger dim of an attention's key bounds the multiply-adds per output element; a cache update only copies.
     each = updates_state(node) ? 1 : std::max(shapes[node.in[1]].back(0), shapes[node.in[1]].back(1));
   } else if (node.input_count >= 2 && shapes[node.in[0]].rank != 0) {
     // inputs of a GEMM, each multiplied once per output; elementwise nodes need fewer operations

@@ -58,8 +58,7 @@ std::string form_reason(uint32_t m, const ConvolutionSize &size, Winograd winogr
   layer.channels = size.channels, layer.outputs = size.outputs;
   const uint64_t tiles = winograd_tiles(layer);
   if (tiles < kMinTiles) return text(tiles) + " tiles of " + size_text(m, m) + ", fewer than " + text(kMinTiles);
-  // Refuse an image with fewer than m - 1 rows or columns: it fills only a part of each m x m tile, so Winograd would
-  // waste work.
+  // Refuse an image with fewer than m - 1 rows or columns, which fills each m x m tile only in part.
   if (std::min(size.rows, size.columns) < m - 1) return "an image of " + size_text(size.rows, size.columns);
   const uint64_t bytes = winograd_packed_floats(layer) * sizeof(float);
   *growth = bytes - std::min(bytes, size.bytes);
@@ -94,8 +93,7 @@ std::vector<ConvolutionForm> choose_forms(const std::vector<ConvolutionSize> &la
   }
   for (size_t i = 0; i < layers.size(); ++i) {
     const ConvolutionSize &layer = layers[i];
-    // Skip convolutions of one channel: XNNPACK has other kernels for some of their windows, to which the tile does not
-    // apply.
+    // Skip convolutions of one channel: XNNPACK has other kernels for some of them, without this tile.
     if (forms[i].form != 0 || layer.is_fp32 == 0 || (layer.channels == 1 && layer.outputs == 1)) continue;
     forms[i].tile = chosen_tile(layer.outputs, layer.stride_width * layer.groups * layer.channels * sizeof(float));
   }

@@ -90,8 +90,7 @@ edgecore_tensor &checked_tensor(const Arguments &args, const Value &value) {
     fail(EDGECORE_INVALID_TYPE, "argument %u has scalar type %d where the graph has %s", value.argument,
          tensor.scalar_type, type_name(value.type));
   }
-  // Accept a tensor without dims where the graph has the shape [1], by which ExecuTorch's compiler declares such a
-  // tensor.
+  // Accept a tensor without dims for the shape [1], by which ExecuTorch's compiler declares it.
   if (tensor.dl.ndim == 0 && value.shape.rank == 1 && element_count(value.shape) == 1) return tensor;
   if (static_cast<uint32_t>(tensor.dl.ndim) != value.shape.rank) {
     fail(EDGECORE_INVALID_ARGUMENT, "argument %u has %d dims instead of %u", value.argument, tensor.dl.ndim,
@@ -268,8 +267,7 @@ class Instance {
     return true;
   }
 
-  // Returns a shape for each value of the graph: inputs have the shape of the call's argument, other values the shape
-  // that the blob declares.
+  // Returns a shape for each value of the graph: of inputs from this call's arguments, of other values from the blob.
   std::vector<Shape> input_shapes(const Arguments &args) const {
     std::vector<Shape> shapes(graph_.values.size());
     for (size_t i = 0; i < graph_.values.size(); ++i) {

@@ -1,5 +1,4 @@
-// Describes the processor and the build of XNNPACK. Packed weights are valid only for the same description, because
-// their format depends on it.
+// Describes the processor and the build of XNNPACK. The format of packed weights depends on them.
 #ifndef EDGECORE_XNNPACK_ENVIRONMENT_H_
 #define EDGECORE_XNNPACK_ENVIRONMENT_H_
 

@@ -29,8 +29,7 @@ Node conversion(uint32_t from, uint32_t to, uint32_t index) {
   return node;
 }
 
-// Adds an fp32 value that nodes use instead of an fp16 argument; a conversion connects the two. Returns the index of
-// the new value.
+// Adds an fp32 value that nodes use instead of an fp16 argument (a conversion connects both), and returns its index.
 uint32_t add_stand_in(Graph *graph, uint32_t argument) {
   Value value = graph->values[argument];
   value.type = Type::kFp32;
@@ -48,8 +47,7 @@ bool has_fp16_kernels() { return may_use(kFeature, true); }
 void compute_in_fp32_if_needed(Graph *graph) {
   const auto is_fp16 = [](const Value &value) { return value.type == Type::kFp16; };
   if (std::none_of(graph->values.begin(), graph->values.end(), is_fp16) || has_fp16_kernels()) return;
-  // Leave graphs with fp16 states alone: the host shares a state with other methods, in the type that the file
-  // declares.
+  // Leave graphs with fp16 states alone: the host shares states with other methods, in the file's type.
   const auto is_fp16_state = [&](const State &state) { return is_fp16(graph->values[state.value]); };
   if (std::any_of(graph->states.begin(), graph->states.end(), is_fp16_state)) return;
   uint32_t next_index = graph->nodes.empty() ? 0 : graph->nodes.back().index + 1;

@@ -6,8 +6,7 @@
 
 namespace edgecore::xnnpack {
 
-// Returns true if XNNPACK has fp16 kernels for this processor: an Arm processor with fp16 arithmetic, or an x86
-// processor with AVX2.
+// Returns true if XNNPACK has fp16 kernels for this processor: Arm with fp16 arithmetic, or x86 with AVX2.
 bool has_fp16_kernels();
 
 // On a processor without fp16 kernels, changes a checked graph so that it computes its fp16 parts in fp32. Inputs and

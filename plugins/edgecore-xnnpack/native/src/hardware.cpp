@@ -49,8 +49,7 @@ enum : uint64_t {
 
 // The names of processor features and their flags. `implies` has the other flags that every processor with `flag` has:
 // instruction sets for which XNNPACK's kernels for `flag` are also compiled, and flags that hardware-config.c derives
-// from `flag`. A row must follow the rows of the flags that it implies, because with_implied walks the table once, from
-// its end.
+// from `flag`. A row must follow the rows that it implies, because with_implied walks the table once, from its end.
 constexpr struct {
   const char *name;
   uint64_t flag;
@@ -78,8 +77,7 @@ constexpr struct {
 
 #else
 
-// The bits of XNNPACK's xnn_arch_flags on Arm. XNNPACK sets v6 and vfpv2 in 32-bit programs only, so no other flag
-// implies them.
+// The bits of xnn_arch_flags on Arm. XNNPACK sets v6 and vfpv2 only in 32-bit programs, so no other flag implies them.
 enum : uint64_t {
   kV6 = 1u << 0,
   kVfp2 = 1u << 1,

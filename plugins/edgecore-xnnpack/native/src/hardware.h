@@ -24,8 +24,7 @@ std::string hardware_names(uint64_t flags);
 Hardware parse_hardware(const std::string &list);
 
 // Returns true if the delegate's own kernels may use `features`: XNNPACK may use them, and this processor has them
-// (`is_present`). One condition is not enough: with emulated kernels (native/tests), XNNPACK may use features that the
-// processor lacks.
+// (`is_present`). With emulated kernels (native/tests), XNNPACK may use features that the processor lacks.
 bool may_use(const char *features, bool is_present);
 
 // Restricts XNNPACK to the processor features in `list`; must be called before xnn_initialize. Throws backend::Failure,

@@ -23,19 +23,17 @@ struct NodeKind {
   uint32_t constants;  // a bit for each input that must be a constant, because XNNPACK packs it
   uint32_t optional;   // a bit for each input that may be absent
 
-  // Copies the fields of the flatbuffer table into the node; operands are still ids of the blob. Throws if a list is
-  // too long.
+  // Copies the fields of the flatbuffer table into the node; values are named by ids. Throws if a list is too long.
   void (*read)(const void *table, Node *node);
-  // Checks types, quantization and parameters, once after load. The operands are known to exist and to be defined
-  // earlier.
+  // Checks types, quantization and parameters, once after load. Operands are known to be defined before.
   void (*check)(const Graph &graph, const Node &node);
   // Infers the output shapes from the input shapes, and checks the conditions that XNNPACK has on shapes.
   void (*infer)(const Graph &graph, const Node &node, Shape *shapes);
-  // Defines the node in XNNPACK. `ids` maps indices of values to XNNPACK's ids. Null for a node that XNNPACK lacks,
-  // which the delegate computes.
+  // Defines the node in XNNPACK. `ids` maps indices of values to XNNPACK's ids. Null if the delegate computes the node
+  // itself.
   xnn_status (*define)(xnn_subgraph_t subgraph, const Graph &graph, const Node &node, const uint32_t *ids);
-  // Computes a node that XNNPACK lacks. `shapes` and `data` have an entry for each value of the graph; `scratch` has
-  // scratch_bytes() bytes.
+  // Computes a node that XNNPACK lacks. `shapes` and `data` have one entry per value; `scratch` has scratch_bytes()
+  // bytes.
   void (*run)(const Graph &graph, const Node &node, const Shape *shapes, void *const *data, const backend::Host &host,
               uint8_t *scratch) = nullptr;
   // Returns the number of bytes of scratch memory that `run` needs on a host with this many workers. Null: none.
@@ -74,8 +72,8 @@ bool is_elementwise(const Node &node);
 const NodeKind *find_conv2d();
 
 // Chooses the form of each convolution by choose_forms (convolution_forms.h), and changes nodes with a Winograd form so
-// that the delegate computes them. Returns a report: a sentence about all convolutions and a line for each, or nothing
-// if there are no convolutions.
+// that the delegate computes them. Returns a sentence about all convolutions and a line for each; nothing if there are
+// none.
 std::vector<std::string> choose_winograd(Winograd winograd, uint64_t limit, Graph *graph);
 
 // Returns true for a convolution that choose_winograd has changed, so that the delegate computes it in a Winograd form.
@@ -114,8 +112,7 @@ void check_row_parameters(const Graph &graph, const Node &node, uint32_t dims);
 // Infers the shape of an output that has the shape of input 0.
 void infer_same(const Graph &graph, const Node &node, Shape *shapes);
 
-// Copies a list of sizes to `out`; returns false if it has more than kMaxRank entries. T is a
-// flatbuffers::Vector<uint32_t>.
+// Copies a flatbuffers::Vector<uint32_t> of sizes to `out`; returns false if it has more than kMaxRank entries.
 template <typename T>
 bool read_dims(const T *vector, Shape *out) {
   const uint32_t size = vector == nullptr ? 0 : vector->size();

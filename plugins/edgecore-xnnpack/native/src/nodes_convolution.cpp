@@ -7,8 +7,7 @@ namespace edgecore::xnnpack {
 
 namespace {
 
-// Maximum sizes of windows and of image rows or columns, far below 2^31 because XNNPACK computes positions of windows
-// in 32 bits.
+// Maximum height and width of windows and images, far below 2^31 because XNNPACK computes positions in 32 bits.
 constexpr uint64_t kMaxWindow = 1u << 16;
 constexpr uint64_t kMaxSpatial = 1u << 24;
 

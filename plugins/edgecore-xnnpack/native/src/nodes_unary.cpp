@@ -1,5 +1,4 @@
-// Reads, checks and defines in XNNPACK the nodes for elementwise functions of one tensor, conversions, softmax and
-// copies.
+// Reads, checks and defines in XNNPACK the nodes for functions of one tensor, conversions, softmax, copies.
 #include <algorithm>
 #include <cmath>
 

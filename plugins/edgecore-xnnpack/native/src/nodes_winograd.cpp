@@ -40,8 +40,7 @@ void run(const Graph &, const Node &node, const Shape *shapes, void *const *data
                [&](uint64_t count, const auto &body) { host.parallel_for(count, 1, body); });
 }
 
-// Returns a copy of the node kind Conv2d with another name, whose nodes the delegate computes in the Winograd form
-// kForm.
+// Returns a copy of the node kind Conv2d, named `name`, whose nodes the delegate computes in Winograd form kForm.
 template <uint32_t kForm>
 const NodeKind *winograd_kind(const NodeKind &direct, const char *name) {
   static const NodeKind kind = [&] {

@@ -14,8 +14,7 @@ constexpr edgecore_option_spec at_load(const char *name, uint32_t type, const ch
   return backend::option(name, type, EDGECORE_OPTION_AT_LOAD, help);
 }
 
-// Returns the enumerator that a load option names, or `absent` if it is not set. `names` has the names in the order of
-// the enumerators.
+// Returns the enumerator that a load option names, or `absent` if it is not set. `names` has the enumerators' names.
 template <typename Enum>
 Enum read_name(const backend::Options &options, const char *option, const std::string_view (&names)[3], Enum absent) {
   const std::string name(options.text(option, names[static_cast<size_t>(absent)]));

@@ -111,8 +111,7 @@ std::vector<uint32_t> nodes_of(const Graph &graph, const std::vector<bool> &is_s
     return nodes;
   }
   // Match the reported operators in order, each to the earliest possible Operation, then each to the latest possible
-  // one. An operator whose two matches belong to the same node computes this node; the node of any other operator is
-  // ambiguous.
+  // one. If both matches of an operator belong to one node, it computes this node; otherwise its node is ambiguous.
   size_t next = 0;
   for (size_t i = 0; i < names.size(); ++i, ++next) {
     while (next < operations.size() && !fits(i, next)) ++next;

@@ -40,8 +40,7 @@ std::array<size_t, kMaxRank> xnn_dims(const Shape &shape);
 // Returns the dims of a shape in the form that the host's functions expect.
 std::vector<int64_t> sizes_of(const Shape &shape);
 
-// Formats a shape such as "[1, 3, 224, 224]" for messages. The text is valid until the thread has called the function
-// four more times.
+// Formats a shape such as "[1, 3, 224, 224]" for messages. The text is valid until the thread's fourth next call.
 const char *shape_text(const Shape &shape);
 
 }  // namespace edgecore::xnnpack

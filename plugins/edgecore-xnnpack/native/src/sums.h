@@ -20,9 +20,9 @@ struct Sums {
   bool skips(size_t node) const { return !add.empty() && is_in_kernel[node]; }
 };
 
-// Finds Add nodes that a convolution's kernel can compute, with the same bits in the result: the convolution is int8,
-// its kernel on this processor can add, only the Add uses its output, and the other operand has the same shape and is
-// computed before the convolution.
+// Finds Add nodes that a convolution's kernel can compute with the same bits: the convolution is int8, its kernel on
+// this processor can add, only the Add uses its output, and the other operand has the same shape and is computed
+// before.
 Sums find_sums(const Graph &graph);
 
 // Returns the operand of the Add that `convolution` adds to its own result.
@@ -36,9 +36,8 @@ xnn_status define_with_sum(xnn_subgraph_t subgraph, const Graph &graph, const Su
 // add a tensor to its result. `taps` is the number of filter positions.
 bool kernel_adds(size_t taps, size_t inputs, size_t outputs);
 
-// Makes the convolution that was defined last add the value `other`. The convolution's output then has the type and
-// range of the sum. Before the sum, the convolution's result is rounded with the quantization `product` and clamped to
-// [min, max].
+// Makes the convolution that was defined last add the value `other`. Its output then has the type and range of the sum.
+// Before the sum, its own result is rounded with the quantization `product` and clamped to [min, max].
 xnn_status add_to_convolution(xnn_subgraph_t subgraph, uint32_t other, const Quantization &product, float min,
                               float max);
 

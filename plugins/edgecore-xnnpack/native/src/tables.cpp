@@ -38,8 +38,7 @@ uint32_t source_of(const Graph &graph, const Node &node, const std::vector<uint3
   return source != kNone && output_value(graph, node).shape == graph.values[source].shape ? source : kNone;
 }
 
-// Returns, by node index up to `end`, true for each node between the value `source` and `end`: the nodes that a table
-// replaces.
+// Returns, by index, true for each node between the value `source` and the node `end`, which a table replaces.
 std::vector<bool> nodes_of_table(const Graph &graph, size_t end, uint32_t source) {
   std::vector<bool> is_needed(graph.values.size()), is_in_table(end + 1);
   is_needed[graph.nodes[end].out[0]] = true;
@@ -114,8 +113,7 @@ Tables find_tables(const Graph &graph) {
       tables.source[i] = source;
     }
   }
-  // Work backwards, so that all uses of a node's result are known: if only tables use the result, the node need not be
-  // computed.
+  // Work backwards, so that all uses of a result are known: if only tables use it, its node is not computed.
   std::vector<bool> has_use(graph.values.size()), has_other_use(graph.values.size());
   for (size_t i = count; i-- > 0;) {
     const Node &node = graph.nodes[i];

@@ -33,8 +33,7 @@ Tables find_tables(const Graph &graph);
 // each constant. Throws backend::Failure.
 void compute_tables(const Graph &graph, const std::vector<const void *> &data, Tables *tables);
 
-// Defines a conversion node as a look-up in its table in XNNPACK. `tables` must live until the runtime has been
-// created.
+// Defines a conversion in XNNPACK as a look-up in its table. `tables` must live until the runtime is created.
 xnn_status define_table(xnn_subgraph_t subgraph, const Graph &graph, const Tables &tables, size_t node,
                         const uint32_t *ids);
 

@@ -99,8 +99,7 @@ struct Candidate {
   }
 };
 
-// Returns the numbers of rows per tile that XNNPACK has on this processor; none if there is only one tile for each
-// number of columns.
+// Returns the numbers of rows per tile to try on this processor; none if each number of columns has only one tile.
 std::vector<uint32_t> row_choices() {
   std::vector<uint32_t> choices;
   const std::vector<Tile> all = tiles();

@@ -17,16 +17,14 @@ struct Tile {
 // Returns the fp32 tiles that XNNPACK has for this processor; none if the linked XNNPACK lacks the patch.
 std::vector<Tile> tiles();
 
-// Returns the tile with the most rows that XNNPACK uses for a layer with this many output channels per group.
-// `row_bytes` is the distance of the layer's input rows in memory. Returns {0, 0} if the linked XNNPACK lacks the
-// patch.
+// Returns the tile with the most rows that XNNPACK uses for a layer with this many output channels per group and this
+// distance of its input rows in memory; {0, 0} if the linked XNNPACK lacks the patch.
 Tile chosen_tile(uint64_t outputs, uint64_t row_bytes);
 
 // Throws backend::Failure if XNNPACK has no tile with this number of columns on this processor.
 void check_tile(const Tile &tile);
 
-// During the lifetime of an object, fp32 layers that the same thread creates use a tile with this number of columns,
-// and at most this number of rows.
+// While an object lives, fp32 layers that its thread creates use a tile with these columns and at most these rows.
 class ForcedTile {
  public:
   explicit ForcedTile(const Tile &tile);

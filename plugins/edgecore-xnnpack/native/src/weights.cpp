@@ -65,8 +65,7 @@ class Store {
     return packing == nullptr ? nullptr : insert(std::move(packing));
   }
 
-  // Adds `packing` and returns it. If another thread has added an equal packing in the meantime, returns that packing
-  // instead.
+  // Adds `packing` and returns it. If another thread has added an equal packing, returns that one.
   std::shared_ptr<const Packing> insert(std::unique_ptr<Packing> packing) {
     const Identity identity = packing->identity;
     std::shared_ptr<const Packing> shared(packing.release(), [this](Packing *last) { remove(last); });
@@ -80,8 +79,7 @@ class Store {
     return existing != nullptr && existing->bytes == shared->bytes ? existing : shared;
   }
 
-  // Writes a packing to a file of the store's folder; returns true on success. After the first failure, writes no more
-  // files.
+  // Writes a packing to a file of the store's folder; returns true on success. Writes nothing after a failure.
   bool save(const Packing &packing, FileKind kind = FileKind::kPacking) {
     if (folder_ == nullptr || !writes_.load(std::memory_order_relaxed)) return false;
     std::string problem;
@@ -245,8 +243,7 @@ uint64_t find_measurement(Store *store, std::string_view name, const std::functi
 void prune(Store *store, uint64_t limit) { store->prune(limit); }
 
 Weights::Weights(Store *store) : store_(store), provider_() {
-  // Set the functions of the weights cache; they are noexcept, because XNNPACK calls them from C code, which exceptions
-  // cannot cross.
+  // Set the weights cache's functions. XNNPACK calls them from C code, which exceptions cannot cross.
   provider_.context = this;
   provider_.look_up = [](void *self, const xnn_weights_cache_look_up_key *key) noexcept {
     return static_cast<Weights *>(self)->look_up(key);
@@ -330,8 +327,7 @@ void *Weights::reserve(size_t bytes) {
   const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
   if (bytes > SIZE_MAX - kOverread || posix_memalign(&data, alignment, bytes + kOverread) != 0) return nullptr;
 #if defined(MADV_HUGEPAGE)
-  // Advise huge pages only for whole huge pages, so that no additional memory is used. If the system refuses, the pages
-  // stay small.
+  // Use huge pages only for whole ones, so that memory does not grow. If the system refuses, pages stay small.
   if (bytes >= kHugePage) madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
 #endif
   reserved_.reset(new (std::nothrow) Packing);

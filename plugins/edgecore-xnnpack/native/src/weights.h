@@ -26,7 +26,7 @@ class Store;
 Store *find_store(const std::string &folder);
 
 // Returns the message of the store's last error, and clears it, so that the caller logs an error only once; "" if there
-// is no error.
+// is none.
 std::string take_problem(Store *store);
 
 // Returns true if the store keeps its packings in a folder.

@@ -1,10 +1,8 @@
-// Computes convolutions by Winograd's algorithm F(m x m, 3x3): fp32, window 3x3, stride 1, dilation 1, one group,
-// images in NHWC.
+// Winograd's convolution algorithm F(m x m, 3x3): fp32, window 3x3, stride 1, dilation 1, one group, NHWC images.
 //
 // A tile of m x m outputs is computed from (m + 2) x (m + 2) inputs. Inputs, filter and products are transformed;
 // between the transforms, each of the P = (m + 2)^2 positions of a tile has a matrix product over the channels. F(4x4)
-// interpolates at the points 0, +-sqrt(1/2), +-sqrt(2) (and infinity), whose rounding error is a fifth of that of the
-// usual points 0, +-1, +-2.
+// interpolates at the points 0, +-sqrt(1/2), +-sqrt(2) (and infinity), whose error is a fifth of that of 0, +-1, +-2.
 #ifndef EDGECORE_XNNPACK_WINOGRAD_H_
 #define EDGECORE_XNNPACK_WINOGRAD_H_
 
@@ -36,8 +34,7 @@ using WinogradTransform = void (*)(const WinogradLayer &layer, const float *inpu
 using WinogradMultiply = void (*)(const WinogradLayer &layer, const float *transformed, WinogradBlock block,
                                   uint64_t channel, float *products, float *output);
 
-// The kernels of an instruction set. A new instruction set needs a file like winograd_avx2.cpp, and a row in
-// winograd_target.
+// The kernels of an instruction set. A new set needs a file like winograd_avx2.cpp, and a row in winograd_target.
 struct WinogradTarget {
   WinogradTransform transform;
   WinogradMultiply multiply;
@@ -54,8 +51,8 @@ uint64_t winograd_tiles(const WinogradLayer &layer);
 
 // How workers share a layer; the bits of the result do not depend on it. By blocks of tiles: a worker transforms the
 // inputs of a block and computes all outputs of the block, so the weights are read again for each block. By slices of
-// output channels: the workers first transform all inputs, then each computes a slice for all tiles, so the weights are
-// read once.
+// output channels: workers first transform all inputs, then compute a slice each for all tiles, so the weights are read
+// once.
 struct WinogradSharing {
   bool by_slices;
   uint64_t blocks;  // number of blocks; 1 if by slices

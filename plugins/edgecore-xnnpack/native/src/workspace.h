@@ -1,5 +1,4 @@
-// Memory for intermediate values, which several XNNPACK runtimes share. A mutex lets only one of these runtimes run at
-// a time.
+// Memory for intermediate values, which several XNNPACK runtimes share. A mutex lets only one of them run at a time.
 #ifndef EDGECORE_XNNPACK_WORKSPACE_H_
 #define EDGECORE_XNNPACK_WORKSPACE_H_
 
@@ -39,8 +38,7 @@ class Workspace {
   xnn_workspace_t handle_;
 };
 
-// Locks a workspace that several runtimes share. Returns an empty lock if `workspace` is null, that is, if the runtime
-// has a separate workspace.
+// Locks a workspace that several runtimes share. Returns an empty lock if it is null (the runtime has its own).
 inline std::unique_lock<std::mutex> lock_workspace(const std::shared_ptr<Workspace> &workspace) {
   return workspace == nullptr ? std::unique_lock<std::mutex>() : std::unique_lock<std::mutex>(workspace->mutex);
 }

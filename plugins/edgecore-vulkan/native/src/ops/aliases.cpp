@@ -23,8 +23,7 @@ std::vector<uint32_t> count_uses(const Graph &graph) {
   return uses;
 }
 
-// Replaces max_pool2d_with_indices, whose result is a list of values and indices, by max_pool2d if nothing reads the
-// indices.
+// Replaces max_pool2d_with_indices by max_pool2d, which has no second result, if nothing reads the indices.
 void drop_indices(const Graph &graph, const std::vector<uint32_t> &uses, OperatorCall *call) {
   if (call->args.empty()) return;
   const Value &results = graph.values[call->args.back()];

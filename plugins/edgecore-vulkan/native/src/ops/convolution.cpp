@@ -178,8 +178,7 @@ void convolve(const Call &call, Finish finish) {
   const Tensor out = finish.addend.has_value() ? call.output_of_sum(shape) : call.output(call.last(), shape);
   const Tensor w = packed_weights(call, c), bias = packed_bias(call, kBias, 1, c.out_channels);
   if (!is_float(out.dtype)) call.unsupported("its result has integers");
-  // Convert the input if needed: texel buffers convert to the shader's format, but storage buffers must have the
-  // result's dtype.
+  // Convert the input if needed: texel buffers convert it themselves, but storage buffers need the result's dtype.
   if (x.dtype != out.dtype && !(call.prefers_texels(x) && call.prefers_texels(w))) x = call.tensor(0);
 
   // Copy the input to channels-last if the shader reads vectors of channels. If there are few channels, it reads them

@@ -23,8 +23,7 @@ struct Convolution {
   }
   // Returns true if vectors of four output channels read vectors of four input channels.
   bool has_vectors() const { return in_group % 4 == 0 && (groups == 1 || out_group % 4 == 0); }
-  // Returns the number of input columns that a thread of the depthwise shader reads for `neighbours` adjacent output
-  // pixels.
+  // Returns the number of input columns that the depthwise shader reads for `neighbours` adjacent output pixels.
   int64_t window(int64_t neighbours) const { return (neighbours - 1) * stride[1] + (kernel[1] - 1) * dilation[1] + 1; }
   bool is_depthwise() const {
     constexpr int64_t kMaxWindow = 32;
@@ -45,9 +44,9 @@ inline Shape channels_last_strides(const Shape &shape) {
   return {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]};
 }
 
-// Records a convolution of `x` to `target`, which is channels-last. `strides` are the strides of x as images [N, C, H,
-// W]; x must be channels-last if needs_order(). The weights are in panels (shaders/panels.glsl): [taps * channels of a
-// group, output channels].
+// Records a convolution of `x` to `target`, which is channels-last. `strides` are those of x as images [N, C, H, W]; x
+// is channels-last if needs_order(). The weights are in panels (shaders/panels.glsl): [taps * channels of a group,
+// output channels].
 void record(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, const Shape &strides,
             const Tensor &w, const Tensor &bias, const Finish &finish);
 

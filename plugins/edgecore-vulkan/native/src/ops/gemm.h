@@ -18,12 +18,10 @@ constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 // The number of products of 8-bit integers whose sum is always exact in fp32, which has 24 bits.
 constexpr int64_t kExactProducts = 512;
 
-// Requantization of an integer layer: converts exact sums of 8-bit products to real numbers, and these to the integers
-// of the result.
+// Requantizes an integer layer: converts exact sums of 8-bit products to real numbers, and these to int8.
 struct Requantization {
   Tensor scales;  // one scale for each column of the weights, as floats in whole vectors
-  // Push constants: the zero points of input and result, and as float bits the input's scale and 1 / the result's
-  // scale.
+  // Push constants: the zero points of input and result, and the bits of the input's scale and of 1 / result scale.
   uint32_t in_zero = 0, out_zero = 0, in_scale = 0, inverse = 0;
 };
 
@@ -47,8 +45,7 @@ constexpr int64_t kPanel = 32;  // number of columns of a panel of weights (shad
 
 constexpr int64_t whole_vectors(int64_t elements) { return (elements + 3) / 4 * 4; }
 
-// Describes how a shader reads its tensors (shaders/access.glsl): the variant of the shader, the tensors to bind, and
-// whether as texel buffers.
+// How a shader reads its tensors (shaders/access.glsl): its variant, the tensors to bind, and whether as texel buffers.
 struct Access {
   std::string shader;
   std::vector<Tensor> read;
@@ -56,8 +53,7 @@ struct Access {
 };
 
 // Returns how a shader that computes `out` from x, weights, bias and the tensors in `finish` reads them. `x_vectors`:
-// it reads x in vectors of four, not element by element. `shuffles`: it has a variant whose threads read for each
-// other.
+// it reads x in vectors, not elements. `shuffles`: it has a variant whose threads read for each other.
 Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors,
                  const Tensor &w, const Tensor &bias, const Finish &finish, bool shuffles);
 

@@ -13,8 +13,7 @@ constexpr size_t kWeights = 3, kScales = 5, kBias = 8;
 
 int64_t rounded_up(int64_t size, int64_t step) { return (size + step - 1) / step * step; }
 
-// Returns a tensor of `columns` zeros in place of a bias. The zeros are cached with the argument `scales`, a constant
-// of floats.
+// Returns a tensor of `columns` zeros in place of a bias. They are cached with the argument `scales`, a float constant.
 Tensor no_bias(const Call &call, size_t scales, int64_t columns) {
   return call.packed(
       scales, "no bias " + std::to_string(columns), rounded_up(columns, 4), [](const float *, float *) {},

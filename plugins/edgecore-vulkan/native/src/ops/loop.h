@@ -1,5 +1,4 @@
-// Prepares the parameters of shaders that include loop.glsl, which iterate over the elements of a result and its
-// operands.
+// Parameters of shaders that include loop.glsl, which iterate over the elements of a result and its operands.
 #ifndef EDGECORE_VULKAN_OPS_LOOP_H_
 #define EDGECORE_VULKAN_OPS_LOOP_H_
 
@@ -11,8 +10,8 @@
 
 namespace edgecore::vulkan {
 
-// Returns a number as the 32 bits of a push constant: of an fp32 number, or of an integer for integer tensors. Clamps
-// numbers that are out of range.
+// Returns a number as the bits of a push constant: an fp32 number, or an integer for integer tensors. Clamps to its
+// range.
 uint32_t bits_of(double value, Dtype dtype);
 
 // Returns the operator's name in a call without its namespace and overload: "add" for "aten.add.Tensor".
@@ -28,8 +27,7 @@ Shape broadcast_strides(const Tensor &operand, size_t rank);
 Tensor in_layout(const Call &call, const Tensor &x, Layout layout);
 Tensor in_rows(const Call &call, const Tensor &x);
 
-// The loop of a shader over the dims of a result, in the order of its memory; dims are merged where all operands allow
-// it.
+// A shader's loop over the dims of a result in memory order; dims are merged where all operands allow it.
 struct Loop {
   // True if a thread computes vectors of four elements that are adjacent in memory; strides still count elements.
   bool vectors = false;

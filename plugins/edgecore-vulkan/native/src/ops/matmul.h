@@ -6,8 +6,8 @@
 
 namespace edgecore::vulkan {
 
-// The product out = alpha * (a b) + addend for `batches` pairs of row-major matrices: a is [m, k], b is [k, n], or [n,
-// k] if `transposed`.
+// out = alpha * (a b) + addend for `batches` pairs of row-major matrices: a is [m, k], b is [k, n] ([n, k] if
+// `transposed`).
 struct Product {
   int64_t batches = 1, m = 0, k = 0, n = 0;
   bool transposed = false;
@@ -19,8 +19,7 @@ struct Product {
   int64_t inner = 1;
 };
 
-// Records a product. All dtypes are equal; or `out` is fp32 and all others are fp16; or `a` is fp32 and all others are
-// fp16.
+// Records a product. All dtypes are equal; or either `out` or `a` is fp32 and all others are fp16.
 void multiply_matrices(const Call &call, const Product &product, const Tensor &a, const Tensor &b, const Tensor &out);
 
 }  // namespace edgecore::vulkan

@@ -9,8 +9,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// The weights or biases of a norm. If there are none, `is_present` is false and `tensor` is any tensor, because the
-// shader's binding needs one.
+// The weights or biases of a norm. If there are none, `is_present` is false and `tensor` is any tensor to bind.
 struct Affine {
   bool is_present = false;
   Tensor tensor;

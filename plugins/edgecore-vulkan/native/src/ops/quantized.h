@@ -13,8 +13,7 @@ constexpr double kLow = -128, kHigh = 127;
 inline uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 uint32_t float_word(double value);
 
-// Read an argument that is a scale (scale_of), or a zero point of 8-bit integers (zero_point_of); throw if it is not
-// valid.
+// Read an argument that is a scale, or a zero point of 8-bit integers; throw a Failure if it is not valid.
 double scale_of(const Call &call, size_t index);
 uint32_t zero_point_of(const Call &call, size_t index);
 
@@ -26,15 +25,13 @@ void check_integers(const Call &call, const Tensor &tensor);
 // Returns the number of rows of a tensor; a row consists of the elements along its last dim.
 int64_t row_count(const Call &call, const Tensor &x);
 
-// The scales and zero points of a tensor's rows: scales in fp32, zero points in their own dtype, each in row-major
-// order.
+// The scales and zero points of a tensor's rows: scales in fp32, zero points in their own dtype, both row-major.
 struct RowParameters {
   Tensor scales, zeros;
 };
 RowParameters row_parameters(const Call &call, size_t index, int64_t rows);
 
-// Quantizes a row-major tensor with a scale for each `inner` elements. If `is_difference`, stores the integers minus
-// their zero points.
+// Quantizes a row-major tensor with a scale for each `inner` elements. If `is_difference`, subtracts the zero points.
 void quantize_rows(const Call &call, const Tensor &out, const Tensor &x, const RowParameters &parameters, int64_t inner,
                    double low, double high, bool is_difference);
 

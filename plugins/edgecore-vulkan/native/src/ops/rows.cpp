@@ -11,8 +11,7 @@ constexpr int64_t kThreads = 64;        // threads of a workgroup, as in rows.gl
 constexpr int64_t kPasses = 4;          // maximum number of loops over a row in a shader, one over partial results
 constexpr int64_t kManyTerms = 32'768;  // rows with at least this many terms are always shared by several threads
 
-// Drops dims of size 1, and merges adjacent dims that are contiguous in memory. If there are no elements, returns a
-// single dim of size 0.
+// Drops dims of size 1, and merges adjacent dims that are contiguous in memory. Returns one dim if the size is 0.
 std::vector<Dim> joined(const std::vector<Dim> &dims) {
   std::vector<Dim> result;
   for (const Dim &dim : dims) {
@@ -76,8 +75,7 @@ Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_re
 }
 
 RowVectors vectors_of(const Rows &rows, bool may_use_terms, bool may_use_rows) {
-  // Returns true if the innermost dim consists of whole vectors of four, and the strides of all other dims are
-  // multiples of 4.
+  // Returns true if the innermost dim consists of whole vectors, and all other strides are multiples of 4.
   const auto fits = [](const std::vector<Dim> &inner, const std::vector<Dim> &others) {
     const auto is_whole = [](const Dim &dim) { return dim.stride % 4 == 0; };
     return inner.back().stride == 1 && inner.back().size % 4 == 0 &&

@@ -1,5 +1,4 @@
-// Describes the rows of a tensor (the elements along the dims that an operator reduces), for shaders that include
-// rows.glsl.
+// Rows of a tensor (the elements along the dims that an operator reduces), for shaders that include rows.glsl.
 #ifndef EDGECORE_VULKAN_OPS_ROWS_H_
 #define EDGECORE_VULKAN_OPS_ROWS_H_
 
@@ -34,8 +33,7 @@ Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_re
 // The unit that a thread reads at once: one element, four neighbouring terms of a row, or the same term of four rows.
 enum class RowVectors : uint8_t { kNone, kTerms, kRows };
 
-// Returns the vectors in which a shader can read the rows: vectors of terms if `may_use_terms`, else vectors of rows if
-// `may_use_rows`.
+// Returns how a shader can read the rows in vectors: of terms if `may_use_terms`, else of rows if `may_use_rows`.
 RowVectors vectors_of(const Rows &rows, bool may_use_terms, bool may_use_rows);
 
 // Adds a dispatch of variant `kind` of a shader that computes a result for each row. The first tensor of `read` is the

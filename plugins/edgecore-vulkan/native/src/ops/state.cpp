@@ -1,5 +1,4 @@
-// Records accesses to mutable buffers of the model that a session keeps on the device; only edgecore's compiler writes
-// such calls.
+// Records accesses to mutable buffers that a session keeps on the device; only edgecore's compiler writes such calls.
 #include "ops/operators.h"
 
 namespace edgecore::vulkan {
@@ -16,8 +15,7 @@ void store(Call &call) {
   call.share(call.last(), target);
 }
 
-// edgecore.update_rows(state, positions, rows, dim, out): writes `rows` at `positions` of `dim`; `out` is the buffer
-// afterwards.
+// edgecore.update_rows(state, positions, rows, dim, out): writes `rows` at `positions` of `dim`; `out` is the buffer.
 void update_rows(Call &call) {
   const Tensor target = call.tensor(0), positions = call.tensor(1), rows = call.tensor(2);
   if (!call.is_state(0)) call.damaged("its first argument is no state");

@@ -1,5 +1,4 @@
-// Kernel tests (trials) of elementwise functions of two tensors, with broadcasting, against a reference in double
-// precision.
+// Kernel tests (trials) of elementwise functions of two tensorswith broadcasting, against a reference in double.
 #include <algorithm>
 #include <cmath>
 #include <limits>

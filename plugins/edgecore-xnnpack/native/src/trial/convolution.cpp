@@ -48,8 +48,7 @@ std::string case_text(const Convolution &c) {
 
 // Multiplies one input pixel by the filter elements at position `tap` of the window, for all channels, and adds the
 // products to `sums`, an output pixel. Adds the products' absolute values to `magnitudes`, from which compare_layer
-// computes the allowed rounding error. Filters have the shape [outputs, h, w, group_inputs], depthwise filters [1, h,
-// w, outputs].
+// computes the allowed rounding error. Filters are [outputs, h, w, group_inputs], depthwise [1, h, w, outputs].
 void add_tap(const Convolution &c, const double *pixel, const double *filter, uint32_t tap, double *sums,
              double *magnitudes) {
   const uint32_t taps = c.window.height * c.window.width, outputs = c.groups * c.group_outputs;

@@ -30,8 +30,7 @@ struct Outcome {
   bool unsupported = false;  // true if XNNPACK has no such kernels for this processor
 };
 
-// The running test of one family: draws random inputs, compares results with the reference, and counts cases and errors
-// in `outcome`.
+// The running test of one family: draws random inputs, compares results with the reference, and counts in `outcome`.
 class Trial {
  public:
   explicit Trial(Extent trial_extent) : extent(trial_extent) {}
@@ -52,8 +51,7 @@ class Trial {
   // Compares a quantized output with `expected`, limited to the numbers that the type can represent. `steps` is the
   // allowed difference in multiples of the output's scale.
   void compare_steps(const std::string &shape, const Tensor &got, const std::vector<double> &expected, double steps);
-  // Records that XNNPACK could not build or run a graph: by `status`, either it has no kernels of the family for this
-  // processor, or this is an error.
+  // Records that XNNPACK could not run a graph: it has no such kernels for this processor, or (by `status`) failed.
   void add_failure(const std::string &shape, xnn_status status);
   void add_error(const std::string &text);
 
@@ -70,8 +68,7 @@ struct Family {
 void add_each_type(const std::string &name, decltype(Family::run) f32, decltype(Family::run) f16,
                    decltype(Family::run) int8, decltype(Family::run) uint8, std::vector<Family> *families);
 
-// Return families of kernels: families() all of them, each of the other functions the families of one file in this
-// folder.
+// families() returns all families of kernels, each of the other functions those of one file in this folder.
 std::vector<Family> families();
 std::vector<Family> matrix_families();
 std::vector<Family> convolution_families();

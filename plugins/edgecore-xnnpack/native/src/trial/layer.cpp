@@ -10,8 +10,7 @@ namespace {
 
 constexpr int kNibbleZero = 8;
 
-// Truncates a scale to bf16. Truncation instead of rounding adds no error to the comparison, because the reference uses
-// the truncated scale, too.
+// Truncates a scale to bf16. This adds no error to the comparison: the reference also uses the truncated scale.
 uint16_t to_bf16(float number) {
   uint32_t bits;
   std::memcpy(&bits, &number, sizeof(bits));
@@ -79,8 +78,7 @@ Weights draw_weights(Trial *trial, const LayerTypes &types, const Dims &dims, si
   filter.channel_dim = channel_dim;
   const size_t channels = dims[channel_dim];
   if (is_float(types.filter)) {
-    // Draw small integers for fp16: some fp16 kernels round each partial sum to fp16, which represents sums of integers
-    // exactly below 2048.
+    // Draw small integers for fp16: some kernels round each partial sum to fp16, which is exact below 2048.
     const bool is_fp16 = types.output == xnn_datatype_fp16;
     for (size_t i = 0; i < element_count(dims); ++i) {
       weights.filter_numbers.push_back(is_fp16 ? trial->uniform_int(-2, 2) : trial->uniform(-1, 1));

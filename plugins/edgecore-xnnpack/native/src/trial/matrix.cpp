@@ -12,8 +12,7 @@ namespace {
 constexpr size_t kMaxRows = 70;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Layer sizes to test: around 1, 2, 4, 8, 16, 32 and 64, which are the columns (nr) and inputs (kr) of XNNPACK's tiles,
-// and around sums of these.
+// Layer sizes to test: around the columns (nr) and inputs (kr) of XNNPACK's tiles (1, 2, 4, .. 64), and their sums.
 constexpr size_t kEdges[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 47, 48, 49, 63, 64, 65, 100, 129};
 
 struct Layer {
@@ -49,8 +48,7 @@ struct MatmulResult {
   std::vector<double> sums, magnitudes;  // magnitudes: for each sum, the sum of its products' absolute values
 };
 
-// Multiplies `a` [rows, inputs] by the matrix `b`, whose elements are addressed by two strides, and adds `bias` unless
-// it is null.
+// Multiplies `a` [rows, inputs] by the matrix `b`, which has any strides, and adds `bias` unless it is null.
 MatmulResult matmul(const double *a, const double *b, size_t rows, size_t inputs, size_t columns, size_t input_stride,
                     size_t column_stride, const double *bias) {
   MatmulResult result;

@@ -35,8 +35,7 @@ float fp16_to_float(uint16_t bits) {
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
-// Rounds a number to the bits of fp16: to nearest, ties to even. Magnitudes from 65520 on, half a step above the
-// maximum 65504, become infinite.
+// Rounds to the nearest fp16, ties to even. Magnitudes from 65520 on, half a step above the maximum, become infinite.
 uint16_t to_fp16(double number) {
   const uint16_t sign = std::signbit(number) ? 0x8000 : 0;
   const double magnitude = std::fabs(number);

@@ -34,8 +34,7 @@ struct Tensor {
 
   // Returns the elements as real numbers, dequantized. Supports fp32, fp16, int32, qint8 and quint8.
   std::vector<double> numbers() const;
-  // Stores real numbers, rounded to the tensor's type; quantizes them for qint8 and quint8 (divides by the scale and
-  // adds the zero point).
+  // Stores real numbers, rounded to the tensor's type, and before quantized if this is qint8 or quint8.
   void set(const std::vector<double> &numbers);
 };
 
@@ -71,9 +70,8 @@ class TestGraph {
   xnn_status status() const { return status_; }
 
   // Runs the graph. `inputs` and `outputs` are in the order of their definitions. Inputs may have other shapes than in
-  // their definitions. Sets the shapes and bytes of outputs. Odd calls place the buffers right after a guard page, even
-  // calls right before a guard page, so that two runs detect accesses on both sides of a buffer. Returns false on
-  // failure.
+  // their definitions. Sets the shapes and bytes of outputs. Odd calls place buffers right after a guard page, even
+  // calls right before one, so that two runs detect accesses on both sides. Returns false on failure.
   bool run(const std::vector<const Tensor *> &inputs, const std::vector<Tensor *> &outputs);
 
  private:
