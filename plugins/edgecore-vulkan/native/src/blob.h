@@ -55,7 +55,7 @@ struct Value {
   int64_t integer = 0;            // kInt, kBool
   double number = 0;              // kDouble
   std::string text;               // kString
-  std::vector<int64_t> integers;  // kIntList, kBoolList; kValueList: indices of values
+  std::vector<int64_t> integers;  // elements of a kIntList or kBoolList; value indices of a kValueList
   std::vector<double> numbers;    // kDoubleList
   // kTensor: `shape` is the maximum shape. `staging` is the type of an input or output in host memory, as far as the
   // blob's types can express it: an int64 argument has kInt32 as its staging type.
@@ -63,7 +63,7 @@ struct Value {
   DataType staging = DataType::kFloat32;
   Shape shape;
   Layout layout = Layout::kRowMajor;
-  int32_t constant = -1;  // index of the constant; -1: not a constant
+  int32_t constant = -1;  // kTensor: index of its constant; -1: the tensor is no constant
 };
 
 struct OperatorCall {

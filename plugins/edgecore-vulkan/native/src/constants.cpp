@@ -32,7 +32,7 @@ uint16_t to_half(float value) {
   const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
   bits &= 0x7fffffffu;
   if (bits > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
-  if (bits >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and above round to infinity
+  if (bits >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and above round to infinity in fp16
   if (bits < 0x38800000u) {                                               // below 2^-14, the smallest normal fp16
     float magnitude = 0;
     std::memcpy(&magnitude, &bits, 4);

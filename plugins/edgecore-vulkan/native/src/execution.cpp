@@ -155,7 +155,8 @@ void Execution::start(const backend::Arguments &arguments) {
 
 void Execution::finish() {
   if (!is_pending_) return;
-  const std::vector<HostOutput> outputs = std::exchange(host_outputs_, {});  // is then empty even if the run has failed
+  // Taken out of host_outputs_, which is empty then even if the run failed.
+  const std::vector<HostOutput> outputs = std::exchange(host_outputs_, {});
   device_.wait(pool_.fence(), timeout_ns_);
   is_pending_ = false;
   for (const HostOutput &output : outputs) {

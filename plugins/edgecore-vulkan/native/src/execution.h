@@ -68,12 +68,12 @@ class Execution {
   // Size of each argument for the current shapes; 0 for unused arguments and numbers.
   std::vector<uint64_t> argument_bytes_;
   Buffer arena_;
-  std::vector<Place> places_;  // one for each argument: inputs, then outputs
+  std::vector<Place> places_;  // memory of each argument in host memory: inputs, then outputs
   bool has_max_shapes_ = false;
   CommandPool pool_;
   CommandCache commands_;
   const Commands *running_ = nullptr;  // the commands of the last run
-  bool is_pending_ = false;            // true if a run has been submitted that may still use the memory
+  bool is_pending_ = false;            // true if a run has been submitted that may still use the device memory
   std::vector<HostOutput> host_outputs_;
 };
 

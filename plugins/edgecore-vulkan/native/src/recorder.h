@@ -96,7 +96,7 @@ class Recorder {
   void convert_input(uint32_t number);
   void add_output(size_t index, Layout layout);
 
-  static const OperatorCall kBorder;  // a call without arguments, for copies of the delegate's inputs and outputs
+  static const OperatorCall kBorder;  // a call without arguments, by which the delegate's inputs and outputs are copied
 
   const Graph &graph_;
   ShaderDevice &device_;

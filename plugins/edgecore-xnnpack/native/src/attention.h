@@ -13,8 +13,8 @@ constexpr uint64_t kAttentionRows = 4;
 struct AttentionHead {
   uint64_t rows = 0;  // 1 to kAttentionRows
   uint64_t keys = 0;
-  uint64_t width = 0;        // number of elements of a query and of a key
-  uint64_t value_width = 0;  // number of elements of a value and of an output row
+  uint64_t width = 0;        // number of elements of a query vector and of a key vector
+  uint64_t value_width = 0;  // number of elements of a value vector and of an output row
   float scale = 1;
   const float *query = nullptr;            // [rows, width]
   const float *key = nullptr;              // [keys, width]

@@ -23,13 +23,13 @@ using Exposed = std::vector<uint32_t>;
 // A part of a run: XNNPACK's nodes [first, last), then one node that the delegate computes itself.
 struct Step {
   size_t first, last;  // XNNPACK's nodes; `last` is SIZE_MAX if the delegate computes no node
-  const Node *own;     // the delegate's node; null in the last step
+  const Node *own;     // the node that the delegate computes then; null in the last step
 };
 
 struct Runtime {
   Weights weights;
   bool weight_cache;                     // true: all runtimes share packed weights; false: each runtime packs its own
-  std::shared_ptr<Workspace> workspace;  // null: XNNPACK allocates a workspace for this runtime
+  std::shared_ptr<Workspace> workspace;  // memory for intermediate values; null: not shared with other runtimes
   Tile tile;                             // tile of the kernels of fp32 layers; {}: XNNPACK chooses
   xnn_runtime_t handle = nullptr;
   Sums sums = {};

@@ -226,7 +226,7 @@ void CacheFolder::prune(uint64_t limit) const {
   });
   for (const Entry &entry : entries) {
     if (total <= limit) return;
-    unlinkat(folder_, entry.name.c_str(), 0);  // processes that have mapped the file can still read it
+    unlinkat(folder_, entry.name.c_str(), 0);  // other processes that have mapped the removed file can still read it
     total -= entry.bytes;
   }
 }

@@ -267,7 +267,7 @@ void node_cost(const Node &node, const Shape *shapes, uint64_t *work, uint64_t *
   if (w.height != 0) {
     each = static_cast<uint64_t>(w.height) * w.width * std::max(1u, node.group_inputs);
     if (output.rank == 4) *table = table_bytes(node, output);
-  // four input addresses and two weights per output pixel
+  // the table has four input addresses and two weights per output pixel
   } else if (node.kind->id == wire::NodeUnion_StaticResizeBilinear2D) {
     *table = times(output[1] * output[2], 4 * sizeof(void *) + 2 * sizeof(float));
   } else if (is_own(node)) {

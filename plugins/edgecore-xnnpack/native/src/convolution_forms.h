@@ -24,10 +24,10 @@ struct ConvolutionSize {
 };
 
 struct ConvolutionForm {
-  uint32_t form = 0;    // 0: direct; m: Winograd's F(m x m)
+  uint32_t form = 0;    // 0: computed directly; 2 or 4: m of Winograd's F(m x m)
   uint64_t growth = 0;  // additional bytes of the packed weights, compared with the filter
   Tile tile = {};       // tile of the kernel of a direct fp32 convolution
-  std::string reason;   // why m is not larger; empty for F(4x4)
+  std::string reason;   // reason why m is not larger; empty for F(4x4)
 };
 
 // Chooses the forms of all convolutions of a delegate. Their packed weights may grow by at most `limit` bytes in total:

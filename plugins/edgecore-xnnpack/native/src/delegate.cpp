@@ -388,7 +388,7 @@ class Instance {
   pthreadpool pool_;  // the threads of runtime_
   Runtime runtime_;
   bool prepared_ = false;
-  uint64_t failures_ = 0;                      // Workspace::failures of the shared workspace at the last plan
+  uint64_t failures_ = 0;                      // Workspace::failures of the shared workspace at the last plan()
   std::vector<Shape> shapes_;                  // the shape of every value in the last prepare()
   std::vector<xnn_external_value> externals_;  // ids and addresses of external values, as XNNPACK knows them
   std::optional<Profile> profile_;             // set if the host profiles this instance

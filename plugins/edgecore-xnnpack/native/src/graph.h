@@ -59,8 +59,8 @@ struct Quantization {
   uint32_t channel_dim = 0;
   uint32_t group_size = 0;                 // qbint4: number of input channels that share a scale
   uint32_t nonbatch_dims = 0;              // qdint8: number of trailing dims that share a scale and a zero point
-  const float *scales = nullptr;           // one scale per channel; the graph owns the memory
-  const uint16_t *group_scales = nullptr;  // one bf16 scale per group; the graph owns the memory
+  const float *scales = nullptr;           // scales of the channels; the graph owns the memory
+  const uint16_t *group_scales = nullptr;  // bf16 scales of the groups; the graph owns the memory
 };
 
 enum class Role : uint8_t { kInternal, kConstant, kInput, kOutput, kState };
@@ -85,7 +85,7 @@ struct Value {
 struct State {
   uint32_t value = kNone;                 // index in Graph::values
   std::string name;                       // qualified name of the buffer in the model, such as "layers.0.cache"
-  edgecore_bytes initial = {nullptr, 0};  // initial content; if it has no bytes: zeros
+  edgecore_bytes initial = {nullptr, 0};  // initial content of the state; if it has no bytes: zeros
 };
 
 // The window of a convolution or pooling.
@@ -112,9 +112,9 @@ struct Node {
   Window window;
   uint32_t groups = 0, group_inputs = 0, group_outputs = 0;
   uint32_t axis = 0;
-  // Lists of numbers, whose meaning depends on the kind of the node:
-  Shape first;   // permutation of a transpose; new shape; offsets of a slice; paddings before; new height and width
-  Shape second;  // sizes of a slice; paddings after
+  // Numbers by kind of node: permutation of a transpose, new shape, offsets of a slice, padding before, new image size.
+  Shape first;
+  Shape second;  // by kind: sizes of a slice; padding after each dim
 };
 
 // Returns true for values whose type XNNPACK supports.

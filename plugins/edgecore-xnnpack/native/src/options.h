@@ -20,8 +20,8 @@ struct LoadOptions {
   Tile tile;                                // tile of fp32 layers' kernels; {}: XNNPACK chooses for each layer
   Sharing workspace_sharing = Sharing::kDisabled;
   bool weight_cache = true;
-  std::string weight_cache_folder;           // empty: packed weights are not written to files
-  uint64_t weight_cache_limit = 4ull << 30;  // maximum size of the folder's files in bytes
+  std::string weight_cache_folder;           // folder for files of packed weights; empty: none are written
+  uint64_t weight_cache_limit = 4ull << 30;  // maximum size in bytes of the files in that folder
 };
 
 // The names, types and help texts of the load options. The backend's function table publishes them, so that edgecore's

@@ -28,7 +28,7 @@ class Denormals {
   using State = unsigned int;
   static State enable() {
     const State state = _mm_getcsr();
-    _mm_setcsr(state | 0x8040u);  // set "flush to zero" and "denormals are zero"
+    _mm_setcsr(state | 0x8040u);  // set the bits "flush to zero" and "denormals are zero" of MXCSR
     return state;
   }
   static void restore(State state) { _mm_setcsr(state); }
@@ -46,7 +46,7 @@ class Denormals {
   static State enable() {
     State state;
     __asm__ __volatile__("vmrs %0, fpscr" : "=r"(state));
-    restore(state | State{1} << 24);  // set FZ (flush to zero); NEON instructions always flush
+    restore(state | State{1} << 24);  // set the bit FZ (flush to zero) of FPSCR; NEON instructions always flush
     return state;
   }
   static void restore(State state) { __asm__ __volatile__("vmsr fpscr, %0" : : "r"(state)); }

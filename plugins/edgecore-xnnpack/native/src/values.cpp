@@ -239,7 +239,7 @@ uint8_t *allocate_copy(uint64_t bytes, Copies *copies) {
   constexpr uint64_t kCopyAlignment = 64;
   if (bytes > SIZE_MAX - kOverread - kCopyAlignment) throw std::bad_alloc();
   std::unique_ptr<uint8_t[]> memory(
-      // New[] does not clear the memory, unlike make_unique.
+      // Not make_unique, which would clear the memory.
       new uint8_t[static_cast<size_t>(bytes + kOverread + kCopyAlignment)]);
   const auto address = reinterpret_cast<uintptr_t>(memory.get());
   copies->push_back(std::move(memory));

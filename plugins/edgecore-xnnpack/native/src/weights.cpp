@@ -189,7 +189,7 @@ class Words {
     add(q.zero_point);
     add(q.channel_dim);
     add(q.group_size);
-    if (value.role != Role::kConstant) return;  // packings do not depend on the shapes of activations
+    if (value.role != Role::kConstant) return;  // skip shapes of activations: packed weights do not depend on them
     add(value.shape.rank);
     for (uint32_t i = 0; i < value.shape.rank; ++i) add(value.shape[i]);
     add_bytes(value.data, value.bytes);
@@ -243,7 +243,7 @@ uint64_t find_measurement(Store *store, std::string_view name, const std::functi
 void prune(Store *store, uint64_t limit) { store->prune(limit); }
 
 Weights::Weights(Store *store) : store_(store), provider_() {
-  // Set the weights cache's functions. XNNPACK calls them from C code, which exceptions cannot cross.
+  // Set the weights cache's functions: noexcept, because XNNPACK calls them from C code.
   provider_.context = this;
   provider_.look_up = [](void *self, const xnn_weights_cache_look_up_key *key) noexcept {
     return static_cast<Weights *>(self)->look_up(key);

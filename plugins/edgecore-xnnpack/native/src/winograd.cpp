@@ -129,7 +129,7 @@ void pack_winograd(const WinogradTarget &target, const WinogradLayer &layer, con
     const uint64_t width = std::min(target.slice, outputs - first);
     for (uint64_t c = 0; c < channels; c += kLanes) {
       for (uint64_t k = first; k < first + width; ++k) {
-        double taps[9][kLanes] = {}, half[6][3][kLanes];  // half: the matrix G times the filter
+        double taps[9][kLanes] = {}, half[6][3][kLanes];  // half: products of the matrix G with columns of the filter
         const uint64_t count = k < layer.outputs ? std::min(kLanes, layer.channels - c) : 0;
         for (uint64_t tap = 0; tap < 9; ++tap) {
           for (uint64_t i = 0; i < count; ++i) taps[tap][i] = double{filter[(k * 9 + tap) * layer.channels + c + i]};

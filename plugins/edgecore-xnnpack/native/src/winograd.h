@@ -15,10 +15,9 @@ struct WinogradLayer {
   uint32_t form = 2;                                        // m: 2 or 4
   uint64_t batch = 0, height = 0, width = 0, channels = 0;  // of the input
   uint64_t rows = 0, columns = 0, outputs = 0;              // of the output
-  // Padding before the image; the padding after it follows from `rows` and `columns`.
-  int64_t top = 0, left = 0;
-  float min = 0, max = 0;         // output range
-  const float *packed = nullptr;  // packed weights, from pack_winograd
+  int64_t top = 0, left = 0;                                // padding before; the padding after follows from the sizes
+  float min = 0, max = 0;                                   // output range
+  const float *packed = nullptr;                            // packed weights, from pack_winograd
 };
 
 // Tiles [first, last) of outputs that are computed together. Tiles are numbered row by row, over all images.
@@ -38,10 +37,10 @@ using WinogradMultiply = void (*)(const WinogradLayer &layer, const float *trans
 struct WinogradTarget {
   WinogradTransform transform;
   WinogradMultiply multiply;
-  uint64_t slice;  // number of output channels that are computed together: a multiple of 16
+  uint64_t slice;  // size of a slice: number of output channels that are computed together, a multiple of 16
 };
 
-constexpr uint64_t kWinogradChannels = 16;  // numbers of channels are padded with zeros to a multiple of this
+constexpr uint64_t kWinogradChannels = 16;  // channels are padded with zeros to a multiple of this number
 
 // Returns the Winograd kernels for the widest vectors of this processor that XNNPACK may use; null if there are none.
 const WinogradTarget *winograd_target();
@@ -55,7 +54,7 @@ uint64_t winograd_tiles(const WinogradLayer &layer);
 // once.
 struct WinogradSharing {
   bool by_slices;
-  uint64_t blocks;  // number of blocks; 1 if by slices
+  uint64_t blocks;  // number of blocks of tiles; 1 if by slices
 };
 
 // Returns the way to share a layer that reads fewer bytes from beyond the L2 cache.

@@ -71,7 +71,7 @@ void replace_aliases(Graph *graph) {
     if (call.name == "dim_order_ops._clone_dim_order.default") {
       call.name = "aten.clone.default";
     } else if (call.name == "dim_order_ops._to_dim_order_copy.default") {
-      call.name = "aten._to_copy.default";  // has the same arguments; the last one, an order of dims, is not read
+      call.name = "aten._to_copy.default";  // the same arguments; _to_copy ignores the last one, an order of dims
     } else if (call.name == "aten.max_pool2d_with_indices.default") {
       drop_indices(*graph, uses, &call);
     }

@@ -138,7 +138,7 @@ void upsample(const Call &call, const char *mode, size_t factors, bool align_cor
 
 }  // namespace
 
-// Arguments: (input, kernel, stride, padding, dilation, ceil mode).
+// max_pool2d: (input, kernel, stride, padding, dilation, ceil mode).
 void max_pool(Call &call) {
   Window window = window_of(call);
   window.dilation = call.pair(4, 1);
@@ -146,7 +146,7 @@ void max_pool(Call &call) {
   pool(call, "max", window, 0, false, call.name() == "aten.max_pool2d_with_indices.default");
 }
 
-// Arguments: (input, kernel, stride, padding, ceil mode, count_include_pad, divisor or none).
+// avg_pool2d: (input, kernel, stride, padding, ceil mode, count_include_pad, divisor or none).
 void average_pool(Call &call) {
   Window window = window_of(call);
   window.rounds_up = call.integer(4) != 0;
@@ -155,9 +155,9 @@ void average_pool(Call &call) {
   pool(call, "average", window, divisor, call.integer(5) != 0, false);
 }
 
-// Arguments: (input, sizes or none, factors or none).
+// upsample_nearest2d: (input, sizes or none, factors or none).
 void upsample_nearest(Call &call) { upsample(call, "nearest", 2, false); }
-// Arguments: (input, sizes or none, align_corners, factors or none).
+// upsample_bilinear2d: (input, sizes or none, align_corners, factors or none).
 void upsample_bilinear(Call &call) { upsample(call, "bilinear", 3, call.integer(2) != 0); }
 
 }  // namespace edgecore::vulkan

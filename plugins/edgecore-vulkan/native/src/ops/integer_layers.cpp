@@ -48,7 +48,7 @@ Tensor scales_of(const Call &call, size_t index, int64_t groups, int64_t columns
       Dtype::kFloat32);
 }
 
-// A linear layer with integer weights [n, k].
+// The sizes of a linear layer with integer weights [n, k], and the indices of its arguments.
 struct QuantizedLinear {
   int64_t k = 0, n = 0, group = 0, bits = 8;
   size_t weights = 0, scales = 0;

@@ -43,8 +43,8 @@ struct Loop {
 
 // Abilities of a shader that includes loop.glsl.
 struct LoopOptions {
-  bool vectors = true;   // the shader can read operands in vectors of four
-  bool repeats = false;  // the shader can compute several vectors in a thread
+  bool vectors = true;   // a shader that includes loop.glsl can read operands in vectors of four
+  bool repeats = false;  // a shader that includes loop.glsl can compute several vectors in a thread
 };
 
 // Returns the loop over `out`. `strides` has, for each operand, the strides along the dims of `out`.

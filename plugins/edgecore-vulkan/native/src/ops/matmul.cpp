@@ -10,7 +10,8 @@ namespace edgecore::vulkan {
 
 namespace {
 
-constexpr uint32_t kMaxGroups = 65535;  // maximum of a dispatch; the shader loops over further rows and batches
+// Maximum number of workgroups of a dispatch in y and z; the shader loops over further rows and batches.
+constexpr uint32_t kMaxGroups = 65535;
 
 const char *kind_of(const Call &call, Dtype a, Dtype b, Dtype out) {
   constexpr Dtype kSingle = Dtype::kFloat32, kHalf = Dtype::kFloat16;

@@ -65,7 +65,7 @@ void copy_statistics(const Call &call, const Statistics &made) {
 
 }  // namespace
 
-// Arguments: (input, normalized shape, weight or none, bias or none, epsilon).
+// layer_norm: (input, normalized shape, weight or none, bias or none, epsilon).
 void layer_norm(Call &call) {
   const Tensor x = call.tensor(0);
   const Shape sizes = call.integers(1);
@@ -87,7 +87,7 @@ void layer_norm(Call &call) {
   copy_statistics(call, made);
 }
 
-// Arguments: (input, weight or none, bias or none, N, C, HxW, groups, epsilon).
+// group_norm: (input, weight or none, bias or none, N, C, HxW, groups, epsilon).
 void group_norm(Call &call) {
   const Tensor x = call.tensor(0);
   if (x.rank() < 2) call.damaged("its input has %zu dims", x.rank());
@@ -109,7 +109,7 @@ void group_norm(Call &call) {
   copy_statistics(call, made);
 }
 
-// Arguments: (input, weight or none, epsilon).
+// rms_norm: (input, weight or none, epsilon).
 void rms_norm(Call &call) {
   const Tensor x = call.tensor(0);
   if (x.rank() == 0) call.damaged("its input has no dims");

@@ -1,4 +1,4 @@
-// Shared helpers for calls with quantized tensors.
+// Helpers for the operators that have quantized tensors or parameters of quantization.
 #ifndef EDGECORE_VULKAN_OPS_QUANTIZED_H_
 #define EDGECORE_VULKAN_OPS_QUANTIZED_H_
 

@@ -32,7 +32,7 @@ Tensor result(const Call &call, const Tensor &x, const std::vector<bool> &is_red
   return call.output(call.last(), shape);
 }
 
-// Arguments: (input, dims, keepdim, ...). Without dims, reduces all dims.
+// Reductions: (input, dims, keepdim, ...). Without dims, all dims are reduced.
 void reduce_dims(Call &call, const char *operation) {
   const Tensor x = call.tensor(0);
   const std::vector<int64_t> dims = call.is_none(1) ? std::vector<int64_t>() : call.integers(1);
