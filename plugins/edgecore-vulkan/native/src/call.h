@@ -17,8 +17,8 @@ namespace edgecore::vulkan {
 
 class Recorder;
 
-// One operator call. Arguments are named by their index. A member that reads an argument of the wrong kind throws a
-// Failure that names the call.
+// One operator call. Arguments are named by index. Reading an argument of the wrong kind throws a Failure that names
+// the call.
 class Call {
  public:
   Call(Recorder &recorder, const OperatorCall &call) : recorder_(recorder), call_(call) {}

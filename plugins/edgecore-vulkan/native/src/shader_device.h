@@ -38,8 +38,7 @@ struct Pipeline {
 class ShaderDevice : public Device {
  public:
   // Opens a device. `choice` is its index or a part of its name; empty: the first GPU, or if there is none, the first
-  // device. `cache_folder` is the folder for compiled shaders; empty: none. `gpu_shaders`: use the shaders for GPUs
-  // anywhere.
+  // device. `cache_folder` is the folder for compiled shaders; empty: none. `gpu_shaders`: use shaders for GPUs.
   ShaderDevice(const std::shared_ptr<Vulkan> &vulkan, std::string_view choice, const std::string &cache_folder,
                bool gpu_shaders);
   ~ShaderDevice();

@@ -6,8 +6,7 @@
 
 namespace edgecore::xnnpack {
 
-// The number of query rows that an attention kernel computes together: it reads each key and value once for all of
-// them.
+// The number of query rows that an attention kernel computes together, with one read of each key and value.
 constexpr uint64_t kAttentionRows = 4;
 
 struct AttentionHead {
@@ -24,8 +23,8 @@ struct AttentionHead {
   float *output = nullptr;                 // [rows, value_width]
 };
 
-// Returns the size in bytes of an attention kernel's scratch memory, a multiple of 64; the memory must be aligned to 64
-// bytes.
+// Returns the size in bytes of an attention kernel's scratch memory, a multiple of 64, to which the memory must be
+// aligned.
 uint64_t attention_scratch_bytes(uint64_t keys, uint64_t width);
 
 // Computes output = softmax(scale * query * key^T + mask) * value, like ATen: if the mask of a row is -inf everywhere,

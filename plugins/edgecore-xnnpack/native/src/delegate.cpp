@@ -313,7 +313,7 @@ class Instance {
     }
     // Call xnn_setup_runtime, which plans the workspace in each call. xnn_reshape_runtime would plan only if a tensor
     // exceeds its own previous maximum, and then with the current sizes of the other tensors, which may grow again
-    // later without a new plan.
+    // later unplanned.
     clear_allocation_failure();
     const xnn_status status = xnn_setup_runtime(runtime_.handle, externals_.size(), externals_.data());
     const bool no_memory = status == xnn_status_out_of_memory || allocation_failed();

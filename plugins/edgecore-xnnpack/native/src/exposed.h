@@ -20,8 +20,7 @@ std::vector<void *> add_states(const Graph &graph, const edgecore_instance_info 
 
 class ExposedMemory {
  public:
-  // `states` has the address of each state. If `is_kept`, values do not share memory, so that all can be read after a
-  // run.
+  // `states` has the address of each state. If `is_kept`, values do not share memory, so all can be read after a run.
   ExposedMemory(const Graph &graph, const Exposed &exposed, std::vector<void *> states, bool is_kept);
 
   // Allocates memory for the exposed values; `shapes` has the shape of each value of the graph.

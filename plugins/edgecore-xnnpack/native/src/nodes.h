@@ -29,7 +29,7 @@ struct NodeKind {
   void (*check)(const Graph &graph, const Node &node);
   // Infers the output shapes from the input shapes, and checks the conditions that XNNPACK has on shapes.
   void (*infer)(const Graph &graph, const Node &node, Shape *shapes);
-  // Defines the node in XNNPACK. `ids` maps indices of values to XNNPACK's ids. Null if the delegate computes the node
+  // Defines the node in XNNPACK. `ids` maps indices of values to XNNPACK's ids. Null if the delegate computes it
   // itself.
   xnn_status (*define)(xnn_subgraph_t subgraph, const Graph &graph, const Node &node, const uint32_t *ids);
   // Computes a node that XNNPACK lacks. `shapes` and `data` have one entry per value; `scratch` has scratch_bytes()
@@ -72,8 +72,7 @@ bool is_elementwise(const Node &node);
 const NodeKind *find_conv2d();
 
 // Chooses the form of each convolution by choose_forms (convolution_forms.h), and changes nodes with a Winograd form so
-// that the delegate computes them. Returns a sentence about all convolutions and a line for each; nothing if there are
-// none.
+// that the delegate computes them. Returns a sentence about all convolutions and a line for each, if any.
 std::vector<std::string> choose_winograd(Winograd winograd, uint64_t limit, Graph *graph);
 
 // Returns true for a convolution that choose_winograd has changed, so that the delegate computes it in a Winograd form.

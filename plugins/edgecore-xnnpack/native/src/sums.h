@@ -13,7 +13,7 @@ namespace edgecore::xnnpack {
 
 // The Add nodes of a graph, each with the convolution whose kernel computes it.
 struct Sums {
-  std::vector<uint32_t> add;       // by node: index of the Add that this convolution computes, else kNone
+  std::vector<uint32_t> add;       // by node: for a convolution that computes an Add, the index of this Add; else kNone
   std::vector<bool> is_in_kernel;  // by node: true for an Add that a convolution computes
 
   bool has(size_t node) const { return !add.empty() && add[node] != kNone; }
@@ -21,8 +21,7 @@ struct Sums {
 };
 
 // Finds Add nodes that a convolution's kernel can compute with the same bits: the convolution is int8, its kernel on
-// this processor can add, only the Add uses its output, and the other operand has the same shape and is computed
-// before.
+// this processor can add, only the Add uses its output, and the other operand has the same shape and precedes it.
 Sums find_sums(const Graph &graph);
 
 // Returns the operand of the Add that `convolution` adds to its own result.

@@ -14,7 +14,7 @@ struct Tile {
   uint32_t rows = 0, columns = 0;  // size of a kernel's output; 0: XNNPACK chooses it for each layer
 };
 
-// Returns the fp32 tiles that XNNPACK has for this processor; none if the linked XNNPACK lacks the patch.
+// Returns the fp32 tiles that XNNPACK has for this processor; none if the linked XNNPACK lacks that patch.
 std::vector<Tile> tiles();
 
 // Returns the tile with the most rows that XNNPACK uses for a layer with this many output channels per group and this
@@ -24,7 +24,7 @@ Tile chosen_tile(uint64_t outputs, uint64_t row_bytes);
 // Throws backend::Failure if XNNPACK has no tile with this number of columns on this processor.
 void check_tile(const Tile &tile);
 
-// While an object lives, fp32 layers that its thread creates use a tile with these columns and at most these rows.
+// While an object lives, fp32 layers that its thread creates use tiles with this many columns and at most as many rows.
 class ForcedTile {
  public:
   explicit ForcedTile(const Tile &tile);

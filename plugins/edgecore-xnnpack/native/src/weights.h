@@ -25,8 +25,7 @@ class Store;
 // files. Calls with the same path return the same object.
 Store *find_store(const std::string &folder);
 
-// Returns the message of the store's last error, and clears it, so that the caller logs an error only once; "" if there
-// is none.
+// Returns the message of the store's last error ("": none), and clears it, so that the caller logs an error only once.
 std::string take_problem(Store *store);
 
 // Returns true if the store keeps its packings in a folder.
@@ -77,7 +76,7 @@ class Weights {
 
   Store *store_;
   xnn_weights_cache_provider provider_;
-  // {}: two nodes pack the same constants differently, so they are never shared.
+  // Identities of packed constants; {} if two nodes pack the constants differently, so that they are never shared.
   std::map<Addresses, Identity> identities_;
   std::vector<std::shared_ptr<const Packing>> used_;
   std::unique_ptr<Packing> reserved_;

@@ -49,7 +49,7 @@ const WinogradTarget *winograd_target();
 uint64_t winograd_tiles(const WinogradLayer &layer);
 
 // How workers share a layer; the bits of the result do not depend on it. By blocks of tiles: a worker transforms the
-// inputs of a block and computes all outputs of the block, so the weights are read again for each block. By slices of
+// inputs of a block and computes all outputs of the block, so weights are read again for each block. By slices of
 // output channels: workers first transform all inputs, then compute a slice each for all tiles, so the weights are read
 // once.
 struct WinogradSharing {

@@ -181,8 +181,7 @@ void convolve(const Call &call, Finish finish) {
   // Convert the input if needed: texel buffers convert it themselves, but storage buffers need the result's dtype.
   if (x.dtype != out.dtype && !(call.prefers_texels(x) && call.prefers_texels(w))) x = call.tensor(0);
 
-  // Copy the input to channels-last if the shader reads vectors of channels. If there are few channels, it reads them
-  // one by one, in any layout.
+  // Copy the input to channels-last if the shader reads vectors of channels; few channels are read one by one.
   const Images in_images(x), out_images(out);
   const bool needs_order = c.needs_order();
   const bool copies = needs_order && !in_images.is_channels_last();

@@ -45,8 +45,7 @@ inline Shape channels_last_strides(const Shape &shape) {
 }
 
 // Records a convolution of `x` to `target`, which is channels-last. `strides` are those of x as images [N, C, H, W]; x
-// is channels-last if needs_order(). The weights are in panels (shaders/panels.glsl): [taps * channels of a group,
-// output channels].
+// is channels-last if needs_order(). Weights are in panels (shaders/panels.glsl): [taps * group channels, outputs].
 void record(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, const Shape &strides,
             const Tensor &w, const Tensor &bias, const Finish &finish);
 

@@ -10,8 +10,7 @@
 
 namespace edgecore::vulkan {
 
-// Returns a number as the bits of a push constant: an fp32 number, or an integer for integer tensors. Clamps to its
-// range.
+// Returns a number as the bits of a push constant: an fp32 number, or an integer for integer tensors. Clamps.
 uint32_t bits_of(double value, Dtype dtype);
 
 // Returns the operator's name in a call without its namespace and overload: "add" for "aten.add.Tensor".
