@@ -65,7 +65,7 @@ class Execution {
   const StateBuffers states_;
   const uint64_t timeout_ns_;
   Recording recording_;
-  // Size of each argument for the current shapes; 0 for unused arguments and numbers.
+  // Bytes of each argument for the current shapes; 0 for unused arguments and numbers.
   std::vector<uint64_t> argument_bytes_;
   Buffer arena_;
   std::vector<Place> places_;  // memory of each argument in host memory: inputs, then outputs

@@ -41,7 +41,7 @@ const std::vector<float> &any_constants() {
 }
 
 int32_t EDGECORE_CALL any_data(edgecore_scope *, edgecore_str key, edgecore_bytes *out, edgecore_error *) {
-  // states find no initial content by their short names, so they begin with zeros
+  // States find no initial content by their short names, so they begin with zeros.
   if (key.size < kMinKey) return EDGECORE_NOT_FOUND;
   *out = {reinterpret_cast<const uint8_t *>(any_constants().data()), kConstantBytes};
   return EDGECORE_OK;

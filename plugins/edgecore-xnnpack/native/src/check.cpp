@@ -267,14 +267,13 @@ void node_cost(const Node &node, const Shape *shapes, uint64_t *work, uint64_t *
   if (w.height != 0) {
     each = static_cast<uint64_t>(w.height) * w.width * std::max(1u, node.group_inputs);
     if (output.rank == 4) *table = table_bytes(node, output);
-  // the table has four input addresses and two weights per output pixel
-  } else if (node.kind->id == wire::NodeUnion_StaticResizeBilinear2D) {
+  } else if (node.kind->id == wire::NodeUnion_StaticResizeBilinear2D) {  // 4 addresses, 2 weights per output pixel
     *table = times(output[1] * output[2], 4 * sizeof(void *) + 2 * sizeof(float));
   } else if (is_own(node)) {
     // The larger dim of an attention's key bounds the multiply-adds per output element; a cache update only copies.
     each = updates_state(node) ? 1 : std::max(shapes[node.in[1]].back(0), shapes[node.in[1]].back(1));
   } else if (node.input_count >= 2 && shapes[node.in[0]].rank != 0) {
-    // inputs of a GEMM, each multiplied once per output; elementwise nodes need fewer operations
+    // Each output of a GEMM takes one multiply-add per input; elementwise nodes need fewer operations.
     each = shapes[node.in[0]].back(0);
   }
   if (__builtin_mul_overflow(element_count(output), each, work)) *work = UINT64_MAX;

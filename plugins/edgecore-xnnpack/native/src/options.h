@@ -21,7 +21,7 @@ struct LoadOptions {
   Sharing workspace_sharing = Sharing::kDisabled;
   bool weight_cache = true;
   std::string weight_cache_folder;           // folder for files of packed weights; empty: none are written
-  uint64_t weight_cache_limit = 4ull << 30;  // maximum size in bytes of the files in that folder
+  uint64_t weight_cache_limit = 4ull << 30;  // maximum bytes of files in the weight cache folder
 };
 
 // The names, types and help texts of the load options. The backend's function table publishes them, so that edgecore's

@@ -14,7 +14,7 @@ struct Tile {
   uint32_t rows = 0, columns = 0;  // size of a kernel's output; 0: XNNPACK chooses it for each layer
 };
 
-// Returns the fp32 tiles that XNNPACK has for this processor; none if the linked XNNPACK lacks that patch.
+// Returns the fp32 tiles that XNNPACK has for this processor; none if the linked XNNPACK lacks the plugin's patch.
 std::vector<Tile> tiles();
 
 // Returns the tile with the most rows that XNNPACK uses for a layer with this many output channels per group and this

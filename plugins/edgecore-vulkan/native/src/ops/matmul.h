@@ -6,7 +6,7 @@
 
 namespace edgecore::vulkan {
 
-// out = alpha * (a b) + addend for `batches` of row-major matrices: a is [m, k], b is [k, n] ([n, k] if `transposed`).
+// out = alpha * (a b) + addend for `batches` row-major matrices: a is [m, k], b is [k, n] ([n, k] if `transposed`).
 struct Product {
   int64_t batches = 1, m = 0, k = 0, n = 0;
   bool transposed = false;

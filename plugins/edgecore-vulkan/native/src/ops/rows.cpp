@@ -7,7 +7,7 @@ namespace edgecore::vulkan {
 namespace {
 
 constexpr size_t kMaxReduced = 3;       // maximum of reduced dims: a tensor without gaps has at most 3 after merging
-constexpr int64_t kThreads = 64;        // threads of a workgroup, as in rows.glsl
+constexpr int64_t kThreads = 64;        // number of threads of a workgroup, as in the shader rows.glsl
 constexpr int64_t kPasses = 4;          // maximum number of loops over a row in a shader, one over partial results
 constexpr int64_t kManyTerms = 32'768;  // rows with at least this many terms are always shared by several threads
 
