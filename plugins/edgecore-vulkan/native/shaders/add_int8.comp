@@ -7,7 +7,7 @@ layout(push_constant) uniform Params {
   uint vectors;
   int a_zero, b_zero, out_zero;
   float a_scale, b_scale;  // b_scale includes alpha
-  float inverse;           // 1 / scale of the result
+  float inverse;           // 1 / the scale of the result
 };
 RESULTS;
 INTEGERS_OF(1, a);

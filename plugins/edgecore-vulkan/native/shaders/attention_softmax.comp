@@ -15,12 +15,12 @@ const float kInfinity = 1.0 / 0.0;
 shared float largest_of[gl_WorkGroupSize.x];
 shared float sum_of[gl_WorkGroupSize.x];
 
-// Returns the larger of two numbers; NaN if one is NaN.
+// Returns the larger of two numbers; NaN if one of them is NaN.
 float larger(float a, float b) {
   return b > a || b != b ? b : a;
 }
 
-// Returns the number to subtract from scores with this maximum: 0 for -inf, so that exp() of -inf stays 0.
+// Returns the number to subtract from scores whose maximum is `largest`: 0 for -inf, so that exp() of -inf stays 0.
 float shift_of(float largest) {
   return largest == -kInfinity ? 0 : largest;
 }
@@ -37,9 +37,9 @@ vec4 load(uint base, uint i) {
 void main() {
   const uint row = gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x;
   const uint lane = gl_LocalInvocationID.x;
-  if (row >= rows) return;  // true for all threads of the workgroup
+  if (row >= rows) return;  // all threads of a workgroup have the same row, so none is left waiting at a barrier
   const uint base = row * columns, vectors = (columns + 3) / 4;
-  // The sum of exp(score - largest) over the scores so far; `largest` may grow.
+  // `sum` is the sum of exp(score - largest) over the scores so far; it is rescaled when `largest` grows.
   float largest = -kInfinity, sum = 0;
   for (uint i = lane; i < vectors; i += gl_WorkGroupSize.x) {
     const vec4 x = load(base, i);

@@ -1,4 +1,4 @@
-// Elementwise operators of two tensors, or of a tensor and a number, with broadcasting.
+// Computes elementwise operators of two tensors, or of a tensor and a number, with broadcasting.
 #version 450
 #include "types.glsl"
 #include "math.glsl"
@@ -6,7 +6,7 @@
 #define OPERANDS 2
 #include "loop.glsl"
 
-layout(constant_id = 6) const bool HAS_NUMBER = false;  // alpha is the second operand
+layout(constant_id = 6) const bool HAS_NUMBER = false;  // operand 2 is the number alpha instead of a tensor
 
 layout(push_constant) uniform Params { LOOP_PARAMS A alpha; };
 OPERAND(0, T, T4, a_data)
@@ -26,7 +26,7 @@ A apply(A a, A b) {
 #elif defined(OP_remainder)
   return floor_remainder(a, b);
 #elif defined(OP_min)
-  return b < a || b != b ? b : a;  // NaN if an operand is NaN, as in PyTorch
+  return b < a || b != b ? b : a;  // the minimum is NaN if an operand is NaN, as in PyTorch
 #elif defined(OP_max)
   return b > a || b != b ? b : a;
 #elif defined(OP_pow)

@@ -36,12 +36,12 @@ COMPILERS = ("glslc", "later")
 
 
 class ShaderError(Exception):
-    """An error whose text is a sentence for the developer."""
+    """An error in a shader, a variant or a compiler; its text is a sentence for the developer."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A shader with values for its keys; all that the bytes of its SPIR-V depend on."""
+    """A shader compiled with one value for each of its keys: everything on which the bytes of its SPIR-V depend."""
 
     name: str
     source: Path
@@ -51,7 +51,7 @@ class Variant:
     compiler: str
 
     def entry(self) -> dict[str, Any]:
-        """Return what the manifest says about this variant, without the hash of the SPIR-V."""
+        """Return the manifest's entry for this variant, without the hash of the SPIR-V."""
         options = [*(f"-D{define}" for define in self.defines), f"--target-env={self.target}", *self.options]
         return {
             "source": self.source.name,
@@ -133,7 +133,7 @@ def variants_of(source: Path, table: dict[str, Any]) -> list[Variant]:
 
 
 def compiler_command(compiler: str, fetch: bool) -> list[str] | None:
-    """Return the command of a compiler, or None if it is not on this machine; ``fetch`` gets the later one."""
+    """Return the command of a compiler; None if it is not installed. ``fetch`` downloads the compiler "later"."""
     if compiler == "later":
         return later_glslc.command() if fetch or later_glslc.folder().is_dir() else None
     path = shutil.which("glslc")
@@ -147,7 +147,7 @@ def compiler_version(command: list[str]) -> str:
 
 
 def compile_all(variants: list[Variant], commands: dict[str, list[str]], into: Path) -> list[str]:
-    """Compile ``variants`` in parallel, and return the messages of those that failed."""
+    """Compile ``variants`` in parallel, and return the messages of those that failed to compile."""
 
     def compile_one(variant: Variant) -> str:
         target = into / f"{variant.name}.spv"
@@ -168,13 +168,13 @@ def read_manifest(path: Path) -> dict[str, Any]:
         return {"compilers": {}, "variants": {}}
     try:
         manifest: dict[str, Any] = json.loads(path.read_text())
-    except ValueError as error:  # such as the marks of a merge
+    except ValueError as error:  # for example, the file has conflict markers of a merge
         raise ShaderError(f"{path.name} is damaged ({error}); delete it and run `make shaders`.") from error
     return manifest
 
 
 def write_manifest(path: Path, compilers: dict[str, str], variants: dict[str, dict[str, Any]]) -> None:
-    """Write the manifest with a line for each variant, so that a merge sees which ones changed."""
+    """Write the manifest with one line per variant, so that a merge shows which variants changed."""
     rows = [f"    {json.dumps(name)}: {json.dumps(entry)}" for name, entry in sorted(variants.items())]
     text = f'{{\n  "compilers": {json.dumps(compilers)},\n  "variants": {{\n' + ",\n".join(rows) + "\n  }\n}\n"
     path.write_text(text)
@@ -240,7 +240,7 @@ def check(folder: Path, compiles: bool = True) -> list[str]:
 
 
 def recompile(folder: Path, variants: list[Variant], versions: dict[str, str]) -> list[str]:
-    """Compile all variants whose compiler is on this machine in the manifest's version, and compare the bytes."""
+    """Compile each variant whose compiler is installed in the manifest's version, and compare the SPIR-V's bytes."""
     commands: dict[str, list[str]] = {}
     for compiler in COMPILERS:
         command = compiler_command(compiler, fetch=False)

@@ -1,4 +1,4 @@
-// Selects, with broadcasting: elements of the second operand where the first is not 0, otherwise of the third.
+// Selects elements (torch.where, with broadcasting): of operand 2 where operand 1 is not 0, otherwise of operand 3.
 #version 450
 #include "types.glsl"
 #define OPERANDS 3

@@ -1,11 +1,12 @@
-// Chooses a scale and a zero point for the range of each row, extended to include 0. One workgroup per row.
+// Chooses a scale and zero point to quantize each row of a tensor. Extends its range to include 0. One workgroup per
+// row.
 #version 450
 #include "types.glsl"
 
 layout(push_constant) uniform Params {
   uint rows;
   uint width;
-  float low, high;  // the range of the integers
+  float low, high;  // the range of the quantized integers
   float eps;        // minimum scale
 };
 layout(set = 0, binding = 0) writeonly buffer Scales { float scales[]; };

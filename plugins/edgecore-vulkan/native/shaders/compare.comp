@@ -1,11 +1,11 @@
-// Comparisons of two tensors, or of a tensor and a number, with broadcasting: 1 where the comparison is true, otherwise
+// Compares two tensors, or a tensor and a number, with broadcasting: writes 1 where the comparison is true, otherwise
 // 0.
 #version 450
 #include "types.glsl"
 #define OPERANDS 2
 #include "loop.glsl"
 
-layout(constant_id = 6) const bool HAS_NUMBER = false;  // alpha is the second operand
+layout(constant_id = 6) const bool HAS_NUMBER = false;  // operand 2 is the number alpha instead of a tensor
 
 layout(push_constant) uniform Params { LOOP_PARAMS A alpha; };
 RESULT(int, ivec4, target)

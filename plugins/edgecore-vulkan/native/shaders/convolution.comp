@@ -1,28 +1,28 @@
 // Two-dimensional convolution, also transposed or grouped; the result is channels-last. One thread computes four
-// channels of PIXELS neighbouring pixels. With READ_shuffle, COLUMNS of eight neighbouring threads compute the same
-// pixels and share the values that they read; all channels of the eight threads belong to one group. Weights are
-// [kernel height, kernel width, input channels of a group, output channels], with output channels in panels
-// (access.glsl).
+// channels of PIXELS adjacent pixels. With READ_shuffle, COLUMNS of eight adjacent threads compute the same pixels and
+// share the values that they read; all channels of the eight threads belong to one group. Weights are [kernel height,
+// kernel width, input channels of a group, output channels], with output channels in panels (panels.glsl).
 #version 450
 #extension GL_EXT_control_flow_attributes : require
 #include "types.glsl"
 #include "layer.glsl"
 
 layout(constant_id = 3) const uint PIXELS = 8;
-layout(constant_id = 4) const bool X_VECTORS = true;    // x is channels-last and read in vectors of a group's channels
+layout(constant_id = 4) const bool X_VECTORS = true;    // image x is channels-last; a vector has channels of one group
 layout(constant_id = 5) const bool OUT_VECTORS = true;  // the number of output channels is a multiple of four
-layout(constant_id = 6) const bool MIXED = false;       // the four output channels may belong to several groups
+layout(constant_id = 6) const bool MIXED = false;       // the four output channels of a thread may be in several groups
 layout(constant_id = 7) const bool TRANSPOSED = false;
-layout(constant_id = 8) const bool ADDS = false;  // adds addend to the result; only with OUT_VECTORS
-// The width of the kernel and the channels of a group, or 0 for a loop of unknown length. In loops of known length, the
-// sums can stay in registers.
+layout(constant_id = 8) const bool ADDS = false;  // adds the tensor `addend` to the result; only with OUT_VECTORS
+
+// WIDTH is the width of the kernel, CHANNELS the number of input channels of a group, or 0 if the shader is compiled
+// for any number. In loops of known length, the sums can stay in registers.
 layout(constant_id = 9) const int WIDTH = 0;
 layout(constant_id = 10) const int CHANNELS = 0;  // only without X_VECTORS
-layout(constant_id = 11) const uint COLUMNS = 8;  // 4 or 8; only with READ_shuffle
+layout(constant_id = 11) const uint COLUMNS = 8;  // 4 or 8 threads for the same pixels; only with READ_shuffle
 LONG_CONSTANT(12)
 layout(push_constant) uniform Params {
   int batch, in_height, in_width, out_height, out_width, out_channels;
-  int image_stride, y_stride, x_stride, channel_stride;  // strides of x, in vectors or elements
+  int image_stride, y_stride, x_stride, channel_stride;  // strides of image x, in vectors or elements
   int kernel_height, kernel_width;
   int stride_y, stride_x, padding_y, padding_x, dilation_y, dilation_x;
   int in_group, out_group;  // channels of a group
@@ -31,13 +31,13 @@ layout(push_constant) uniform Params {
 };
 TENSORS;
 
-// Maps positions along one axis of the output and the kernel to positions in the input. The members are copies of
-// parameters, because a driver may load a parameter each time that a loop uses it.
+// Maps positions along one axis of the output and the kernel to positions in the input. The members are copies of push
+// constants, because a driver may load a push constant each time that a loop uses it.
 struct Axis {
   int stride, padding, dilation, size;
 };
 
-// Returns the input position for a kernel position and an output position, or -1 outside of the input.
+// Returns the input position for a kernel position and an output position, or -1 if it is outside of the input.
 int position(Axis axis, int out_at, int kernel_at) {
   int at;
   bool inside;
@@ -53,9 +53,9 @@ int position(Axis axis, int out_at, int kernel_at) {
 }
 
 #if defined(READ_shuffle)
-const uint LOADS = (PIXELS + COLUMNS - 1) / COLUMNS;  // number of loads of a thread in each step
+const uint LOADS = (PIXELS + COLUMNS - 1) / COLUMNS;  // number of pixels that a thread reads in each step
 
-// Returns the thread that reads a pixel for this thread.
+// Returns the number of the thread, in the subgroup, that reads `pixel` for this thread.
 uint reader(uint thread, uint pixel) {
   return COLUMNS == 8 ? pixel % COLUMNS : thread / COLUMNS * COLUMNS + pixel % COLUMNS;
 }
@@ -78,7 +78,7 @@ void main() {
   rest /= blocks;
   const int row = rest % out_height;
   const int image = rest / out_height;
-  // The first input channel for each of the four output channels; channels past the end repeat the last one.
+  // The first input channel of each of the four output channels' groups; channels past the end repeat the last one.
   const ivec4 channel = min(ivec4(0, 1, 2, 3) + column * 4, ivec4(out_channels - 1)) / out_group * in_group;
   const Axis vertical = Axis(stride_y, padding_y, dilation_y, in_height);
   const Axis horizontal = Axis(stride_x, padding_x, dilation_x, in_width);
@@ -89,7 +89,7 @@ void main() {
   const int panel = in_panel(column, height * width * inputs);
   const int start = image * image_stride;
   const bool is_image = image < batch;
-  // In a transposed kernel, only each stride-th row belongs to a row of the input.
+  // Skip kernel rows: in a transposed convolution, only each stride-th kernel row meets a row of the input.
   const bool skips = TRANSPOSED && dilation_y == 1;
   const int step = skips ? stride_y : 1;
   for (int ky = skips ? (row + padding_y) % stride_y : 0; ky < height; ky += step) {
@@ -98,7 +98,7 @@ void main() {
     const bool is_line = y >= 0 && is_image;
     for (int kx = 0; kx < (WIDTH != 0 ? WIDTH : width); ++kx) {
       int at = panel + 8 * (ky * width + kx) * inputs;
-      // All threads take the same path, and positions outside of the image count as 0: branches would cost more.
+      // Let all threads take the same path, and count positions outside of the image as 0: branches would cost more.
 #if defined(READ_shuffle)
       int from[LOADS];
       [[unroll]] for (int l = 0; l < LOADS; ++l) {

@@ -1,5 +1,5 @@
-// Copies a tensor of up to 6 dims between two layouts and dtypes: views, permutations, slices, expansions. One thread
-// copies one element, or, with VECTORS, four neighbouring elements of the result.
+// Copies a tensor of up to 6 dims between two memory layouts and dtypes: views, permutations, slices, expansions. One
+// thread copies one element, or, with VECTORS, four adjacent elements of the result.
 #version 450
 #extension GL_EXT_shader_16bit_storage : require
 #include "integers.glsl"
@@ -12,7 +12,7 @@
 #elif defined(FROM_i32)
 #define S int
 #define S4 ivec4
-#else  // four 8-bit elements in a word
+#else  // i8: a vector of four 8-bit elements is a 32-bit word
 #extension GL_EXT_shader_8bit_storage : require
 #define S int8_t
 #define S4 uint
@@ -31,8 +31,8 @@
 #define T int8_t
 #define T4 uint
 #endif
-// V holds all values of the source's dtype. Conversions between fp16 and integers go through fp32, because 16-bit
-// storage has no others.
+// V is a type that holds all values of the source's dtype. Conversions between fp16 and integers go through fp32,
+// because the Vulkan feature for 16-bit storage includes no other conversions.
 #if defined(FROM_i32) || defined(FROM_i8)
 #define V int
 #define V4 ivec4
@@ -56,17 +56,17 @@
 #define VALUES(x) V4(x)
 #endif
 layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
-layout(constant_id = 3) const bool VECTORS = false;       // the strides of the innermost dim are strides of vectors
-layout(constant_id = 4) const bool FROM_VECTORS = false;  // the four elements are neighbours in the source, too
+layout(constant_id = 3) const bool VECTORS = false;       // strides of the innermost dim are in vectors of four
+layout(constant_id = 4) const bool FROM_VECTORS = false;  // the vector's elements are adjacent in the source, too
 
-// Strides are in elements; the innermost dim is the last. Negative strides wrap around.
+// Strides are in elements; the innermost dim is the last. Negative strides work, because unsigned sums wrap around.
 layout(push_constant) uniform Params {
   uint sizes[6];
   uint in_strides[6];
   uint out_strides[6];
   uint in_offset;
   uint out_offset;
-  uint in_step;  // distance of the four elements of a vector in the source
+  uint in_step;  // distance in the source between the four elements of a vector
   uint outermost;
   uint threads;
 };

@@ -1,10 +1,10 @@
-// Copies floats like copy_strided.comp, for devices that run on a CPU.
+// Copies floats like copy_strided.comp, but reads a texel buffer, which is fast on devices that run on a CPU.
 #version 450
 #include "types.glsl"
 #include "access.glsl"
 
-layout(constant_id = 3) const bool VECTORS = false;       // the strides of the innermost dim are strides of vectors
-layout(constant_id = 4) const bool FROM_VECTORS = false;  // the four elements are neighbours in the source, too
+layout(constant_id = 3) const bool VECTORS = false;       // strides of the innermost dim are in vectors of four
+layout(constant_id = 4) const bool FROM_VECTORS = false;  // the vector's elements are adjacent in the source, too
 
 // As in copy_strided.comp.
 layout(push_constant) uniform Params {

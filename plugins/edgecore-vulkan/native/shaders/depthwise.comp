@@ -1,6 +1,6 @@
 // Depthwise two-dimensional convolution of channels-last images with a multiple of four channels. One thread computes
-// four channels of LINES lines of PIXELS neighbouring pixels, and reads each pixel of its window once. Weights are
-// [kernel height, kernel width, channels], with channels in panels (access.glsl).
+// four channels of LINES lines of PIXELS adjacent pixels, and reads each input pixel once. Weights are [kernel height,
+// kernel width, channels], with channels in panels (panels.glsl).
 #version 450
 #extension GL_EXT_control_flow_attributes : require
 #include "types.glsl"
@@ -10,9 +10,9 @@ layout(constant_id = 3) const uint PIXELS = 7;
 layout(constant_id = 4) const uint WIDTH = 3;   // width of the kernel
 layout(constant_id = 5) const uint STRIDE = 1;  // stride in x
 layout(constant_id = 6) const uint DILATION = 1;
-layout(constant_id = 7) const bool ADDS = false;  // adds addend to the result
+layout(constant_id = 7) const bool ADDS = false;  // adds the tensor `addend` to the convolution's result
 layout(constant_id = 8) const int LINES = 1;
-// Height of the kernel, and stride in y: needed if LINES is not 1; then the dilation in y is 1.
+// HEIGHT is the kernel's height, STRIDE_Y the stride in y. Used if LINES > 1, with a dilation of 1 in y.
 layout(constant_id = 9) const int HEIGHT = 0;
 layout(constant_id = 10) const int STRIDE_Y = 1;
 layout(push_constant) uniform Params {
@@ -41,7 +41,7 @@ void main() {
   [[unroll]] for (int p = 0; p < LINES * PIXELS; ++p) sums[p] = initial;
   const int panel = in_panel(column, kernel_height * int(WIDTH));
   const int left = first * int(STRIDE) - padding_x;
-  // The window has the lines of the kernel, and more for further lines of the result.
+  // Read the kernel's height in input lines for the first line of the result, and STRIDE_Y more for each further one.
   const int more = (LINES - 1) * STRIDE_Y;
   [[unroll]] for (int ky = 0; ky < (LINES == 1 ? kernel_height : HEIGHT) + more; ++ky) {
     const int y = row * stride_y - padding_y + ky * dilation_y;

@@ -1,6 +1,6 @@
-// Dequantizes a tensor: (q - zero point) * scale. Either there is one scale, with one thread per vector of four
-// elements; or one scale for each `inner` elements, with one thread per element: then the scales repeat after
-// `channels` of them.
+// Dequantizes a tensor: (q - zero point) * scale. Either the tensor has one scale; then a thread computes a vector of
+// four elements. Or each `inner` elements have a scale; then a thread computes one element, and scales repeat after
+// `channels`.
 #version 450
 #include "types.glsl"
 #include "integers.glsl"
@@ -9,8 +9,8 @@ layout(push_constant) uniform Params {
   uint count;  // number of threads
   uint inner;
   uint channels;
-  int zero_point;  // if there is one scale
-  float scale;     // if there is one scale
+  int zero_point;  // the zero point, if the tensor has one scale
+  float scale;     // the scale, if the tensor has one scale
 };
 INTEGERS_OF(1, x);
 #if defined(SCALES_many)

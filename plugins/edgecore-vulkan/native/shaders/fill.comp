@@ -1,4 +1,4 @@
-// Writes a sequence of numbers, which are equal if the step is 0. One thread per four elements.
+// Writes the numbers start, start + step, start + 2 * step and so on. One thread per four elements.
 #version 450
 #include "types.glsl"
 

@@ -1,4 +1,4 @@
-// Elements of a tensor at indices along one of its dims: gather, index_select, embedding. Operand 0 is the tensor; its
+// Takes elements of a tensor at indices along one dim: gather, index_select, embedding. Operand 0 is the tensor; its
 // strides do not include that dim. Negative indices count from the end; indices out of range are clamped.
 #version 450
 #include "types.glsl"
@@ -14,7 +14,7 @@ void main() {
   const uint id = flat_id();
   if (id >= threads) return;
   LOCATE(id);
-  // In vectors, all four elements have the same index, because the innermost dim is not a dim of the indices.
+  // All elements of a vector have one index, because the innermost dim is not a dim of the indices.
   int index = indices[at[1]];
   index = clamp(index < 0 ? index + size : index, 0, size - 1);
   at[0] += uint(index) * stride;

@@ -1,18 +1,18 @@
-// out = clamp(x w + bias): x is [m, k], w is [k, n] in panels (access.glsl), out is [m, n]. Eight neighbouring threads
+// out = clamp(x w + bias): x is [m, k], w is [k, n] in panels (panels.glsl), out is [m, n]. Eight adjacent threads
 // compute ROWS rows of a panel; each thread computes four columns. Uses no shared memory, which costs more than it
 // saves on CPUs and for few rows.
 //
-// With READ_shuffle each thread reads one of eight rows for the other threads. Reading two vectors at a time saves
-// loads and stores of the sums, because a CPU has too few registers for them.
+// With READ_shuffle each thread reads one of eight rows of x for the other threads. Two vectors of x are read at a
+// time, so that the sums are loaded and stored half as often: a CPU has too few registers to keep them.
 #version 450
 #extension GL_EXT_control_flow_attributes : require
 #include "types.glsl"
 #include "layer.glsl"
 
 layout(constant_id = 3) const uint ROWS = 8;
-layout(constant_id = 4) const uint X_VECTORS = 1;       // vectors of a row that are read at a time; 0: single elements
-layout(constant_id = 5) const bool OUT_VECTORS = true;  // n is a multiple of 4
-layout(constant_id = 6) const bool ADDS = false;        // adds addend to the result if `adds`; only with OUT_VECTORS
+layout(constant_id = 4) const uint X_VECTORS = 1;  // number of vectors of a row of x to read at a time; 0: elements
+layout(constant_id = 5) const bool OUT_VECTORS = true;  // the number n of output columns is a multiple of 4
+layout(constant_id = 6) const bool ADDS = false;        // if `adds`, adds `addend` to the product; needs OUT_VECTORS
 LONG_CONSTANT(7)
 layout(push_constant) uniform Params {
   int m;
@@ -20,14 +20,14 @@ layout(push_constant) uniform Params {
   int n;
   float low;
   float high;
-  int rows_first;  // 1: neighbouring threads compute other rows of the same panel; 0: other panels
+  int rows_first;  // adjacent groups of eight threads compute: 1: other rows of the same panel; 0: other panels
   int adds;
   PARAMS_OF_INTEGERS
 };
 TENSORS;
 
 const uint kVectors = X_VECTORS == 0 ? 1 : X_VECTORS;
-const uint kOwn = (ROWS + 7) / 8;  // rows that a thread reads with READ_shuffle
+const uint kOwn = (ROWS + 7) / 8;  // number of rows that a thread reads with READ_shuffle
 
 void main() {
   const int columns = (n + 3) / 4;
@@ -42,7 +42,7 @@ void main() {
   SUMS(ROWS);
   const vec4 first = FIRST(min(column, columns - 1));
   [[unroll]] for (int r = 0; r < ROWS; ++r) sums[r] = first;
-  // Rows and columns past the end repeat others, and are not stored.
+  // Rows and columns past the end compute with those of other threads, and are not stored.
 #if defined(READ_shuffle)
   int from[kOwn];
   [[unroll]] for (int o = 0; o < kOwn; ++o) from[o] = min(row + o * 8 + id % 8, m - 1) * steps;

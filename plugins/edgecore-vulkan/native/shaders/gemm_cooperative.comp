@@ -1,6 +1,6 @@
 // out = clamp(x w + bias), like gemm_tiled.comp, in fp16 with sums in fp32, by cooperative matrices. A workgroup of 2 x
-// 2 subgroups computes a tile of 2 x 2 parts from pieces of x and w in shared memory; a subgroup computes one part of
-// kBlocks x kBlocks matrices.
+// 2 subgroups computes a tile of 2 x 2 parts from pieces of x and w in shared memory; a subgroup computes one part,
+// which consists of kBlocks x kBlocks matrices.
 #version 450
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
@@ -9,9 +9,9 @@
 #include "types.glsl"
 #include "access.glsl"
 
-layout(constant_id = 3) const bool X_VECTORS = true;  // k is a multiple of 4
-layout(constant_id = 4) const bool ADDS = false;      // adds addend to the result
-// The device's matrices: a is [ROWS, STEPS], b is [STEPS, COLUMNS], and their product is [ROWS, COLUMNS].
+layout(constant_id = 3) const bool X_VECTORS = true;  // k, the length of rows of x, is a multiple of 4
+layout(constant_id = 4) const bool ADDS = false;      // adds the tensor `addend` to the product
+// The sizes of the device's cooperative matrices: [ROWS, STEPS] times [STEPS, COLUMNS] is [ROWS, COLUMNS].
 layout(constant_id = 5) const int ROWS = 16;
 layout(constant_id = 6) const int COLUMNS = 16;
 layout(constant_id = 7) const int STEPS = 16;
@@ -27,14 +27,14 @@ WEIGHTS(2, w);
 BIAS(3, bias);
 ADDEND(4, addend);
 
-const int kBlocks = 4;  // number of matrices of a part in each direction
+const int kBlocks = 4;  // a subgroup's part has kBlocks x kBlocks matrices
 const int kTileRows = 2 * kBlocks * ROWS, kTileColumns = 2 * kBlocks * COLUMNS;
 const int kTileSteps = 2 * STEPS;
-// Rows in shared memory are 8 elements longer, so that the rows of a matrix are in different banks.
+// In shared memory, rows of x and w are 8 elements longer, so that the rows of a matrix are in different banks.
 const int kXStride = kTileSteps + 8, kWStride = kTileColumns + 8;
 shared f16vec4 x_part[kTileRows * kXStride / 4];
 shared f16vec4 w_part[kTileSteps * kWStride / 4];
-shared float results[4 * ROWS * COLUMNS];  // a matrix for each subgroup
+shared float results[4 * ROWS * COLUMNS];  // shared memory for one result matrix of each subgroup
 
 f16vec4 x_vector(int row, int step) {
   if (row >= m) return f16vec4(0);

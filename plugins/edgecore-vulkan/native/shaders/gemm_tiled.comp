@@ -4,9 +4,9 @@
 #include "types.glsl"
 #include "access.glsl"
 
-layout(constant_id = 3) const bool X_VECTORS = true;    // k is a multiple of 4
-layout(constant_id = 4) const bool OUT_VECTORS = true;  // n is a multiple of 4
-layout(constant_id = 5) const bool ADDS = false;        // adds addend to the result; only with OUT_VECTORS
+layout(constant_id = 3) const bool X_VECTORS = true;    // k, the length of rows of x, is a multiple of 4
+layout(constant_id = 4) const bool OUT_VECTORS = true;  // the number n of output columns is a multiple of 4
+layout(constant_id = 5) const bool ADDS = false;  // adds the tensor `addend` to the product; only with OUT_VECTORS
 layout(constant_id = 6) const int ROWS = 8;
 layout(push_constant) uniform Params {
   int m;
@@ -20,8 +20,8 @@ WEIGHTS(2, w);
 BIAS(3, bias);
 ADDEND(4, addend);
 
-const int kRows = 8 * ROWS, kSteps = 16, kColumns = 16;  // a tile's rows, steps of k, and vectors of columns
-const int kStride = kRows + 1;                           // one more, so that threads write to different banks
+const int kRows = 8 * ROWS, kSteps = 16, kColumns = 16;  // sizes of a tile: rows, steps of k, vectors of columns
+const int kStride = kRows + 1;  // one more than a row, so that threads write to different banks
 shared float x_part[kSteps * kStride];
 shared vec4 w_part[kSteps][kColumns];
 
@@ -34,7 +34,7 @@ void main() {
   vec4 sums[ROWS];
   for (int r = 0; r < ROWS; ++r) sums[r] = READ4(bias, min(column, columns - 1));
   for (int step = 0; step < k; step += kSteps) {
-    // Each thread loads two vectors of four steps of x, and two vectors of columns of w.
+    // Each thread loads vectors of four steps of x, and vectors of four columns of w, into shared memory.
     for (int part = thread; part < kRows * kSteps / 4; part += 128) {
       const int r = first + part / 4, s = part % 4 * 4;
       vec4 v = vec4(0);

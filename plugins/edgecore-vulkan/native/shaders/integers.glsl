@@ -1,6 +1,6 @@
-// Tensors of 8-bit integers, by DTYPE or INTEGERS: i8 stores 8 bits, which a device may not support; i32 stores 32
-// bits. INTEGER4 and PUT4 have indices of vectors of four elements (one word of i8), INTEGER1 and PUT1 of elements. The
-// result is binding 0.
+// Access to tensors of 8-bit integers, by the value of DTYPE or INTEGERS: i8 stores an integer in 8 bits, which a
+// device may not support; i32 stores it in 32 bits. INTEGER4 and PUT4 take an index of vectors of four elements (one
+// word of i8), INTEGER1 and PUT1 an index of elements. The result is binding 0.
 #if defined(DTYPE_i8) || defined(INTEGERS_i8)
 #extension GL_EXT_shader_8bit_storage : require
 #define INTEGERS_OF(number, name)                                                    \

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "runtime_cpp" / "vu
 from debian import FetchError, apt_fetch, cache_folder, fetch, new_folder, read_pins, say, unpack_deb
 
 PINS = Path(__file__).with_name("later_glslc.pins")
-# The code that the compiler makes does not depend on the versions of these, which the archive replaces now and then.
+# The SPIR-V does not depend on the versions of these libraries, which Debian's archive replaces now and then.
 LIBRARIES = ("libc6", "libgcc-s1", "libstdc++6")
 
 
@@ -31,7 +31,7 @@ def folder() -> Path:
 
 
 def command() -> list[str]:
-    """Return the words of the command, which unpacks the compiler first if the cache does not hold it."""
+    """Return the command line of the compiler; unpack the compiler first if the cache does not hold it."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         raise FetchError(f"The later glslc runs on x86-64 Linux, not on {platform.system()} {platform.machine()}.")
     root = folder()

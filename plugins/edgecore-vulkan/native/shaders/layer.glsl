@@ -1,11 +1,11 @@
-// Input, sums and result of a convolution or linear layer, by DTYPE: floats (access.glsl), or the 8-bit integers i8 or
-// i32 (integers.glsl) with READ texel, shuffle or buffer. Integers are multiplied and added as floats, which are exact
-// up to 2^24. If LONG, PARTS splits loops with more products than that, and KEEP_PART adds the sums of each part to the
-// totals, which are integers. KEEP adds them at the end. A total is quantized when it is written.
+// Macros for the input, sums and result of a convolution or linear layer, by DTYPE: floats (access.glsl), or 8-bit
+// integers, stored as i8 or i32 (integers.glsl), with READ texel, shuffle or buffer. Integers are multiplied and added
+// as floats, which are exact up to 2^24. If LONG, PARTS splits loops with more products than are exact, and KEEP_PART
+// adds the sums of each part to the totals(integers). KEEP does so after the loops. Totals are quantized when stored.
 //
 // X4 and X1 read the input, W4 reads weights. A shader has an array SUMS(count), whose entries start as FIRST(column).
-// STORE4 writes sum i to a vector of the result, with the addend if ADDS; STORE4_IF adds it only if `adds`, too. STORE1
-// writes an element of RESULT(column, i).
+// STORE4 writes sum i to a vector of the result, with the addend if ADDS; STORE4_IF adds the addend only if `adds`,
+// too. STORE1 writes an element of RESULT(column, i).
 #if defined(DTYPE_i8) || defined(DTYPE_i32)
 #include "integers.glsl"
 #include "panels.glsl"
@@ -36,11 +36,11 @@
 #endif
 RESULTS;
 
-const int kExact = 512;  // products of 255 and 128, whose sum is exact
+const int kExact = 512;  // number of products of 255 and 128 whose sum is exact
 #define LONG_CONSTANT(id) layout(constant_id = id) const bool LONG = true;
 #define PARAMS_OF_INTEGERS \
   int in_zero, out_zero;   \
-  float in_scale, inverse;  // inverse: 1 / scale of the result
+  float in_scale, inverse;  // inverse: 1 / the scale of the result
 #define SUMS(count) \
   vec4 sums[count]; \
   ivec4 totals[count]; \

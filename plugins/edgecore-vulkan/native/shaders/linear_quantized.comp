@@ -1,9 +1,9 @@
-// out = x w^T + bias with weights of 4 or 8 bits, and a scale for each group of a row of w. One thread computes ROWS
-// rows and four columns of the result. x has floats, or integers from which the zero point was subtracted, with a scale
-// for each row; sums of integers are exact within a group.
+// out = x w^T + bias with weights of 4 or 8 bits, and a scale for each group of elements in a row of w. One thread
+// computes ROWS rows and four columns of the result. x has floats, or integers from which the zero point was
+// subtracted, with a scale for each row; sums of integers are exact within a group.
 //
-// Weights are words of 8 or 4 elements of one column, the first element in the lowest bits, in vectors of four columns:
-// [groups, words of a group, columns / 4]. The last word of a group is padded with zeros.
+// Weights are 32-bit words of 8 or 4 elements of one row of w, the first element in the lowest bits, in vectors for
+// four columns of the result: [groups, words of a group, columns / 4]. The last word of a group is padded with zeros.
 #version 450
 #include "types.glsl"
 
@@ -39,7 +39,7 @@ void main() {
   uint start[ROWS];
   vec4 sums[ROWS];
   for (uint r = 0; r < ROWS; ++r) {
-    start[r] = min(row + r, m - 1) * k;  // rows past the end repeat the last one, and are not stored
+    start[r] = min(row + r, m - 1) * k;  // rows past the end repeat the last row, and are not stored
     sums[r] = vec4(0);
   }
   uint at = column;

@@ -1,4 +1,4 @@
-// The loop over a result and its operands, see ops/loop.h. Include it after types.glsl, with OPERANDS defined:
+// The loop of a shader over a result and its operands (ops/loop.h). Include it after types.glsl, with OPERANDS defined:
 //
 //   layout(push_constant) uniform Params { LOOP_PARAMS float alpha; };
 //   ...
@@ -6,13 +6,12 @@
 //   if (id >= threads) return;
 //   LOCATE(id);  // sets at[operand], in elements
 //
-// A thread computes REPEAT neighbouring vectors of four elements; NEXT() moves their operands on. Without VECTORS a
-// thread computes one element.
+// A thread computes REPEAT adjacent vectors of four elements, and steps by NEXT(); without VECTORS, one element.
 layout(constant_id = 3) const bool VECTORS = false;
-layout(constant_id = 4) const uint CONTIGUOUS = 0;  // a bit for each operand that is not repeated in the innermost dim
+layout(constant_id = 4) const uint CONTIGUOUS = 0;  // a bit for each operand that varies along the innermost dim
 layout(constant_id = 5) const uint REPEAT = 1;
 
-// In sizes and strides, the innermost dim is the last.
+// The push constants of the loop. In sizes and strides, the innermost dim is the last.
 #define LOOP_PARAMS           \
   uint sizes[6];              \
   uint strides[OPERANDS * 6]; \
@@ -34,16 +33,16 @@ layout(constant_id = 5) const uint REPEAT = 1;
     for (uint o = 0; o < OPERANDS; ++o) at[o] += rest * strides[o * 6 + outermost];      \
   }
 
-// True if operand `number` is read in whole vectors.
+// True if operand number `number` is read in whole vectors.
 #define IS_VECTOR(number) (VECTORS && (CONTIGUOUS >> number & 1) != 0)
 
-// Moves all operands to the next vector.
+// Moves the positions of all operands to the next vector.
 #define NEXT()                                                                           \
   for (uint o = 0; o < OPERANDS; ++o) {                                                  \
     if (IS_VECTOR(o)) at[o] += 4;                                                        \
   }
 
-// Declare a binding both as scalars `name` and as vectors `name4`: components of fp16 vectors in memory cannot be
+// Declare a binding twice, as scalars `name` and as vectors `name4`: components of fp16 vectors in memory cannot be
 // accessed.
 #define RESULT(S, V, name)                                                             \
   layout(set = 0, binding = 0) writeonly buffer name##Scalars { S name[]; };           \
@@ -59,10 +58,10 @@ layout(constant_id = 5) const uint REPEAT = 1;
 #define LOAD_AS(V, S, name, number) (IS_VECTOR(number) ? V(name##4[at[number] / 4]) : V(S(name[at[number]])))
 #endif
 
-// Loads the elements of operand `number` as a vector; LOAD_AS as a vector V of scalars S.
+// LOAD loads the elements of operand `number` as a vector A4 (types.glsl), LOAD_AS as a vector V of scalars S.
 #define LOAD(name, number) LOAD_AS(A4, A, name, number)
 
-// Stores a vector V, or its first component as S.
+// Stores `value` as a vector V, or, without VECTORS, its first component as a scalar S.
 #define STORE_AS(V, S, name, id, value) \
   {                                     \
     if (VECTORS) {                      \

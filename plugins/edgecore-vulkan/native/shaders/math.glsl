@@ -3,8 +3,8 @@
 #define INFINITY uintBitsToFloat(0x7f800000u)
 #define NOT_A_NUMBER uintBitsToFloat(0x7fc00000u)
 
-// Returns x minus its whole turns (multiples of 2 pi), for sin() and cos(), whose errors may grow with x. A turn is the
-// sum of three numbers; the products with the first two are exact for about 30000 turns.
+// Returns x minus its whole turns (multiples of 2 pi), for sin() and cos(), whose errors may grow with x. 2 pi is the
+// sum of three numbers, whose products with the number of turns are exact (except the last) for about 30000 turns.
 float within_a_turn(float x) {
   precise const float turns = round(x * 0.1591549431);
   precise float rest = x - turns * 6.28125;
@@ -13,13 +13,13 @@ float within_a_turn(float x) {
   return rest;
 }
 
-// exp(x) - 1; a series near 0, where the difference would lose its digits.
+// Returns exp(x) - 1: by a series near 0, where the difference would lose its digits.
 float exp_minus_one(float x) {
   if (abs(x) > 0.5) return exp(x) - 1;
   return x * (1 + x * (0.5 + x * (1.0 / 6 + x * (1.0 / 24 + x * (1.0 / 120 + x * (1.0 / 720 + x * (1.0 / 5040)))))));
 }
 
-// log(1 + x); near 0 as 2 atanh(y) with y = x / (2 + x) and atanh(y) = y + y^3 / 3 + ...
+// Returns log(1 + x): near 0 as 2 atanh(y) with y = x / (2 + x) and atanh(y) = y + y^3 / 3 + ...
 float log_plus_one(float x) {
   if (abs(x) > 0.25) return log(1 + x);
   const float y = x / (2 + x);
@@ -27,7 +27,7 @@ float log_plus_one(float x) {
   return 2 * y * (1 + z * (1.0 / 3 + z * (0.2 + z * (1.0 / 7 + z * (1.0 / 9)))));
 }
 
-// The error function: a series near 0, otherwise formula 7.1.26 of Abramowitz and Stegun, whose error is 1.5e-7.
+// Returns erf(x): by a series near 0, otherwise by formula 7.1.26 of Abramowitz and Stegun, whose error is 1.5e-7.
 float error_function(float x) {
   const float size = abs(x), z = x * x;
   if (size < 0.5) {
@@ -40,12 +40,12 @@ float error_function(float x) {
   return x < 0 ? -result : result;
 }
 
-// tanh() of a clamped x: drivers may compute it by exp(x), which overflows.
+// Returns tanh(x); clamps x before, because drivers may compute tanh() by exp(x), which overflows.
 float bounded_tanh(float x) {
   return x != x ? x : tanh(clamp(x, -20.0, 20.0));
 }
 
-// base to an integer power.
+// Returns `base` to an integer power.
 float whole_power(float base, int exponent) {
   uint left = uint(abs(exponent));
   float result = 1;
@@ -57,7 +57,7 @@ float whole_power(float base, int exponent) {
   return exponent < 0 ? 1 / result : result;
 }
 
-// base to any power; GLSL's pow() does not support negative bases.
+// Returns `base` to any power. GLSL's pow() does not support negative bases.
 float power(float base, float exponent) {
   const bool is_whole = floor(exponent) == exponent;
   if (is_whole && abs(exponent) <= 64) return whole_power(base, int(exponent));
@@ -77,7 +77,8 @@ float power(float base, float exponent) {
   return base < 0 && is_odd ? -result : result;
 }
 
-// base to a power, with the wraparound of integers; a negative exponent gives the quotient rounded towards zero.
+// Returns an integer to an integer power, with wraparound; a negative exponent gives the quotient 1 / base^|exponent|
+// rounded towards zero.
 int power(int base, int exponent) {
   if (exponent < 0) return base == 1 ? 1 : base == -1 ? ((exponent & 1) != 0 ? -1 : 1) : 0;
   int result = 1;
@@ -89,8 +90,8 @@ int power(int base, int exponent) {
   return result;
 }
 
-// a - b * c for a product that is nearly a. Devices may round the product even in fma(), so it is computed in parts:
-// the factors are split into halves of 12 bits, whose products are exact.
+// Returns a - b * c exactly, for a product b * c that is nearly a. Devices may round the product even in fma(), so it
+// is computed in parts: the factors are split into halves of 12 bits, whose products are exact.
 float exact_rest(float a, float b, float c) {
   precise const float b_high = uintBitsToFloat(floatBitsToUint(b) & 0xfffff000u);
   precise const float c_high = uintBitsToFloat(floatBitsToUint(c) & 0xfffff000u);
@@ -102,7 +103,7 @@ float exact_rest(float a, float b, float c) {
   return rest;
 }
 
-// The quotient rounded down, even if rounding the quotient itself reaches the next integer.
+// Returns a / b rounded down, correctly even if a / b itself was rounded up to the next integer.
 float floor_divide(float a, float b) {
   const bool differ = a < 0 != b < 0;
   if (b == 0) return a / b;
@@ -114,7 +115,7 @@ float floor_divide(float a, float b) {
   return abs(rest) >= abs(b) ? quotient + 1 : quotient;
 }
 
-// The remainder of a quotient that is rounded down; it has the sign of the divisor.
+// Returns the remainder a - b * floor(a / b), which has the sign of b.
 float floor_remainder(float a, float b) {
   if (b == 0 || abs(a) == INFINITY) return NOT_A_NUMBER;
   if (abs(b) == INFINITY) return a == 0 || a < 0 == b < 0 ? a : b;
@@ -125,7 +126,7 @@ float trunc_divide(float a, float b) {
   return trunc(a / b);
 }
 
-// Avoids divisors for which integer division traps on some processors; division by 0 gives 0.
+// Returns a / b rounded towards zero; 0 for b = 0. Does not divide by 0 or -1, which traps on some processors.
 int trunc_divide(int a, int b) {
   return b == 0 ? 0 : b == -1 ? -a : a / b;
 }

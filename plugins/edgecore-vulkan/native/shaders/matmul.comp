@@ -2,8 +2,7 @@
 // transposed, [n, k], all in row-major order; the addend has any strides. One thread computes ROWS rows and four
 // columns.
 //
-// The rows depend only on the number of the workgroup, so that the device can load each number of `a` once for all
-// threads of a workgroup.
+// All threads of a workgroup compute the same rows, so that the device can load numbers of `a` once for all.
 #version 450
 #extension GL_EXT_shader_16bit_storage : require
 #if defined(KIND_f32)  // f32, f32 -> f32
@@ -27,7 +26,7 @@
 #define TB4 f16vec4
 #define TO float
 #define TO4 vec4
-#else  // weighted: f32, f16 -> f16
+#else  // dtypes of KIND_weighted: a is f32, b is f16, the result f16
 #define TA float
 #define TA4 vec4
 #define TB float16_t
@@ -39,8 +38,8 @@
 layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 layout(constant_id = 3) const bool TRANSPOSED = false;  // b is [n, k]
 layout(constant_id = 4) const bool HAS_ADDEND = false;
-layout(constant_id = 5) const bool A_VECTORS = false;  // rows of a are whole vectors
-layout(constant_id = 6) const bool B_VECTORS = false;  // rows of b are whole vectors
+layout(constant_id = 5) const bool A_VECTORS = false;  // rows of matrix a are whole vectors of four elements
+layout(constant_id = 6) const bool B_VECTORS = false;  // rows of matrix b are whole vectors of four elements
 layout(constant_id = 7) const uint ROWS = 8;
 
 layout(push_constant) uniform Params {
@@ -48,9 +47,10 @@ layout(push_constant) uniform Params {
   uint k;
   uint n;
   uint batches;
-  uint b_batches;       // 1: all batches share b
-  uint addend_batches;  // stride of the addend's batches in elements; rows and columns likewise
-  uint addend_inner;    // stride of the second batch dim, if there are two
+  uint b_batches;       // number of matrices b in the batch; 1: all batches share one b
+  // Strides of the addend, in elements: addend_batches along the outer batch dim, addend_rows, addend_columns.
+  uint addend_batches;
+  uint addend_inner;    // stride of the addend along the inner batch dim, if there are two
   uint inner;           // its size
   uint addend_rows;
   uint addend_columns;
@@ -64,7 +64,7 @@ layout(set = 0, binding = 2) readonly buffer InputB { TB b_data[]; };
 layout(set = 0, binding = 2) readonly buffer InputB4 { TB4 b_data4[]; };
 layout(set = 0, binding = 3) readonly buffer Addend { TB addend[]; };
 
-// Returns four numbers from `at` on; only the first `valid` are used.
+// Returns four numbers of `a` from index `at` on; only the first `valid` of them are used.
 vec4 load_a(uint at, uint valid) {
   if (A_VECTORS) return vec4(a_data4[at / 4]);
   vec4 values = vec4(float(a_data[at]), 0, 0, 0);
@@ -86,7 +86,7 @@ vec4 load_b(uint at, uint valid) {
 void multiply(uint batch, uint row, uint column) {
   const uint columns = min(n - column, 4);
   const uint b_start = (b_batches == 1 ? 0 : batch) * k * n;
-  // Rows and columns past the end repeat the last one, and are not stored.
+  // Rows and columns past the end repeat the last row or column, and are not stored.
   const uvec4 b_rows = b_start + min(uvec4(column, column + 1, column + 2, column + 3), uvec4(n - 1)) * k;
   uint a_rows[ROWS];
   vec4 sums[ROWS];
@@ -96,7 +96,7 @@ void multiply(uint batch, uint row, uint column) {
   }
   for (uint i = 0; i < k; i += 4) {
     const uint valid = min(k - i, 4);
-    mat4 b;  // b[j] has the numbers of step i + j for the four columns
+    mat4 b;  // b[j] has row i + j of matrix b for the thread's four columns
     if (TRANSPOSED) {
       b = transpose(mat4(load_b(b_rows.x + i, valid), load_b(b_rows.y + i, valid), load_b(b_rows.z + i, valid),
                          load_b(b_rows.w + i, valid)));

@@ -1,22 +1,24 @@
-// out = alpha * (a b) + addend, like matmul.comp, for CPUs with subgroups of eight threads: these compute ROWS rows of
-// 32 columns, and read rows of `a` for each other. A thread computes four columns. Rows of b are whole vectors.
+// out = alpha * (a b) + addend, like matmul.comp, for CPUs with subgroups of eight threads: a subgroup computes ROWS
+// rows of 32 columns, whose threads read rows of `a` for each other. A thread computes four columns. Rows of b are
+// whole vectors.
 #version 450
 #include "types.glsl"
 #include "access.glsl"
 
 layout(constant_id = 3) const bool TRANSPOSED = false;  // b is [n, k]
 layout(constant_id = 4) const bool HAS_ADDEND = false;
-layout(constant_id = 5) const bool A_VECTORS = true;    // k is a multiple of 4, and `a` is read in vectors
-layout(constant_id = 6) const bool OUT_VECTORS = true;  // n is a multiple of 4
+layout(constant_id = 5) const bool A_VECTORS = true;    // rows of matrix a are read in vectors; k is a multiple of 4
+layout(constant_id = 6) const bool OUT_VECTORS = true;  // the number n of output columns is a multiple of 4
 layout(constant_id = 7) const uint ROWS = 8;            // a multiple of 8
 layout(push_constant) uniform Params {
   int m;
   int k;
   int n;
   int batches;
-  int b_batches;       // 1: all batches share b
-  int addend_batches;  // stride of the addend's batches in elements; rows and columns likewise
-  int addend_inner;    // stride of the second batch dim, if there are two
+  int b_batches;       // number of matrices b in the batch; 1: all batches share one b
+  // Strides of the addend, in elements: addend_batches along the outer batch dim, addend_rows, addend_columns.
+  int addend_batches;
+  int addend_inner;    // stride of the addend along the inner batch dim, if there are two
   int inner;           // its size
   int addend_rows;
   int addend_columns;
@@ -37,7 +39,7 @@ void main() {
   rest /= panels;
   const int row = rest % blocks * int(ROWS);
   const int batch = min(rest / blocks, batches - 1);
-  // Rows and columns past the end repeat the last one, and are not stored.
+  // Rows and columns past the end repeat the last row or column, and are not stored.
   int from[LOADS];
   for (int l = 0; l < LOADS; ++l) from[l] = (batch * m + min(row + l * 8 + lane, m - 1)) * depth;
   const int b_start = b_batches == 1 ? 0 : batch * n * depth;
@@ -50,7 +52,7 @@ void main() {
     for (int l = 0; l < LOADS; ++l) from[l] /= 4;
     const int steps = depth / 4;
     for (int i = 0; i < steps; ++i) {
-      mat4 parts;  // parts[j] has the numbers of step 4 i + j for the four columns
+      mat4 parts;  // parts[j] has row 4 i + j of matrix b for the thread's four columns
       if (TRANSPOSED) {
         parts = transpose(mat4(READ4(b, b_rows.x + i), READ4(b, b_rows.y + i), READ4(b, b_rows.z + i),
                                READ4(b, b_rows.w + i)));

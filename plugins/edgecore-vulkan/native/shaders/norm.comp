@@ -3,8 +3,8 @@
 #version 450
 #include "types.glsl"
 #include "access.glsl"
-// A row of a group norm is one group of one image; its innermost dim are the channels of the group. With vectors of
-// terms, group_channels counts vectors.
+// A row of a group norm has the elements of one group of one image; its innermost dim are the channels of the group.
+// group_channels is the size of this dim: in vectors of four with TERM_VECTORS, else in elements.
 #define MORE_PARAMS     \
   float epsilon;        \
   float inverse_count;  \

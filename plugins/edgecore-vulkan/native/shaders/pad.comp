@@ -1,4 +1,4 @@
-// Pads with a number; negative padding crops. One thread per element of the result, whose sizes are in memory order.
+// Pads a tensor with a number; negative padding crops. One thread per element of the result. Sizes are in memory order.
 #version 450
 #include "types.glsl"
 
@@ -21,7 +21,7 @@ void main() {
   uint at = 0;
   bool inside = true;
   for (uint d = dims; d > 0; --d) {
-    const uint index = rest % sizes[d - 1] - uint(before[d - 1]);  // negative positions wrap around to large numbers
+    const uint index = rest % sizes[d - 1] - uint(before[d - 1]);  // a negative position wraps around to a large number
     rest /= sizes[d - 1];
     inside = inside && index < in_sizes[d - 1];
     at += index * in_strides[d - 1];

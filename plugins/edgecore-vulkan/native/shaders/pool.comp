@@ -1,10 +1,10 @@
-// Two-dimensional pooling. One thread computes four channels of one pixel; strides define the layout.
+// Two-dimensional max or average pooling. One thread computes four channels of one pixel; strides define the layout.
 #version 450
 #include "types.glsl"
 #include "access.glsl"
 
-layout(constant_id = 3) const bool VECTORS = false;  // the channels of a pixel are contiguous, in whole vectors
-layout(constant_id = 4) const int DILATION_Y = 1;    // a constant of the shader, so that divisions are fast
+layout(constant_id = 3) const bool VECTORS = false;  // all channels of a pixel are contiguous, in whole vectors of four
+layout(constant_id = 4) const int DILATION_Y = 1;    // dilation; a specialization constant, so that divisions are fast
 layout(constant_id = 5) const int DILATION_X = 1;
 
 layout(push_constant) uniform Params {
@@ -13,7 +13,7 @@ layout(push_constant) uniform Params {
   uint out_height, out_width;
   int kernel_height, kernel_width;
   int stride_y, stride_x, padding_y, padding_x;
-  uint in_strides[4];  // strides of batch, channel, y and x
+  uint in_strides[4];  // strides of the input along batch, channel, y and x, in elements
   uint out_strides[4];
   int divisor;           // divisor of an average; 0: the number of elements of each window,
   bool include_padding;  // with or without the elements in the padding
@@ -35,11 +35,11 @@ void main() {
   const int oy = int(rest % out_height);
   const uint n = rest / out_height;
   if (n >= batch) return;
-  // Channels past the end repeat the last one, and are not stored.
+  // In the last vector, channels past the end repeat the last channel, and are not stored.
   const uvec4 offsets =
       n * in_strides[0] + min(channel + uvec4(0, 1, 2, 3), uvec4(channels - 1)) * in_strides[1];
   const int top = oy * stride_y - padding_y, left = ox * stride_x - padding_x;
-  // The part of the window that is inside of the image.
+  // Compute the part of the window that is inside of the image.
   const int first_y = max(-top + DILATION_Y - 1, 0) / DILATION_Y, first_x = max(-left + DILATION_X - 1, 0) / DILATION_X;
   const int end_y = min(max(in_height - top + DILATION_Y - 1, 0) / DILATION_Y, kernel_height);
   const int end_x = min(max(in_width - left + DILATION_X - 1, 0) / DILATION_X, kernel_width);
@@ -53,7 +53,7 @@ void main() {
       const uint shift = uint(top + ky * DILATION_Y) * in_strides[2] + uint(left + kx * DILATION_X) * in_strides[3];
       const vec4 value = load(offsets + shift);
 #if defined(OP_max)
-      // NaN is the maximum, as in PyTorch.
+      // Take a NaN as the maximum, as in PyTorch.
       result = mix(result, value, bvec4(uvec4(greaterThan(value, result)) | uvec4(notEqual(value, value))));
 #else
       result += value;
@@ -66,7 +66,7 @@ void main() {
     elements = (min(top + kernel_height, in_height + padding_y) - top) *
                (min(left + kernel_width, in_width + padding_x) - left);
   }
-  // A window that is only padding has the average 0.
+  // Leave 0 as the average of a window that is only padding.
   if (elements > 0) result /= float(divisor != 0 ? divisor : elements);
 #endif
   const uint base = n * out_strides[0] + uint(oy) * out_strides[2] + uint(ox) * out_strides[3];

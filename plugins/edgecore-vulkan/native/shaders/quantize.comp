@@ -1,5 +1,5 @@
-// Quantizes a tensor: round(x / scale) + zero point, clamped. Either there is one scale, with one thread per vector of
-// four elements; or one scale for each `inner` elements, with one thread per element.
+// Quantizes a tensor: round(x / scale) + zero point, clamped. Either the tensor has one scale; then a thread computes a
+// vector of four elements. Or each `inner` elements have a scale; then a thread computes one element.
 #version 450
 #include "types.glsl"
 #include "integers.glsl"
@@ -8,9 +8,9 @@ layout(push_constant) uniform Params {
   uint count;  // number of threads
   uint inner;
   float low, high;
-  int zero_point;      // if there is one scale
-  uint is_difference;  // if there are many scales: 1 to store the result minus the zero point
-  float inverse;       // if there is one scale: 1 / scale
+  int zero_point;      // the zero point, if the tensor has one scale
+  uint is_difference;  // with many scales: 1 to store the integers minus their zero point
+  float inverse;       // 1 / the scale, if the tensor has one scale
 };
 RESULTS;
 #if defined(SCALES_many)

@@ -1,4 +1,4 @@
-// Sum, mean, maximum, minimum, and the index of the maximum or minimum, over some dims.
+// Reduces some dims of a tensor: sum, mean, maximum, minimum, or the index of the maximum or minimum.
 #version 450
 #include "types.glsl"
 #include "access.glsl"
@@ -20,7 +20,7 @@ layout(set = 0, binding = 0) writeonly buffer Indices { int indices[]; };
 shared float partial_value[THREADS];
 shared uint partial_index[THREADS];
 
-// Returns the index of the best number of all lanes; of equal numbers, the lowest index.
+// Returns the index of the best number (maximum or minimum) in a row; of equal numbers, the lowest index.
 uint best_of_lanes(float value, uint index) {
   if (LANES == 1) return index;
   const uint own = gl_LocalInvocationID.x;
@@ -49,7 +49,7 @@ void main() {
   const uint start = row_start(row);
   const Terms all = all_terms();
 #if defined(OP_argmax) || defined(OP_argmin)
-  // A lane starts with its first element; a lane without elements starts with the first element of the row.
+  // A thread starts with its first element of the row; a thread without elements, with the row's first element.
   uint index = lane() < all.count ? lane() : 0;
   float best = READ1(x, int(lane() < all.count ? start + offset_of(all, first_term(all)) : start));
   for (EACH_TERM(all, term)) {

@@ -5,9 +5,9 @@
 #include "types.glsl"
 
 layout(push_constant) uniform Params {
-  uint sizes[3];  // the outer dims of x; unused leading sizes are 1
-  uint pairs;     // number of pairs in a row
-  uint count;     // number of pairs in all rows
+  uint sizes[3];  // sizes of the outer dims of x; unused leading sizes are 1
+  uint pairs;     // number of pairs in a row of x
+  uint count;     // number of pairs in all rows of x
   uint cos_strides[4];
   uint sin_strides[4];
 };

@@ -1,26 +1,26 @@
-// Rows of a tensor: a row has the elements along the dims that an operator reduces; there is one row for each position
-// in the other dims. LANES threads of a workgroup share a row. Include it after types.glsl and access.glsl. MORE_PARAMS
-// are the push constants after those for the rows.
+// Access to the rows of a tensor: a row has the elements (terms) along the dims that an operator reduces; there is one
+// row for each position in the other dims. LANES threads of a workgroup share a row. Include it after types.glsl and
+// access.glsl. MORE_PARAMS are the push constants after those for the rows.
 //
-// A thread computes with vectors of four numbers: neighbouring terms of a row, or the same term of neighbouring rows.
-// Then all counts of terms or rows count such vectors. Otherwise the four numbers are equal.
+// A thread computes with vectors of four numbers: adjacent terms of a row (TERM_VECTORS), or the same term of adjacent
+// rows (ROW_VECTORS); then all counts of terms or rows count vectors. Otherwise the four numbers are equal.
 
 layout(constant_id = 3) const uint LANES = 1;         // a power of two
-layout(constant_id = 4) const bool ADJACENT = false;  // neighbouring threads read the same row, not neighbouring rows
+layout(constant_id = 4) const bool ADJACENT = false;  // adjacent threads read the same row, not adjacent rows
 layout(constant_id = 5) const uint REDUCED_DIMS = 1;
 layout(constant_id = 6) const bool TERM_VECTORS = false;
 layout(constant_id = 7) const bool ROW_VECTORS = false;
 
-const uint THREADS = 64;  // the size of a workgroup
+const uint THREADS = 64;  // number of threads of a workgroup
 const bool VECTORS = TERM_VECTORS || ROW_VECTORS;
 
 #ifndef MORE_PARAMS
 #define MORE_PARAMS
 #endif
-// Strides are in elements of the input; the innermost dim of a list is the last.
+// The push constants for the rows. Strides are in elements of the input; the innermost dim of a list is the last.
 layout(push_constant) uniform Params {
   uint rows;
-  uint terms;  // number of terms of a row
+  uint terms;  // number of terms (elements) of a row
   uint kept_dims;
   uint kept[6];
   uint kept_strides[6];
@@ -29,7 +29,7 @@ layout(push_constant) uniform Params {
   MORE_PARAMS
 };
 
-// Reads the input at an offset in elements, and stores a result at such an offset.
+// LOAD reads the input at an offset in elements, STORE writes a result at such an offset.
 #define LOAD(name, at) (VECTORS ? READ4(name, int(at) / 4) : vec4(READ1(name, int(at))))
 #define STORE(at, value)          \
   {                               \
@@ -44,15 +44,15 @@ shared vec4 partial[THREADS];
 
 uint lane() { return ADJACENT ? gl_LocalInvocationID.x % LANES : gl_LocalInvocationID.x / (THREADS / LANES); }
 
-// Returns the number of this thread's row, which may be past the end.
+// Returns the number of the row that this thread computes, which may be past the end.
 uint row_index() {
   const uint group = gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x;
   const uint per_group = THREADS / LANES;
   return group * per_group + (ADJACENT ? gl_LocalInvocationID.x / LANES : gl_LocalInvocationID.x % per_group);
 }
 
-// Returns the offset of the first element of a row. Rows past the end repeat the last one, because all threads of a
-// workgroup must take part in its barriers.
+// Returns the offset of the first element of a row. Rows past the end repeat the last row instead of returning, because
+// all threads of a workgroup must take part in its barriers.
 uint row_start(uint row) {
   uint rest = min(row, rows - 1);
   uint at = 0;
@@ -63,8 +63,8 @@ uint row_start(uint row) {
   return at + rest * kept_strides[0];
 }
 
-// A term of a row: its index in the row, in the last dim, and in the dims before. A thread steps through its terms
-// without divisions, which are slow, and without loading parameters.
+// A term of a row: its index in the row, in the last reduced dim, and in the reduced dims before. A thread steps
+// through its terms without divisions, which are slow, and without loading push constants.
 struct Term {
   uint index;
   uint outer, inner;

@@ -1,4 +1,4 @@
-// Softmax and its logarithm over one dim; the result has the same memory layout as the input.
+// Computes softmax and log-softmax over one dim; the result has the same memory layout as the input.
 #version 450
 #include "types.glsl"
 #include "access.glsl"
@@ -11,7 +11,7 @@ INPUT(1, x);
 void main() {
   const uint row = row_index();
   const uint start = row_start(row), stride = reduced_strides[0], end = terms;
-  // The sum of exp(x - maximum) of the elements so far. The start is finite, because -infinity - -infinity is NaN.
+  // `sums`: of exp(x - maximum) over the elements so far. The first maximum is finite, because -inf - -inf is NaN.
   vec4 maximum = vec4(-LARGEST), sums = vec4(0);
   for (uint i = lane(); i < end; i += LANES) {
     const vec4 value = LOAD(x, start + i * stride);
@@ -25,7 +25,7 @@ void main() {
   maximum = max_of_row(maximum);
   sums = sum_of_row(sums * exp(own_maximum - maximum));
   if (row >= rows) return;
-  // Infinity - infinity is NaN: it makes the whole row NaN.
+  // Make a row with an infinity NaN, because infinity - infinity is NaN.
   sums = mix(sums, vec4(uintBitsToFloat(0x7fc00000u)), greaterThan(maximum, vec4(LARGEST)));
 #if defined(OP_softmax)
   const vec4 factor = 1 / sums;

@@ -1,4 +1,4 @@
-// Types of a shader by its DTYPE, its local size, and the index of its thread. Include it right after #version.
+// The types of a shader by its DTYPE, its local size, and the index of its thread. Include it right after #version.
 //
 // T and T4 are the types in a buffer. A and A4 are the types in which the shader computes: fp32 also for fp16, 32 bits
 // for all integers. Convert with A(x), A4(x) after loading and T(x), T4(x) before storing.
@@ -32,8 +32,8 @@
 // The runtime sets the specialization constants 0, 1 and 2 to the size of a workgroup.
 layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 
-// Returns the index of a thread in a grid of one dimension. If the grid has more workgroups than a device allows in x
-// (65535 on any device), it continues in the next y.
+// Returns the index of a thread in a dispatch that is meant to have one dimension. If it has more workgroups than a
+// device allows in x (65535 on any device), it continues in the next y.
 uint flat_id() {
   return gl_GlobalInvocationID.x + gl_GlobalInvocationID.y * gl_NumWorkGroups.x * gl_WorkGroupSize.x;
 }

@@ -1,4 +1,4 @@
-// Elementwise operators of one tensor. One thread computes REPEAT neighbouring vectors of four elements.
+// Computes elementwise operators of one tensor. One thread computes REPEAT adjacent vectors of four elements.
 #version 450
 #include "types.glsl"
 #include "math.glsl"
@@ -68,7 +68,7 @@ float apply(float x) {
   return x >= -alpha && x <= alpha ? 0 : x;
 #elif defined(OP_leaky_relu)
   return x > 0 ? x : x * alpha;
-#elif defined(OP_elu)  // alpha scales the exponential, beta both sides, gamma the exponent
+#elif defined(OP_elu)  // in elu, alpha scales the exponential, beta the whole result, gamma the exponent
   return beta * (x > 0 ? x : alpha * exp_minus_one(x * gamma));
 #elif defined(OP_clamp)
   return x != x ? x : min(max(x, alpha), beta);

@@ -1,4 +1,4 @@
-// Elementwise operators of one tensor of integers or booleans. One thread per four elements.
+// Computes elementwise operators of one tensor of integers or booleans. One thread per four elements.
 #version 450
 #include "types.glsl"
 

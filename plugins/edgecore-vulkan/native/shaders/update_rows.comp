@@ -1,4 +1,4 @@
-// Writes rows to positions that another tensor contains: target[:, positions[i], :] = rows[:, i, :]. One thread per
+// Writes rows at positions that another tensor contains: target[:, positions[i], :] = rows[:, i, :]. One thread per
 // element of the rows. Negative positions count from the end; positions out of range are not written.
 #version 450
 #include "types.glsl"
@@ -6,8 +6,8 @@
 layout(push_constant) uniform Params {
   uint size;       // number of positions in the target
   uint positions;  // number of positions to write
-  uint inner;      // number of elements of a row
-  uint count;      // number of elements of all rows
+  uint inner;      // number of elements of a row to write
+  uint count;      // number of elements of all rows to write
 };
 layout(set = 0, binding = 0) writeonly buffer Target { T target[]; };
 layout(set = 0, binding = 1) readonly buffer Rows { T rows[]; };

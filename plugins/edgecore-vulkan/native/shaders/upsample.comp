@@ -1,17 +1,17 @@
-// Two-dimensional resizing. One thread computes four channels of one pixel; strides define the layout.
+// Nearest or bilinear resizing. One thread computes four channels of one pixel; strides define the layout.
 #version 450
 #include "types.glsl"
 #include "access.glsl"
 
-layout(constant_id = 3) const bool VECTORS = false;  // the channels of a pixel are contiguous, in whole vectors
+layout(constant_id = 3) const bool VECTORS = false;  // all channels of a pixel are contiguous, in whole vectors of four
 layout(push_constant) uniform Params {
   uint batch, channels;
   int in_height, in_width;
   uint out_height, out_width;
-  float scale_y, scale_x;  // input pixels per output pixel
-  uint in_strides[4];      // strides of batch, channel, y and x
+  float scale_y, scale_x;  // number of input pixels per output pixel
+  uint in_strides[4];      // strides of the input along batch, channel, y and x, in elements
   uint out_strides[4];
-  bool align_corners;  // true: align the centres of corner pixels; false: align the corners of the images
+  bool align_corners;  // true: align the centres of the corner pixels; false: the corners of the images
 };
 INPUT(1, source);
 
@@ -34,7 +34,7 @@ void main() {
   const uint oy = rest % out_height;
   const uint n = rest / out_height;
   if (n >= batch) return;
-  // Channels past the end repeat the last one, and are not stored.
+  // In the last vector, channels past the end repeat the last channel, and are not stored.
   const uvec4 offsets =
       n * in_strides[0] + min(channel + uvec4(0, 1, 2, 3), uvec4(channels - 1)) * in_strides[1];
   const ivec2 last = ivec2(in_width, in_height) - 1;

@@ -6,15 +6,15 @@
 
 namespace edgecore::vulkan {
 
-// Returns true if an argument of this dtype may be passed for a blob's type. A blob uses 32-bit types for 64-bit
-// numbers, so either width is accepted.
+// Returns true if an argument of this dtype may be passed where the blob has `type`. The blob has 32-bit types for
+// 64-bit numbers, so arguments of both widths are accepted.
 bool fits(const edgecore_dl_dtype &dtype, DataType type);
 
-// Copies elements in host memory between the argument's dtype and `held`, its dtype on the device.
+// Copies elements in host memory between the argument's dtype `dtype` and `held`, the dtype on the device.
 void to_device(const edgecore_dl_dtype &dtype, Dtype held, const void *from, void *to, int64_t elements);
 void to_host(const edgecore_dl_dtype &dtype, Dtype held, const void *from, void *to, int64_t elements);
 
-// Returns the layout of argument `index`. Throws a Failure if it is neither row-major nor channels last.
+// Returns the memory layout of argument number `index`. Throws a Failure if it is neither row-major nor channels last.
 Layout layout_of(const edgecore_tensor &tensor, size_t index);
 
 inline int64_t count(const edgecore_dl_tensor &tensor) {

@@ -13,11 +13,11 @@ using backend::fail;
 
 namespace {
 
-// ExecuTorch's header, little endian: u32 0, "VH00", u16 header length, u32 offset and u32 size of the flatbuffer, u32
-// offset and u64 size of the constants.
+// ExecuTorch's header of a Vulkan blob, little endian: u32 0, "VH00", u16 header length, u32 offset and u32 size of the
+// flatbuffer, u32 offset and u64 size of the constants.
 constexpr char kMagic[] = "VH00";
 constexpr uint64_t kHeaderSize = 30;
-// VkBytes.offset of a constant that is in the named data of the file.
+// The number in VkBytes.offset that marks a constant as named data of the .pte file.
 constexpr uint64_t kNamedOffset = UINT64_MAX;
 constexpr int64_t kMaxElements = int64_t{1} << 31;
 
@@ -51,7 +51,7 @@ DataType data_type(wire::VkDataType type, size_t index) {
   return static_cast<DataType>(type);
 }
 
-// Returns true if a layout packs elements of several channels together.
+// Returns true if a memory layout of ExecuTorch's Vulkan tensors packs elements of several channels together.
 bool packs_channels(wire::VkMemoryLayout layout) {
   switch (layout) {
     case wire::VkMemoryLayout::TENSOR_CHANNELS_PACKED:
@@ -160,7 +160,7 @@ Constant read_constant(const wire::VkBytes &table, edgecore_bytes constants, con
   return constant;
 }
 
-// Checks the indices of values and constants in a graph.
+// Checks that a graph's indices of values and constants are in bounds.
 void check(const Graph &graph) {
   const auto check_value = [&](int64_t number) {
     if (number < 0 || number >= static_cast<int64_t>(graph.values.size())) {
@@ -221,8 +221,7 @@ Graph read_blob(edgecore_bytes blob, const backend::Host &host) {
   std::memcpy(aligned.data(), flatbuffer.data, flatbuffer.size);
   const auto *bytes = reinterpret_cast<const uint8_t *>(aligned.data());
   if (!wire::VkGraphBufferHasIdentifier(bytes)) damaged("its flatbuffer has no identifier VK00");
-  // In a crafted blob many tables may share a vector, which makes verification slow. So the number of tables is
-  // limited.
+  // Limit the number of tables: in a crafted blob many tables may share a vector, which makes verification slow.
   flatbuffers::Verifier verifier(bytes, flatbuffer.size, 16, 1u << 20);
   if (!wire::VerifyVkGraphBuffer(verifier)) damaged("its flatbuffer is malformed");
   const wire::VkGraph &root = *wire::GetVkGraph(bytes);

@@ -1,4 +1,4 @@
-// Reads the blob of a delegate: a header "VH00" and a flatbuffer "VK00" (schema/vulkan.fbs).
+// Reads the blob of a Vulkan delegate: a header "VH00" and a flatbuffer "VK00" (schema/vulkan.fbs).
 #ifndef EDGECORE_VULKAN_BLOB_H_
 #define EDGECORE_VULKAN_BLOB_H_
 
@@ -11,7 +11,7 @@
 
 namespace edgecore::vulkan {
 
-// Element types, with their numbers in the blob.
+// Element types of tensors, with their numbers in the blob.
 enum class DataType : uint8_t {
   kBool = 0,
   kUint8 = 1,
@@ -23,13 +23,13 @@ enum class DataType : uint8_t {
   kInt64 = 7,
 };
 
-// Returns the device dtype of tensors with a blob's type, except for 8-bit activations.
+// Returns the dtype on the device of a tensor with this type in the blob; activations in int8 may use kInt8 instead.
 constexpr Dtype device_dtype(DataType type) {
   return type == DataType::kFloat16                                 ? Dtype::kFloat16
          : type == DataType::kFloat32 || type == DataType::kFloat64 ? Dtype::kFloat32
                                                                     : Dtype::kInt32;
 }
-// Returns the dtype of an argument in host memory that the device reads, or that is copied to the device.
+// Returns the dtype, in host memory, of an argument that the device reads directly or that is copied to the device.
 constexpr Dtype staging_dtype(DataType type, bool has_8_bit_storage) {
   return type == DataType::kInt8 && has_8_bit_storage ? Dtype::kInt8 : device_dtype(type);
 }
@@ -49,21 +49,21 @@ enum class Kind : uint8_t {
   kSymInt,
 };
 
-// A value of the graph. Its kind determines which members are used.
+// A value of the graph: a tensor, number, text or list. `kind` determines which members are used.
 struct Value {
   Kind kind = Kind::kNull;
   int64_t integer = 0;            // kInt, kBool
   double number = 0;              // kDouble
   std::string text;               // kString
-  std::vector<int64_t> integers;  // kIntList, kBoolList, kValueList (numbers of values)
+  std::vector<int64_t> integers;  // elements of a kIntList or kBoolList; value indices of a kValueList
   std::vector<double> numbers;    // kDoubleList
-  // kTensor: `shape` is the maximum shape; `staging` is the type of an input or output in host memory, as far as the
-  // blob's types can express it: int64 is int32 there.
+  // kTensor: `shape` is the maximum shape. `staging` is the type of an input or output in host memory, as far as the
+  // blob's types can express it: an int64 argument has kInt32 as its staging type.
   DataType type = DataType::kFloat32;
   DataType staging = DataType::kFloat32;
   Shape shape;
   Layout layout = Layout::kRowMajor;
-  int32_t constant = -1;  // number of the constant; -1 for none
+  int32_t constant = -1;  // kTensor: index of its constant; -1: the tensor is no constant
 };
 
 struct OperatorCall {
@@ -74,7 +74,7 @@ struct OperatorCall {
 
 struct Constant {
   edgecore_bytes bytes = {nullptr, 0};
-  std::string key;  // key of named data; empty if the bytes are in the blob
+  std::string key;  // key of the constant in the named data; empty: the bytes are in the blob
 };
 
 struct Graph {

@@ -7,14 +7,15 @@
 
 #include "vulkan/device.h"
 
-// Shaders use `memory`. On a device with separate memory, the host maps `staging` instead.
+// A device buffer. Shaders use `memory`. On a device with separate memory, the host maps `staging` instead, and the
+// contents are copied between the two.
 struct edgecore_buffer {
   edgecore_buffer(const edgecore::backend::Host &services, std::shared_ptr<edgecore::vulkan::Device> owner,
                   uint64_t bytes)
       : host(services), device(std::move(owner)), memory(*device, bytes, device->unified()) {
     if (!device->unified()) staging = edgecore::vulkan::Buffer(*device, bytes, true);
   }
-  edgecore::backend::Host host;  // of the driver, which outlives the buffer
+  edgecore::backend::Host host;  // the driver's host functions; the driver outlives the buffer
   std::shared_ptr<edgecore::vulkan::Device> device;
   edgecore::vulkan::Buffer memory, staging;
   uint64_t mapped_offset = 0, mapped_bytes = 0;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t kMaxGroups = 65535;
 
-// Returns the format of a tensor's view as a texel buffer. All devices support these formats.
+// Returns the texel format in which a shader reads a tensor, or VK_FORMAT_UNDEFINED if it reads a storage buffer.
 VkFormat format_of(const Tensor &tensor) {
   const bool is_half = tensor.dtype == Dtype::kFloat16, is_byte = tensor.dtype == Dtype::kInt8;
   switch (tensor.texel) {
@@ -187,7 +187,7 @@ Tensor Call::output_of_list(size_t index, size_t item, const Shape &shape) const
 Tensor Call::temporary(Dtype dtype, const Shape &shape) const { return recorder_.temporary(dtype, shape); }
 
 void Call::check_iterations(int64_t iterations) const {
-  // llvmpipe silently ends the loops of a thread after 65,535 iterations in total.
+  // llvmpipe, a software device, silently ends the loops of a thread after 65,535 iterations in total.
   constexpr int64_t kMaxIterations = 65'535;
   if (iterations <= kMaxIterations || !recorder_.device().is_software()) return;
   unsupported("a thread of it computes %lld steps, and a software device ends after %lld",

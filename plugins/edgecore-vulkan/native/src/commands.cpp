@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kMaxEntries = 4;
 constexpr VkPipelineStageFlags kStages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
 
-// A range of memory that a dispatch uses.
+// A range of bytes of a buffer that a dispatch uses.
 struct Range {
   VkBuffer buffer;
   uint64_t begin, end;
@@ -21,7 +21,7 @@ bool overlaps(const std::vector<Range> &ranges, const Range &range) {
   });
 }
 
-// Writes the commands of one recording.
+// Writes the Vulkan commands of one recording (the dispatches of a graph).
 class Writer {
  public:
   Writer(Device &device, const Recording &recording, VkBuffer arena, bool is_profiled, Commands &commands)
@@ -40,7 +40,7 @@ class Writer {
     if (commands_.queries != VK_NULL_HANDLE) {
       vk_.vkCmdResetQueryPool(commands_.handle, commands_.queries, 0, queries());
     }
-    barrier();  // for writes of earlier submissions
+    barrier();  // wait for the writes of commands that were submitted earlier
     bool copies = false;
     for (size_t i = 0; i < inputs; ++i) copies = copy(i, bytes[i], true) || copies;
     if (copies) barrier();
@@ -86,7 +86,7 @@ class Writer {
     check(vk_.vkCreateQueryPool(device_.handle(), &times, nullptr, &commands_.queries), "creating a query pool");
   }
 
-  // Copies an argument between host and device memory. Returns false if it needs no copy.
+  // Copies an argument between host and device memory. Returns false if the argument needs no copy.
   bool copy(size_t argument, uint64_t bytes, bool to_device) {
     const Binding &binding = commands_.bindings[argument];
     if (binding.host == VK_NULL_HANDLE || bytes == 0) return false;
@@ -122,8 +122,8 @@ class Writer {
     return {arena_, storage.offset, storage.bytes};
   }
 
-  // Adds a dispatch. Adds a barrier before it if, since the last barrier, another dispatch has written memory that it
-  // uses, or read memory that it writes.
+  // Adds a dispatch. Adds a barrier before the dispatch if, since the last barrier, an earlier dispatch has written
+  // memory that this dispatch uses, or read memory that this dispatch writes.
   void dispatch(size_t number) {
     const Dispatch &dispatched = recording_.dispatches[number];
     const VkDevice device = device_.handle();
@@ -138,7 +138,7 @@ class Writer {
     std::vector<VkDescriptorBufferInfo> infos(count);
     std::vector<VkWriteDescriptorSet> writes(count);
     std::vector<Range> ranges(count);
-    bool needs_barrier = is_profiled_;  // so that the time of a dispatch does not include others
+    bool needs_barrier = is_profiled_;  // always add a barrier if profiled, so that dispatches are timed alone
     for (uint32_t i = 0; i < count; ++i) {
       infos[i] = place_of(recording_.storages[dispatched.storages[i]]);
       writes[i] = {};

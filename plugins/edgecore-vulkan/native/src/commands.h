@@ -1,4 +1,4 @@
-// The commands of a recording, written once for each set of argument buffers, and then replayed.
+// Writes the Vulkan commands of a recording once for each set of argument buffers, and replays them in later runs.
 #ifndef EDGECORE_VULKAN_COMMANDS_H_
 #define EDGECORE_VULKAN_COMMANDS_H_
 
@@ -9,7 +9,7 @@
 
 namespace edgecore::vulkan {
 
-// The memory of an argument on the device. If `host` is set, the commands copy between it and the memory.
+// The memory of an argument on the device. If `host`, a buffer in host memory, is set, commands copy between the two.
 struct Binding {
   VkBuffer buffer = VK_NULL_HANDLE;
   uint64_t offset = 0;
@@ -24,13 +24,13 @@ struct Commands {
   VkCommandBuffer handle = VK_NULL_HANDLE;
   VkDescriptorPool descriptors = VK_NULL_HANDLE;
   std::vector<VkBufferView> views;       // for texel buffers
-  VkQueryPool queries = VK_NULL_HANDLE;  // two times per dispatch, if profiled
+  VkQueryPool queries = VK_NULL_HANDLE;  // if profiled: start and end time of each dispatch
   uint64_t last_use = 0;
   bool is_written = false;
 };
 
-// Keeps the commands for the last few sets of argument buffers: state that stays on the device has two buffers, which
-// swap roles from run to run.
+// Keeps the commands for the last few sets of argument buffers. One set is not enough: state that stays on the device
+// alternates between two buffers, one for input and one for output, from run to run.
 class CommandCache {
  public:
   CommandCache(Device &device, CommandPool &pool, bool is_profiled)
@@ -39,10 +39,11 @@ class CommandCache {
   CommandCache(const CommandCache &) = delete;
   CommandCache &operator=(const CommandCache &) = delete;
 
-  // Deletes all commands. None may be running.
+  // Deletes all commands. None of them may be running.
   void clear();
-  // Returns the commands of a recording for these arguments: `inputs` is the number of inputs, `bytes` are the sizes of
-  // all arguments. `arena` is the memory of intermediate tensors. None of the commands may be running.
+  // Returns the commands of a recording for these argument buffers, and writes them if they are new. `inputs` is the
+  // number of inputs, `bytes` are the sizes of all arguments. `arena` is the memory of intermediate tensors. No
+  // commands of this cache may be running.
   const Commands &get(const Recording &recording, VkBuffer arena, size_t inputs, const std::vector<uint64_t> &bytes,
                       const std::vector<Binding> &bindings);
 

@@ -25,18 +25,18 @@ float from_half(uint16_t half) {
   return result;
 }
 
-// Rounds to the nearest fp16, to even in a tie.
+// Rounds a float to the bits of the nearest fp16 number; in a tie, to the even one.
 uint16_t to_half(float value) {
   uint32_t bits = 0;
   std::memcpy(&bits, &value, 4);
   const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
   bits &= 0x7fffffffu;
   if (bits > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
-  if (bits >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and above round to infinity
-  if (bits < 0x38800000u) {                                               // below the smallest normal number, 2^-14
+  if (bits >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and above round to infinity in fp16
+  if (bits < 0x38800000u) {                                               // below 2^-14, the smallest normal fp16
     float magnitude = 0;
     std::memcpy(&magnitude, &bits, 4);
-    const float shifted = magnitude + 0.5f;  // the last bit of 0.5 is 2^-24, the smallest denormal of fp16
+    const float shifted = magnitude + 0.5f;  // rounds: the last bit of 0.5f is 2^-24, the smallest denormal of fp16
     uint32_t rounded = 0;
     std::memcpy(&rounded, &shifted, 4);
     return static_cast<uint16_t>(sign | (rounded - 0x3f000000u));
@@ -46,9 +46,9 @@ uint16_t to_half(float value) {
 
 }  // namespace
 
-// Returns whole vectors of four elements, so that shaders may read and write the last vector. llvmpipe (22.3)
-// interprets the second byte of a texel buffer's size as the number of mip levels of a texture, and compiles the shader
-// again if it is 0; such sizes are avoided.
+// Rounds the size up to whole vectors of four elements, so that shaders may read and write the last vector. Avoids
+// sizes whose second byte is 0: llvmpipe (22.3) interprets this byte of a texel buffer's size as the number of mip
+// levels of a texture, and compiles the shader again if it is 0.
 uint64_t storage_bytes(Dtype dtype, int64_t elements) {
   const uint64_t bytes = (static_cast<uint64_t>(elements) * size_of(dtype) + 15) / 16 * 16;
   return (bytes >> 8 & 0xff) == 0 ? (bytes | 0xff) + 1 : bytes;

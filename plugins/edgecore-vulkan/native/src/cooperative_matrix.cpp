@@ -14,7 +14,7 @@ constexpr const char *kExtensions[] = {
     VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME,
     VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME};
 
-// Returns true if a device has the features that the shaders need.
+// Returns true if a device has the features that shaders with cooperative matrices need.
 bool has_features(VkPhysicalDevice physical) {
   const Extensions extensions(physical);
   const bool has_extensions = std::all_of(std::begin(kExtensions), std::end(kExtensions),
@@ -43,7 +43,7 @@ bool has_features(VkPhysicalDevice physical) {
          storage.storageBuffer16BitAccess != VK_FALSE;
 }
 
-// Returns the number of threads of a subgroup; 0 if subgroups have several sizes.
+// Returns the number of threads of a subgroup; 0 if the device has subgroups of several sizes.
 uint32_t only_subgroup_size(VkPhysicalDevice physical) {
   VkPhysicalDeviceSubgroupProperties subgroup = {};
   subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
@@ -79,7 +79,7 @@ std::optional<CooperativeMatrix> largest_matrix(VkPhysicalDevice physical) {
         candidate.scope == VK_SCOPE_SUBGROUP_KHR && candidate.AType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
         candidate.BType == VK_COMPONENT_TYPE_FLOAT16_KHR && candidate.CType == VK_COMPONENT_TYPE_FLOAT32_KHR &&
         candidate.ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR && candidate.saturatingAccumulation == VK_FALSE;
-    // The shader loads matrices in vectors of four elements.
+    // Skip sizes that are not multiples of 4: the shader loads matrices in vectors of four elements.
     if (!fits || candidate.NSize % 4 != 0 || candidate.KSize % 4 != 0) continue;
     const CooperativeMatrix matrix = {candidate.MSize, candidate.NSize, candidate.KSize, subgroup};
     if (!largest.has_value() || products(matrix) > products(*largest)) largest = matrix;

@@ -1,4 +1,4 @@
-// Calls that give a tensor another order, dtype or place, without a copy if possible.
+// The members of Call that give a tensor another order, dtype or place, without a copy if possible.
 #include <algorithm>
 #include <utility>
 
@@ -21,7 +21,7 @@ void Call::alias(size_t index, const Tensor &source, const Shape &shape) const {
     recorder_.make(number, reshaped);
     return;
   }
-  // Input and result have the same elements in row-major order.
+  // Copy, so that input and result have the same elements in row-major order.
   const Tensor target = recorder_.output(number, shape);
   if (shape == source.shape) return copy(source, target);
   if (Tensor{source.dtype, Layout::kRowMajor, source.shape, 0}.same_order(source)) {
@@ -43,8 +43,8 @@ void Call::copy_strided(const Tensor &from, const Shape &from_strides, int64_t f
   };
   std::vector<Dim> all, dims;
   for (size_t i = 0; i < shape.size(); ++i) all.push_back({shape[i], from_strides[i], to_strides[i]});
-  // Sort the dims by the target's strides, innermost first, so that neighbouring threads write neighbouring elements.
-  // Merge dims that are contiguous in both memories.
+  // Sort the dims by the target's strides, innermost first, so that adjacent threads write adjacent elements. Merge
+  // dims that are contiguous in both memories.
   std::stable_sort(all.begin(), all.end(), [](const Dim &a, const Dim &b) { return a.to < b.to; });
   for (const Dim &dim : all) {
     if (dim.size == 1) continue;
@@ -78,8 +78,8 @@ void Call::copy_strided(const Tensor &from, const Shape &from_strides, int64_t f
   }
   from_vectors = from_vectors && vectors;
   const std::vector<uint32_t> constants = {vectors ? 1u : 0u, from_vectors ? 1u : 0u};
-  // A driver may truncate instead of rounding if a shader does nothing between reading a texel and packing it into a
-  // half.
+  // Do not convert fp32 to fp16 by the texel shader: a driver may truncate instead of rounding if a shader does nothing
+  // between reading a texel and packing it into fp16.
   const bool rounds = from.dtype == Dtype::kFloat32 && to.dtype == Dtype::kFloat16;
   if (is_float(from.dtype) && is_float(to.dtype) && !rounds && prefers_texels(from)) {
     return dispatch_flat(std::string("copy_texel_") + name_of(to.dtype) + "_texel", {to},

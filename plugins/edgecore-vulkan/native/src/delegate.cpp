@@ -1,4 +1,4 @@
-// The backend as the five classes of edgecore/backend.hpp, with functions for device buffers and pending runs.
+// Implements the five classes of edgecore/backend.hpp for Vulkan, and functions for device buffers and pending runs.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -24,7 +24,8 @@ using backend::Host;
 using backend::Options;
 
 constexpr int64_t kDefaultTimeoutMs = 60'000, kMaxTimeoutMs = 24 * 3600 * 1000;
-constexpr uint64_t kBufferGranule = 16;  // shaders read and write whole vectors of four elements
+// Buffer sizes are multiples of this, because shaders read and write whole vectors of four elements.
+constexpr uint64_t kBufferGranule = 16;
 
 const edgecore_option_spec kOptions[] = {
     backend::option("device", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
@@ -46,14 +47,14 @@ std::string folder_of(const Options &options) {
   return std::string(options.text("pipeline_cache_folder", variable == nullptr ? "" : variable));
 }
 
-// The first file that needs Vulkan starts it, and is refused if the machine has no driver. There is no probe(), which
-// would start Vulkan twice. A device is closed with the last program or buffer that uses it, so that no memory or
-// thread of its driver remains.
+// The first file that needs this backend starts Vulkan, and is refused if the machine has no driver. The backend has no
+// function probe(), which would start Vulkan twice. A device is closed with the last program or buffer that uses it, so
+// that no memory or thread of its driver remains.
 class Driver {
  public:
   explicit Driver(const Host &host) : host_(host), state_(std::make_unique<State>()) {}
 
-  // A device, and the memory_kind of its buffers.
+  // A device, and the number (memory_kind) by which the host names the memory of its buffers.
   struct Numbered {
     std::shared_ptr<ShaderDevice> device;
     uint32_t memory_kind;
@@ -66,7 +67,7 @@ class Driver {
     auto &devices = state_->devices;
     auto at = std::find_if(devices.begin(), devices.end(), [&](const auto &one) { return one.first == key; });
     if (at == devices.end()) {
-      // The number of a closed device is reused: nothing has its memory_kind any more.
+      // Reuse the number of a closed device: no buffer has its memory_kind any more.
       at = std::find_if(devices.begin(), devices.end(), [](const auto &one) { return one.second.expired(); });
       if (at == devices.end()) at = devices.emplace(at);
       *at = {key, {}};
@@ -94,7 +95,7 @@ class Driver {
   const Host &host() const { return host_; }
 
  private:
-  // validation, device, cache folder, gpu_shaders, tune
+  // The load options that select a device: validation, device, cache folder, gpu_shaders, tune.
   using Key = std::tuple<bool, std::string, std::string, bool, bool>;
   static std::shared_ptr<Vulkan> started(bool validation) {
     InstanceSettings settings;
@@ -103,7 +104,7 @@ class Driver {
   }
   struct State {
     std::mutex mutex;
-    // Kept, because loaders leak memory with each instance.
+    // `plain` and `validated` are kept until the end, because Vulkan loaders leak memory with each instance.
     std::shared_ptr<Vulkan> plain = started(false), validated;
     std::vector<std::pair<Key, std::weak_ptr<ShaderDevice>>> devices;
   };
@@ -134,8 +135,8 @@ struct Delegate {
       : program(owner), graph(read_blob(info.blob, host)) {}
   uint64_t argument_count() const noexcept { return graph.inputs.size() + graph.outputs.size(); }
 
-  // Float tensors are in device buffers. Other tensors have different dtypes on host and device; Execution converts
-  // them on the host side. They are indices and masks, and small.
+  // Asks the host to keep float arguments in device buffers. Other arguments stay in host memory, because they have
+  // different dtypes on host and device, which Execution converts; they are indices and masks, and small.
   void buffer_requirement(uint64_t index, edgecore_buffer_requirement &out) const noexcept {
     const size_t inputs = graph.inputs.size();
     const Value &value = graph.values[index < inputs ? graph.inputs[index] : graph.outputs[index - inputs]];
@@ -151,13 +152,13 @@ struct Delegate {
   Graph graph;
 };
 
-// The state set of a session.
+// The mutable buffers (state) of a session.
 struct SessionState : State {
   SessionState(Program &program, const Host &) : State(*program.numbered.device) {}
 };
 
-// Returns the memory of the session's buffers that a graph uses. If the file has named data under a buffer's name, for
-// example in a .ptd file, they replace the initial values in the blob.
+// Returns the memory of the session's state buffers that a graph uses. If the file has named data under a buffer's
+// name, for example in a .ptd file, they replace the initial values in the blob.
 StateBuffers states_of(const Graph &graph, const Host &host, const edgecore_instance_info &info) {
   StateBuffers buffers;
   for (const OperatorCall &call : graph.calls) {
@@ -194,10 +195,11 @@ class Instance {
     return {};
   }
 
-  // Runs the delegate. Returns EDGECORE_PENDING if the host allows it and the call is not profiled.
+  // Runs the delegate. Returns EDGECORE_PENDING before it ends, if the host allows this and does not profile it.
   int32_t run(const edgecore_execute_info &info, const backend::Arguments &arguments) {
     execution_->start(arguments);
-    if (info.completion == nullptr || is_profiled_) {  // events may be added only before execute returns
+    // Wait, because profile events may be added only before execute returns.
+    if (info.completion == nullptr || is_profiled_) {
       execution_->finish();
       add_events();
       return EDGECORE_OK;
@@ -222,7 +224,7 @@ class Instance {
   backend::PendingRun pending_;
 };
 
-// Runs `body`, which may throw, for a function of the table.
+// Runs `body`, which may throw, and converts exceptions to the error code that a function of the C table returns.
 template <typename Body>
 int32_t guard(const Host &host, edgecore_error *error, const Body &body) {
   return backend::detail::guard(host.table(), error, body);
@@ -255,8 +257,8 @@ void add_buffers(edgecore_backend &table) {
   };
 }
 
-// The object that this library exports. The runtime reads only `table`, the backend's functions. devices.py relies on
-// the function list_devices being the next member, and calls it.
+// The object that this library exports. edgecore's runtime reads only `table`, the backend's functions. The Python
+// module devices.py calls list_devices, and relies on it being the next member.
 struct Exported {
   edgecore_backend table;
   uint64_t (*list_devices)(char *text, uint64_t size);

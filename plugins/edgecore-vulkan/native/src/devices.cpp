@@ -28,7 +28,7 @@ const char *type_text(VkPhysicalDeviceType type) {
   }
 }
 
-// Optional features of a device: used by the delegate, usable but unused, and missing.
+// Names of optional Vulkan features: those that the delegate uses, those that it ignores, those that the device lacks.
 struct Features {
   std::vector<std::string> used, unused, missing;
   void add(bool has, bool is_used, const std::string &name) {
@@ -52,8 +52,8 @@ bool has_timestamps(VkPhysicalDevice device) {
   });
 }
 
-// Sets the features, and returns the name of the driver. An extension's structures are in the chain only if the driver
-// has the extension.
+// Collects a device's features, and returns the name of its driver. An extension's structures are added to the query
+// only if the driver has the extension.
 std::string query(VkPhysicalDevice device, const VkPhysicalDeviceProperties &properties, Features *features) {
   const Extensions extensions(device);
   const bool is_1_2 = properties.apiVersion >= VK_API_VERSION_1_2;

@@ -24,8 +24,7 @@ Execution::Execution(const Graph &graph, ShaderDevice &device, Weights &weights,
 Execution::~Execution() {
   if (!is_pending_) return;
   const VkFence fence = pool_.fence();
-  // The device may still use the memory after a time-out, so wait for it before freeing memory. A driver ends a run
-  // that hangs.
+  // Wait before memory is freed, which the device may still use after a time-out. A driver ends a run that hangs.
   device_.vk().vkWaitForFences(device_.handle(), 1, &fence, VK_TRUE, UINT64_MAX);
 }
 
@@ -68,10 +67,10 @@ void Execution::prepare(const backend::Arguments &arguments) {
     }
     output_layouts.push_back(layout_of(tensor, inputs + i));
   }
-  finish();  // waits for a run that has failed
+  finish();  // wait for the end of an earlier run that has failed
   commands_.clear();
   running_ = nullptr;
-  if (!is_known) {  // during loading; the sizes come with the first run
+  if (!is_known) {  // during loading, symbolic sizes are unknown; they come with the first run
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       const Shape &shape = graph_.values[graph_.outputs[i]].shape;
       arguments.resize(inputs + i, shape.data(), static_cast<int32_t>(shape.size()));
@@ -80,7 +79,8 @@ void Execution::prepare(const backend::Arguments &arguments) {
   }
   const bool has_sizes = std::any_of(graph_.inputs.begin(), graph_.inputs.end(),
                                      [this](uint32_t number) { return graph_.values[number].kind == Kind::kSymInt; });
-  if (!is_max && !has_max_shapes_ && !has_sizes) {  // reserve memory for all later shapes
+  // Reserve memory for the maximum shapes, and thus for all later shapes.
+  if (!is_max && !has_max_shapes_ && !has_sizes) {
     allocate(record(graph_, device_, weights_, states_, max_formats, output_layouts, sizes));
     has_max_shapes_ = true;
   }
@@ -101,7 +101,7 @@ void Execution::allocate(const Recording &recording) {
   if (arena_.size() < recording.arena_bytes) arena_ = Buffer(device_, recording.arena_bytes, false);
 }
 
-// Returns the memory of each argument in this run. Creates device memory for arguments in host memory.
+// Returns the device memory of each argument in this run. Creates device memory for arguments in host memory.
 std::vector<Binding> Execution::bind(const backend::Arguments &arguments) {
   std::vector<Binding> bindings(places_.size());
   for (size_t i = 0; i < places_.size(); ++i) {
@@ -128,7 +128,7 @@ std::vector<Binding> Execution::bind(const backend::Arguments &arguments) {
 }
 
 void Execution::start(const backend::Arguments &arguments) {
-  finish();  // waits for a run that has failed
+  finish();  // wait for the end of an earlier run that has failed
   const size_t inputs = graph_.inputs.size();
   const std::vector<Binding> bindings = bind(arguments);
   host_outputs_.clear();
@@ -155,7 +155,8 @@ void Execution::start(const backend::Arguments &arguments) {
 
 void Execution::finish() {
   if (!is_pending_) return;
-  const std::vector<HostOutput> outputs = std::exchange(host_outputs_, {});  // emptied even if this run has failed
+  // Taken out of host_outputs_, which is empty then even if the run failed.
+  const std::vector<HostOutput> outputs = std::exchange(host_outputs_, {});
   device_.wait(pool_.fence(), timeout_ns_);
   is_pending_ = false;
   for (const HostOutput &output : outputs) {

@@ -1,4 +1,4 @@
-// The execution state of a delegate: its recording for the current shapes, its memory and its commands.
+// Executes a delegate: keeps its recording (dispatches of shaders) for the current shapes, its memory and its commands.
 #ifndef EDGECORE_VULKAN_EXECUTION_H_
 #define EDGECORE_VULKAN_EXECUTION_H_
 
@@ -13,19 +13,19 @@
 
 namespace edgecore::vulkan {
 
-// The alignment of an argument in its buffer: the maximum that Vulkan allows a device to require.
+// The alignment in bytes of an argument in its buffer: the maximum that Vulkan allows a device to require.
 constexpr uint64_t kArgumentAlignment = 256;
 
 // The times of one dispatch, in nanoseconds since the start of the run's first dispatch.
 struct DispatchTime {
   std::string name;
-  uint32_t call;  // as in Dispatch
+  uint32_t call;  // index of the operator call, as in Dispatch
   uint64_t begin, end;
 };
 
 class Execution {
  public:
-  // `states` are the session's buffers that the graph uses.
+  // `states` are the session's state buffers that the graph uses. `timeout_ns` limits the time of a run.
   Execution(const Graph &graph, ShaderDevice &device, Weights &weights, StateBuffers states, uint64_t timeout_ns,
             bool is_profiled);
   ~Execution();
@@ -36,13 +36,14 @@ class Execution {
   void prepare(const backend::Arguments &arguments);
   // Copies the inputs from host memory to the device, and submits the commands.
   void start(const backend::Arguments &arguments);
-  // Waits for the end of the run that start has submitted, and copies the outputs to host memory.
+  // Waits for the end of the run that start() has submitted, and copies the outputs to host memory.
   void finish();
-  // Returns the times of the last run, which must have ended. Empty unless the execution is profiled.
+  // Returns the times of the dispatches in the last run, which must have ended. Empty unless the execution is profiled.
   std::vector<DispatchTime> times() const;
 
  private:
-  // Memory for an argument in host memory. On a device with separate memory, `local` is the copy there.
+  // Memory for an argument that the caller passes in host memory: `host` is visible to both. On a device with separate
+  // memory, shaders use the copy in `local`.
   struct Place {
     Buffer host, local;
   };
@@ -64,14 +65,15 @@ class Execution {
   const StateBuffers states_;
   const uint64_t timeout_ns_;
   Recording recording_;
-  std::vector<uint64_t> argument_bytes_;  // for the current shapes; 0 for unused arguments and numbers
+  // Bytes of each argument for the current shapes; 0 for unused arguments and numbers.
+  std::vector<uint64_t> argument_bytes_;
   Buffer arena_;
-  std::vector<Place> places_;  // one per argument: inputs, then outputs
+  std::vector<Place> places_;  // memory of each argument in host memory: inputs, then outputs
   bool has_max_shapes_ = false;
   CommandPool pool_;
   CommandCache commands_;
-  const Commands *running_ = nullptr;  // the last run
-  bool is_pending_ = false;            // the device may still use the memory
+  const Commands *running_ = nullptr;  // the commands of the last run
+  bool is_pending_ = false;            // true if a run has been submitted that may still use the device memory
   std::vector<HostOutput> host_outputs_;
 };
 

@@ -1,4 +1,4 @@
-// Places intermediate tensors in the arena.
+// Assigns memory in the arena (one buffer for all) to intermediate tensors.
 #ifndef EDGECORE_VULKAN_MEMORY_PLAN_H_
 #define EDGECORE_VULKAN_MEMORY_PLAN_H_
 
@@ -6,8 +6,8 @@
 
 namespace edgecore::vulkan {
 
-// Gives each storage in the arena an offset, so that storages that are in use at the same time do not overlap: the
-// largest first, each at the lowest free offset. Sets the size of the arena.
+// Assigns an offset to each storage (memory of intermediate tensors) in the arena, so that storages that are in use at
+// the same time do not overlap: the largest first, each at the lowest free offset. Sets the size of the arena.
 void plan_memory(Recording *recording);
 
 }  // namespace edgecore::vulkan

@@ -1,4 +1,4 @@
-// Files that are kept for one device and driver: compiled shaders, and measured sizes of shaders.
+// Keeps files for one device and driver: compiled shaders, and measured sizes of shaders (tuning.h).
 #ifndef EDGECORE_VULKAN_PIPELINE_CACHE_H_
 #define EDGECORE_VULKAN_PIPELINE_CACHE_H_
 
@@ -9,19 +9,19 @@
 
 namespace edgecore::vulkan {
 
-// Stores bytes for a driver, such as its compiled shaders. A driver may crash on bytes that it has not written, so the
-// file has a header with the identity of the device and the driver and a checksum, and only files of this user are
-// read. Errors of the file system are ignored: the shaders are then compiled again.
+// A file for bytes that belong to a driver, such as its compiled shaders. A driver may crash on bytes that it has not
+// written, so the file has a header with the identity of the device and the driver and a checksum, and only files of
+// this user are read. Errors of the file system are ignored: the shaders are then compiled again.
 class PipelineCacheFile {
  public:
-  // `folder` is created if it does not exist; empty means that there is no file. `suffix` ends the name of the file.
+  // Creates `folder` if it does not exist; without a folder ("") there is no file. The file's name ends with `suffix`.
   PipelineCacheFile(const std::string &folder, const VkPhysicalDeviceProperties &properties,
                     const std::string &suffix = ".pipelines");
 
   bool is_open() const { return !path_.empty(); }
-  // Returns the stored bytes; empty if there is no file, or if it is damaged or of another driver.
+  // Returns the stored bytes; empty if there is no file, or if the file is damaged or of another driver.
   std::vector<uint8_t> read() const;
-  // Replaces the file; processes that read at the same time see the old or the new one.
+  // Replaces the file; processes that read at the same time see either the old or the new content.
   void write(const std::vector<uint8_t> &compiled) const;
 
  private:

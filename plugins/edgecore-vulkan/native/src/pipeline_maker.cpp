@@ -34,7 +34,7 @@ void PipelineMaker::start_thread() {
   try {
     threads_.emplace_back([this] { work(); });
   } catch (const std::system_error &) {
-    // Continue with the existing threads.
+    // If no thread can be started, continue with the existing threads.
   }
 }
 

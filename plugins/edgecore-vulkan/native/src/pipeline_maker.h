@@ -1,4 +1,4 @@
-// Threads that compile shaders while another thread records commands.
+// Runs threads that compile shaders while another thread records commands.
 #ifndef EDGECORE_VULKAN_PIPELINE_MAKER_H_
 #define EDGECORE_VULKAN_PIPELINE_MAKER_H_
 
@@ -14,17 +14,17 @@
 
 namespace edgecore::vulkan {
 
-// Drivers compile each shader on the calling thread, and a network has ten to fifty shaders. Threads start with the
-// first shaders, and end with this object after the last shader. Thread-safe.
+// Compiles shaders in several threads, because a driver compiles each shader on the calling thread, and a network has
+// ten to fifty shaders. Threads start with the first shaders, and end with this object. Thread-safe.
 class PipelineMaker {
  public:
-  // Uses at most `threads` threads. With 0, or if the system cannot start any, make() compiles on the calling thread.
+  // Uses at most `threads` threads. If there is none, make() compiles on the calling thread.
   explicit PipelineMaker(size_t threads) : max_threads_(threads) {}
   ~PipelineMaker();
   PipelineMaker(const PipelineMaker &) = delete;
   PipelineMaker &operator=(const PipelineMaker &) = delete;
 
-  // Returns a future for the result of `compile`, or its exception.
+  // Returns a future that holds the result of `compile`, or its exception.
   std::shared_future<VkPipeline> make(std::function<VkPipeline()> compile);
 
  private:

@@ -1,4 +1,4 @@
-// Converts the operator calls of a graph to dispatches of shaders, for the sizes of one prepare.
+// Converts the operator calls of a graph to dispatches of shaders (a recording), for the sizes of one prepare().
 #ifndef EDGECORE_VULKAN_RECORDER_H_
 #define EDGECORE_VULKAN_RECORDER_H_
 
@@ -18,11 +18,11 @@
 
 namespace edgecore::vulkan {
 
-// The constants of a loaded file on the device, each in the forms that operators need. Thread-safe.
+// The constants of a loaded file on the device, each in the arrangements that operators need. Thread-safe.
 class Weights {
  public:
   explicit Weights(Device &device) : device_(device) {}
-  // Returns the buffer with this key. If it is new, `write` fills its bytes, which are zeros before.
+  // Returns the buffer with this key. If the buffer is new, `write` fills its bytes, which are zeros before.
   const Buffer &get(const std::string &key, uint64_t bytes, const std::function<void(uint8_t *memory)> &write);
 
  private:
@@ -31,11 +31,11 @@ class Weights {
   std::map<std::string, std::unique_ptr<Buffer>> buffers_;
 };
 
-// The memory of the session's buffers, by the index of the value.
+// The memory of the session's state buffers, by the index of the value in the graph.
 using StateBuffers = std::map<uint32_t, const Buffer *>;
 
-// Records one graph. The tensor of a value is made when the value is first written, or, for a constant, first read.
-// Most members implement the members of Call with the same names, for values by their index.
+// Records one graph. The tensor of a value is created when the value is first written, or, for a constant, first read.
+// Most members implement the member of Call with the same name, for values by their index.
 class Recorder {
  public:
   Recorder(const Graph &graph, ShaderDevice &device, Weights &weights, const StateBuffers &states);
@@ -45,7 +45,7 @@ class Recorder {
   uint32_t current() const { return current_; }
   int64_t integer(uint32_t number) const { return integers_[number]; }
   void set_integer(uint32_t number, int64_t value) { integers_[number] = value; }
-  // Returns the dtype of a tensor on the device.
+  // Returns the dtype on the device of the tensor with this index.
   Dtype dtype_of(uint32_t number) const {
     return is_int8_[number] ? Dtype::kInt8 : device_dtype(graph_.values[number].type);
   }
@@ -73,13 +73,13 @@ class Recorder {
     uint32_t result;
   };
 
-  // Finds the tensors of 8-bit integers that all their calls can read in 8 bits.
+  // Finds tensors of 8-bit integers that can be stored in 8 bits, because all calls that use them can read them so.
   void find_int8();
 
-  // Returns the values of the next call if it is an addition of two tensors.
+  // Returns the operands and result of the next call if it is an addition of two tensors.
   std::optional<Sum> next_sum() const;
 
-  // Counts the places that name each value, including calls that write it.
+  // Counts, for each value, the calls, lists and outputs that name it, including the call that writes it.
   void count_uses();
   std::string key_of(const Value &value, const std::string &form) const;
   uint32_t add(Storage storage);
@@ -92,11 +92,11 @@ class Recorder {
   Tensor add_argument(uint32_t argument, Dtype dtype, Layout layout, const Shape &shape);
   void add_input(size_t index, const ArgumentFormat &format, int64_t symbolic_size);
 
-  // Converts an input to the dtype and layout in the graph, for the first operator that needs them.
+  // Converts an input to the dtype and layout that the graph declares, when the first operator needs this.
   void convert_input(uint32_t number);
   void add_output(size_t index, Layout layout);
 
-  static const OperatorCall kBorder;  // the call of copies at the border of the delegate
+  static const OperatorCall kBorder;  // a call without arguments, by which the delegate's inputs and outputs are copied
 
   const Graph &graph_;
   ShaderDevice &device_;
@@ -105,17 +105,17 @@ class Recorder {
   Recording recording_;
   std::vector<Tensor> tensors_;
   std::vector<bool> is_made_;
-  std::vector<bool> is_given_;  // inputs that have not been converted yet
+  std::vector<bool> is_given_;  // true for an input that still has the caller's dtype and layout
   std::vector<bool> is_output_;
-  std::vector<bool> is_int8_;  // tensors that are stored in 8 bits
+  std::vector<bool> is_int8_;  // true for a tensor that is stored in 8 bits
   std::vector<int64_t> integers_;
   std::vector<uint32_t> uses_;
   uint32_t current_ = 0;
-  bool is_done_ = false;  // an earlier call has done the work of the next one
+  bool is_done_ = false;  // true if the previous call has also computed the result of the next call
 };
 
-// Records a graph for the shapes of its inputs. `formats` are the formats of the inputs, `output_layouts` the layouts
-// that the caller expects of the outputs.
+// Records a graph for the shapes of its inputs. `formats` are the dtypes, layouts and shapes of the inputs,
+// `output_layouts` the layouts that the caller expects of the outputs.
 Recording record(const Graph &graph, ShaderDevice &device, Weights &weights, const StateBuffers &states,
                  const std::vector<ArgumentFormat> &formats, const std::vector<Layout> &output_layouts,
                  const std::vector<int64_t> &symbolic_sizes);

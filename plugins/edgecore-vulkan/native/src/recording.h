@@ -1,4 +1,4 @@
-// The work of a graph for the sizes of one prepare: dispatches of shaders, and the memory that they use.
+// A recording: the dispatches of shaders that compute a graph for the sizes of one prepare(), and their memory.
 //
 // A *storage* is memory of tensors of one recording: an argument's or a constant's memory, or a part of the arena.
 #ifndef EDGECORE_VULKAN_RECORDING_H_
@@ -13,7 +13,7 @@
 
 namespace edgecore::vulkan {
 
-// The maximum number of bytes between the end of a tensor and the end of its memory.
+// The maximum number of bytes between the end of a tensor and the end of its memory (see storage_bytes).
 constexpr uint64_t kMaxPadding = 256 + 15;
 
 struct Storage {
@@ -21,27 +21,27 @@ struct Storage {
   Kind kind = Kind::kArena;
   uint64_t bytes = 0;
   const Buffer *buffer = nullptr;  // kConstant, kState
-  uint32_t argument = 0;           // kArgument
-  // kArena: the first and last dispatch that use it, and its offset, which plan_memory sets.
+  uint32_t argument = 0;           // kArgument: index of the argument
+  // kArena: the first and last dispatch that use the storage, and its offset in the arena, which plan_memory sets.
   size_t first = SIZE_MAX, last = 0;
   uint64_t offset = 0;
 };
 
-// Stands for the call number of a dispatch that copies an argument at the border of the delegate.
+// The value of Dispatch::call for a copy of an argument of the delegate, which belongs to no operator call.
 constexpr uint32_t kNoCall = UINT32_MAX;
 
 struct Dispatch {
   const Pipeline *pipeline = nullptr;
-  std::vector<uint32_t> storages;  // of the bindings; the dispatch writes the first `written`
-  std::vector<VkFormat> formats;   // of the bindings: format of a texel buffer's view, or VK_FORMAT_UNDEFINED
+  std::vector<uint32_t> storages;  // storage of each binding; the dispatch writes the first `written` of them
+  std::vector<VkFormat> formats;   // of each binding: format of its view as a texel buffer, or VK_FORMAT_UNDEFINED
   uint32_t written = 0;
   std::vector<uint32_t> push;
   uint32_t groups[3] = {1, 1, 1};
-  uint32_t call = kNoCall;  // number of the operator call in the graph
+  uint32_t call = kNoCall;  // index of the operator call in the graph
   std::string shader;
 };
 
-// The format of an argument in host memory, with the device's dtype for its type there.
+// The format of an argument in memory. `dtype` is the device's dtype for the argument's type in host memory.
 struct ArgumentFormat {
   Dtype dtype = Dtype::kFloat32;
   Layout layout = Layout::kRowMajor;

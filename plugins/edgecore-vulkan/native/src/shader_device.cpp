@@ -11,7 +11,7 @@ namespace edgecore::vulkan {
 
 using backend::fail;
 
-// The features of a device that the shaders use.
+// The optional features of a device that the shaders use.
 struct ShaderDevice::Features {
   explicit Features(VkPhysicalDevice device) : physical(device), largest(largest_matrix(device)) {
     VkPhysicalDevice8BitStorageFeatures storage8 = {};
@@ -111,7 +111,7 @@ void ShaderDevice::destroy(const Pipeline &pipeline) {
   try {
     if (pipeline.compiled.valid()) vk().vkDestroyPipeline(handle(), pipeline.handle(), nullptr);
   } catch (const backend::Failure &) {
-    // Compilation has failed: there is no pipeline.
+    // Ignore the exception: compilation has failed, so there is no pipeline to destroy.
   }
   vk().vkDestroyPipelineLayout(handle(), pipeline.layout, nullptr);
   vk().vkDestroyDescriptorSetLayout(handle(), pipeline.set_layout, nullptr);
@@ -126,7 +126,7 @@ const Pipeline &ShaderDevice::pipeline(const std::string &shader, const std::vec
   const Key key(shader, values, bindings, texel_bindings, push_bytes);
   if (const auto found = pipelines_.find(key); found != pipelines_.end()) {
     if (!has_failed(found->second)) return found->second;
-    failed_.push_back(pipelines_.extract(found));  // memory may be available again: the next call retries
+    failed_.push_back(pipelines_.extract(found));  // retry a failed compilation, because memory may be available again
   }
   const ShaderCode *code = find_shader(shader);
   if (code == nullptr) fail(EDGECORE_INTERNAL, "there is no shader '%s'", shader.c_str());
@@ -179,7 +179,7 @@ VkPipeline ShaderDevice::compile(const ShaderCode &code, VkPipelineLayout layout
   info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
   info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
   info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
-  if (uses_matrices(code.words, code.bytes / 4)) {  // the shader needs whole subgroups
+  if (uses_matrices(code.words, code.bytes / 4)) {  // a shader with cooperative matrices needs whole subgroups
     info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
   }
   info.stage.module = module;

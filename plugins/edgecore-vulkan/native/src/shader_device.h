@@ -23,9 +23,9 @@ namespace edgecore::vulkan {
 
 struct ShaderCode;
 
-// A compute shader with its specialization constants.
+// A compute shader, specialized by constants. Another thread compiles it.
 struct Pipeline {
-  // Waits until the shader is compiled, and throws a Failure if it could not be.
+  // Waits until the shader is compiled, and throws a Failure if compilation failed.
   VkPipeline handle() const { return compiled.get(); }
 
   std::shared_future<VkPipeline> compiled;
@@ -37,41 +37,40 @@ struct Pipeline {
 
 class ShaderDevice : public Device {
  public:
-  // `choice` is the index or a part of the name of a device; empty: the first GPU, or if there is none, the first
-  // device. `cache_folder` is the folder with compiled shaders; empty: no folder. `gpu_shaders` uses the shaders for
-  // GPUs on any device.
+  // Opens a device. `choice` is its index or a part of its name; empty: the first GPU, or if there is none, the first
+  // device. `cache_folder` is the folder for compiled shaders; empty: none. `gpu_shaders`: use shaders for GPUs.
   ShaderDevice(const std::shared_ptr<Vulkan> &vulkan, std::string_view choice, const std::string &cache_folder,
                bool gpu_shaders);
   ~ShaderDevice();
   ShaderDevice(const ShaderDevice &) = delete;
   ShaderDevice &operator=(const ShaderDevice &) = delete;
 
-  // True if the device runs shaders on a CPU. There, a load from a storage buffer is a loop over the threads of a
-  // subgroup, unlike a load from a texel buffer, and shared memory costs more than it saves.
+  // Returns true if the device runs shaders on a CPU. There, a load from a storage buffer is a loop over the threads of
+  // a subgroup, unlike a load from a texel buffer, and shared memory costs more than it saves.
   bool is_processor() const { return is_processor_; }
-  // True if shaders should read texel buffers: the device runs shaders on a CPU and has 64-bit integers, which they
-  // need.
+  // Returns true if shaders should read texel buffers: the device runs shaders on a CPU and has 64-bit integers, which
+  // the shaders with texel buffers need.
   bool prefers_texels() const { return is_processor_ && has_int64_; }
-  // True if shaders can store integers of 8 bits.
+  // Returns true if shaders can store integers of 8 bits.
   bool has_8_bit_storage() const { return has_8_bit_storage_; }
-  // Number of threads of a subgroup if they can read each other's values (shuffle), otherwise 1.
+  // Returns the number of threads of a subgroup if they can read each other's values (shuffle), otherwise 1.
   uint32_t subgroup_size() const { return subgroup_size_; }
 
-  // The cooperative matrices that shaders use, if the device has them.
+  // Returns the sizes of the cooperative matrices that shaders use, if the device supports them.
   const std::optional<CooperativeMatrix> &matrix() const { return matrix_; }
 
-  // The tunable sizes of shaders. Set them only before the first recording.
+  // Returns the tunable sizes of shaders. Call set_tuning only before the first recording.
   const Tuning &tuning() const { return tuning_; }
   void set_tuning(const Tuning &tuning) { tuning_ = tuning; }
 
-  // Returns the pipeline of a shader. Another thread begins to compile it if it is new, or if the last attempt failed.
-  // `constants` are the specialization constants from id 3 on; ids 0 to 2 are the local size. Bit i of `texel_bindings`
-  // is 1 if binding i is a texel buffer.
+  // Returns the pipeline of a shader. If the pipeline is new, or if its last compilation failed, another thread begins
+  // to compile it. `constants` are the specialization constants from id 3 on; ids 0 to 2 are the local size. Bit i of
+  // `texel_bindings` is 1 if binding i is a texel buffer.
   const Pipeline &pipeline(const std::string &shader, const std::vector<uint32_t> &constants,
                            const uint32_t (&local_size)[3], uint32_t bindings, uint32_t texel_bindings,
                            uint32_t push_bytes);
 
-  // Writes the shaders that have been compiled so far to the cache folder, if there are new ones.
+  // Writes the shaders that have been compiled so far to the cache folder, if there are new shaders.
   void store_pipelines();
 
  private:
@@ -92,7 +91,8 @@ class ShaderDevice : public Device {
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   std::mutex pipeline_mutex_;
   std::map<Key, Pipeline> pipelines_;
-  std::list<std::map<Key, Pipeline>::node_type> failed_;  // kept, because recordings may refer to them
+  // Pipelines that failed to compile; kept, because recordings may refer to them.
+  std::list<std::map<Key, Pipeline>::node_type> failed_;
   const PipelineCacheFile cache_file_;
   std::atomic<bool> has_new_pipelines_{false};
   std::unique_ptr<PipelineMaker> maker_;

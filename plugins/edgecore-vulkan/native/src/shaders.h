@@ -1,4 +1,4 @@
-// The shaders in this library: SPIR-V that shaders/build.py compiled and shaders/embed.cmake wrote as C++.
+// The shaders in this library: SPIR-V that shaders/build.py has compiled and shaders/embed.cmake has written as C++.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@ using backend::fail;
 
 namespace {
 
-constexpr int32_t kHalf = 5, kFloat = 6;  // numbers of the .pte's ScalarType
+constexpr int32_t kHalf = 5, kFloat = 6;  // the numbers of fp16 and fp32 in the .pte format (ScalarType)
 
 }  // namespace
 
@@ -47,7 +47,7 @@ void State::reset() {
 
 void State::import_state(uint64_t index, edgecore_bytes in) { write(entries_[index], in.data); }
 
-// Writes the elements, or zeros if `from` is null.
+// Writes a buffer's elements, or zeros if `from` is null.
 void State::write(const Entry &entry, const uint8_t *from) const {
   const Buffer staging = device_.unified() ? Buffer() : Buffer(device_, entry.memory->size(), true);
   const Buffer &target = device_.unified() ? *entry.memory : staging;

@@ -11,12 +11,12 @@
 
 namespace edgecore::vulkan {
 
-// A state set: the fifth class of edgecore/backend.hpp. Used by one thread at a time.
+// The state set of a session: one of the five classes of edgecore/backend.hpp. Used by one thread at a time.
 class State {
  public:
   explicit State(Device &device) : device_(device) {}
 
-  // Returns the memory of a buffer, which lives as long as the set. The first call with a name adds the buffer.
+  // Returns the memory of a state buffer, which lives as long as the set. The first call with a name adds the buffer.
   // `tensor` has its type and shape; `initial` its initial values, or no bytes for zeros. Both must stay valid as long
   // as the set has instances. Throws a Failure if the set has a buffer of this name with another type or shape.
   const Buffer &add(const std::string &name, const Value &tensor, edgecore_bytes initial);

@@ -4,7 +4,7 @@
 
 namespace edgecore::vulkan {
 
-// Appends a structure to the chain that starts at `head`.
+// Inserts a Vulkan structure into the chain that starts at `head`.
 template <typename Head, typename Next>
 void chain(Head *head, Next *next) {
   next->pNext = head->pNext;

@@ -1,4 +1,4 @@
-// Tensors on the device: dtypes, layouts and shapes.
+// Tensors on the device: their dtypes, layouts and shapes.
 #ifndef EDGECORE_VULKAN_TENSOR_H_
 #define EDGECORE_VULKAN_TENSOR_H_
 
@@ -8,13 +8,13 @@
 namespace edgecore::vulkan {
 
 // The element types of tensors on the device. Integers of all widths and booleans are stored as 32-bit integers,
-// because 8-bit and 64-bit storage are optional in Vulkan and most such values are small (indices, masks). kInt8 is for
-// activations of quantized networks, on devices with 8-bit storage.
+// because 8-bit and 64-bit storage are optional in Vulkan, and most integer tensors are small (indices, masks). kInt8
+// is for activations of quantized networks, on devices with 8-bit storage.
 enum class Dtype : uint8_t { kFloat32, kFloat16, kInt32, kInt8 };
 
 constexpr uint64_t size_of(Dtype dtype) { return dtype == Dtype::kInt8 ? 1 : dtype == Dtype::kFloat16 ? 2 : 4; }
 constexpr bool is_float(Dtype dtype) { return dtype == Dtype::kFloat32 || dtype == Dtype::kFloat16; }
-// Returns the dtype's part of a shader name.
+// Returns the part of a shader's name that stands for the dtype, such as "f32".
 constexpr const char *name_of(Dtype dtype) {
   return dtype == Dtype::kFloat32 ? "f32" : dtype == Dtype::kFloat16 ? "f16" : dtype == Dtype::kInt8 ? "i8" : "i32";
 }
@@ -34,7 +34,7 @@ inline int64_t count(const Shape &shape) {
   return product;
 }
 
-// Returns the dims in memory order, outermost first.
+// Returns the indices of a tensor's dims in memory order, outermost first.
 inline std::vector<uint32_t> dims_in_memory(size_t rank, Layout layout) {
   std::vector<uint32_t> order(rank);
   for (size_t i = 0; i < rank; ++i) order[i] = static_cast<uint32_t>(i);
@@ -46,7 +46,7 @@ inline std::vector<uint32_t> dims_in_memory(size_t rank, Layout layout) {
   return order;
 }
 
-// Returns the stride of each dim, in elements.
+// Returns the stride of each dim of a tensor, in elements.
 inline Shape strides(const Shape &shape, Layout layout) {
   Shape result(shape.size());
   const std::vector<uint32_t> order = dims_in_memory(shape.size(), layout);
@@ -58,7 +58,7 @@ inline Shape strides(const Shape &shape, Layout layout) {
   return result;
 }
 
-// A tensor of one recording. `storage` is the index of its memory in the recording (see recording.h). `texel` is the
+// A tensor of one recording. `storage` is the index of its memory in Recording::storages (recording.h). `texel` is the
 // number of elements per texel, 1 or 4, if a dispatch reads the tensor as a texel buffer, and 0 for a storage buffer.
 struct Tensor {
   Dtype dtype = Dtype::kFloat32;
@@ -70,10 +70,10 @@ struct Tensor {
   size_t rank() const { return shape.size(); }
   int64_t count() const { return vulkan::count(shape); }
   Shape strides() const { return vulkan::strides(shape, layout); }
-  // Returns the size of a dim counted from the end: size(1) is the last dim's; 1 for a dim that does not exist.
+  // Returns the size of a dim counted from the end: size(1) is that of the last dim; 1 for a dim that does not exist.
   int64_t size(size_t from_end) const { return from_end > rank() ? 1 : shape[rank() - from_end]; }
-  // Returns true if two tensors have their elements in the same order in memory. Ignores strides of dims of size 1: a
-  // tensor with at most one larger dim has the same order in each layout.
+  // Returns true if this tensor and `other` have their elements in the same order in memory. Ignores strides of dims of
+  // size 1: a tensor with at most one larger dim has the same order in each layout.
   bool same_order(const Tensor &other) const {
     if (shape != other.shape) return false;
     const Shape a = strides(), b = other.strides();

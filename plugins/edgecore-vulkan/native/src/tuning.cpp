@@ -14,16 +14,16 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// A chain of equal layers, so that even on a fast device a run takes longer than its start.
+// Builds a graph to measure: a chain of equal layers, so that even on a fast device a run takes longer than its start.
 class Layers {
  public:
-  // Linear layers of `rows` rows, with `channels` inputs and outputs.
+  // Returns a chain of linear layers for `rows` rows, with `channels` inputs and outputs.
   static Graph linear(uint32_t rows, uint32_t channels) {
     Layers layers({rows, channels}, Layout::kRowMajor, {channels, channels});
     return layers.chain("aten.linear.default", {layers.weight_, layers.none_});
   }
 
-  // Depthwise convolutions of square images with kernels of 3 x 3.
+  // Returns a chain of depthwise convolutions of square images with kernels of 3 x 3.
   static Graph depthwise(uint32_t channels, uint32_t size) {
     Layers layers({1, channels, size, size}, Layout::kChannelsLast, {channels, 1, 3, 3});
     const uint32_t one = layers.integers(Kind::kIntList, {1, 1}), zero = layers.integers(Kind::kIntList, {0, 0});
@@ -116,15 +116,15 @@ double seconds_of(ShaderDevice &device, const Graph &graph) {
   return fastest;
 }
 
-// Measures both kinds of layers with a tuning.
+// Returns the time in seconds of a linear and a depthwise chain of layers with a tuning.
 double measure(ShaderDevice &device, const Tuning &tuning) {
   static const Graph linear = Layers::linear(256, 256), depthwise = Layers::depthwise(64, 56);
   device.set_tuning(tuning);
   return seconds_of(device, linear) + seconds_of(device, depthwise);
 }
 
-// Returns the fastest tuning, chosen one member after the other. A value replaces the default only if it is clearly
-// faster, because equally fast ones differ by chance.
+// Returns the fastest tuning; chooses one member after the other. A value replaces the default only if it is clearly
+// faster, because the times of equally fast values differ by chance.
 Tuning fastest_of(ShaderDevice &device) {
   constexpr double kClearly = 0.95;
   Tuning best;

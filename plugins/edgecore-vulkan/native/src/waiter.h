@@ -1,4 +1,4 @@
-// A thread that waits for runs whose execute has returned EDGECORE_PENDING.
+// A thread that waits for the end of runs whose execute() has returned EDGECORE_PENDING.
 #ifndef EDGECORE_VULKAN_WAITER_H_
 #define EDGECORE_VULKAN_WAITER_H_
 
@@ -10,8 +10,8 @@
 
 namespace edgecore::vulkan {
 
-// The thread starts with the first task, and ends with this object after the last task. A device's queue completes
-// submissions in order, so one thread can wait for them in this order.
+// Runs tasks in order on one thread, which starts with the first task, and ends with this object after the last task.
+// One thread suffices to wait for runs, because a device's queue completes submissions in order.
 class Waiter {
  public:
   Waiter() = default;

@@ -1,5 +1,5 @@
-// Compiles and links only with our cpuinfo.h, and with an XNNPACK at least as new as the one for which the plugin is
-// written.
+// A test program of the CMake configuration: it compiles and links only with the plugin's cpuinfo.h, and with an
+// XNNPACK at least as new as the one for which the plugin is written.
 #include <cpuinfo.h>
 #include <xnnpack.h>
 

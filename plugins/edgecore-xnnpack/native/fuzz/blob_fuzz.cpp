@@ -24,11 +24,11 @@ namespace {
 using namespace edgecore::xnnpack;
 
 constexpr uint64_t kConstantBytes = 1 << 18;
-constexpr uint64_t kMinKey = 16;  // minimum length of keys of constants; names of states in the seeds are shorter
+constexpr uint64_t kMinKey = 16;  // minimum length of a constant's key; states in the seeds have shorter names
 // A graph beyond these limits is loaded but not run, so that an input takes only milliseconds.
 constexpr size_t kMaxArguments = 16;
-constexpr uint64_t kMaxElements = 1 << 14;  // of a value
-constexpr uint64_t kMaxWindow = 1 << 10;    // elements of a kernel or pooling window
+constexpr uint64_t kMaxElements = 1 << 14;  // maximum number of elements of a value
+constexpr uint64_t kMaxWindow = 1 << 10;    // maximum number of elements of a convolution kernel or pooling window
 constexpr size_t kMaxNodes = 64;
 
 const std::vector<float> &any_constants() {
@@ -41,7 +41,8 @@ const std::vector<float> &any_constants() {
 }
 
 int32_t EDGECORE_CALL any_data(edgecore_scope *, edgecore_str key, edgecore_bytes *out, edgecore_error *) {
-  if (key.size < kMinKey) return EDGECORE_NOT_FOUND;  // no initial content of states: they begin with zeros
+  // States find no initial content by their short names, so they begin with zeros.
+  if (key.size < kMinKey) return EDGECORE_NOT_FOUND;
   *out = {reinterpret_cast<const uint8_t *>(any_constants().data()), kConstantBytes};
   return EDGECORE_OK;
 }
@@ -74,7 +75,7 @@ bool is_small(const Graph &graph) {
          });
 }
 
-// The host of one blob: does what edgecore's runtime does for a delegate, without its checks.
+// The host of one blob: calls the delegate as edgecore's runtime does, but without the runtime's checks.
 class Session {
  public:
   Session(const edgecore_host *host, edgecore_scope *scope) : backend_(*edgecore_backend_v0()), scope_(scope) {
@@ -113,8 +114,8 @@ class Session {
     return backend_.instance_create(delegate_, &info, &instance_, nullptr) == EDGECORE_OK;
   }
 
-  // Runs with the shapes of the graph, or, if `halve`, with each input dim larger than 1 halved. Returns true if two
-  // runs succeed.
+  // Executes the delegate twice, with the input shapes of the graph, or, if `halve`, with each input dim larger than 1
+  // halved. Returns true if both executions succeed.
   bool run(const Graph &graph, bool halve) {
     const size_t count = static_cast<size_t>(backend_.argument_count(delegate_));
     std::vector<edgecore_tensor> tensors(count);
@@ -209,7 +210,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }();
   static edgecore_scope *scope = edgecore_test_scope_new(1);
 
-  // -1 keeps the input out of the corpus: a refused blob is a poor seed.
+  // If the blob is refused, returns -1, which keeps the input out of libFuzzer's corpus: a refused blob is a poor seed.
   Session session(&host, scope);
   if (!session.load(data, size)) return -1;
   Graph graph = edgecore::xnnpack::read_blob({data, size}, edgecore::backend::Host(&host, scope));

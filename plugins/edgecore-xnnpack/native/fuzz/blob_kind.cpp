@@ -13,8 +13,8 @@ using fuzz::Parts;
 using fuzz::read_number;
 using fuzz::write_number;
 
-// u32 0, "XH00", u16 header length, u32 offset and u32 size of the flatbuffer, u32 offset and u64 size of the
-// constants.
+// The header of a blob has 30 bytes, padded to 32: u32 0, "XH00", u16 header length, u32 offset and u32 size of the
+// flatbuffer, u32 offset and u64 size of the constants.
 constexpr size_t kHeaderSize = 32;
 constexpr size_t kAlignment = 16;
 

@@ -5,7 +5,8 @@
 
 namespace edgecore::xnnpack {
 
-// The blob of a delegate: ExecuTorch's header XH00, the flatbuffer, the constants; or a flatbuffer alone.
+// Describes the format of a delegate's blob to the fuzzer: ExecuTorch's header XH00, the flatbuffer, the constants; or
+// a flatbuffer alone.
 const fuzz::Kind &blob_kind();
 
 }  // namespace edgecore::xnnpack

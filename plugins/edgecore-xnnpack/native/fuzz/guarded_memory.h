@@ -9,8 +9,8 @@
 
 namespace edgecore::xnnpack {
 
-// Slots of memory, each in front of a page that cannot be accessed. XNNPACK's kernels are compiled without sanitizers,
-// so that only such a page shows an access past the end of an argument.
+// Equally large pieces of memory (slots) for arguments, each in front of a page that cannot be accessed. XNNPACK's
+// kernels are compiled without sanitizers, so only such a page reveals an access past the end of an argument.
 class GuardedMemory {
  public:
   GuardedMemory(size_t slots, size_t bytes) : stride_((bytes + kPage - 1) / kPage * kPage + kPage) {
@@ -22,7 +22,7 @@ class GuardedMemory {
     }
   }
 
-  // Returns `bytes` bytes of a slot, aligned to 16 and filled with small numbers, with less than `padding` + 16 bytes
+  // Returns `bytes` bytes of a slot, aligned to 16 and filled with small numbers. Fewer than `padding` + 16 bytes lie
   // between their end and the inaccessible page.
   uint8_t *take(size_t slot, uint64_t bytes, uint64_t padding) {
     const uint64_t whole = (bytes + padding + 15) / 16 * 16;

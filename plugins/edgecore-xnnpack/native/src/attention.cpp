@@ -22,7 +22,7 @@ AttentionKernel attention_kernel() { return attention_base; }
 #endif
 
 uint64_t attention_scratch_bytes(uint64_t keys, uint64_t width) {
-  constexpr uint64_t kVector = 16;  // elements of the widest vector
+  constexpr uint64_t kVector = 16;  // number of fp32 elements of the widest vector register (AVX512)
   const auto round_up = [](uint64_t count) { return (count + kVector - 1) / kVector * kVector; };
   return kAttentionRows * (round_up(keys) + round_up(width)) * sizeof(float);
 }

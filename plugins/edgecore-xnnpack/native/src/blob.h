@@ -1,5 +1,5 @@
-// Reads the blob of a delegate: a flatbuffer, with or without a header. The constants are in the blob, or in the named
-// data of the .pte file (constants under a key, which several delegates can share).
+// Reads the blob of a delegate: a flatbuffer, with or without ExecuTorch's header. Constants are in the blob, or in the
+// named data of the .pte file, where several delegates can share a constant by its key.
 #ifndef EDGECORE_XNNPACK_BLOB_H_
 #define EDGECORE_XNNPACK_BLOB_H_
 
@@ -8,15 +8,15 @@
 
 namespace edgecore::xnnpack {
 
-// The sources of a blob's constants.
+// The two places where the constants of a blob can be.
 struct Sources {
   const backend::Host &host;  // named data
-  edgecore_bytes section;     // constant section of the blob
+  edgecore_bytes section;     // the constant section of the blob
 };
 
-// Reads a blob into a graph. Checks each value (tensor) of the graph separately; check_graph checks later that nodes
-// and values fit together. Until then, nodes refer to values by their ids in the blob. Constants are not copied: the
-// blob and the named data must outlive the graph. Throws backend::Failure.
+// Reads a blob into a graph, and checks each value (tensor) separately; check_graph checks later that nodes and values
+// fit together. Until then, nodes refer to values by their ids in the blob. Constants are not copied: the blob and the
+// named data must outlive the graph. Throws backend::Failure.
 Graph read_blob(edgecore_bytes blob, const backend::Host &host);
 
 }  // namespace edgecore::xnnpack

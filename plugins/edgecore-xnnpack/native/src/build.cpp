@@ -9,8 +9,8 @@ namespace edgecore::xnnpack {
 
 using backend::fail;
 
-// Functions that a patch of this plugin adds to XNNPACK (third_party/patches/13-invoke-nodes.patch). They are weak,
-// because another XNNPACK (XNNPACK_DIR) may lack them.
+// Functions that a patch of this plugin adds to XNNPACK (third_party/patches/13-invoke-nodes.patch). They are weak
+// symbols, because an XNNPACK without the patch (CMake's option XNNPACK_DIR) lacks them.
 extern "C" {
 __attribute__((weak)) size_t xnn_get_num_nodes(xnn_subgraph_t subgraph);
 __attribute__((weak)) xnn_status xnn_invoke_runtime_nodes(xnn_runtime_t runtime, size_t begin, size_t end);
@@ -45,7 +45,7 @@ bool packs_weights(const Node &node) {
 }
 
 // Converts the bits of an fp16 number to the bits of the equal fp32 number. The exponent biases differ by 127 - 15 =
-// 112. An fp16 denormal is m * 2^-24, a normal fp32 number. Infinities and NaN keep their fraction.
+// 112. An fp16 denormal, m * 2^-24, becomes a normal fp32 number. Infinities and NaN keep their fraction bits.
 uint32_t fp16_to_fp32_bits(uint16_t bits16) {
   const uint32_t sign = (bits16 & 0x8000u) << 16;
   const uint32_t magnitude = bits16 & 0x7FFFu;
@@ -103,7 +103,8 @@ int32_t error_code(xnn_status status) {
   return status == xnn_status_out_of_memory ? EDGECORE_MEMORY_ALLOCATION_FAILED : EDGECORE_NOT_SUPPORTED;
 }
 
-// Defines the values and nodes, and returns the steps of a run.
+// Defines the graph's values and nodes in XNNPACK. Returns the steps of a run: ranges of XNNPACK's nodes, each followed
+// by a node that the delegate computes.
 std::vector<Step> define(const Graph &graph, const Exposed &exposed, const Runtime &runtime, xnn_subgraph_t subgraph) {
   std::vector<uint32_t> external_ids(graph.values.size(), kNone);
   for (size_t i = 0; i < graph.values.size(); ++i) external_ids[i] = graph.values[i].argument;
@@ -125,7 +126,8 @@ std::vector<Step> define(const Graph &graph, const Exposed &exposed, const Runti
     }
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (sums.has(i)) is_used[graph.nodes[i].out[0]] = false;  // the products stay inside of the kernel
+    // The convolution's own result exists only inside of the fused kernel, so XNNPACK needs no value for it.
+    if (sums.has(i)) is_used[graph.nodes[i].out[0]] = false;
   }
   std::vector<uint32_t> ids(graph.values.size(), XNN_INVALID_VALUE_ID);
   for (size_t i = 0; i < graph.values.size(); ++i) {
@@ -227,8 +229,8 @@ void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t thr
     fail(error_code(status), "XNNPACK could not create a graph: %s", status_name(status));
   }
   const Subgraph subgraph(created, xnn_delete_subgraph);
-  // As for XNNPACK's own fusions below: a value outside of XNNPACK's workspace must be written and read at the times of
-  // its own nodes.
+  // Fuse nodes only if no value is exposed (in memory outside of XNNPACK's workspace): an exposed value must be written
+  // and read when its own nodes run, and a fused node may access it at another time.
   if (exposed.empty()) {
     runtime->sums = find_sums(graph);
     runtime->tables = find_tables(graph);
@@ -240,13 +242,14 @@ void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t thr
     if (is_winograd(node))
       data[node.in[1]] = pack_winograd(graph, node, data, runtime->weight_cache, &runtime->weights);
   }
-  // XNNPACK's fusions make a node access the values of its neighbours, so values would be used at other times than
-  // ExposedMemory assumes.
+  // Disable XNNPACK's fusions: a fused node accesses the values of the nodes around it, so values would be used at
+  // other times than ExposedMemory assumes.
   if (runtime->steps.size() > 1) flags |= kNoFusion;
   const std::unique_lock<std::mutex> lock = lock_workspace(runtime->workspace);
   const xnn_weights_cache_t weights = runtime->weight_cache ? runtime->weights.provider() : nullptr;
   const ForcedTile forced(runtime->tile);
-  // Without a shared workspace, xnn_create_runtime_v4 allocates one, which it loses if a later step fails.
+  // Use xnn_create_runtime_v3 without a shared workspace: xnn_create_runtime_v4 would leak its own one if a later step
+  // fails.
   status = runtime->workspace == nullptr
                ? xnn_create_runtime_v3(subgraph.get(), weights, threadpool, flags, &runtime->handle)
                : xnn_create_runtime_v4(subgraph.get(), weights, runtime->workspace->handle(), threadpool, flags,

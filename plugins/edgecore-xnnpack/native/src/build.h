@@ -16,29 +16,29 @@ namespace edgecore::xnnpack {
 
 const char *status_name(xnn_status status);
 
-// The values in memory of the delegate, which are neither in XNNPACK's workspace nor arguments. Entry i is the index of
-// the value with the external id graph.externals.size() + i.
+// The values that are in the delegate's own memory, not in XNNPACK's workspace or in the call's arguments. Entry i is
+// the index of the value with the external id graph.externals.size() + i.
 using Exposed = std::vector<uint32_t>;
 
-// A part of a run: XNNPACK's nodes [first, last), then a node that the delegate computes itself.
+// A part of a run: XNNPACK's nodes [first, last), then one node that the delegate computes itself.
 struct Step {
-  size_t first, last;  // SIZE_MAX: to the end of a graph without nodes of the delegate
-  const Node *own;     // null in the last step
+  size_t first, last;  // XNNPACK's nodes; `last` is SIZE_MAX if the delegate computes no node
+  const Node *own;     // the node that the delegate computes then; null in the last step
 };
 
 struct Runtime {
   Weights weights;
-  bool weight_cache;                     // true: runtimes share packed weights; false: each packs its own
-  std::shared_ptr<Workspace> workspace;  // null: the runtime has its own workspace
-  Tile tile;                             // for fp32 layers; {}: XNNPACK chooses
+  bool weight_cache;                     // true: all runtimes share packed weights; false: each runtime packs its own
+  std::shared_ptr<Workspace> workspace;  // memory for intermediate values; null: not shared with other runtimes
+  Tile tile;                             // tile of the kernels of fp32 layers; {}: XNNPACK chooses
   xnn_runtime_t handle = nullptr;
   Sums sums = {};
   Tables tables = {};
   std::vector<Step> steps = {};
-  std::vector<const void *> constant_data = {};  // for each value of the graph; null: not a constant
+  std::vector<const void *> constant_data = {};  // address of each constant, by value index; null for other values
   Copies constants = {};
 
-  // Returns true for a node that is computed as a part of another node, so that XNNPACK has no operator for it.
+  // Returns true for a node that another node computes too (by fusion), so that XNNPACK has no operator for it.
   bool skips(size_t node) const { return sums.skips(node) || tables.skips(node); }
 
   ~Runtime() {
@@ -47,22 +47,23 @@ struct Runtime {
   }
 };
 
-// Defines a value in XNNPACK. `external` is the id of an external value, otherwise kNone. `is_written` is true if a
-// node of XNNPACK computes the value. `data` is the address of a constant, otherwise null.
+// Defines a value in XNNPACK, and sets `id` to its id. `external` is the id of an external value, otherwise kNone.
+// `is_written` is true if a node of XNNPACK computes the value. `data` is the address of a constant, otherwise null.
 xnn_status define_value(xnn_subgraph_t subgraph, const Value &value, uint32_t external, bool is_written,
                         const void *data, uint32_t *id);
 
 // Defines the graph in XNNPACK and creates its runtime, which runs on `threadpool`. Packs weights that this process has
-// not packed yet. Other constants must stay valid until the runtime is deleted. The id of an external value is the
-// index of its argument; the ids of exposed values follow. `flags` are XNNPACK's runtime flags (XNN_FLAG_*). Throws
+// not packed yet; constants that are not packed must stay valid until the runtime is deleted. The external id of an
+// argument is its index; the ids of exposed values follow. `flags` are XNNPACK's runtime flags (XNN_FLAG_*). Throws
 // backend::Failure.
 void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t threadpool, uint32_t flags,
                    Runtime *runtime);
 
-// Returns true if the linked XNNPACK can run a part of a graph. Only then can the delegate compute nodes itself.
+// Returns true if the linked XNNPACK can run a range of a graph's nodes. Without this, the delegate cannot compute
+// nodes itself between XNNPACK's nodes.
 bool runs_parts();
 
-// Runs XNNPACK's nodes [first, last).
+// Runs XNNPACK's nodes with the indices [first, last).
 xnn_status run_nodes(const Runtime &runtime, size_t first, size_t last);
 
 }  // namespace edgecore::xnnpack

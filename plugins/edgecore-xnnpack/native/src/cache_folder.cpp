@@ -28,10 +28,10 @@ namespace {
 constexpr char kMagic[8] = {'E', 'D', 'G', 'E', 'P', 'A', 'K', '1'};
 constexpr std::string_view kSuffix = ".packed", kTemporary = "tmp-";
 constexpr time_t kAbandonedSeconds = 3600;  // a temporary file unchanged for this time belongs to a dead process
-constexpr uint64_t kTail = 64;              // zero bytes after a packing, because kernels may read past its end
+constexpr uint64_t kTail = 64;              // zero bytes after packed weights, whose end kernels may read past
 
-// A file begins with this header. The size of the header is XNNPACK's largest alignment, so that the packed weights
-// after the header are aligned.
+// Each file of packed weights begins with this header. Its size is XNNPACK's largest alignment, so that the packed
+// weights after the header are aligned.
 struct Header {
   char magic[8];
   Identity identity;
@@ -142,9 +142,9 @@ bool CacheFolder::read_secret() {
   return file.number >= 0 && bytes == sizeof(secret_) && read(file.number, &secret_, bytes) == sizeof(secret_);
 }
 
-// Creates the file "key" with a random secret while holding the folder's lock: if several processes miss the file at
-// the same time, the first creates it and the others read it, so that all use the same secret for file names. On a file
-// system without locks they may use different secrets; then each packs what it does not find.
+// Creates the file "key" with a random secret, which is part of the hash that names files. Holds the folder's lock
+// meanwhile: if several processes miss the file at the same time, the first creates it, and all use its secret. On a
+// file system without locks they may use different secrets; then each packs what it does not find.
 bool CacheFolder::make_secret() {
   const bool is_locked = flock(folder_, LOCK_EX) == 0;
   Secret secret = random_secret();
@@ -173,7 +173,7 @@ std::unique_ptr<Packing> CacheFolder::load(const Identity &identity, const HashK
   const bool is_valid = std::memcmp(header.magic, kMagic, sizeof(kMagic)) == 0 && header.identity == identity &&
                         header.bytes == packing->bytes && header.checksum == key.hash(packing->data, packing->bytes);
   if (!is_valid) return nullptr;
-  futimens(file.number, nullptr);  // records the time of the last use, by which prune() chooses files
+  futimens(file.number, nullptr);  // set the time of the last use, by which prune() chooses files to remove
   return packing;
 }
 
@@ -226,7 +226,7 @@ void CacheFolder::prune(uint64_t limit) const {
   });
   for (const Entry &entry : entries) {
     if (total <= limit) return;
-    unlinkat(folder_, entry.name.c_str(), 0);  // processes that have mapped the file can still read it
+    unlinkat(folder_, entry.name.c_str(), 0);  // other processes that have mapped the removed file can still read it
     total -= entry.bytes;
   }
 }

@@ -1,9 +1,9 @@
-// Files of packed weights in a folder that the user names, so that other processes need not pack the weights again.
+// Stores packed weights in files of a folder that the user names, so that other processes need not pack them again.
 //
-// FOLDER/key holds the secret of the keyed hash that names the files: without it no other user can craft weights
-// with the same hash. FOLDER/IDENTITY.packed is a header followed by the packed weights; a file gets this name only
-// once it is complete. A file that fails its checks is treated as missing, and replaced. FOLDER/IDENTITY.measured has a
-// number that was measured on this processor, in the same format.
+// FOLDER/key holds a secret, the key of the hash that names the files: without the secret no other user can craft
+// weights with the same hash. FOLDER/IDENTITY.packed is a header followed by the packed weights; a file gets this name
+// only once it is complete. A file that fails its checks is treated as missing, and replaced. FOLDER/IDENTITY.measured
+// has, in the same format, a number that was measured on this processor.
 #ifndef EDGECORE_XNNPACK_CACHE_FOLDER_H_
 #define EDGECORE_XNNPACK_CACHE_FOLDER_H_
 
@@ -14,13 +14,13 @@
 
 namespace edgecore::xnnpack {
 
-// A packing: a filter and its bias in the order in which XNNPACK's kernels read them. Immutable once it is shared.
+// A layer's filter and bias, packed: in the order in which XNNPACK's kernels read them. Immutable once it is shared.
 struct Packing {
   Identity identity;
   void *data = nullptr;
   size_t bytes = 0;
-  void *mapping = nullptr;  // the mapped file; null if `data` is on the heap
-  size_t mapped = 0;        // size of the mapping in bytes
+  void *mapping = nullptr;  // the mapped file that holds `data`; null if `data` is on the heap
+  size_t mapped = 0;        // size of the mapped file in bytes; 0 if `data` is on the heap
 
   ~Packing();
 };
@@ -45,8 +45,8 @@ class CacheFolder {
   // Writes a packing to its file. On failure, returns false and sets `problem` to an error message. Thread-safe.
   bool save(const Packing &packing, const HashKey &key, FileKind kind, std::string *problem) const;
 
-  // Removes the least recently used packings until at most `limit` bytes remain, and unfinished files of dead
-  // processes. Other processes may prune or use the files at the same time. Thread-safe.
+  // Removes the least recently used packings until at most `limit` bytes remain, and the unfinished files of dead
+  // processes. Other processes may prune or use the folder at the same time. Thread-safe.
   void prune(uint64_t limit) const;
 
   CacheFolder(const CacheFolder &) = delete;

@@ -19,9 +19,9 @@ namespace {
 // hostile file.
 constexpr uint64_t kMaxWork = 1ull << 44;
 
-// Returns half of the machine's memory in bytes: beyond that, Linux may kill the process when it uses the memory,
-// instead of refusing the allocation. On 32-bit processors, returns at most a quarter of the address space, so that
-// XNNPACK's sums of sizes, with gaps, fit in size_t.
+// Returns the maximum memory in bytes that a graph may use: half of the machine's memory, because beyond that, Linux
+// may kill the process when it uses the memory, instead of refusing the allocation. On 32-bit processors, returns at
+// most a quarter of the address space, so that XNNPACK's sums of sizes and gaps fit in size_t.
 uint64_t memory_limit() {
   static const uint64_t limit = [] {
     const long pages = sysconf(_SC_PHYS_PAGES);
@@ -120,7 +120,7 @@ class Resolver {
   std::vector<bool> defined_;
 };
 
-// Drops nodes whose results are not used. XNNPACK removes only the last node of an unused chain and aborts on the node
+// Drops nodes whose results are not used. XNNPACK removes only the last node of an unused chain, and aborts on the one
 // before it.
 void drop_unused(Graph *graph) {
   std::vector<bool> used(graph->values.size());
@@ -150,8 +150,8 @@ void drop_unused(Graph *graph) {
   }
 }
 
-// Connects the output of each CacheUpdate with the state. Throws if a node accesses a state that another node updates:
-// the result would depend on the order of the nodes.
+// Marks the output of each CacheUpdate as the state that it updates. Throws if another node accesses a state that a
+// node updates: the result would depend on the order of the nodes.
 void link_states(Graph *graph) {
   std::vector<uint32_t> readers(graph->states.size());
   for (const Node &node : graph->nodes) {
@@ -178,7 +178,7 @@ void widen_filters(Graph *graph) {
     for (uint32_t i = 1; i < 3; ++i) {
       if (node.in[i] == kNone || graph->values[node.in[i]].type != Type::kFp16) continue;
       const auto [entry, is_new] = wide.emplace(node.in[i], graph->values.size());
-      if (is_new) {  // a copy, because other nodes may read the fp16 value
+      if (is_new) {  // widen a copy, because other nodes may read the fp16 value
         Value value = graph->values[node.in[i]];
         value.widens = true;
         graph->values.push_back(value);
@@ -195,19 +195,19 @@ uint64_t value_bytes(const Graph &graph, uint32_t value, const Shape &shape) {
   return (element_count(shape) * type_bits(graph.values[value].type) + 7) / 8;
 }
 
-// Multiplies sizes in bytes. A product that does not fit becomes a number above every limit, and small enough that
-// further sizes can be added without an overflow.
+// Multiplies sizes in bytes. A product that overflows becomes UINT64_MAX / 4: above every limit, but small enough that
+// adding further sizes does not overflow.
 uint64_t times(uint64_t a, uint64_t b) {
   uint64_t product;
   return __builtin_mul_overflow(a, b, &product) || product > UINT64_MAX / 4 ? UINT64_MAX / 4 : product;
 }
 
-// XNNPACK rounds sizes up to whole tiles of its kernels, which have fewer rows and columns than these, and to whole
-// groups of input channels, which have fewer bytes.
+// Upper bounds of the sizes to whose multiples XNNPACK rounds up: the rows and columns of its kernels' tiles, and the
+// bytes of the groups of input channels that they read at a time.
 constexpr uint64_t kTileRows = 16, kTileColumns = 64, kInputBytes = 64;
 
-// Returns an upper bound for the size of XNNPACK's indirection buffer (its table of input addresses) for a node with a
-// window. A transposed convolution has a separate table, in whole tiles, for each column of the stride.
+// Returns an upper bound in bytes of XNNPACK's indirection buffer (its table of input addresses) for a node with a
+// window. A transposed convolution has a separate table, rounded up to whole tiles, for each column of the stride.
 uint64_t table_bytes(const Node &node, const Shape &output) {
   const Window &w = node.window;
   const uint64_t window = static_cast<uint64_t>(w.height) * w.width;
@@ -218,8 +218,8 @@ uint64_t table_bytes(const Node &node, const Shape &output) {
   return times(times(positions, window), sizeof(void *));
 }
 
-// Returns an upper bound for the size of the operand that XNNPACK packs, at load or in each run; 0: it packs none. A
-// transposed convolution packs a part with its own biases for each position of the stride.
+// Returns an upper bound in bytes of the operand that XNNPACK packs, at load or in each run; 0 if it packs none. For a
+// transposed convolution, it packs a part of the filter, with a copy of the biases, per position of the stride.
 uint64_t packed_bytes(const Graph &graph, const Node &node, const Shape *shapes) {
   if (is_own(node) || node.input_count < 2 || node.in[1] == kNone) return 0;
   const Shape &filter = shapes[node.in[1]];
@@ -257,8 +257,8 @@ uint64_t packed_bytes(const Graph &graph, const Node &node, const Shape *shapes)
   return times(times(groups, rounded(outputs, kTileColumns)), row);
 }
 
-// Sets `work` to an upper bound of the node's multiply-adds (or comparisons), and `table` to an upper bound of the
-// bytes of XNNPACK's table of input addresses for this node.
+// Sets `work` to an upper bound of the node's number of multiply-adds (or comparisons), and `table` to an upper bound
+// in bytes of XNNPACK's table of input addresses for this node.
 void node_cost(const Node &node, const Shape *shapes, uint64_t *work, uint64_t *table) {
   const Shape &output = shapes[node.out[0]];
   const Window &w = node.window;
@@ -267,13 +267,14 @@ void node_cost(const Node &node, const Shape *shapes, uint64_t *work, uint64_t *
   if (w.height != 0) {
     each = static_cast<uint64_t>(w.height) * w.width * std::max(1u, node.group_inputs);
     if (output.rank == 4) *table = table_bytes(node, output);
-  } else if (node.kind->id == wire::NodeUnion_StaticResizeBilinear2D) {  // four addresses and two weights
+  } else if (node.kind->id == wire::NodeUnion_StaticResizeBilinear2D) {  // 4 addresses, 2 weights per output pixel
     *table = times(output[1] * output[2], 4 * sizeof(void *) + 2 * sizeof(float));
   } else if (is_own(node)) {
-    // An attention multiplies by all keys; an update only copies.
+    // The larger dim of an attention's key bounds the multiply-adds per output element; a cache update only copies.
     each = updates_state(node) ? 1 : std::max(shapes[node.in[1]].back(0), shapes[node.in[1]].back(1));
   } else if (node.input_count >= 2 && shapes[node.in[0]].rank != 0) {
-    each = shapes[node.in[0]].back(0);  // the number of inputs of a GEMM; elementwise nodes need fewer
+    // Each output of a GEMM takes one multiply-add per input; elementwise nodes need fewer operations.
+    each = shapes[node.in[0]].back(0);
   }
   if (__builtin_mul_overflow(element_count(output), each, work)) *work = UINT64_MAX;
 }

@@ -10,17 +10,17 @@ namespace edgecore::xnnpack {
 namespace {
 
 constexpr uint64_t kMinChannels = 16;
-// A transformed filter is 1.8 or 4 times as large as the filter, and is read from memory in each run: it must be used
-// for so many tiles that the products take longer than reading it. 16 tiles are too few on a processor with two AVX512
-// units: 256 channels at 14x14 took 1.5 ms with F(4x4), 0.8 ms with F(2x2); 512 channels at 7x7 gained nothing from
-// F(2x2).
+// Minimum number of output tiles for a Winograd form. A transformed filter is 1.8 or 4 times as large as the filter,
+// and is read from memory in each run: it pays only if it serves so many tiles that the products take longer than
+// reading it. 16 tiles are too few on a processor with two AVX512 units: 256 channels at 14x14 took 1.5 ms with F(4x4),
+// 0.8 ms with F(2x2); 512 channels at 7x7 gained nothing from F(2x2).
 constexpr uint64_t kMinTiles = 20;
 
 std::string text(uint64_t number) { return std::to_string(number); }
 std::string size_text(uint64_t height, uint64_t width) { return text(height) + "x" + text(width); }
 std::string kib(uint64_t bytes) { return text(bytes >> 10) + " KiB"; }
 
-// Returns the reason why no layer may have a Winograd form; empty if they may.
+// Returns the reason why no convolution may have a Winograd form; empty if convolutions may.
 std::string general_reason(Winograd winograd) {
   if (winograd == Winograd::kOff) return "winograd is off";
   if (winograd_target() == nullptr) return "there are no Winograd kernels for this processor";
@@ -48,8 +48,8 @@ std::string layer_reason(const ConvolutionSize &layer) {
   return "";
 }
 
-// Returns the reason against F(m x m) for a layer that can have it. If there is none, returns an empty text and sets
-// `growth`.
+// Returns the reason why a layer that can have a Winograd form should not have F(m x m). If there is no reason, returns
+// an empty text and sets `growth` to the additional bytes of the weights.
 std::string form_reason(uint32_t m, const ConvolutionSize &size, Winograd winograd, uint64_t rest, uint64_t *growth) {
   if (m == 4 && winograd != Winograd::kOn) return "winograd is accurate";
   WinogradLayer layer;
@@ -58,7 +58,7 @@ std::string form_reason(uint32_t m, const ConvolutionSize &size, Winograd winogr
   layer.channels = size.channels, layer.outputs = size.outputs;
   const uint64_t tiles = winograd_tiles(layer);
   if (tiles < kMinTiles) return text(tiles) + " tiles of " + size_text(m, m) + ", fewer than " + text(kMinTiles);
-  // An image of one row or column fills only a part of each tile, which does not pay.
+  // Refuse an image with fewer than m - 1 rows or columns, which fills each m x m tile only in part.
   if (std::min(size.rows, size.columns) < m - 1) return "an image of " + size_text(size.rows, size.columns);
   const uint64_t bytes = winograd_packed_floats(layer) * sizeof(float);
   *growth = bytes - std::min(bytes, size.bytes);
@@ -93,7 +93,7 @@ std::vector<ConvolutionForm> choose_forms(const std::vector<ConvolutionSize> &la
   }
   for (size_t i = 0; i < layers.size(); ++i) {
     const ConvolutionSize &layer = layers[i];
-    // XNNPACK computes single-channel convolutions by other kernels, if it has any for the window.
+    // Skip convolutions of one channel: XNNPACK has other kernels for some of them, without this tile.
     if (forms[i].form != 0 || layer.is_fp32 == 0 || (layer.channels == 1 && layer.outputs == 1)) continue;
     forms[i].tile = chosen_tile(layer.outputs, layer.stride_width * layer.groups * layer.channels * sizeof(float));
   }

@@ -1,6 +1,6 @@
-// Chooses the form in which convolutions are computed: direct (XNNPACK's), or a Winograd form (winograd.h). The choice
+// Chooses how each convolution is computed: directly, by XNNPACK, or in a Winograd form (winograd.h). The choice
 // depends on the maximum sizes in the blob, on the options and on the instruction set, but not on the number of threads
-// or on times. So results are the same in each run.
+// or on measured times, so results are the same in each run.
 #ifndef EDGECORE_XNNPACK_CONVOLUTION_FORMS_H_
 #define EDGECORE_XNNPACK_CONVOLUTION_FORMS_H_
 
@@ -13,34 +13,34 @@
 
 namespace edgecore::xnnpack {
 
-// The properties of a convolution that determine the choice. describe.py passes the same numbers in the same order to
-// the library's function describe_forms.
+// The properties of a convolution that determine its form. describe.py passes the same numbers in the same order to the
+// library's function describe_forms.
 struct ConvolutionSize {
   uint64_t is_fp32;  // 1 if images and filter are fp32
   uint64_t kernel_height, kernel_width, stride_height, stride_width, dilation_height, dilation_width;
-  uint64_t groups, channels, outputs;  // channels and outputs of a group
-  uint64_t batch, rows, columns;       // of the output
-  uint64_t bytes;                      // of the filter
+  uint64_t groups, channels, outputs;  // number of groups, and of the input and output channels of one group
+  uint64_t batch, rows, columns;       // size of the output
+  uint64_t bytes;                      // size of the filter in bytes
 };
 
 struct ConvolutionForm {
-  uint32_t form = 0;    // 0: direct; m of Winograd's F(m x m)
+  uint32_t form = 0;    // 0: computed directly; 2 or 4: m of Winograd's F(m x m)
   uint64_t growth = 0;  // additional bytes of the packed weights, compared with the filter
-  Tile tile = {};       // for a direct fp32 convolution
-  std::string reason;   // why m is not larger; empty for F(4x4)
+  Tile tile = {};       // tile of the kernel of a direct fp32 convolution
+  std::string reason;   // reason why m is not larger; empty for F(4x4)
 };
 
-// Chooses the forms of all convolutions of a delegate. Their packed weights may grow by at most `limit` bytes; when it
-// is reached, layers get F(2x2), then the direct form. Layers with large images come first: they gain the most time per
-// byte.
+// Chooses the forms of all convolutions of a delegate. Their packed weights may grow by at most `limit` bytes in total:
+// a layer whose F(4x4) would exceed it gets F(2x2), or else the direct form. Layers with large images are chosen first:
+// they gain the most time per byte.
 std::vector<ConvolutionForm> choose_forms(const std::vector<ConvolutionSize> &layers, Winograd winograd,
                                           uint64_t limit);
 
-// Returns a text such as "Winograd F(2x2), weights + 112 KiB (16 tiles of 4x4, fewer than 20)", or "direct (window
+// Describes a form, such as "Winograd F(2x2), weights + 112 KiB (16 tiles of 4x4, fewer than 20)", or "direct (window
 // 1x1), tiles of 7x16".
 std::string form_text(const ConvolutionForm &form);
 
-// Returns a sentence about the forms of all convolutions of a delegate.
+// Returns a sentence that sums up the forms of all convolutions of a delegate.
 std::string summary_of(const std::vector<ConvolutionForm> &forms, uint64_t limit);
 
 }  // namespace edgecore::xnnpack

@@ -1,4 +1,4 @@
-// The XNNPACK backend, built on edgecore/backend.hpp.
+// The XNNPACK backend for edgecore's runtime, built on the C++ interface edgecore/backend.hpp.
 //
 // The class Driver initializes XNNPACK for the process, Program holds the load options of a .pte file, Delegate a
 // checked graph, and Instance an XNNPACK runtime with its workspace and threads. All instances of the process share
@@ -43,8 +43,9 @@ using backend::Host;
 using backend::Memory;
 
 constexpr uint64_t kAlignment = 16;
-// The first placeholder for the addresses of arguments. With 64 bits it is an address that no process can have: x86
-// processors refuse it as non-canonical, and on Arm it belongs to the kernel, whatever the tag in the first byte.
+// The placeholder address of the first argument, which XNNPACK gets until the real addresses are known. With 64 bits no
+// process can have this address: x86 processors refuse it as non-canonical, and on Arm it belongs to the kernel,
+// whatever the tag in the first byte.
 constexpr uintptr_t kPlaceholders = sizeof(uintptr_t) == 8 ? static_cast<uintptr_t>(0x0180'0000'0000'0000) : kAlignment;
 
 // Initializes XNNPACK once in the process. If the first call fails, it and every later call throw the same Failure.
@@ -81,15 +82,15 @@ bool type_fits(const Value &value, int32_t scalar) {
   }
 }
 
-// Returns the argument of the call for an input or output of the graph. Throws if its dtype or rank differs from the
-// graph's, or if its dim order (outermost to innermost in memory) is not a permutation of the dims.
+// Returns the call's argument for `value`, an input or output of the graph. Throws if its dtype or rank differs from
+// the graph's, or if its dim order (outermost to innermost in memory) is not a permutation of the dims.
 edgecore_tensor &checked_tensor(const Arguments &args, const Value &value) {
   edgecore_tensor &tensor = args.tensor(value.argument);
   if (!type_fits(value, tensor.scalar_type)) {
     fail(EDGECORE_INVALID_TYPE, "argument %u has scalar type %d where the graph has %s", value.argument,
          tensor.scalar_type, type_name(value.type));
   }
-  // ExecuTorch's graphs declare a tensor without dims with the shape [1].
+  // Accept a tensor without dims for the shape [1], by which ExecuTorch's compiler declares it.
   if (tensor.dl.ndim == 0 && value.shape.rank == 1 && element_count(value.shape) == 1) return tensor;
   if (static_cast<uint32_t>(tensor.dl.ndim) != value.shape.rank) {
     fail(EDGECORE_INVALID_ARGUMENT, "argument %u has %d dims instead of %u", value.argument, tensor.dl.ndim,
@@ -106,8 +107,8 @@ edgecore_tensor &checked_tensor(const Arguments &args, const Value &value) {
   return tensor;
 }
 
-// Widens the 32-bit indices that XNNPACK wrote to 64 bits, in place. Works from back to front, so that no index is
-// overwritten before it is read.
+// Widens `count` 32-bit indices that XNNPACK wrote at `data` to 64 bits, in place. Works from back to front, so that no
+// index is overwritten before it is read.
 void widen_indices(void *data, uint64_t count) {
   auto *bytes = static_cast<char *>(data);
   for (uint64_t i = count; i-- > 0;) {
@@ -133,7 +134,8 @@ struct Program {
 
   const LoadOptions options;
   Store *const weights;
-  std::shared_ptr<Workspace> workspace;  // shared by all delegates; null: each runtime has a separate one
+  // Intermediate values of all delegates; null: each runtime has a separate workspace.
+  std::shared_ptr<Workspace> workspace;
 };
 
 struct Delegate {
@@ -164,7 +166,7 @@ struct Delegate {
 
   const Program &program;
   Graph graph;
-  Tile tile;  // for fp32 layers; {}: XNNPACK chooses
+  Tile tile;  // tile of the kernels of fp32 layers; {}: XNNPACK chooses
 };
 
 class Instance {
@@ -215,7 +217,7 @@ class Instance {
       plan();
       prepared_ = true;
     }
-    return {};  // XNNPACK allocates its workspace itself
+    return {};  // the runtime need not plan memory, because XNNPACK allocates its workspace itself
   }
 
   void execute(const Arguments &args, const Memory &) {
@@ -230,7 +232,8 @@ class Instance {
     if (profile_) profile_->start_operators();
     if (status == xnn_status_success) status = run_steps();
     if (status != xnn_status_success) {
-      for (xnn_external_value &external : externals_) external.data = nullptr;  // the next run sets them up again
+      // Forget all addresses, so that the next run passes them to XNNPACK again.
+      for (xnn_external_value &external : externals_) external.data = nullptr;
       fail(EDGECORE_INTERNAL, "XNNPACK failed: %s", status_name(status));
     }
     if (profile_) profile_->report(runtime_.handle, host_);
@@ -245,7 +248,7 @@ class Instance {
   }
 
  private:
-  // Returns the shape of an input in this call. Sizes are in memory order, the outermost dim first, as XNNPACK expects.
+  // Returns the shape of an input tensor in this call, in memory order: the outermost dim first, as XNNPACK expects.
   static Shape input_shape(const Arguments &args, const Value &value) {
     Shape shape = value.shape;
     const edgecore_tensor &tensor = checked_tensor(args, value);
@@ -255,7 +258,7 @@ class Instance {
     return shape;
   }
 
-  // Returns true if the inputs have the shapes of the last prepare.
+  // Returns true if the inputs have the shapes of the last successful prepare().
   bool has_same_inputs(const Arguments &args) const {
     for (uint32_t index : graph_.externals) {
       if (index == kNone || graph_.values[index].role != Role::kInput) continue;
@@ -264,7 +267,7 @@ class Instance {
     return true;
   }
 
-  // Returns shapes for all values: of inputs from the arguments of this call, of other values from the blob.
+  // Returns a shape for each value of the graph: of inputs from this call's arguments, of other values from the blob.
   std::vector<Shape> input_shapes(const Arguments &args) const {
     std::vector<Shape> shapes(graph_.values.size());
     for (size_t i = 0; i < graph_.values.size(); ++i) {
@@ -279,8 +282,8 @@ class Instance {
     return shapes;
   }
 
-  // Asks the runtime to resize each output, even if its shape does not change, because the runtime's resize function
-  // also refuses read-only outputs.
+  // Asks the host to resize each output tensor. Asks even if the shape of an output does not change, because the host's
+  // resize function also refuses read-only outputs.
   void resize_outputs(const Arguments &args, const std::vector<Shape> &shapes) const {
     for (uint32_t index : graph_.externals) {
       if (index == kNone || graph_.values[index].role != Role::kOutput) continue;
@@ -293,8 +296,8 @@ class Instance {
     }
   }
 
-  // Makes XNNPACK plan its workspace for the shapes of the last prepare. The caller holds the workspace's lock. execute
-  // sets the arguments' addresses later.
+  // Makes XNNPACK plan its workspace for the shapes of the last prepare(). The caller holds the workspace's lock.
+  // execute() sets the addresses of arguments later.
   void plan() {
     Workspace *shared = runtime_.workspace.get();
     uintptr_t placeholder = kPlaceholders;
@@ -302,15 +305,15 @@ class Instance {
       const uint32_t index = value_of(external);
       const Shape &shape = shapes_[index];
       xnn_reshape_external_value(runtime_.handle, external.id, shape.rank, xnn_dims(shape).data());
-      // XNNPACK needs addresses now. Like real arguments, placeholders do not overlap: XNNPACK drops a copy whose
-      // source and target seem to have the same address.
+      // Pass placeholder addresses, because XNNPACK needs addresses now. Placeholders do not overlap, like real
+      // arguments: XNNPACK drops a copy whose source and target seem to have the same address.
       external.data = reinterpret_cast<void *>(placeholder);
       const uint64_t bytes = (element_count(shape) * type_bits(graph_.values[index].type) + 7) / 8;
       placeholder += static_cast<uintptr_t>((bytes / kAlignment + 2) * kAlignment);
     }
-    // xnn_setup_runtime plans the workspace in each call. xnn_reshape_runtime would plan only if a tensor exceeds its
-    // own previous maximum, and then with the current sizes of the other tensors, which may grow again later without a
-    // new plan.
+    // Call xnn_setup_runtime, which plans the workspace in each call. xnn_reshape_runtime would plan only if a tensor
+    // exceeds its own previous maximum, and then with the current sizes of the other tensors, which may grow again
+    // later unplanned.
     clear_allocation_failure();
     const xnn_status status = xnn_setup_runtime(runtime_.handle, externals_.size(), externals_.data());
     const bool no_memory = status == xnn_status_out_of_memory || allocation_failed();
@@ -321,13 +324,13 @@ class Instance {
     if (failed) fail(EDGECORE_NOT_SUPPORTED, "XNNPACK refused the shapes: %s", status_name(status));
   }
 
-  // Returns the index of the graph's value for an external value of XNNPACK.
+  // Returns the index (in Graph::values) of the value that `external`, an external value of XNNPACK, stands for.
   uint32_t value_of(const xnn_external_value &external) const {
     const size_t arguments = graph_.externals.size();
     return external.id < arguments ? graph_.externals[external.id] : exposed_[external.id - arguments];
   }
 
-  // Allocates the scratch memory of the delegate's own nodes for the shapes of the last prepare.
+  // Allocates scratch memory for the nodes that the delegate computes itself, for the shapes of the last prepare().
   void allocate_scratch() {
     uint64_t bytes = 0;
     for (const Node &node : graph_.nodes) {
@@ -339,7 +342,7 @@ class Instance {
     scratch_ = bytes == 0 ? nullptr : allocate_copy(bytes, &scratch_memory_);
   }
 
-  // Runs the nodes of XNNPACK and of the delegate in graph order.
+  // Runs the nodes in graph order, alternating between XNNPACK's nodes and nodes that the delegate computes itself.
   xnn_status run_steps() {
     for (const Step &step : runtime_.steps) {
       const xnn_status status = run_nodes(runtime_, step.first, step.last);
@@ -352,7 +355,7 @@ class Instance {
     return xnn_status_success;
   }
 
-  // Passes the outputs of all nodes, in the order of the graph, to the host.
+  // Passes the outputs of all nodes, in graph order, to the host for debugging.
   void report_values() const {
     for (const Node &node : graph_.nodes) {
       for (uint32_t index : node.out) {
@@ -362,7 +365,7 @@ class Instance {
     }
   }
 
-  // Sets the addresses of arguments and exposed values, and passes them to XNNPACK if any of them changed since the
+  // Collects the addresses of arguments and exposed values, and passes them to XNNPACK if any address changed since the
   // last run.
   xnn_status set_pointers(const Arguments &args) {
     for (uint32_t index : graph_.externals) {
@@ -385,21 +388,21 @@ class Instance {
   pthreadpool pool_;  // the threads of runtime_
   Runtime runtime_;
   bool prepared_ = false;
-  uint64_t failures_ = 0;                      // the shared workspace's failure count at the last plan
-  std::vector<Shape> shapes_;                  // the shape of every value at the last prepare
-  std::vector<xnn_external_value> externals_;  // ids of arguments and the addresses that XNNPACK has
+  uint64_t failures_ = 0;                      // Workspace::failures of the shared workspace at the last plan()
+  std::vector<Shape> shapes_;                  // the shape of every value in the last prepare()
+  std::vector<xnn_external_value> externals_;  // ids and addresses of external values, as XNNPACK knows them
   std::optional<Profile> profile_;             // set if the host profiles this instance
-  const bool watches_;                         // the host wants the values of all nodes
+  const bool watches_;                         // true if the host wants the values of all nodes
   const Exposed exposed_;
   ExposedMemory memory_;
-  std::vector<void *> data_;  // the address of every value that is not in XNNPACK's workspace, else null
+  std::vector<void *> data_;  // the address of every value outside of XNNPACK's workspace, else null
   Copies scratch_memory_;
   uint8_t *scratch_ = nullptr;
 };
 
-// Checks every kind of kernel that XNNPACK selects on this processor (src/trial), which takes a second. Writes a line
-// "NAME\tRESULT\tDETAIL\n" for each, where RESULT is "right", "wrong" or "none" (no such kernels for this processor).
-// Stores at most `size` bytes of these lines in `text`, and returns the size of all lines.
+// Tests every kind of kernel that XNNPACK selects on this processor (src/trial), which takes a second. Writes a line
+// "NAME\tRESULT\tDETAIL\n" for each kind, where RESULT is "right", "wrong" or "none" (no such kernels for this
+// processor). Stores at most `size` bytes of these lines in `text`, and returns the size of all lines.
 uint64_t try_kernels(char *text, uint64_t size) noexcept {
   std::string lines;
   try {
@@ -412,9 +415,9 @@ uint64_t try_kernels(char *text, uint64_t size) noexcept {
   return lines.size();
 }
 
-// Describes the forms of convolutions on this processor with the default options: a line about all of them, and one
-// line for each. `sizes` has the numbers of `count` ConvolutionSizes. Stores at most `size` bytes in `text`, and
-// returns the size of all lines.
+// Describes the forms (direct or Winograd) of convolutions on this processor with the default options: a line about all
+// of them, then a line for each. `sizes` has the numbers of `count` ConvolutionSizes. Stores at most `size` bytes of
+// the lines in `text`, and returns the size of all lines.
 uint64_t describe_forms(const uint64_t *sizes, uint64_t count, char *text, uint64_t size) noexcept {
   std::string lines;
   try {
@@ -432,8 +435,8 @@ uint64_t describe_forms(const uint64_t *sizes, uint64_t count, char *text, uint6
   return lines.size();
 }
 
-// The object that this library exports. The runtime reads only `table`, the backend's functions. library.py relies on
-// the functions that follow, and calls them.
+// The object that this library exports. edgecore's runtime reads only `table`, the backend's functions. The Python
+// module library.py calls the functions that follow, and relies on their order.
 struct Exported {
   edgecore_backend table;
   uint64_t (*try_kernels)(char *text, uint64_t size);

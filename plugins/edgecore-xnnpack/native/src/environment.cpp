@@ -18,7 +18,7 @@ namespace {
 #if defined(__x86_64__)
 void describe_processor(std::vector<uint64_t> *words) {
   unsigned a = 0, b = 0, c = 0, d = 0;
-  __get_cpuid(1, &a, &b, &c, &d);  // b is left out: it has the number of the current core
+  __get_cpuid(1, &a, &b, &c, &d);  // skip register b: it has the number of the current core
   words->insert(words->end(), {a, c, d});
   if ((c & bit_OSXSAVE) != 0) {
     unsigned low = 0, high = 0;
@@ -37,10 +37,10 @@ void describe_processor(std::vector<uint64_t> *words) {
 }
 #endif
 
-// State of the search for the loaded binary that contains `address`, and for its build id.
+// The state of the search for the build id of the loaded binary that contains `address`.
 struct Search {
   uintptr_t address;
-  std::vector<uint64_t> *words;  // receives the build id
+  std::vector<uint64_t> *words;  // where the search appends the build id
   bool has_build_id;
 };
 
@@ -70,7 +70,7 @@ int visit(dl_phdr_info *info, size_t, void *argument) {
     is_searched_binary =
         is_searched_binary || (headers[i].p_type == PT_LOAD && search->address - start < headers[i].p_memsz);
   }
-  if (!is_searched_binary) return 0;  // continue with the next binary
+  if (!is_searched_binary) return 0;  // return 0: dl_iterate_phdr continues with the next binary
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     if (headers[i].p_type != PT_NOTE) continue;
     find_build_id(reinterpret_cast<const char *>(info->dlpi_addr + headers[i].p_vaddr), headers[i].p_memsz, search);

@@ -1,4 +1,4 @@
-// Describes the processor and the build of XNNPACK, on which the format of packed weights depends.
+// Describes the processor and the build of XNNPACK. The format of packed weights depends on them.
 #ifndef EDGECORE_XNNPACK_ENVIRONMENT_H_
 #define EDGECORE_XNNPACK_ENVIRONMENT_H_
 
@@ -7,8 +7,8 @@
 
 namespace edgecore::xnnpack {
 
-// Appends the processor's features, by which XNNPACK chooses its kernels, and the build id of the binary that contains
-// this code and XNNPACK. Returns false if that binary has no build id.
+// Appends to `words` the processor's features, by which XNNPACK chooses its kernels, and the build id of the binary
+// that contains this code and XNNPACK. Returns false if that binary has no build id.
 bool describe_environment(std::vector<uint64_t> *words);
 
 }  // namespace edgecore::xnnpack

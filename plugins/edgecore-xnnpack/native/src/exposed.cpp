@@ -50,8 +50,8 @@ ExposedMemory::ExposedMemory(const Graph &graph, const Exposed &exposed, std::ve
 }
 
 void ExposedMemory::allocate(const std::vector<Shape> &shapes) {
-  // In the order in which the values are computed, each gets the smallest unused block that is large enough. If there
-  // is none, the largest unused block grows.
+  // Assign memory blocks to values in the order in which the values are computed: each value gets the smallest unused
+  // block that is large enough. If no unused block is large enough, the largest unused block grows.
   std::vector<size_t> order;
   for (size_t i = 0; i < exposed_.size(); ++i) order.push_back(i);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return produced_[a] < produced_[b]; });

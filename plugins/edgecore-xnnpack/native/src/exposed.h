@@ -1,4 +1,4 @@
-// Memory of values that are neither in XNNPACK's workspace nor arguments of the delegate.
+// Memory of exposed values: values that are neither in XNNPACK's workspace nor arguments of the delegate.
 #ifndef EDGECORE_XNNPACK_EXPOSED_H_
 #define EDGECORE_XNNPACK_EXPOSED_H_
 
@@ -10,36 +10,36 @@
 
 namespace edgecore::xnnpack {
 
-// Returns the states, the values between nodes of XNNPACK and of the delegate, and `watched` values, each once.
+// Returns the exposed values, each once: the states, the values between nodes of XNNPACK and nodes of the delegate, and
+// the `watched` values, which the host wants to see.
 Exposed exposed_values(const Graph &graph, const std::vector<uint32_t> &watched);
 
-// Adds the states of a graph to the state set of an instance, and returns their memory in the order of Graph::states.
-// Throws backend::Failure if the graph has states and the instance has no state set.
+// Adds the states (mutable buffers) of a graph to the state set of an instance, and returns the address of each, in the
+// order of Graph::states. Throws backend::Failure if the graph has states and the instance has no state set.
 std::vector<void *> add_states(const Graph &graph, const edgecore_instance_info &info);
 
 class ExposedMemory {
  public:
-  // `states` is the memory of each state. If `is_kept`, values do not share memory, so that all have their content
-  // after a run.
+  // `states` has the address of each state. If `is_kept`, values do not share memory, so all can be read after a run.
   ExposedMemory(const Graph &graph, const Exposed &exposed, std::vector<void *> states, bool is_kept);
 
-  // Allocates memory for values of these shapes.
+  // Allocates memory for the exposed values; `shapes` has the shape of each value of the graph.
   void allocate(const std::vector<Shape> &shapes);
 
-  // Returns the memory of exposed[index].
+  // Returns the memory of exposed value number `index`.
   void *operator[](size_t index) const { return data_[index]; }
 
  private:
   struct Block {
     uint64_t bytes;
-    uint32_t last_use;  // index of the last node that uses the block
+    uint32_t last_use;  // index of the last node that uses the block's current value
   };
 
   const Graph &graph_;
   const Exposed &exposed_;
   const std::vector<void *> states_;
   const bool is_kept_;
-  std::vector<uint32_t> produced_;  // for each of exposed_: index of the node that computes the value
+  std::vector<uint32_t> produced_;  // for each exposed value: index of the node that computes the value
   std::vector<void *> data_;
   Copies memory_;
 };

@@ -16,7 +16,7 @@ constexpr char kFeature[] = "avx2";
 constexpr char kFeature[] = "neon_fp16_arith";
 #endif
 
-// Returns true for a value that is fp32 in XNNPACK.
+// Returns true for a value that XNNPACK sees as fp32: an fp32 value, or an fp16 constant that is converted to fp32.
 bool is_wide(const Value &value) { return value.type == Type::kFp32 || value.widens; }
 
 Node conversion(uint32_t from, uint32_t to, uint32_t index) {
@@ -29,7 +29,7 @@ Node conversion(uint32_t from, uint32_t to, uint32_t index) {
   return node;
 }
 
-// Adds an fp32 value that nodes use instead of an fp16 argument, and returns its index.
+// Adds an fp32 value that nodes use instead of an fp16 argument (a conversion connects both), and returns its index.
 uint32_t add_stand_in(Graph *graph, uint32_t argument) {
   Value value = graph->values[argument];
   value.type = Type::kFp32;
@@ -47,7 +47,7 @@ bool has_fp16_kernels() { return may_use(kFeature, true); }
 void compute_in_fp32_if_needed(Graph *graph) {
   const auto is_fp16 = [](const Value &value) { return value.type == Type::kFp16; };
   if (std::none_of(graph->values.begin(), graph->values.end(), is_fp16) || has_fp16_kernels()) return;
-  // The host shares states with other methods, in the type that the file declares.
+  // Leave graphs with fp16 states alone: the host shares states with other methods, in the file's type.
   const auto is_fp16_state = [&](const State &state) { return is_fp16(graph->values[state.value]); };
   if (std::any_of(graph->states.begin(), graph->states.end(), is_fp16_state)) return;
   uint32_t next_index = graph->nodes.empty() ? 0 : graph->nodes.back().index + 1;
@@ -79,7 +79,7 @@ void compute_in_fp32_if_needed(Graph *graph) {
     for (uint32_t &value : node.out) {
       if (value != kNone && stand_ins[value] != kNone) value = stand_ins[value];
     }
-    // XNNPACK converts only between different types.
+    // Turn a conversion from fp32 to fp32 into a copy, because XNNPACK converts only between different types.
     if (node.kind->id == wire::NodeUnion_Convert && is_wide(input_value(*graph, node, 0)) &&
         is_wide(output_value(*graph, node))) {
       node.kind = find_node_kind(wire::NodeUnion_Copy);

@@ -6,11 +6,11 @@
 
 namespace edgecore::xnnpack {
 
-// Returns true if XNNPACK has kernels in fp16 for this processor: Arm with arithmetic in fp16, x86 with AVX2.
+// Returns true if XNNPACK has fp16 kernels for this processor: Arm with fp16 arithmetic, or x86 with AVX2.
 bool has_fp16_kernels();
 
-// If there are no fp16 kernels, makes a checked graph compute its fp16 parts in fp32. Inputs and outputs stay fp16, and
-// are converted.
+// On a processor without fp16 kernels, changes a checked graph so that it computes its fp16 parts in fp32. Inputs and
+// outputs of the graph stay fp16; conversions are added.
 void compute_in_fp32_if_needed(Graph *graph);
 
 }  // namespace edgecore::xnnpack

@@ -16,17 +16,18 @@
 namespace edgecore::xnnpack {
 
 constexpr uint32_t kNone = UINT32_MAX;
-constexpr uint64_t kOverread = 64;  // XNNPACK's kernels read at most 32 bytes past an array
+// Readable bytes after an array; XNNPACK's kernels read at most 32 bytes past its end.
+constexpr uint64_t kOverread = 64;
 
 using Copies = std::vector<std::unique_ptr<uint8_t[]>>;
 
-// Allocates `bytes` bytes, aligned to 64 and followed by kOverread bytes that kernels may read; `copies` owns the
+// Allocates `bytes` bytes, aligned to 64 and followed by kOverread bytes that kernels may read. `copies` owns the
 // memory. Throws std::bad_alloc.
 uint8_t *allocate_copy(uint64_t bytes, Copies *copies);
 
 constexpr uint32_t kMaxArguments = 4096;
 
-// The data types with their numbers in the blob's flatbuffer, which differ from the numbers of xnn_datatype.
+// The data types of values, with their numbers in the blob's flatbuffer, which differ from the numbers of xnn_datatype.
 enum class Type : uint8_t {
   kInvalid = 0,
   kFp32 = 1,
@@ -43,7 +44,7 @@ enum class Type : uint8_t {
   kInt32 = 12,
   kPfp32 = 13,
   kBf16 = 14,
-  kInt64 = 15,  // positions of a CacheUpdate; XNNPACK has no such type
+  kInt64 = 15,  // only for the positions of a CacheUpdate; XNNPACK has no such type
 };
 
 const char *type_name(Type type);
@@ -57,9 +58,9 @@ struct Quantization {
   int32_t zero_point = 0;
   uint32_t channel_dim = 0;
   uint32_t group_size = 0;                 // qbint4: number of input channels that share a scale
-  uint32_t nonbatch_dims = 0;              // qdint8: number of trailing dims that share parameters
-  const float *scales = nullptr;           // per channel; belongs to the graph
-  const uint16_t *group_scales = nullptr;  // per group, bf16; belongs to the graph
+  uint32_t nonbatch_dims = 0;              // qdint8: number of trailing dims that share a scale and a zero point
+  const float *scales = nullptr;           // scales of the channels; the graph owns the memory
+  const uint16_t *group_scales = nullptr;  // bf16 scales of the groups; the graph owns the memory
 };
 
 enum class Role : uint8_t { kInternal, kConstant, kInput, kOutput, kState };
@@ -68,31 +69,32 @@ struct Value {
   uint32_t id = 0;  // the value's id in the blob
   Type type = Type::kInvalid;
   Role role = Role::kInternal;
-  uint32_t argument = kNone;  // inputs and outputs: index among the call's arguments
-  Shape shape;                // as declared in the blob; sizes in memory order, the outermost dim first
+  uint32_t argument = kNone;  // inputs and outputs: index among the arguments of a call; otherwise kNone
+  Shape shape;                // the shape in the blob; sizes in memory order, the outermost dim first
   Quantization quantization;
-  const void *data = nullptr;  // constants: `bytes` bytes, at any alignment
-  bool widens = false;         // an fp16 constant that is converted to fp32 for XNNPACK
+  const void *data = nullptr;  // constants: address of `bytes` bytes, at any alignment; otherwise null
+  bool widens = false;         // true for an fp16 constant that is converted to fp32 for XNNPACK
   uint64_t bytes = 0;
-  uint32_t last_use = 0;  // index of the last node that reads it; inputs and outputs always live
-  // Index in Graph::states, for states and for outputs of CacheUpdate, which share the memory of a state.
+  uint32_t last_use = 0;  // index of the last node that reads the value; not for inputs and outputs, which always live
+  // Index in Graph::states, for a state and for the output of a CacheUpdate, which shares the memory of the state that
+  // it updates; kNone for other values.
   uint32_t state = kNone;
 };
 
 // A mutable buffer of the model that the delegate keeps.
 struct State {
   uint32_t value = kNone;                 // index in Graph::values
-  std::string name;                       // qualified name of the buffer
-  edgecore_bytes initial = {nullptr, 0};  // no bytes: zeros
+  std::string name;                       // qualified name of the buffer in the model, such as "layers.0.cache"
+  edgecore_bytes initial = {nullptr, 0};  // initial content of the state; if it has no bytes: zeros
 };
 
-// Window of convolutions and poolings.
+// The window of a convolution or pooling.
 struct Window {
   uint32_t top = 0, right = 0, bottom = 0, left = 0;  // padding of the input
   uint32_t height = 0, width = 0;                     // kernel size
   uint32_t stride_height = 1, stride_width = 1;
   uint32_t dilation_height = 1, dilation_width = 1;
-  uint32_t adjustment_height = 0, adjustment_width = 0;  // transposed convolution: extra output rows and columns
+  uint32_t adjustment_height = 0, adjustment_width = 0;  // transposed convolution: additional output rows and columns
 };
 
 struct NodeKind;
@@ -102,26 +104,27 @@ struct Node {
   uint32_t index = 0;
   uint32_t debug_id = 0;  // the compiler's debug handle
   uint32_t input_count = 0;
-  std::array<uint32_t, 5> in = {kNone, kNone, kNone, kNone, kNone};  // an absent bias is kNone
+  std::array<uint32_t, 5> in = {kNone, kNone, kNone, kNone, kNone};  // indices of input values; kNone: an absent bias
   std::array<uint32_t, 2> out = {kNone, kNone};
   uint32_t flags = 0;
-  float min = 0, max = 0;  // output range; infinite if the node has none
+  float min = 0, max = 0;  // output range, to which results are clamped; infinite if the node has none
   float number = 0;        // alpha, slope, padding value
   Window window;
   uint32_t groups = 0, group_inputs = 0, group_outputs = 0;
   uint32_t axis = 0;
-  // Lists of numbers, depending on the kind of the node:
-  Shape first;   // permutation of a transpose; new shape; offsets of a slice; paddings before; new height and width
-  Shape second;  // sizes of a slice; paddings after
+  // Numbers by kind of node: permutation of a transpose, new shape, offsets of a slice, padding before, new image size.
+  Shape first;
+  Shape second;  // by kind: sizes of a slice; padding after each dim
 };
 
-// Returns true for values that XNNPACK supports.
+// Returns true for values whose type XNNPACK supports.
 inline bool is_in_xnnpack(const Value &value) { return value.type != Type::kInt64; }
 
 struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
-  std::vector<uint32_t> externals;  // index of the value of each argument; kNone: no value
+  // For each argument of a call, the index of its value; kNone: the delegate does not use it.
+  std::vector<uint32_t> externals;
   std::vector<State> states;
   Copies owned;  // scales and widened constants
 };

@@ -8,8 +8,8 @@
 #include "edgecore/backend.hpp"
 
 // Functions that a patch of this plugin adds to XNNPACK (third_party/patches/12-restrict-hardware.patch).
-// xnn_restrict_hardware clears all flags but `keep_flags` and returns the remaining flags. The functions are weak,
-// because another XNNPACK (XNNPACK_DIR) may lack them.
+// xnn_restrict_hardware clears all flags but `keep_flags` and returns the remaining flags. The functions are weak
+// symbols, because an XNNPACK without the patch (CMake's option XNNPACK_DIR) lacks them.
 extern "C" {
 __attribute__((weak)) uint64_t xnn_restrict_hardware(uint64_t keep_flags, uint32_t uarch);
 __attribute__((weak)) uint32_t xnn_hardware_uarch();
@@ -21,11 +21,11 @@ using backend::fail;
 
 namespace {
 
-constexpr uint32_t kOwnUarch = UINT32_MAX;  // the microarchitecture of this processor
+constexpr uint32_t kOwnUarch = UINT32_MAX;  // a value of Hardware::uarch: the microarchitecture of this processor
 
 #if defined(__x86_64__) || defined(__i386__)
 
-// The bits of xnn_arch_flags (xnnpack/hardware-config.h).
+// The bits of XNNPACK's xnn_arch_flags on x86 (xnnpack/hardware-config.h).
 enum : uint64_t {
   kSsse3 = 1u << 0,
   kSse41 = 1u << 1,
@@ -47,9 +47,9 @@ enum : uint64_t {
   kAvx512Fp16 = 1u << 17,
 };
 
-// The flags of processor features. `implies` has the other flags that every processor with `flag` has: instruction sets
-// for which XNNPACK's kernels for `flag` are also compiled, and flags that hardware-config.c derives from `flag`. Each
-// row must follow the rows that it implies (with_implied depends on this).
+// The names of processor features and their flags. `implies` has the other flags that every processor with `flag` has:
+// instruction sets for which XNNPACK's kernels for `flag` are also compiled, and flags that hardware-config.c derives
+// from `flag`. A row must follow the rows that it implies, because with_implied walks the table once, from its end.
 constexpr struct {
   const char *name;
   uint64_t flag;
@@ -77,7 +77,7 @@ constexpr struct {
 
 #else
 
-// The same for Arm. XNNPACK sets v6 and vfpv2 in 32-bit programs only, so no other flag implies them.
+// The bits of xnn_arch_flags on Arm. XNNPACK sets v6 and vfpv2 only in 32-bit programs, so no other flag implies them.
 enum : uint64_t {
   kV6 = 1u << 0,
   kVfp2 = 1u << 1,
@@ -122,7 +122,8 @@ constexpr struct {
 
 #endif
 
-// Of these microarchitectures, only zen and zen4 make XNNPACK select other kernels. On Arm, none can be chosen.
+// The names of microarchitectures that a user can choose. On x86, only zen and zen4 make XNNPACK select other kernels.
+// On Arm, no microarchitecture can be chosen.
 constexpr struct {
   const char *name;
   uint32_t uarch;

@@ -15,7 +15,7 @@ struct Wide {
 constexpr uint64_t kPrime = (1ull << 61) - 1;
 constexpr size_t kBlockBytes = kBlockWords * sizeof(uint64_t);
 
-// The pseudo-random number generator splitmix64, which expands the secret to the key.
+// The pseudo-random number generator splitmix64, which makes the words of the hash key from the secret.
 uint64_t next_random(uint64_t *state) {
   uint64_t word = *state += 0x9e3779b97f4a7c15;
   word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9;
@@ -29,7 +29,7 @@ void add_product(Wide *sum, uint64_t a, uint64_t b) {
   using Number = unsigned __int128;
   const Number total = (static_cast<Number>(sum->high) << 64 | sum->low) + static_cast<Number>(a) * b;
   *sum = {static_cast<uint64_t>(total), static_cast<uint64_t>(total >> 64)};
-#else  // 32-bit processors: multiply halves; a product plus its carry is below 2^64
+#else  // 32-bit processors: multiply 32-bit halves; a product plus its carry is below 2^64
   const uint64_t a_low = static_cast<uint32_t>(a), a_high = a >> 32, b_low = static_cast<uint32_t>(b), b_high = b >> 32;
   const uint64_t lowest = a_low * b_low;
   const uint64_t middle = a_high * b_low + (lowest >> 32);
@@ -40,9 +40,9 @@ void add_product(Wide *sum, uint64_t a, uint64_t b) {
 #endif
 }
 
-// A step of Horner's rule: returns value * point + word modulo kPrime = 2^61 - 1, for value, point < kPrime and word <
-// 2^61. 2^61 is 1 modulo kPrime, so instead of a division, the upper bits of the 128-bit number are added to its lower
-// 61 bits.
+// Returns value * point + word modulo kPrime = 2^61 - 1, a step of Horner's rule for a polynomial, for value, point <
+// kPrime and word < 2^61. 2^61 is 1 modulo kPrime, so, without a division, the upper bits of the 128-bit number are
+// added to its lower 61.
 uint64_t horner(uint64_t value, uint64_t point, uint64_t word) {
   Wide product = {word, 0};
   add_product(&product, value, point);
@@ -50,8 +50,8 @@ uint64_t horner(uint64_t value, uint64_t point, uint64_t word) {
   return folded >= kPrime ? folded - kPrime : folded;
 }
 
-// Extends the polynomial `value` by a 128-bit sum, split into three words of up to 60 bits, because horner needs words
-// below 2^61.
+// Appends a 128-bit sum to the polynomial whose value so far is `value`. Splits the sum into three words of up to 60
+// bits, because horner needs words below 2^61.
 uint64_t fold(uint64_t value, uint64_t point, const Wide &sum) {
   value = horner(value, point, sum.low & (kPrime >> 1));
   value = horner(value, point, (sum.low >> 60 | sum.high << 4) & (kPrime >> 1));
@@ -81,7 +81,7 @@ Identity HashKey::hash(const void *data, uint64_t bytes) const {
     const auto block_bytes = static_cast<size_t>(std::min<uint64_t>(remaining, kBlockBytes));
     const uint8_t *block = at;
     size_t words = kBlockWords;
-    if (block_bytes < kBlockBytes) {  // the last block: padded with zeros to pairs of words
+    if (block_bytes < kBlockBytes) {  // pad the last block with zeros to pairs of words
       words = (block_bytes + 15) / 16 * 2;
       std::memset(padded, 0, words * sizeof(uint64_t));
       std::memcpy(padded, at, block_bytes);

@@ -29,7 +29,7 @@ class HashKey {
 
  private:
   std::array<uint64_t, kBlockWords + 2> words_;
-  std::array<uint64_t, 2> points_;  // where the two polynomials are evaluated
+  std::array<uint64_t, 2> points_;  // arguments at which the two polynomials are evaluated
 };
 
 }  // namespace edgecore::xnnpack

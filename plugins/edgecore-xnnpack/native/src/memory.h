@@ -1,5 +1,5 @@
-// The allocator that XNNPACK uses. It records failed allocations, because some functions of XNNPACK do not return
-// the status of a failed allocation.
+// The allocator that XNNPACK uses. It records failed allocations, because some functions of XNNPACK do not return an
+// error status after a failed allocation.
 #ifndef EDGECORE_XNNPACK_MEMORY_H_
 #define EDGECORE_XNNPACK_MEMORY_H_
 
@@ -9,7 +9,7 @@ namespace edgecore::xnnpack {
 
 const xnn_allocator *allocator();
 
-// Returns true if an allocation on this thread failed since the last clear_allocation_failure.
+// Returns true if an allocation on this thread failed since the last call of clear_allocation_failure.
 bool allocation_failed();
 void clear_allocation_failure();
 

@@ -16,35 +16,34 @@
 namespace edgecore::xnnpack {
 
 struct NodeKind {
-  uint8_t id;  // in the wire format's node union
+  uint8_t id;  // the kind's number in the node union of the flatbuffer
   const char *name;
-  uint32_t flags;      // the node flags of XNNPACK that this kind supports
-  int32_t operation;   // xnn_unary_operator, xnn_binary_operator, or number of concatenated inputs
+  uint32_t flags;      // the node flags of XNNPACK (XNN_FLAG_*) that this kind supports
+  int32_t operation;   // an xnn_unary_operator or xnn_binary_operator, or the number of concatenated inputs
   uint32_t constants;  // a bit for each input that must be a constant, because XNNPACK packs it
   uint32_t optional;   // a bit for each input that may be absent
 
-  // Copies the fields of the flatbuffer table into the node, with the value ids of the blob. Throws if a list is too
-  // long.
+  // Copies the fields of the flatbuffer table into the node; values are named by ids. Throws if a list is too long.
   void (*read)(const void *table, Node *node);
-  // Checks types, quantization and parameters, once. The operands are known to exist and to be defined earlier.
+  // Checks types, quantization and parameters, once after load. Operands are known to be defined before.
   void (*check)(const Graph &graph, const Node &node);
-  // Infers the output shapes from the input shapes, and checks XNNPACK's conditions on shapes.
+  // Infers the output shapes from the input shapes, and checks the conditions that XNNPACK has on shapes.
   void (*infer)(const Graph &graph, const Node &node, Shape *shapes);
-  // Defines the node in XNNPACK. `ids` maps indices of values to XNNPACK's ids. Null for a node that XNNPACK lacks: the
-  // delegate computes it.
+  // Defines the node in XNNPACK. `ids` maps indices of values to XNNPACK's ids. Null if the delegate computes it
+  // itself.
   xnn_status (*define)(xnn_subgraph_t subgraph, const Graph &graph, const Node &node, const uint32_t *ids);
-  // Computes a node that XNNPACK lacks. `shapes` and `data` have an entry for each value; `scratch` has scratch_bytes()
+  // Computes a node that XNNPACK lacks. `shapes` and `data` have one entry per value; `scratch` has scratch_bytes()
   // bytes.
   void (*run)(const Graph &graph, const Node &node, const Shape *shapes, void *const *data, const backend::Host &host,
               uint8_t *scratch) = nullptr;
-  // Returns the scratch memory of `run` in bytes, on a host with this many workers. Null: none.
+  // Returns the number of bytes of scratch memory that `run` needs on a host with this many workers. Null: none.
   uint64_t (*scratch_bytes)(const Node &node, const Shape *shapes, uint32_t workers) = nullptr;
 };
 
 // Returns true for a node that the delegate computes itself.
 inline bool is_own(const Node &node) { return node.kind->run != nullptr; }
 
-// Returns null for an unknown id.
+// Returns the node kind with this number in the flatbuffer's union; null for an unknown number.
 const NodeKind *find_node_kind(uint8_t id);
 
 // Tables of node kinds, one in each file nodes_*.cpp.
@@ -72,14 +71,15 @@ bool is_elementwise(const Node &node);
 // Returns the kind Conv2d.
 const NodeKind *find_conv2d();
 
-// Makes the delegate compute convolutions in the Winograd forms of choose_forms (convolution_forms.h). Returns a
-// report: a sentence about all convolutions and a line for each, or nothing if there are no convolutions.
+// Chooses the form of each convolution by choose_forms (convolution_forms.h), and changes nodes with a Winograd form so
+// that the delegate computes them. Returns a sentence about all convolutions and a line for each, if any.
 std::vector<std::string> choose_winograd(Winograd winograd, uint64_t limit, Graph *graph);
 
-// Returns true for a node that choose_winograd has changed.
+// Returns true for a convolution that choose_winograd has changed, so that the delegate computes it in a Winograd form.
 bool is_winograd(const Node &node);
 
-// Returns the packed weights of such a node, which live as long as `weights`. `data` has the address of each constant.
+// Returns the packed weights of a convolution in a Winograd form; they live as long as `weights`. `data` has the
+// address of each constant. `is_shared`: equal nodes of the process share the packed weights.
 const void *pack_winograd(const Graph &graph, const Node &node, const std::vector<const void *> &data, bool is_shared,
                           Weights *weights);
 
@@ -91,27 +91,27 @@ inline const Value &output_value(const Graph &graph, const Node &node, uint32_t 
   return graph.values[node.out[i]];
 }
 
-// The following checks are shared by several kinds of nodes. Each throws backend::Failure if its condition is violated.
-// Checks that all inputs and the output have the same type.
+// The checks below are shared by several kinds of nodes. Each throws backend::Failure if its condition is violated.
+// This one checks that all inputs and the output have the same type.
 void check_same_type(const Graph &graph, const Node &node);
-// Checks that 8-bit inputs and outputs have the same quantization parameters.
+// Checks that a node's 8-bit inputs and outputs have the same scale and zero point.
 void check_same_quantization(const Graph &graph, const Node &node);
-// Checks that min <= max and that neither is NaN.
+// Checks that a node's output range has min <= max and that neither is NaN.
 void check_output_range(const Node &node);
-// Checks that inputs and output have the same type, which is fp32, fp16, qint8 or quint8, and the same quantization
-// parameters.
+// Checks a node that only moves elements: inputs and output have the same type, which is fp32, fp16, qint8 or quint8,
+// and the same scale and zero point.
 void check_data_movement(const Graph &graph, const Node &node);
 // Checks a copy or reshape as check_data_movement does, but also allows int32 (the indices of ArgMax).
 void check_copy(const Graph &graph, const Node &node);
-// Checks that the filter (input 1) of an integer kernel has a supported zero point, and that input scale * filter scale
-// / output scale is in range for each of the `channels`.
+// Checks that the filter (input 1) of an integer kernel has a zero point that XNNPACK supports, and that input scale *
+// filter scale / output scale is in XNNPACK's range for each of the `channels`.
 void check_filter_scales(const Graph &graph, const Node &node, uint64_t channels);
-// Checks that a dynamically quantized input has one scale and zero point for each slice of its last `dims` dims.
+// Checks that a dynamically quantized input has one scale and zero point per slice of its last `dims` dims.
 void check_row_parameters(const Graph &graph, const Node &node, uint32_t dims);
-// Infers the output shape of a node whose output has the shape of input 0.
+// Infers the shape of an output that has the shape of input 0.
 void infer_same(const Graph &graph, const Node &node, Shape *shapes);
 
-// Copies a vector of numbers; returns false if it has more than kMaxRank. T is a flatbuffers::Vector<uint32_t>.
+// Copies a flatbuffers::Vector<uint32_t> of sizes to `out`; returns false if it has more than kMaxRank entries.
 template <typename T>
 bool read_dims(const T *vector, Shape *out) {
   const uint32_t size = vector == nullptr ? 0 : vector->size();

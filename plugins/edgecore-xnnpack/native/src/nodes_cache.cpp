@@ -1,7 +1,6 @@
-// The node kinds that XNNPACK lacks: the update of a KV cache in place, and attention that reads the cache in place.
-// XNNPACK could compute them only with copies of the whole cache in each call, because it cannot write into an input,
-// and because its matmul first packs the second operand. Each node kind has functions that read a node from the blob,
-// check it, infer its output shapes and compute it (nodes.h).
+// Computes the nodes that XNNPACK lacks: the update of a KV cache in place, and attention that reads the cache in
+// place. XNNPACK could compute them only with copies of the whole cache in each call, because it cannot write into an
+// input, and because its matmul first packs the second operand.
 #include <algorithm>
 #include <cmath>
 
@@ -57,7 +56,7 @@ void infer_update(const Graph &, const Node &node, Shape *shapes) {
   shapes[node.out[0]] = cache;
 }
 
-// Copies the new rows to their positions; a negative position counts from the end, as in PyTorch.
+// Copies the new rows of a KV cache to their positions; a negative position counts from the end, as in PyTorch.
 void run_update(const Graph &graph, const Node &node, const Shape *shapes, void *const *data, const backend::Host &,
                 uint8_t *) {
   const Shape &cache = shapes[node.in[0]];
@@ -108,8 +107,8 @@ void check_attention(const Graph &graph, const Node &node) {
   }
 }
 
-// The batch dims of query, key and value are equal, except that groups of query heads may share a head of key and
-// value.
+// Infers the output shape of an attention. The batch dims of query, key and value must be equal, except that several
+// query heads may share a head of key and value (grouped-query attention).
 void infer_attention(const Graph &, const Node &node, Shape *shapes) {
   const Shape &query = shapes[node.in[0]], &key = shapes[node.in[1]], &value = shapes[node.in[2]];
   const uint32_t rank = query.rank;
@@ -146,12 +145,12 @@ void run_attention(const Graph &, const Node &node, const Shape *shapes, void *c
   head.width = query.back(0);
   head.value_width = shapes[node.in[2]].back(0);
   head.scale = *static_cast<const float *>(data[node.in[3]]);
-  // The rows of all query heads that share a key head are consecutive in the query.
+  // Count the rows of all query heads that share a key head together: they are consecutive in the query.
   const uint64_t tokens = query.back(1), group = query.back(2) / key.back(2), rows = group * tokens;
   uint64_t heads = key.back(2);
   for (uint32_t d = 0; d + 3 < rank; ++d) heads *= key[d];
 
-  // The step of the mask along each dim of the scores, in elements; 0 where the mask is broadcast.
+  // For each dim of the scores, the distance in elements between neighbours in the mask; 0 where the mask is broadcast.
   const auto *mask = node.in[4] == kNone ? nullptr : static_cast<const float *>(data[node.in[4]]);
   Shape steps = query;
   if (mask != nullptr) {
@@ -163,7 +162,7 @@ void run_attention(const Graph &, const Node &node, const Shape *shapes, void *c
       step *= size;
     }
   }
-  // Returns the mask of a row; `row` counts all rows of the query.
+  // Returns the address of the mask of query row number `row`, counted over all batches and heads.
   const auto mask_row = [&](uint64_t row) {
     uint64_t offset = 0;
     for (uint32_t d = rank - 1; d-- > 0; row /= query[d]) offset += row % query[d] * steps[d];

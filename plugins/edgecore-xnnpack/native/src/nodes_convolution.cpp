@@ -1,6 +1,5 @@
-// The node kinds for NHWC convolutions: regular and grouped, depthwise, transposed. Filters and biases are constants.
-// Each node kind has functions that read a node from the blob, check it, infer its output shapes and define it in
-// XNNPACK (nodes.h).
+// Reads, checks and defines in XNNPACK the nodes for NHWC convolutions: regular and grouped, depthwise, transposed.
+// Filters and biases are constants.
 #include "nodes.h"
 #include "xnnpack_generated.h"
 
@@ -8,7 +7,7 @@ namespace edgecore::xnnpack {
 
 namespace {
 
-// Limits for sizes of windows and images, well below 2^31 because XNNPACK computes positions of windows in 32 bits.
+// Maximum height and width of windows and images, far below 2^31 because XNNPACK computes positions in 32 bits.
 constexpr uint64_t kMaxWindow = 1u << 16;
 constexpr uint64_t kMaxSpatial = 1u << 24;
 
@@ -139,8 +138,9 @@ void infer_transposed(const Graph &, const Node &node, Shape *shapes) {
   const uint64_t columns = static_cast<uint64_t>(w.left) + w.right;
   if (height <= rows || width <= columns) refuse(node, "padding leaves nothing of the output");
   if (height > kMaxSpatial || width > kMaxSpatial) refuse(node, "the output is too large");
-  // XNNPACK computes every stride-th column separately, starting from column 0, 1, ..., stride - 1. It counts them as
-  // ceil((width - first) / stride) with unsigned numbers, which is huge if `first` is beyond the width.
+  // Refuse a transposed convolution whose output is smaller than stride - 1: XNNPACK computes every stride-th column
+  // separately, starting from column 0, 1, ..., stride - 1, and counts these columns as ceil((width - first) / stride)
+  // with unsigned numbers, which is huge if `first` is beyond the width.
   if (height - rows + 1 < w.stride_height || width - columns + 1 < w.stride_width) {
     refuse(node, "the output is smaller than the stride - 1");
   }

@@ -1,6 +1,4 @@
-// The node kinds for fully connected layers and batched matmuls.
-// Each node kind has functions that read a node from the blob, check it, infer its output shapes and define it in
-// XNNPACK (nodes.h).
+// Reads, checks and defines in XNNPACK the nodes for fully connected layers and batched matmuls (nodes.h).
 #include "nodes.h"
 #include "xnnpack_generated.h"
 

@@ -1,6 +1,4 @@
-// The node kinds that move data (transpose, reshape, slice, pad, concatenate), and resizing by interpolation.
-// Each node kind has functions that read a node from the blob, check it, infer its output shapes and define it in
-// XNNPACK (nodes.h).
+// Reads, checks and defines in XNNPACK the nodes that move data, and resizing by interpolation (nodes.h).
 #include <cmath>
 
 #include "nodes.h"
@@ -10,7 +8,8 @@ namespace edgecore::xnnpack {
 
 namespace {
 
-constexpr uint64_t kMaxResize = 1u << 20;  // up to this size, fp32 positions have errors of less than a pixel
+// Maximum image size of a resize: fp32 positions have errors of less than a pixel.
+constexpr uint64_t kMaxResize = 1u << 20;
 
 template <typename Table>
 void read_operands(const Table *t, Node *node) {
@@ -99,8 +98,7 @@ void infer_transpose(const Graph &, const Node &node, Shape *shapes) {
   for (uint32_t i = 0; i < input.rank; ++i) output[i] = input[static_cast<uint32_t>(node.first[i])];
 }
 
-// Infers the output shape of a reshape. At most one size of the new shape may be 0: it is inferred from the number of
-// elements.
+// Infers the output shape of a reshape. One size of the new shape may be 0: it follows from the number of elements.
 void infer_reshape(const Graph &, const Node &node, Shape *shapes) {
   const Shape &input = shapes[node.in[0]];
   Shape output = node.first;
@@ -148,8 +146,8 @@ void infer_pad(const Graph &, const Node &node, Shape *shapes) {
 
 void infer_resize(const Graph &graph, const Node &node, Shape *shapes) {
   const Shape &input = shapes[node.in[0]];
-  // The number of channels must be the blob's: if only this number changes, XNNPACK does not update its indirection
-  // buffer (a table of input addresses, which depend on it).
+  // Require the number of channels that the blob declares: if only this number changes, XNNPACK does not update its
+  // indirection buffer (a table of input addresses, which depend on the number of channels).
   if (input.rank != 4 || input_value(graph, node, 0).shape.rank != 4 ||
       input[3] != input_value(graph, node, 0).shape[3]) {
     refuse(node, "the input is %s; expected [N, H, W, C] with the C of the file", shape_text(input));

@@ -1,6 +1,4 @@
-// The node kinds for NHWC poolings.
-// Each node kind has functions that read a node from the blob, check it, infer its output shapes and define it in
-// XNNPACK (nodes.h).
+// Reads, checks and defines in XNNPACK the nodes for NHWC poolings (nodes.h).
 #include <cmath>
 
 #include "nodes.h"
@@ -25,7 +23,7 @@ void read_pooling(const void *table, Node *node) {
   node->flags = t->flags();
 }
 
-// Reads an average pooling. It has no dilation in XNNPACK: blobs store 0, which becomes 1.
+// Reads an average pooling. XNNPACK's has no dilation: blobs store 0, which is replaced by 1.
 void read_average(const void *table, Node *node) {
   read_pooling(table, node);
   node->window.dilation_height = node->window.dilation_width = 1;
@@ -109,8 +107,8 @@ void check_global(const Graph &graph, const Node &node) {
   }
 }
 
-// Checks the input shape. The number of channels must be the blob's: if only this number changes, XNNPACK does not
-// update its indirection buffer (a table of input addresses, which depend on it).
+// Checks the input shape of a pooling. The number of channels must be as declared in the blob: if only this number
+// changes, XNNPACK does not update its indirection buffer (a table of input addresses, which depend on it).
 void check_input(const Graph &graph, const Node &node, const Shape &input) {
   if (input.rank != 4 || input_value(graph, node, 0).shape.rank != 4 ||
       input[3] != input_value(graph, node, 0).shape[3]) {

@@ -14,7 +14,7 @@ constexpr edgecore_option_spec at_load(const char *name, uint32_t type, const ch
   return backend::option(name, type, EDGECORE_OPTION_AT_LOAD, help);
 }
 
-// Returns the enumerator named by an option, or `absent`; `names` has the names in the order of the enumerators.
+// Returns the enumerator that a load option names, or `absent` if it is not set. `names` has the enumerators' names.
 template <typename Enum>
 Enum read_name(const backend::Options &options, const char *option, const std::string_view (&names)[3], Enum absent) {
   const std::string name(options.text(option, names[static_cast<size_t>(absent)]));
@@ -25,7 +25,7 @@ Enum read_name(const backend::Options &options, const char *option, const std::s
        names[1].data(), names[2].data(), name.c_str());
 }
 
-// Returns an option in MiB, at least `min`, as bytes; `absent` if it is not set.
+// Returns a load option in MiB, at least `min`, as bytes; returns `absent` if it is not set.
 uint64_t read_size(const backend::Options &options, const char *option, int64_t min, uint64_t absent) {
   if (!options.has(option)) return absent;
   const int64_t size = options.integer(option, 0);
@@ -36,7 +36,7 @@ uint64_t read_size(const backend::Options &options, const char *option, int64_t 
   return static_cast<uint64_t>(size * kMiB);
 }
 
-// Returns the rows or columns of a tile; 0 if the option is not set.
+// Returns a load option that sets the number of rows or columns of a tile; 0 if the option is not set.
 uint32_t read_tile(const backend::Options &options, const char *option) {
   const int64_t number = options.integer(option, 0);
   if (number < 0 || number > UINT8_MAX || (number == 0 && options.has(option))) {

@@ -1,4 +1,4 @@
-// The options that a caller can set when a program is loaded.
+// The options that a user can set when a .pte file is loaded.
 #ifndef EDGECORE_XNNPACK_OPTIONS_H_
 #define EDGECORE_XNNPACK_OPTIONS_H_
 
@@ -11,21 +11,21 @@ namespace edgecore::xnnpack {
 
 enum class Sharing : uint8_t { kDisabled, kPerModel, kGlobal };
 
-// The forms of Winograd's algorithm for convolutions. kOff: none; kAccurate: F(2x2); kOn: F(2x2) and F(4x4).
+// Allows forms of Winograd's algorithm for convolutions. kOff: none; kAccurate: F(2x2); kOn: F(2x2) and F(4x4).
 enum class Winograd : uint8_t { kOff, kAccurate, kOn };
 
 struct LoadOptions {
   Winograd winograd = Winograd::kOn;
-  uint64_t winograd_memory = 128ull << 20;  // bytes by which packed weights of a delegate may grow
-  Tile tile;                                // {}: XNNPACK chooses a tile for each fp32 layer
+  uint64_t winograd_memory = 128ull << 20;  // bytes by which Winograd may increase a delegate's packed weights
+  Tile tile;                                // tile of fp32 layers' kernels; {}: XNNPACK chooses for each layer
   Sharing workspace_sharing = Sharing::kDisabled;
   bool weight_cache = true;
-  std::string weight_cache_folder;           // empty: packed weights are not written to files
-  uint64_t weight_cache_limit = 4ull << 30;  // bytes in the folder
+  std::string weight_cache_folder;           // folder for files of packed weights; empty: none are written
+  uint64_t weight_cache_limit = 4ull << 30;  // maximum bytes of files in the weight cache folder
 };
 
-// Names, types and help texts of the options. The backend's function table publishes them, so that the runtime can
-// check the options of a load call.
+// The names, types and help texts of the load options. The backend's function table publishes them, so that edgecore's
+// runtime can check the options of a load call.
 extern const edgecore_option_spec kOptions[];
 extern const uint64_t kOptionCount;
 

@@ -7,13 +7,13 @@
 namespace edgecore::xnnpack {
 
 // The number of window elements in the first pass of XNNPACK's max pooling kernels, on every processor:
-// first_pass_tile_size in its maxpool-config.c (a test compares them).
+// first_pass_tile_size in XNNPACK's maxpool-config.c (a test compares the two numbers).
 constexpr uint64_t kMaxPoolFirstPass = 9;
 
 // Returns true if kernels may read bytes after the last element of an external value. Kernels read their inputs in
-// whole vectors. A max pooling with more window elements than kMaxPoolFirstPass also reads its output back in whole
-// vectors, because later passes combine their maximum with the result so far. So does a softmax, whose last pass scales
-// its output. The kernel tests (trial/) run the kernels with guard pages after these bytes.
+// whole vectors. A max pooling with more window elements than kMaxPoolFirstPass also reads its output in whole vectors,
+// because later passes combine their maximum with the result so far; so does a softmax, whose last pass scales its
+// output. The kernel tests (trial/) place a guard page after these bytes.
 bool kernels_read_past_end(const Graph &graph, uint32_t value);
 
 }  // namespace edgecore::xnnpack

@@ -16,7 +16,7 @@ constexpr const char *kUnary = "Unary Elementwise";
 constexpr const char *kBinary = "Binary Elementwise";
 
 // An operator that XNNPACK may have created for a node: the operator that computes the node, or the clamp that XNNPACK
-// appends to an elementwise node of two inputs with an output range. nodes_of matches these to the operators that
+// appends to an elementwise node of two inputs with an output range. nodes_of matches Operations to the operators that
 // XNNPACK reports.
 struct Operation {
   uint32_t node;
@@ -110,8 +110,8 @@ std::vector<uint32_t> nodes_of(const Graph &graph, const std::vector<bool> &is_s
     for (size_t i = 0; i < operations.size(); ++i) nodes[i] = operations[i].node;
     return nodes;
   }
-  // Match the operators in order, each to the earliest possible operation, then each to the latest possible one. If
-  // both belong to the same node, the match is unique.
+  // Match the reported operators in order, each to the earliest possible Operation, then each to the latest possible
+  // one. If both matches of an operator belong to one node, it computes this node; otherwise its node is ambiguous.
   size_t next = 0;
   for (size_t i = 0; i < names.size(); ++i, ++next) {
     while (next < operations.size() && !fits(i, next)) ++next;
@@ -162,18 +162,18 @@ void Profile::report(xnn_runtime_t runtime, const backend::Host &host) {
       xnn_status_success) {
     return;
   }
-  // Our patches make XNNPACK count nanoseconds. An unpatched XNNPACK, which cannot run parts either, counts
-  // microseconds.
+  // XNNPACK with the plugin's patches counts nanoseconds. Without the patches, in which case it cannot run parts of a
+  // graph either, it counts microseconds.
   const uint64_t unit = runs_parts() ? 1 : 1000;
-  // XNNPACK measures from the end of the previous operator. So the time of the first operator after a node of the
-  // delegate includes the time of that node.
+  // Subtract the times of the delegate's nodes: XNNPACK measures from the end of its previous operator, so the time of
+  // an operator after a node of the delegate includes the time of that node.
   uint64_t begin = before_;
   size_t next = 0;
   for (size_t i = 0; i < operators_.size(); ++i) {
     uint64_t time = times_[i] * unit;
     for (; next < own_.size() && operators_[i].node != kNone && operators_[i].node > own_[next].node->index; ++next) {
       const uint64_t own = own_[next].end - own_[next].begin;
-      if (i > 0) time -= std::min(time, own);  // XNNPACK's clock starts with its first operator
+      if (i > 0) time -= std::min(time, own);  // except for XNNPACK's first operator, with which its clock starts
       begin += own;
     }
     const uint64_t end = begin + time;

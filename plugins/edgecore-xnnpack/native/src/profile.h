@@ -14,25 +14,25 @@
 
 namespace edgecore::xnnpack {
 
-// Returns, for each of XNNPACK's operators (`names`), the index of the node that it computes, or kNone if the node is
-// ambiguous. XNNPACK keeps the order of nodes, but drops nodes that it fuses into a neighbour or that have no reader.
-// `is_skipped` has an entry for each node: true if XNNPACK has no operator for it (Runtime::skips).
+// Returns, for each of XNNPACK's operators (`names`), the index of the node that it computes, or kNone if this node is
+// ambiguous. XNNPACK keeps the order of nodes, but drops nodes that it fuses into another node or that have no reader.
+// `is_skipped` has an entry for each node: true if XNNPACK has no operator for the node (Runtime::skips).
 std::vector<uint32_t> nodes_of(const Graph &graph, const std::vector<bool> &is_skipped,
                                const std::vector<std::string> &names);
 
-// The profile of a runtime that was created with XNN_FLAG_BASIC_PROFILING.
+// The profile of an XNNPACK runtime that was created with XNN_FLAG_BASIC_PROFILING.
 class Profile {
  public:
   Profile(const Graph &graph, const Runtime &runtime);
 
-  void start();            // called at the beginning of execute
-  void start_operators();  // called right before XNNPACK runs
-  uint64_t now() const;    // nanoseconds since start
+  void start();            // starts the clock, at the beginning of execute()
+  void start_operators();  // marks the time right before XNNPACK runs
+  uint64_t now() const;    // returns the nanoseconds since start()
   // Adds a node that the delegate computed itself, with its times from now().
   void add_own(const Node &node, uint64_t begin, uint64_t end);
 
-  // Reports an event for each operator and each node of the delegate in the last run, with names such as "Conv2d:
-  // Convolution (NHWC, F32) GEMM".
+  // Reports an event to the host for each XNNPACK operator, and for each node that the delegate computed, in the last
+  // run, with names such as "Conv2d: Convolution (NHWC, F32) GEMM".
   void report(xnn_runtime_t runtime, const backend::Host &host);
 
  private:
@@ -50,7 +50,7 @@ class Profile {
   std::vector<Own> own_;
   std::vector<uint64_t> times_;  // in XNNPACK's unit
   std::chrono::steady_clock::time_point start_ = {};
-  uint64_t before_ = 0;  // nanoseconds from start to start_operators
+  uint64_t before_ = 0;  // nanoseconds from start() to start_operators()
 };
 
 }  // namespace edgecore::xnnpack

@@ -1,4 +1,4 @@
-// Numbers of scalar types in the .pte format (ScalarType).
+// The numbers of scalar types (enum ScalarType) in the .pte format.
 #ifndef EDGECORE_XNNPACK_SCALAR_TYPES_H_
 #define EDGECORE_XNNPACK_SCALAR_TYPES_H_
 

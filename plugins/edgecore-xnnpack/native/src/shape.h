@@ -26,21 +26,21 @@ struct Shape {
 bool operator==(const Shape &a, const Shape &b);
 inline bool operator!=(const Shape &a, const Shape &b) { return !(a == b); }
 
-// Returns true if the shape is within the limits above; then element_count() does not overflow.
+// Returns true if the dims and the number of elements of the shape are within the limits of this file: then
+// element_count() does not overflow.
 bool in_limits(const Shape &shape);
 uint64_t element_count(const Shape &shape);
 
-// Broadcasts by NumPy's rule. Returns false if the shapes do not broadcast.
+// Broadcasts two shapes by NumPy's rule into `out`. Returns false if the shapes do not broadcast.
 bool broadcast(const Shape &a, const Shape &b, Shape *out);
 
-// Returns the dims for XNNPACK's functions.
+// Returns the dims of a shape in the form that XNNPACK's functions expect.
 std::array<size_t, kMaxRank> xnn_dims(const Shape &shape);
 
-// Returns the dims for the host's functions.
+// Returns the dims of a shape in the form that the host's functions expect.
 std::vector<int64_t> sizes_of(const Shape &shape);
 
-// Formats a shape such as "[1, 3, 224, 224]" for messages. The text is valid until the fourth next call in the same
-// thread.
+// Formats a shape such as "[1, 3, 224, 224]" for messages. The text is valid until the thread's fourth next call.
 const char *shape_text(const Shape &shape);
 
 }  // namespace edgecore::xnnpack

@@ -7,7 +7,7 @@
 namespace edgecore::xnnpack {
 
 // Functions that a patch of this plugin adds to XNNPACK (third_party/patches/24-int8-convolution-sum.patch). They are
-// weak, because another XNNPACK (XNNPACK_DIR) may lack them.
+// weak symbols, because an XNNPACK without the patch (CMake's option XNNPACK_DIR) lacks them.
 extern "C" {
 __attribute__((weak)) bool xnn_can_add_to_convolution_2d(size_t kernel_size, size_t input_channels,
                                                          size_t output_channels);
@@ -31,7 +31,7 @@ bool can_add(const Graph &graph, const Node &node) {
 
 bool kernel_adds(size_t taps, size_t inputs, size_t outputs) {
   if (xnn_can_add_to_convolution_2d == nullptr || xnn_add_to_convolution_2d == nullptr) return false;
-  // XNNPACK uses other kernels for a convolution with one input and one output channel.
+  // XNNPACK computes a convolution with one input and one output channel by other kernels, which cannot add.
   return (inputs > 1 || outputs > 1) && xnn_can_add_to_convolution_2d(taps, inputs, outputs);
 }
 

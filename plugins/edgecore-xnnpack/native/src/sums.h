@@ -1,5 +1,5 @@
-// Sums of two values that a convolution's kernel computes, so that the convolution's result is not written and read
-// again.
+// Fuses Add nodes into convolutions: the convolution's kernel adds the other operand, so the convolution's result is
+// not written to memory and read again.
 #ifndef EDGECORE_XNNPACK_SUMS_H_
 #define EDGECORE_XNNPACK_SUMS_H_
 
@@ -11,36 +11,36 @@
 
 namespace edgecore::xnnpack {
 
-// The Add nodes of a graph that are computed by the convolution of one of their operands.
+// The Add nodes of a graph, each with the convolution whose kernel computes it.
 struct Sums {
-  std::vector<uint32_t> add;       // by node: index of the Add that this convolution computes, else kNone
-  std::vector<bool> is_in_kernel;  // by node: true for such an Add
+  std::vector<uint32_t> add;       // by node: for a convolution that computes an Add, the index of this Add; else kNone
+  std::vector<bool> is_in_kernel;  // by node: true for an Add that a convolution computes
 
   bool has(size_t node) const { return !add.empty() && add[node] != kNone; }
   bool skips(size_t node) const { return !add.empty() && is_in_kernel[node]; }
 };
 
 // Finds Add nodes that a convolution's kernel can compute with the same bits: the convolution is int8, its kernel on
-// this processor can add, its output has no other use, and the other operand has the same shape and is computed before
-// the convolution.
+// this processor can add, only the Add uses its output, and the other operand has the same shape and precedes it.
 Sums find_sums(const Graph &graph);
 
-// Returns the operand that the convolution adds to its products.
+// Returns the operand of the Add that `convolution` adds to its own result.
 uint32_t added_value(const Graph &graph, const Sums &sums, size_t convolution);
 
 // Defines a convolution and its Add as one node of XNNPACK.
 xnn_status define_with_sum(xnn_subgraph_t subgraph, const Graph &graph, const Sums &sums, size_t convolution,
                            const uint32_t *ids);
 
-// Returns true if the kernel of such an int8 convolution (one group, per-channel weight scales) can add.
+// Returns true if the kernel of an int8 convolution of these sizes (with one group and a weight scale per channel) can
+// add a tensor to its result. `taps` is the number of filter positions.
 bool kernel_adds(size_t taps, size_t inputs, size_t outputs);
 
-// Makes the convolution that was defined last add the value `other`. Its output has the type and range of the sum.
-// Before the sum, the products are rounded with the quantization `product` and clamped to [min, max].
+// Makes the convolution that was defined last add the value `other`. Its output then has the type and range of the sum.
+// Before the sum, its own result is rounded with the quantization `product` and clamped to [min, max].
 xnn_status add_to_convolution(xnn_subgraph_t subgraph, uint32_t other, const Quantization &product, float min,
                               float max);
 
-// Throws a Failure if the operands of a sum have different shapes: a kernel does not broadcast.
+// Throws a Failure if the operands of a fused Add have different shapes: the convolution's kernel does not broadcast.
 void check_sums(const Graph &graph, const Sums &sums, const Shape *shapes);
 
 }  // namespace edgecore::xnnpack

@@ -1,5 +1,5 @@
-// Elementwise functions of one 8-bit value, computed as a table of 256 bytes. For example, SiLU of int8 is a conversion
-// to float, a sigmoid, a product and a conversion back, whose floats need four times as many bytes.
+// Computes elementwise functions of one 8-bit value by look-up in a table of 256 bytes. For example, SiLU of int8 is a
+// conversion to float, a sigmoid, a product and a conversion back, whose floats need four times as many bytes.
 #ifndef EDGECORE_XNNPACK_TABLES_H_
 #define EDGECORE_XNNPACK_TABLES_H_
 
@@ -15,25 +15,25 @@ namespace edgecore::xnnpack {
 
 // The nodes of a graph that are computed as tables, and the nodes that need not be computed because of that.
 struct Tables {
-  using Bytes = std::array<uint8_t, 256>;  // the result for each byte of the source
+  using Bytes = std::array<uint8_t, 256>;  // the result for each byte of the 8-bit value
 
   std::vector<uint32_t> source;    // by node: the 8-bit value that alone determines the output, else kNone
   std::vector<bool> is_in_tables;  // by node: true if only tables would use the output
-  std::vector<Bytes> bytes;        // by node: see compute_tables
+  std::vector<Bytes> bytes;        // by node: the table, set by compute_tables
 
   bool has(size_t node) const { return !source.empty() && source[node] != kNone; }
   bool skips(size_t node) const { return !source.empty() && is_in_tables[node]; }
 };
 
-// Finds conversions from float to 8 bits whose result is a function of a single 8-bit value: all nodes from that value
-// to the conversion are elementwise, and their other operands are constants of one element.
+// Finds conversion nodes from float to 8 bits whose result is a function of a single 8-bit value: all nodes from that
+// value to the conversion are elementwise, and their other operands are constants of one element.
 Tables find_tables(const Graph &graph);
 
 // Computes the bytes of the tables by running the nodes that they replace on all 256 bytes. `data` has the address of
 // each constant. Throws backend::Failure.
 void compute_tables(const Graph &graph, const std::vector<const void *> &data, Tables *tables);
 
-// Defines the table of a node, which must live until the runtime has been created.
+// Defines a conversion in XNNPACK as a look-up in its table. `tables` must live until the runtime is created.
 xnn_status define_table(xnn_subgraph_t subgraph, const Graph &graph, const Tables &tables, size_t node,
                         const uint32_t *ids);
 

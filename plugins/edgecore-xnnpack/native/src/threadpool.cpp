@@ -28,7 +28,7 @@ class Denormals {
   using State = unsigned int;
   static State enable() {
     const State state = _mm_getcsr();
-    _mm_setcsr(state | 0x8040u);  // flush to zero, denormals are zero
+    _mm_setcsr(state | 0x8040u);  // set the bits "flush to zero" and "denormals are zero" of MXCSR
     return state;
   }
   static void restore(State state) { _mm_setcsr(state); }
@@ -46,7 +46,7 @@ class Denormals {
   static State enable() {
     State state;
     __asm__ __volatile__("vmrs %0, fpscr" : "=r"(state));
-    restore(state | State{1} << 24);  // FZ, which NEON always has
+    restore(state | State{1} << 24);  // set the bit FZ (flush to zero) of FPSCR; NEON instructions always flush
     return state;
   }
   static void restore(State state) { __asm__ __volatile__("vmsr fpscr, %0" : : "r"(state)); }
@@ -60,7 +60,7 @@ class Denormals {
 };
 
 // Nested loops over Rank dims; the innermost Tiled loops advance by tiles. Tiles are numbered in row-major order.
-// piece() runs the tiles [begin, end): it computes the position of the first tile, then steps from tile to tile.
+// piece() runs the tiles [begin, end): it computes the position of tile `begin`, then steps from tile to tile.
 template <size_t Rank, size_t Tiled, typename Call>
 struct Nest {
   std::array<size_t, Rank> range;
@@ -71,7 +71,7 @@ struct Nest {
 
   void piece(size_t begin, size_t end, size_t worker) const {
     const Denormals denormals(flush_denormals);
-    std::array<size_t, Rank> at;  // first index of the tile, by dim
+    std::array<size_t, Rank> at;  // first index of the current tile, by dim
     size_t rest = begin;
     for (size_t d = Rank; d-- > 0;) {
       at[d] = rest % steps[d] * width(d);
@@ -95,7 +95,7 @@ struct Nest {
   size_t width(size_t d) const { return d < Rank - Tiled ? 1 : tile[d + Tiled - Rank]; }
 };
 
-constexpr uint64_t kPieces = 4;  // pieces of a loop for each worker
+constexpr uint64_t kPieces = 4;  // maximum number of pieces per worker, into which the tiles of a loop are split
 
 // Runs all tiles of nested loops on the pool. `call` receives the first indices of a tile, the sizes of its tiled dims,
 // and the worker.
@@ -114,7 +114,7 @@ void run(pthreadpool_t pool, std::array<size_t, Rank> range, std::array<size_t, 
     nest.piece(0, total, pool == nullptr ? 0 : pool->host.worker_index());
     return;
   }
-  // Each worker gets the same number of pieces, whose sizes differ by at most one tile.
+  // Split the tiles so that each worker runs the same number of pieces, whose sizes differ by at most one tile.
   const uint64_t workers = pool->host.worker_count();
   const uint64_t pieces = workers * std::clamp<uint64_t>(total / workers, 1, kPieces);
   pool->host.parallel_for(pieces, 1, [&](uint64_t begin, uint64_t end, uint32_t worker) {
@@ -122,7 +122,7 @@ void run(pthreadpool_t pool, std::array<size_t, Rank> range, std::array<size_t, 
   });
 }
 
-// The index of the microarchitecture that tasks receive on every core; XNNPACK has kernels for index 0 on every
+// The microarchitecture index that XNNPACK's tasks receive on every core: XNNPACK has kernels for index 0 on every
 // processor.
 constexpr uint32_t kUarch = 0;
 
@@ -170,9 +170,9 @@ void pthreadpool_parallelize_2d_tile_1d_with_uarch(pthreadpool_t pool, pthreadpo
   run<2, 1>(pool, {i, j}, {tj}, flags, [=](At at, At size, Size) { task(arg, kUarch, at[0], at[1], size[0]); });
 }
 
-// XNNPACK runs GEMMs with two tiled dims: rows (i), then columns (j). Here the rows are the inner loop, so that all
-// rows are computed while the cache holds the weights of a tile of columns (third_party/patches/18-gemm-columns.patch
-// chooses the tile sizes).
+// XNNPACK calls this for GEMMs, whose two tiled dims are rows (i) and columns (j). The rows are made the inner loop, so
+// that all rows are computed while the cache holds the weights of a tile of columns
+// (third_party/patches/18-gemm-columns.patch chooses the tile sizes).
 void pthreadpool_parallelize_2d_tile_2d(pthreadpool_t pool, pthreadpool_task_2d_tile_2d_t task, void *arg, Size i,
                                         Size j, Size ti, Size tj, uint32_t flags) {
   run<2, 2>(pool, {j, i}, {tj, ti}, flags, [=](At at, At size, Size) { task(arg, at[1], at[0], size[1], size[0]); });

@@ -9,7 +9,7 @@
 #include "edgecore/backend.hpp"
 
 struct pthreadpool {
-  edgecore::backend::Host host;  // the host functions of a delegate instance, such as parallel_for
+  edgecore::backend::Host host;  // gives access to the parallel_for of a delegate instance's host
 };
 
 #endif  // EDGECORE_XNNPACK_THREADPOOL_H_

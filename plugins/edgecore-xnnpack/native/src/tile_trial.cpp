@@ -22,22 +22,23 @@ using Clock = std::chrono::steady_clock;
 // Microarchitectures on which XNNPACK's choice of rows was measured (third_party/patches/16-f32-tiles.patch).
 constexpr uint32_t kMeasured[] = {cpuinfo_uarch_skylake_x, cpuinfo_uarch_zen4};
 
-// Convolutions of 10 to 14 million multiply-adds: 0.2 ms each on a core with one AVX512 unit. The rows of the first are
-// a multiple of 4 KiB apart, so they map to the same set in most L1 caches; the last one has 16 columns.
+// The layers that the trial times: convolutions of 10 to 14 million multiply-adds, 0.2 ms each on a core with one
+// AVX512 unit. The input rows of the first layer are a multiple of 4 KiB apart, so they map to the same set in most L1
+// caches; the last layer has 48 = 3 x 16 output channels.
 constexpr struct {
   size_t size, kernel, channels, outputs;
 } kLayers[] = {{14, 1, 1024, 64}, {28, 1, 128, 128}, {14, 3, 128, 64}, {28, 1, 256, 48}};
 
-// Number of runs of each layer; the first brings its data into the caches. No round begins after kMaxTime, so that the
-// trial ends soon on a slow or busy processor.
+// Number of times that the trial runs each layer; the first run brings the layer's data into the caches. No round
+// begins after kMaxTime, so that the trial ends soon on a slow or busy processor.
 constexpr int kRounds = 3;
 constexpr std::chrono::milliseconds kMaxTime{30};
 
-// XNNPACK's choice stays unless another takes less than this part of its time. The times of two trials differ by about
-// 1 % on a quiet processor.
+// The trial keeps XNNPACK's number of rows unless another number takes less than this fraction of its time. The times
+// of two trials differ by about 1 % on a quiet processor.
 constexpr double kGain = 0.98;
 
-// A layer with zero weights, which XNNPACK has created for the currently forced tile.
+// A convolution with zero weights, which XNNPACK has created for the tile that was forced at that time (ForcedTile).
 class Layer {
  public:
   explicit Layer(size_t index) {
@@ -66,7 +67,7 @@ class Layer {
 
   bool is_ready() const { return is_ready_; }
 
-  // Runs the layer, and keeps the minimum time of all runs.
+  // Runs the layer, and keeps the minimum time of all runs in `time_`.
   void run() {
     const auto begin = Clock::now();
     xnn_run_operator(operator_.get(), nullptr);
@@ -86,7 +87,7 @@ class Layer {
   double time_ = std::numeric_limits<double>::infinity();
 };
 
-// A number of rows to try (0: XNNPACK's choice), and its layers.
+// A number of rows per tile that the trial measures (0: XNNPACK's choice), and the layers that were created with it.
 struct Candidate {
   uint32_t rows;
   std::vector<Layer> layers;
@@ -98,7 +99,7 @@ struct Candidate {
   }
 };
 
-// Returns the numbers of rows that this processor can use; none if it has only one tile for each width.
+// Returns the numbers of rows per tile to try on this processor; none if each number of columns has only one tile.
 std::vector<uint32_t> row_choices() {
   std::vector<uint32_t> choices;
   const std::vector<Tile> all = tiles();
@@ -119,8 +120,8 @@ bool has_fp32_layer(const Graph &graph) {
   });
 }
 
-// Times the layers with each number of rows. Returns the fastest number and sets `report`. Throws backend::Failure if a
-// layer cannot be created.
+// Times the layers with each number of rows per tile. Returns the fastest number and sets `report`. Throws
+// backend::Failure if a layer cannot be created.
 uint32_t try_rows(const std::vector<uint32_t> &choices, std::string *report) {
   const auto begin = Clock::now();
   std::vector<Candidate> candidates;

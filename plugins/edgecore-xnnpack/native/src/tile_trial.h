@@ -1,6 +1,6 @@
-// Measures which number of rows of fp32 tiles is fastest, on processors without known measurements. It takes a few
-// milliseconds, and its result is stored in the folder of packed weights; without a folder there is no trial. Packed
-// weights and, with finite weights, results do not depend on the rows of tiles.
+// Measures which number of rows per tile of fp32 matrix products is fastest, on processors without known measurements.
+// The trial takes a few milliseconds, and its result is stored in the folder of packed weights; without a folder there
+// is no trial. Packed weights do not depend on the rows of tiles; nor do results, if the weights are finite.
 #ifndef EDGECORE_XNNPACK_TILE_TRIAL_H_
 #define EDGECORE_XNNPACK_TILE_TRIAL_H_
 
@@ -12,9 +12,9 @@
 
 namespace edgecore::xnnpack {
 
-// Returns the tile of the graph's fp32 layers: {rows, 0} from a trial in this process or an earlier one, or {} if there
-// is nothing to try: XNNPACK's choice is known to be good on this processor, the store has no folder, or the graph has
-// no fp32 layers. Sets `report` to a sentence about the trial; empty if there is none.
+// Returns the tile of the graph's fp32 layers: {rows, 0} from a trial in this process or an earlier one, or {} if no
+// trial is needed or possible: XNNPACK's choice is known to be good on this processor, the store has no folder, or the
+// graph has no fp32 layers. Sets `report` to a sentence about the trial; leaves it empty if there is none.
 Tile tried_tile(const Graph &graph, Store *store, std::string *report);
 
 }  // namespace edgecore::xnnpack

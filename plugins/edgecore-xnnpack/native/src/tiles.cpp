@@ -4,8 +4,8 @@
 
 #include "edgecore/backend.hpp"
 
-// Functions that a patch of this plugin adds to XNNPACK (third_party/patches/16-f32-tiles.patch). They are weak,
-// because another XNNPACK (XNNPACK_DIR) may lack them.
+// Functions that a patch of this plugin adds to XNNPACK (third_party/patches/16-f32-tiles.patch). They are weak
+// symbols, because an XNNPACK without the patch (CMake's option XNNPACK_DIR) lacks them.
 extern "C" {
 __attribute__((weak)) bool xnn_get_f32_tile(size_t index, uint32_t *mr, uint32_t *nr);
 __attribute__((weak)) void xnn_choose_f32_tile(size_t outputs, size_t row_bytes, uint32_t *mr, uint32_t *nr);

@@ -1,6 +1,6 @@
-// The tiles of XNNPACK's fp32 matrix products: the numbers of rows (pixels) and columns (outputs) that a kernel
-// computes at a time. A patch of XNNPACK (third_party/patches/16-f32-tiles.patch) lists the tiles, and chooses one for
-// each layer.
+// The tiles of XNNPACK's fp32 matrix products: the numbers of rows (pixels) and columns (output channels) that a kernel
+// computes at a time. The functions depend on a patch of XNNPACK (third_party/patches/16-f32-tiles.patch), which lists
+// the tiles, and chooses one for each layer.
 #ifndef EDGECORE_XNNPACK_TILES_H_
 #define EDGECORE_XNNPACK_TILES_H_
 
@@ -11,21 +11,20 @@
 namespace edgecore::xnnpack {
 
 struct Tile {
-  uint32_t rows = 0, columns = 0;  // 0: XNNPACK chooses for each layer
+  uint32_t rows = 0, columns = 0;  // size of a kernel's output; 0: XNNPACK chooses it for each layer
 };
 
-// Returns the tiles of this processor; none if the linked XNNPACK is not the patched one.
+// Returns the fp32 tiles that XNNPACK has for this processor; none if the linked XNNPACK lacks the plugin's patch.
 std::vector<Tile> tiles();
 
-// Returns the tile with the most rows that XNNPACK uses for a layer with this many outputs (in a group); `row_bytes` is
-// the distance of its inputs' rows in memory. {0, 0} if the linked XNNPACK is not the patched one.
+// Returns the tile with the most rows that XNNPACK uses for a layer with this many output channels per group and this
+// distance of its input rows in memory; {0, 0} if the linked XNNPACK lacks the patch.
 Tile chosen_tile(uint64_t outputs, uint64_t row_bytes);
 
-// Throws backend::Failure if this processor has no tile with these columns.
+// Throws backend::Failure if XNNPACK has no tile with this number of columns on this processor.
 void check_tile(const Tile &tile);
 
-// During the lifetime of an object, layers that its thread creates use a tile with these columns, and with at most
-// these rows.
+// While an object lives, fp32 layers that its thread creates use tiles with this many columns and at most as many rows.
 class ForcedTile {
  public:
   explicit ForcedTile(const Tile &tile);
@@ -35,7 +34,7 @@ class ForcedTile {
   ForcedTile &operator=(const ForcedTile &) = delete;
 };
 
-// Returns a text such as "7x16".
+// Formats a tile as text such as "7x16": rows x columns.
 std::string tile_text(const Tile &tile);
 
 }  // namespace edgecore::xnnpack

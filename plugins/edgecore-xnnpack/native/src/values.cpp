@@ -73,8 +73,8 @@ void read_per_tensor(const wire::PerTensorQuant *q, Value *value) {
   value->quantization.zero_point = q->zero_point();
 }
 
-// Copies `count` scales from the constant `index`, or from the flatbuffer (`embedded`) if the index is 0. Throws unless
-// all are positive normal numbers.
+// Reads `count` scales from the constant `index`, or from the flatbuffer (`embedded`) if the index is 0. Throws unless
+// all scales are positive normal numbers.
 template <typename T>
 const T *read_scales(const flatbuffers::Vector<T> *embedded, uint32_t index, uint32_t declared, uint64_t count,
                      const ConstantTable *constants, const Sources &sources, Graph *graph, const Value &value) {
@@ -129,8 +129,8 @@ void read_per_group(const wire::PerChannelGroupQuant *q, const ConstantTable *co
                   element_count(value->shape) / static_cast<uint32_t>(group), constants, sources, graph, *value);
 }
 
-// Converts a 4-bit matrix to 8 bits (qcint8 with the same scales), because XNNPACK cannot pack 4-bit rows of odd
-// length. The blob pads each row to full bytes.
+// Converts a 4-bit matrix to 8 bits (qcint8 with the same scales), because XNNPACK cannot pack rows with an odd number
+// of 4-bit elements. In the blob, each row is padded to full bytes.
 void widen_int4(edgecore_bytes bytes, Graph *graph, Value *value) {
   const uint64_t columns = value->shape[1], stride = (columns + 1) / 2;
   value->bytes = element_count(value->shape);
@@ -239,7 +239,8 @@ uint8_t *allocate_copy(uint64_t bytes, Copies *copies) {
   constexpr uint64_t kCopyAlignment = 64;
   if (bytes > SIZE_MAX - kOverread - kCopyAlignment) throw std::bad_alloc();
   std::unique_ptr<uint8_t[]> memory(
-      new uint8_t[static_cast<size_t>(bytes + kOverread + kCopyAlignment)]);  // not cleared, unlike with make_unique
+      // Not make_unique, which would clear the memory.
+      new uint8_t[static_cast<size_t>(bytes + kOverread + kCopyAlignment)]);
   const auto address = reinterpret_cast<uintptr_t>(memory.get());
   copies->push_back(std::move(memory));
   return reinterpret_cast<uint8_t *>((address + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment);

@@ -1,4 +1,4 @@
-// Reports the values of a graph's nodes to the host, for debugging (EDGECORE_INSTANCE_VALUES).
+// Passes the results of a graph's nodes to the host, for debugging (EDGECORE_INSTANCE_VALUES).
 #ifndef EDGECORE_XNNPACK_WATCH_H_
 #define EDGECORE_XNNPACK_WATCH_H_
 
@@ -11,10 +11,10 @@
 namespace edgecore::xnnpack {
 
 // Returns the internal values that nodes compute, except values that XNNPACK cannot write to memory of the caller:
-// inputs of layers that it quantizes per token or packs itself.
+// inputs of layers that XNNPACK quantizes per token or packs itself.
 std::vector<uint32_t> watched_values(const Graph &graph);
 
-// Passes the output of node `node` to the host: `data` in memory order, `shape` with the dims in memory order. Integers
+// Passes the output of a node to the host. `data` and `shape` are in memory order, the outermost dim first. Integers
 // that represent real numbers are dequantized to float32.
 void report_value(const backend::Host &host, const Node &node, const Value &value, const Shape &shape,
                   const void *data);

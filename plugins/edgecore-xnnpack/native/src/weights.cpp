@@ -16,7 +16,7 @@ namespace edgecore::xnnpack {
 
 namespace {
 
-constexpr uint64_t kAlignment = 128;  // XNNPACK's largest alignment on any processor
+constexpr uint64_t kAlignment = 128;  // XNNPACK's largest alignment of packed weights on any processor
 
 // Packed weights of at least this size use huge pages, if the system has them: a run reads most weights once, from
 // beyond the L2 cache, where translating the addresses of small pages takes as long as reading.
@@ -25,15 +25,15 @@ constexpr uint64_t kHugePage = 2 << 20;
 // Packed weights of fewer bytes are not written to files, because packing them is faster than mapping a file.
 constexpr uint64_t kMinFileBytes = 1 << 14;
 
-// An identity is already a hash, so its first word serves as the hash in a map.
+// Hashes an identity for a map: an identity is already a hash, so its first word suffices.
 struct FirstWord {
   size_t operator()(const Identity &identity) const { return static_cast<size_t>(identity.first); }
 };
 
 }  // namespace
 
-// Packed weights by identity (a hash of their inputs). All loaded .pte files of the process with the same cache folder
-// share a store; so do all files without a cache folder.
+// Packed weights by identity (a hash of everything on which they depend). All loaded .pte files of the process with the
+// same cache folder share a store; so do all files without a cache folder.
 class Store {
  public:
   explicit Store(const std::string &path) {
@@ -65,7 +65,7 @@ class Store {
     return packing == nullptr ? nullptr : insert(std::move(packing));
   }
 
-  // Adds `packing` and returns it. If another thread has added an equal packing in the meantime, returns that one.
+  // Adds `packing` and returns it. If another thread has added an equal packing, returns that one.
   std::shared_ptr<const Packing> insert(std::unique_ptr<Packing> packing) {
     const Identity identity = packing->identity;
     std::shared_ptr<const Packing> shared(packing.release(), [this](Packing *last) { remove(last); });
@@ -79,7 +79,7 @@ class Store {
     return existing != nullptr && existing->bytes == shared->bytes ? existing : shared;
   }
 
-  // Writes a packing to a file of the folder; returns true on success. After the first failure, writes no more files.
+  // Writes a packing to a file of the store's folder; returns true on success. Writes nothing after a failure.
   bool save(const Packing &packing, FileKind kind = FileKind::kPacking) {
     if (folder_ == nullptr || !writes_.load(std::memory_order_relaxed)) return false;
     std::string problem;
@@ -91,7 +91,8 @@ class Store {
 
   bool has_folder() const { return folder_ != nullptr; }
 
-  // Holds the lock while measuring, so that measurements do not disturb each other.
+  // Returns the number that `measure` has returned on this processor. Holds the lock while measuring, so that
+  // measurements do not disturb each other.
   uint64_t find_measurement(std::string_view name, const std::function<uint64_t()> &measure) {
     const Identity hash = key_->hash(name.data(), name.size());
     const uint64_t words[] = {hash.first, hash.second, environment_.first, environment_.second};
@@ -126,7 +127,7 @@ class Store {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       const auto entry = packings_.find(packing->identity);
-      // Another thread may have replaced the entry by a new packing.
+      // Keep the entry if another thread has replaced it by a new packing meanwhile.
       if (entry != packings_.end() && entry->second.expired()) packings_.erase(entry);
     }
     delete packing;
@@ -188,7 +189,7 @@ class Words {
     add(q.zero_point);
     add(q.channel_dim);
     add(q.group_size);
-    if (value.role != Role::kConstant) return;  // packings do not depend on the shapes of activations
+    if (value.role != Role::kConstant) return;  // skip shapes of activations: packed weights do not depend on them
     add(value.shape.rank);
     for (uint32_t i = 0; i < value.shape.rank; ++i) add(value.shape[i]);
     add_bytes(value.data, value.bytes);
@@ -222,7 +223,7 @@ Identity node_identity(const HashKey &key, const Graph &graph, const Node &node)
 }  // namespace
 
 Store *find_store(const std::string &folder) {
-  // The two static objects are never destroyed, because a runtime may be deleted while the process exits.
+  // Never destroy the two static objects, because a runtime may be deleted while the process exits.
   static auto &mutex = *new std::mutex;
   static auto &stores = *new std::map<std::string, std::unique_ptr<Store>>;
   const std::lock_guard<std::mutex> lock(mutex);
@@ -242,7 +243,7 @@ uint64_t find_measurement(Store *store, std::string_view name, const std::functi
 void prune(Store *store, uint64_t limit) { store->prune(limit); }
 
 Weights::Weights(Store *store) : store_(store), provider_() {
-  // XNNPACK calls these functions from C code, so they must not throw.
+  // Set the weights cache's functions: noexcept, because XNNPACK calls them from C code.
   provider_.context = this;
   provider_.look_up = [](void *self, const xnn_weights_cache_look_up_key *key) noexcept {
     return static_cast<Weights *>(self)->look_up(key);
@@ -272,7 +273,8 @@ void Weights::name_packings(const Graph &graph, const std::vector<const void *> 
   }
 }
 
-// Computes the identity of packed weights. `key->seed` depends on the kernel for which XNNPACK packs them.
+// Computes the identity under which XNNPACK's packed weights are stored; returns false if they cannot be shared.
+// `key->seed` depends on the kernel for which XNNPACK packs them.
 bool Weights::identify(const xnn_weights_cache_look_up_key *key, Identity *identity) const {
   const auto entry = identities_.find({key->kernel, key->bias});
   if (entry == identities_.end() || entry->second == Identity{}) return false;
@@ -325,7 +327,7 @@ void *Weights::reserve(size_t bytes) {
   const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
   if (bytes > SIZE_MAX - kOverread || posix_memalign(&data, alignment, bytes + kOverread) != 0) return nullptr;
 #if defined(MADV_HUGEPAGE)
-  // Advise only whole huge pages, so that no additional memory is used. If the system refuses, the pages are small.
+  // Use huge pages only for whole ones, so that memory does not grow. If the system refuses, pages stay small.
   if (bytes >= kHugePage) madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
 #endif
   reserved_.reset(new (std::nothrow) Packing);
@@ -339,7 +341,7 @@ void *Weights::reserve(size_t bytes) {
 }
 
 size_t Weights::insert(const xnn_weights_cache_look_up_key *key, void *packed, size_t bytes) {
-  // XNNPACK's convolutions also call this function after a successful look-up, with a null `packed`.
+  // Accept a null `packed`: XNNPACK's convolutions also call this function after a successful look-up.
   if (packed == nullptr && !used_.empty() && used_.back()->bytes == bytes) return used_.size() - 1;
   if (reserved_ == nullptr || packed != reserved_->data || bytes != reserved_->bytes) {
     failed_ = true;
@@ -347,7 +349,7 @@ size_t Weights::insert(const xnn_weights_cache_look_up_key *key, void *packed, s
   }
   if (!identify(key, &reserved_->identity)) return use(std::shared_ptr<const Packing>(std::move(reserved_)));
   const size_t index = use(store_->insert(std::move(reserved_)));
-  // Write a file only after a failed look-up. Depthwise and transposed convolutions insert packings without looking
+  // Write a file only after a failed look-up: depthwise and transposed convolutions insert packings without looking
   // them up first, and would otherwise write the same file at each load.
   const Packing &packing = *used_[index];
   if (packing.identity == missed_ && packing.bytes >= kMinFileBytes && store_->save(packing)) saved_ = true;

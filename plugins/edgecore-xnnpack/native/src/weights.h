@@ -1,6 +1,6 @@
-// Packed weights that the runtimes of a process share: an implementation of XNNPACK's weights cache. A packing is one
-// filter with its bias, in the order in which XNNPACK's kernels read them; the last runtime that uses a packing frees
-// it. A store holds the packings; a store with a folder also keeps them in files.
+// Packed weights that the XNNPACK runtimes of a process share: an implementation of XNNPACK's weights cache. A packing
+// is one filter with its bias, in the order in which XNNPACK's kernels read them; the last runtime that uses a packing
+// frees it. A store holds the packings; a store with a folder also keeps them in files.
 #ifndef EDGECORE_XNNPACK_WEIGHTS_H_
 #define EDGECORE_XNNPACK_WEIGHTS_H_
 
@@ -21,46 +21,45 @@ namespace edgecore::xnnpack {
 
 class Store;
 
-// Returns the store that keeps its packings in the folder with this path, or, if the path is empty, the store that
-// writes no files. Calls with the same path return the same object.
+// Returns the store that keeps its packings in files in this folder, or, if the path is empty, the store that writes no
+// files. Calls with the same path return the same object.
 Store *find_store(const std::string &folder);
 
-// Returns the message of the store's last error with its folder, and clears it, so that the caller logs an error only
-// once; "" if there is none.
+// Returns the message of the store's last error ("": none), and clears it, so that the caller logs an error only once.
 std::string take_problem(Store *store);
 
 // Returns true if the store keeps its packings in a folder.
 bool has_folder(const Store *store);
 
-// Returns the number that `measure` has returned on this processor, now or earlier: the store keeps it, and writes it
-// to a file if it has a folder.
+// Returns the number that `measure` has returned on this processor, now or earlier: the store keeps the number under
+// `name`, and writes it to a file if it has a folder.
 uint64_t find_measurement(Store *store, std::string_view name, const std::function<uint64_t()> &measure);
 
 // Removes the least recently used files of the store's folder until at most `limit` bytes remain.
 void prune(Store *store, uint64_t limit);
 
-// The packed weights of a runtime, which must not outlive this object. Only one thread at a time may use an object; the
-// store is thread-safe.
+// The packed weights of one XNNPACK runtime, which must not outlive this object. Only one thread at a time may use an
+// object; the store is thread-safe.
 class Weights {
  public:
   explicit Weights(Store *store);
 
-  // Computes the identities of the weights. XNNPACK looks weights up by address; `data` has the address of each
-  // constant. An identity is a hash of everything on which the packing may depend: the contents of filter, bias and
-  // scales, and fields of the node and of its operands.
+  // Computes the identity of each packing that the graph needs: a hash of everything on which it may depend, which are
+  // the contents of filter, bias and scales, and fields of the node and of its operands. `data` has the address of each
+  // constant, because XNNPACK looks weights up by address.
   void name_packings(const Graph &graph, const std::vector<const void *> &data);
 
   xnn_weights_cache_t provider() { return &provider_; }
 
-  // Returns packed weights for the delegate itself, `bytes` bytes that `fill` has packed; shares them with an equal
-  // node in the same form if `is_shared`.
+  // Returns the packed weights, `bytes` bytes that `fill` writes, of a node that the delegate computes itself. If
+  // `is_shared`, equal nodes in the same form share them.
   const void *pack(const Graph &graph, const Node &node, uint32_t form, uint64_t bytes, bool is_shared,
                    const std::function<void(void *)> &fill);
 
-  // Returns true if XNNPACK did not get a packing that it needs; the runtime must not be used then.
+  // Returns true if XNNPACK lacks a packing that it needs; the runtime must not be used then.
   bool failed() const { return failed_; }
 
-  // Returns true if a packing was written to a file.
+  // Returns true if a packing of this runtime was written to a file.
   bool saved() const { return saved_; }
 
   Weights(const Weights &) = delete;
@@ -77,10 +76,11 @@ class Weights {
 
   Store *store_;
   xnn_weights_cache_provider provider_;
-  std::map<Addresses, Identity> identities_;  // {}: two nodes pack these constants differently; never shared
+  // Identities of packed constants; {} if two nodes pack the constants differently, so that they are never shared.
+  std::map<Addresses, Identity> identities_;
   std::vector<std::shared_ptr<const Packing>> used_;
   std::unique_ptr<Packing> reserved_;
-  Identity missed_;  // the identity of the last look-up that failed
+  Identity missed_;  // the identity of the last look-up that found nothing
   bool failed_ = false;
   bool saved_ = false;
 };

@@ -9,8 +9,8 @@ namespace edgecore::xnnpack {
 
 namespace {
 
-// Numbers of floats that stay in an L2 cache of 1 MB or more: for a block of tiles, and for data that are read
-// repeatedly (weights, or all transformed inputs).
+// Sizes in floats that stay in an L2 cache of 1 MB or more: kBlockFloats for the data of a block of tiles,
+// kCachedFloats for data that are read repeatedly (weights, or all transformed inputs).
 constexpr uint64_t kBlockFloats = (640 << 10) / sizeof(float), kCachedFloats = (1 << 20) / sizeof(float);
 
 uint64_t round_up(uint64_t count) { return (count + kWinogradChannels - 1) / kWinogradChannels * kWinogradChannels; }
@@ -24,10 +24,10 @@ uint64_t product_floats(const WinogradTarget &target, const WinogradLayer &layer
   return positions(layer) * winograd_stride(tiles, target.slice);
 }
 
-// Sets the matrix G, which transforms a column of a filter.
+// Sets Winograd's matrix G, which transforms a column of a filter: 3 taps to m + 2 numbers.
 void set_transform(uint32_t form, double (*g)[3]) {
   const double a = form == 2 ? 1 : std::sqrt(0.5), b = std::sqrt(2.0);
-  // Sets the rows for the points +-p, divided by `scale`; F(2x2) has only one pair of points.
+  // Sets the rows of G for the points +p and -p, divided by `scale`; F(2x2) has only one such pair of points.
   const auto set = [&](double *plus, double *minus, double p, double scale) {
     const double row[3] = {1 / scale, p / scale, p * p / scale};
     for (int i = 0; i < 3; ++i) plus[i] = row[i], minus[i] = i == 1 ? -row[i] : row[i];
@@ -64,15 +64,15 @@ uint64_t winograd_tiles(const WinogradLayer &layer) {
 
 WinogradSharing winograd_sharing(const WinogradTarget &target, const WinogradLayer &layer, uint64_t workers) {
   const uint64_t tiles = winograd_tiles(layer), slices = divide_up(layer.outputs, target.slice);
-  // The transformed inputs and products of a block fit into the L2 cache. If there are enough tiles, each worker has at
-  // least two blocks, because the last block may be small.
+  // Choose a size of blocks for which the transformed inputs and products of a block fit into the L2 cache. If there
+  // are enough tiles, each worker has at least two blocks, because the last block may be small.
   const uint64_t tile = positions(layer) * (round_up(layer.channels) + target.slice);
   uint64_t size = std::max<uint64_t>(kBlockFloats / tile, 14);
   if (workers > 1) size = std::min(size, divide_up(tiles, 2 * workers));
   const uint64_t blocks = divide_up(tiles, size);
   const uint64_t weights = winograd_packed_floats(layer), transformed = transformed_floats(layer, tiles);
   const uint64_t by_blocks = weights <= kCachedFloats ? weights : blocks * weights;
-  // Inputs count half: they were just written, so they come from a nearer cache than the weights.
+  // Count the bytes of inputs half: the inputs were just written, so they come from a nearer cache than the weights.
   const uint64_t by_slices = weights + (transformed <= kCachedFloats / 2 ? 0 : slices * transformed / 2);
   if (slices >= workers && by_slices < by_blocks) return {true, 1};
   return {false, blocks};
@@ -120,15 +120,16 @@ uint64_t winograd_packed_floats(const WinogradLayer &layer) {
 void pack_winograd(const WinogradTarget &target, const WinogradLayer &layer, const float *filter, const float *bias,
                    float *packed) {
   const uint64_t channels = round_up(layer.channels), outputs = round_up(layer.outputs), a = layer.form + 2;
-  constexpr uint64_t kLanes = kWinogradChannels;  // channels that are transformed together
+  constexpr uint64_t kLanes = kWinogradChannels;  // number of channels that are transformed together
   double g[6][3];
   set_transform(layer.form, g);
-  // The part of a block of channels that a slice reads stays in the cache while the slice computes its outputs.
+  // Order the weights slice by slice (a slice is a range of output channels), so that the inputs that a slice reads
+  // stay in the cache while the slice computes its outputs.
   for (uint64_t first = 0; first < outputs; first += target.slice) {
     const uint64_t width = std::min(target.slice, outputs - first);
     for (uint64_t c = 0; c < channels; c += kLanes) {
       for (uint64_t k = first; k < first + width; ++k) {
-        double taps[9][kLanes] = {}, half[6][3][kLanes];  // half: G times the filter
+        double taps[9][kLanes] = {}, half[6][3][kLanes];  // half: products of the matrix G with columns of the filter
         const uint64_t count = k < layer.outputs ? std::min(kLanes, layer.channels - c) : 0;
         for (uint64_t tap = 0; tap < 9; ++tap) {
           for (uint64_t i = 0; i < count; ++i) taps[tap][i] = double{filter[(k * 9 + tap) * layer.channels + c + i]};

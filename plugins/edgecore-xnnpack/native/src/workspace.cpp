@@ -11,7 +11,7 @@ std::shared_ptr<Workspace> Workspace::create() {
 }
 
 std::shared_ptr<Workspace> Workspace::of_process() {
-  // The two static objects are never destroyed, because programs may be loaded while the process exits.
+  // Never destroy the two static objects, because programs may be loaded while the process exits.
   static auto &mutex = *new std::mutex;
   static auto &current = *new std::weak_ptr<Workspace>;
   const std::lock_guard<std::mutex> lock(mutex);

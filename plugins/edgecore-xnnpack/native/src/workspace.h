@@ -1,4 +1,4 @@
-// Memory for intermediate values, shared by several runtimes. A mutex lets only one of these runtimes run at a time.
+// Memory for intermediate values, which several XNNPACK runtimes share. A mutex lets only one of them run at a time.
 #ifndef EDGECORE_XNNPACK_WORKSPACE_H_
 #define EDGECORE_XNNPACK_WORKSPACE_H_
 
@@ -22,11 +22,11 @@ class Workspace {
   xnn_workspace_t handle() const { return handle_; }
 
   // A thread must lock this mutex to create, plan, run or delete a runtime of the workspace: if a plan needs more
-  // memory, XNNPACK moves the workspace and changes the pointers in all other runtimes.
+  // memory, XNNPACK moves the workspace and changes the pointers in all its other runtimes.
   std::mutex mutex;
 
-  // The number of failed plans, guarded by the mutex. After a failed plan the pointers in other runtimes may be wrong,
-  // so each of them plans again before it runs.
+  // The number of failed plans, guarded by the mutex. After a failed plan the pointers in the workspace's other
+  // runtimes may be wrong, so each of them plans again before it runs.
   uint64_t failures = 0;
 
   Workspace(const Workspace &) = delete;
@@ -38,8 +38,7 @@ class Workspace {
   xnn_workspace_t handle_;
 };
 
-// Locks a shared workspace. Returns an empty lock if `workspace` is null, that is, if the runtime has a separate
-// workspace.
+// Locks a workspace that several runtimes share. Returns an empty lock if it is null (the runtime has its own).
 inline std::unique_lock<std::mutex> lock_workspace(const std::shared_ptr<Workspace> &workspace) {
   return workspace == nullptr ? std::unique_lock<std::mutex>() : std::unique_lock<std::mutex>(workspace->mutex);
 }

@@ -80,5 +80,5 @@ class XnnpackCompiler:
         return {row["name"]: {"EDGECORE_XNNPACK_HARDWARE": row["hardware"]} for row in rows}
 
     def check(self) -> Sequence[Problem]:
-        """Return no problem: nothing but the delegate's library is needed."""
+        """Return an empty list: the backend needs nothing but its own shared library."""
         return []

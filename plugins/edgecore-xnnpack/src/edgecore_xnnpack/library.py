@@ -23,7 +23,8 @@ def call(library: str, function: int, *arguments: ctypes.Array[ctypes.c_uint64] 
     entry = ctypes.CDLL(library).edgecore_backend_v0
     entry.restype = ctypes.c_void_p
     table = entry()
-    size = ctypes.c_uint32.from_address(table).value  # size of the table; the addresses of the functions follow it
+    # Size of the function table; the addresses of the additional functions follow the table.
+    size = ctypes.c_uint32.from_address(table).value
     address = ctypes.c_void_p.from_address(table + size + function * ctypes.sizeof(ctypes.c_void_p)).value
     kinds = [ctypes.c_uint64 if isinstance(argument, int) else ctypes.c_void_p for argument in arguments]
     prototype = ctypes.CFUNCTYPE(ctypes.c_uint64, *kinds, ctypes.c_char_p, ctypes.c_uint64)
@@ -55,7 +56,7 @@ def try_kernels(library: str) -> list[tuple[str, bool, str]]:
 
 
 def _rows(lines: list[str]) -> list[tuple[str, bool, str]]:
-    groups: dict[str, list[str]] = {}  # family -> dtypes with correct results
+    groups: dict[str, list[str]] = {}  # kernel family -> dtypes with correct results
     rows = []
     for line in lines:
         name, state, detail = line.split("\t")

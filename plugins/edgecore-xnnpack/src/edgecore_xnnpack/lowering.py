@@ -32,7 +32,7 @@ def build_subgraph(program: ExportedProgram, force_fp16: bool = False) -> Subgra
     subgraph = merge([Lowering(constants, sizes, arrays).run(program, TABLE.rows) for sizes in samples])
     fuse(subgraph)
     quantize(subgraph, has_symbolic_sizes=len(samples) > 1)
-    fuse(subgraph)  # again: `quantize` removed conversions between operations and their clamps
+    fuse(subgraph)  # fuse again: `quantize` removed conversions that separated operations from their clamps
     convert_to_fp16(subgraph, everything=force_fp16)
     simplify_transposes(subgraph)
     pack_columns(subgraph)

@@ -164,12 +164,12 @@ class XNNPACKQuantizer(ModuleQuantizer[QuantizationConfig]):
                 weight = config.weight(CHANNEL_AXIS[target])
                 mark(node, None, {node.args[0]: config.activation, node.args[1]: weight}, self.dtypes)
         elif not is_float(node):
-            return  # XNNPACK converts int8 only from and to float32
+            return  # skip this dtype, because XNNPACK converts int8 only from and to float32
         elif target in CHANNEL_AXIS:
             axis = CHANNEL_AXIS[target]
             grouped = axis == 1 and len(node.args) > 6 and node.args[6] != 1
             if grouped and config.is_per_channel:
-                return  # no dimension of a transposed weight with groups has all output channels
+                return  # no dim of a transposed weight with groups has all output channels, which need a scale each
             weight = config.weight(0 if grouped else axis)
             inputs = {node.args[0]: config.activation, node.args[1]: weight}
             mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, config.activation, inputs)

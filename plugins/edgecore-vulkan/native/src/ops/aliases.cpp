@@ -1,5 +1,5 @@
-// Replaces calls that have another name here: calls that only ExecuTorch's partitioner writes, and pairs of calls that
-// one operator computes, which ExecuTorch's registry lacks.
+// Renames calls that only ExecuTorch's partitioner writes to the backend's names, and replaces pairs of calls that one
+// of the backend's operators computes, which ExecuTorch's registry lacks.
 #include "ops/aliases.h"
 
 #include <map>
@@ -9,7 +9,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Returns, for each value, the number of calls, lists and outputs that name it.
+// Returns, for each value, the number of calls, lists and graph outputs that name it.
 std::vector<uint32_t> count_uses(const Graph &graph) {
   std::vector<uint32_t> uses(graph.values.size());
   for (const uint32_t number : graph.outputs) ++uses[number];
@@ -23,7 +23,7 @@ std::vector<uint32_t> count_uses(const Graph &graph) {
   return uses;
 }
 
-// max_pool2d_with_indices has a list of two results. If nothing reads the indices, max_pool2d computes the first.
+// Replaces max_pool2d_with_indices by max_pool2d, which has no second result, if nothing reads the indices.
 void drop_indices(const Graph &graph, const std::vector<uint32_t> &uses, OperatorCall *call) {
   if (call->args.empty()) return;
   const Value &results = graph.values[call->args.back()];
@@ -35,7 +35,7 @@ void drop_indices(const Graph &graph, const std::vector<uint32_t> &uses, Operato
 
 // Replaces x * sigmoid(x) by silu(x) if nothing else reads the sigmoid, which is then not stored.
 void fuse_silu(Graph *graph, const std::vector<uint32_t> &uses) {
-  std::map<uint32_t, size_t> sigmoids;  // by their results, which only one call reads
+  std::map<uint32_t, size_t> sigmoids;  // index of each sigmoid call whose result only one call reads, by its result
   std::vector<bool> is_fused(graph->calls.size());
   for (size_t i = 0; i < graph->calls.size(); ++i) {
     OperatorCall &call = graph->calls[i];
@@ -71,7 +71,7 @@ void replace_aliases(Graph *graph) {
     if (call.name == "dim_order_ops._clone_dim_order.default") {
       call.name = "aten.clone.default";
     } else if (call.name == "dim_order_ops._to_dim_order_copy.default") {
-      call.name = "aten._to_copy.default";  // has as many arguments; the last, an order of dims, is not read
+      call.name = "aten._to_copy.default";  // the same arguments; _to_copy ignores the last one, an order of dims
     } else if (call.name == "aten.max_pool2d_with_indices.default") {
       drop_indices(*graph, uses, &call);
     }

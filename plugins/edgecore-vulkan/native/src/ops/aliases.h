@@ -1,4 +1,4 @@
-// Replaces calls that have another name in the table of operators.
+// Replaces operator calls of ExecuTorch's compiler that have another name in the backend's table of operators.
 #ifndef EDGECORE_VULKAN_OPS_ALIASES_H_
 #define EDGECORE_VULKAN_OPS_ALIASES_H_
 
@@ -7,7 +7,7 @@
 namespace edgecore::vulkan {
 
 // Replaces ExecuTorch's calls that are another spelling of an operator in the table, and pairs of calls that one
-// operator computes.
+// operator of the table computes.
 void replace_aliases(Graph *graph);
 
 }  // namespace edgecore::vulkan

@@ -7,7 +7,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Records a comparison of `a` with `number`, or, if that is nullptr, with `b`.
+// Records a comparison of `a` with `number`, or, if `number` is nullptr, with `b`.
 void compare_with(const Call &call, const std::string &operation, const Tensor &a, const Tensor &b, const Tensor &out,
                   const double *number) {
   if (a.dtype != b.dtype || is_float(out.dtype)) {
@@ -48,7 +48,7 @@ void where(Call &call) {
                      loop.threads, std::move(loop.constants));
 }
 
-// A conversion to booleans is a comparison with 0; others are copies.
+// Records a conversion of dtypes. A conversion to booleans is a comparison with 0; any other conversion is a copy.
 void convert(Call &call) {
   const Tensor x = call.tensor(0);
   const Tensor out = call.output(call.last(), x.shape);

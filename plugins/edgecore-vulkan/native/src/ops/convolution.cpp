@@ -25,7 +25,7 @@ struct Images {
       strides.insert(strides.begin() + 2, 0);
     }
   }
-  // True if the tensor is dense NHWC.
+  // Returns true if the tensor is dense NHWC.
   bool is_channels_last() const {
     int64_t stride = 1;
     for (const size_t dim : {1, 3, 2, 0}) {
@@ -40,7 +40,7 @@ Tensor channels_last_temporary(const Call &call, const Images &images, Dtype dty
   return call.temporary(dtype, {images.shape[0], images.shape[2], images.shape[3], images.shape[1]});
 }
 
-// Reads the numbers for height and width of an argument; for an image with one line, the argument has only the width's.
+// Reads an argument with numbers for height and width; for an image of one line, it has only the number for the width.
 void read_pair(const Call &call, size_t index, bool is_line, int64_t min, int64_t (&out)[2]) {
   const std::array<int64_t, 2> numbers = call.pair(index, min);
   if (is_line && call.integers(index).size() != 1) call.damaged("argument %zu has 2 numbers", index);
@@ -88,7 +88,7 @@ Convolution read(const Call &call, const Tensor &x) {
   return c;
 }
 
-// Packs weights as [kernel height, kernel width, input channels of a group, output channels].
+// Packs a convolution's weights as [kernel height, kernel width, input channels of a group, output channels].
 Tensor packed_weights(const Call &call, const Convolution &c) {
   const std::string form = (c.transposed ? "transposed " : "convolution ") + std::to_string(c.groups);
   const int64_t taps = c.taps();
@@ -104,9 +104,9 @@ void record_depthwise(const Call &call, const Convolution &c, const Tensor &targ
                       const Tensor &bias, const Finish &finish) {
   const int64_t neighbours = c.neighbours(), vectors = c.out_channels / 4;
   const Access access = access_of(call, "depthwise", target, x, true, w, bias, finish, false);
-  // Compute two lines together if they share most of their window. Not on a GPU, where the registers for that would
-  // cost more than the loads. The last line of an odd height has no partner: with seven or more lines, the waste is
-  // smaller than the cost of another shader for single lines.
+  // Compute two lines in a thread if their windows share most input lines, but not on a GPU, where the additional
+  // registers would cost more than the loads that they save. An odd last line has no partner: with seven or more lines,
+  // this waste is smaller than the cost of a second shader for single lines.
   constexpr int64_t kMaxTaps = 25, kManyLines = 7;
   const bool shares_most = 2 * (c.kernel[0] - c.stride[0]) >= c.kernel[0];
   const bool is_pair = access.texels && shares_most && (c.out[0] % 2 == 0 || c.out[0] >= kManyLines) &&
@@ -125,7 +125,7 @@ void record_depthwise(const Call &call, const Convolution &c, const Tensor &targ
       call.device().tuning().group_threads);
 }
 
-// Records any convolution. `strides` are the strides of x as images, in elements.
+// Records a convolution of any kind. `strides` are the strides of x as images [N, C, H, W], in elements.
 void record_general(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, Shape strides,
                     bool x_vectors, const Tensor &w, const Tensor &bias, const Finish &finish) {
   if (x_vectors) {
@@ -135,16 +135,16 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
   const int64_t steps = x_vectors ? c.in_group / 4 : c.in_group;
   call.check_iterations(c.kernel[0] * (c.kernel[1] * (steps + 1) + 1));
   const int64_t columns = (c.out_channels + 3) / 4;
-  // Threads can read for each other if all channels of a panel read the same input.
+  // Let threads read for each other (shuffle) if all channels of a panel, 32 output channels, read the same input.
   const bool shuffles = (c.groups == 1 || c.out_group % kPanel == 0) && c.out_channels > kPanel / 4;
   const Access access = access_of(call, "convolution", target, x, x_vectors, w, bias, finish, shuffles);
-  // Eight threads compute the same pixels, or four if eight would leave half of a panel idle.
+  // Eight threads compute the same pixels, or four if eight would leave half of a panel's threads idle.
   constexpr int64_t kThreads = kPanel / 4;
   const int64_t part = (columns + 3) / 4 % 2 == 1 ? 4 : kThreads;
-  // If rows are long enough, compute more pixels for each weight that is read.
+  // If rows of pixels are long enough, let each thread compute twice as many pixels for each weight that it reads.
   const bool doubles = access.shuffles && part == kThreads && c.out[1] >= 2 * c.neighbours();
   const int64_t neighbours = c.neighbours() * (doubles ? 2 : 1);
-  // The first layers of networks have few channels: their loops are short enough to be unrolled.
+  // Unroll the short loops of a network's first layers, which have few input channels.
   constexpr int64_t kShort = 9;
   const bool is_short = access.shuffles && !x_vectors && !c.transposed && c.kernel[1] * c.in_group <= kShort;
   int64_t threads = c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours);  // threads of one column
@@ -178,10 +178,10 @@ void convolve(const Call &call, Finish finish) {
   const Tensor out = finish.addend.has_value() ? call.output_of_sum(shape) : call.output(call.last(), shape);
   const Tensor w = packed_weights(call, c), bias = packed_bias(call, kBias, 1, c.out_channels);
   if (!is_float(out.dtype)) call.unsupported("its result has integers");
-  // Texel buffers convert to their own format; storage buffers must have the result's dtype.
+  // Convert the input if needed: texel buffers convert it themselves, but storage buffers need the result's dtype.
   if (x.dtype != out.dtype && !(call.prefers_texels(x) && call.prefers_texels(w))) x = call.tensor(0);
 
-  // Vectors of channels need channels-last images. Few channels are read one by one, in any layout.
+  // Copy the input to channels-last if the shader reads vectors of channels; few channels are read one by one.
   const Images in_images(x), out_images(out);
   const bool needs_order = c.needs_order();
   const bool copies = needs_order && !in_images.is_channels_last();

@@ -1,4 +1,4 @@
-// Convolutions of floats and of 8-bit integers, which use the same shaders.
+// Records convolutions of floats and of 8-bit integers, which use the same shaders.
 #ifndef EDGECORE_VULKAN_OPS_CONVOLUTION_H_
 #define EDGECORE_VULKAN_OPS_CONVOLUTION_H_
 
@@ -21,19 +21,18 @@ struct Convolution {
         stride[0] != 1 || stride[1] != 1 || padding[0] != 0 || padding[1] != 0 || extra[0] != 0 || extra[1] != 0;
     return taps() == 1 && groups == 1 && !moves;
   }
-  // True if vectors of four output channels read vectors of four input channels.
+  // Returns true if vectors of four output channels read vectors of four input channels.
   bool has_vectors() const { return in_group % 4 == 0 && (groups == 1 || out_group % 4 == 0); }
-  // Returns the number of input columns that a thread of the depthwise shader reads for `neighbours` pixels of the
-  // result.
+  // Returns the number of input columns that the depthwise shader reads for `neighbours` adjacent output pixels.
   int64_t window(int64_t neighbours) const { return (neighbours - 1) * stride[1] + (kernel[1] - 1) * dilation[1] + 1; }
   bool is_depthwise() const {
     constexpr int64_t kMaxWindow = 32;
     return !transposed && in_group == 1 && out_group == 1 && groups % 4 == 0 && window(8) <= kMaxWindow;
   }
-  // True if the input must be channels-last.
+  // Returns true if the convolution's shader reads only channels-last inputs.
   bool needs_order() const { return is_pointwise() || is_depthwise() || has_vectors(); }
-  // Returns the number of neighbouring pixels that a thread computes: 7 or 8, whichever wastes fewer at the end of a
-  // row. Ties go to 7, so that all layers for images of 224 pixels use one shader.
+  // Returns the number of adjacent pixels that a thread computes: 7 or 8, whichever wastes fewer pixels at the end of a
+  // row. In a tie, 7, so that all layers for images of 224 pixels use one shader.
   int64_t neighbours() const {
     if (out[1] == 1) return 1;
     return (out[1] + 6) / 7 * 7 <= (out[1] + 7) / 8 * 8 ? 7 : 8;
@@ -45,9 +44,8 @@ inline Shape channels_last_strides(const Shape &shape) {
   return {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]};
 }
 
-// Records a convolution. `target` is channels-last. `strides` are the strides of x as images [N, C, H, W], which are
-// channels-last if the convolution needs_order(). The weights are in panels: [taps, channels of a group] by output
-// channels.
+// Records a convolution of `x` to `target`, which is channels-last. `strides` are those of x as images [N, C, H, W]; x
+// is channels-last if needs_order(). Weights are in panels (shaders/panels.glsl): [taps * group channels, outputs].
 void record(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, const Shape &strides,
             const Tensor &w, const Tensor &bias, const Finish &finish);
 

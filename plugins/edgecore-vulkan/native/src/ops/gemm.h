@@ -1,4 +1,4 @@
-// The product of a matrix with constant weights, for linear layers and convolutions.
+// Records products with constant weights, for linear layers and convolutions.
 #ifndef EDGECORE_VULKAN_OPS_GEMM_H_
 #define EDGECORE_VULKAN_OPS_GEMM_H_
 
@@ -15,33 +15,33 @@ namespace edgecore::vulkan {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-// The number of products of 8-bit integers whose sum is exact in fp32.
+// The number of products of 8-bit integers whose sum is always exact in fp32, which has 24 bits.
 constexpr int64_t kExactProducts = 512;
 
-// The conversion of exact sums of 8-bit products to numbers, and of these to the integers of the result.
+// Requantizes an integer layer: converts exact sums of 8-bit products to real numbers, and these to int8.
 struct Requantization {
   Tensor scales;  // one scale for each column of the weights, as floats in whole vectors
-  // Push constants: the zero points, the scale of the input, and the reciprocal of the result's scale.
+  // Push constants: the zero points of input and result, and the bits of the input's scale and of 1 / result scale.
   uint32_t in_zero = 0, out_zero = 0, in_scale = 0, inverse = 0;
 };
 
-// The epilogue of a result: it is clamped to a range (NaN stays NaN), then a tensor of the same shape is added. Only
-// results in whole vectors can have an epilogue. Integers have no addend and no upper limit.
+// The epilogue of a layer's result: each number is clamped to a range (NaN stays NaN), then a tensor of the same shape
+// is added. Only results in whole vectors can have an epilogue. Integer results have no addend and no upper limit.
 struct Finish {
   double low = -kNoLimit, high = kNoLimit;
   std::optional<Tensor> addend;
   std::optional<Requantization> integers;
 
-  // Returns true if sums of this many products are split (shaders/layer.glsl).
+  // Returns true if sums of this many products must be computed in parts to be exact (shaders/layer.glsl).
   bool splits(int64_t products) const { return integers.has_value() && products > kExactProducts; }
-  // Adds the push constants that integer shaders have after all others.
+  // Appends the push constants of requantization, which integer shaders read after all others.
   void append_to(std::vector<uint32_t> *push) const {
     if (!integers.has_value()) return;
     push->insert(push->end(), {integers->in_zero, integers->out_zero, integers->in_scale, integers->inverse});
   }
 };
 
-constexpr int64_t kPanel = 32;  // columns of a panel of weights (shaders/access.glsl)
+constexpr int64_t kPanel = 32;  // number of columns of a panel of weights (shaders/panels.glsl)
 
 constexpr int64_t whole_vectors(int64_t elements) { return (elements + 3) / 4 * 4; }
 
@@ -52,13 +52,13 @@ struct Access {
   bool texels = false, shuffles = false;
 };
 
-// Returns the access of a shader that computes `out` from x, weights, bias and the tensors in `finish`. `x_vectors`: x
-// is read in vectors, not by elements. `shuffles`: the shader supports threads that read for each other.
+// Returns how a shader that computes `out` from x, weights, bias and the tensors in `finish` reads them. `x_vectors`:
+// it reads x in vectors, not elements. `shuffles`: it has a variant whose threads read for each other.
 Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors,
                  const Tensor &w, const Tensor &bias, const Finish &finish, bool shuffles);
 
-// Returns constant weights [k, n] in panels (shaders/access.glsl), from argument `index`. `source_of` maps a row and a
-// column to the index of the weight in the constant.
+// Returns constant weights, argument `index`, as a matrix [k, n] in panels (shaders/panels.glsl). `source_of` maps a
+// row and a column of the matrix to the index of the weight in the constant.
 template <typename SourceOf>
 Tensor packed_panels(const Call &call, size_t index, const std::string &form, int64_t k, int64_t n,
                      SourceOf source_of) {
@@ -74,7 +74,7 @@ Tensor packed_panels(const Call &call, size_t index, const std::string &form, in
   });
 }
 
-// Returns constant 8-bit weights in the same order.
+// Returns constant 8-bit weights in panels, in the same order as packed_panels.
 template <typename SourceOf>
 Tensor packed_integer_panels(const Call &call, size_t index, const std::string &form, int64_t k, int64_t n,
                              SourceOf source_of) {
@@ -92,11 +92,11 @@ Tensor packed_integer_panels(const Call &call, size_t index, const std::string &
   return tensor;
 }
 
-// Returns the bias of `channels` results, in fp32 and padded to whole vectors: argument `index`, or zeros if it is
-// absent. The zeros are kept with the weights, argument `weight`.
+// Returns the bias of `channels` outputs, in fp32 and padded to whole vectors: argument `index`, or zeros if it is
+// absent. The zeros are cached with argument `weight`, the weights.
 Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channels);
 
-// Records out = finish(x w + bias) with x [m, k] and out [m, n], both row by row, and w [k, n] in panels.
+// Records out = finish(x w + bias), where x [m, k] and out [m, n] are row-major, and w [k, n] is in panels.
 void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor &w, const Tensor &bias, int64_t m,
               int64_t k, int64_t n, const Finish &finish);
 

@@ -10,7 +10,7 @@ namespace {
 
 uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 
-// Returns the image; adds a batch dim of size 1 to an image of 3 dims.
+// Returns the first argument as an image. Throws unless it has 3 or 4 dims and floats.
 Tensor image(const Call &call) {
   const Tensor x = call.tensor(0);
   if (x.rank() != 3 && x.rank() != 4) call.unsupported("its input has %zu dims", x.rank());
@@ -25,7 +25,7 @@ Shape resized(const Tensor &x, int64_t height, int64_t width) {
   return shape;
 }
 
-// Appends the strides of batch, channel, y and x.
+// Appends a tensor's strides of batch, channel, y and x to the push constants.
 void push_strides(const Tensor &x, std::vector<uint32_t> *push) {
   Shape strides = x.strides();
   strides.insert(strides.begin(), 4 - strides.size(), 0);
@@ -48,10 +48,10 @@ void dispatch_image(const Call &call, const std::string &shader, const char *kin
 
 struct Window {
   std::array<int64_t, 2> kernel = {}, stride = {}, padding = {}, dilation = {1, 1};
-  bool rounds_up = false;  // ceil_mode: the last window may reach past the padding
+  bool rounds_up = false;  // ceil_mode: the last window may extend past the padding
 };
 
-// Reads the arguments with which all pooling operators begin.
+// Reads the arguments kernel, stride and padding, with which all pooling operators begin.
 Window window_of(const Call &call) {
   Window window;
   window.kernel = call.pair(1, 1);
@@ -62,12 +62,12 @@ Window window_of(const Call &call) {
 
 int64_t pooled_size(const Call &call, const Window &window, size_t dim, int64_t size) {
   const int64_t stride = window.stride[dim], padding = window.padding[dim];
-  // With ceil_mode, a window may also be larger than the padded image, by less than the stride.
+  // Compute how far the window can move. With ceil_mode, it may exceed the padded image by less than the stride.
   const int64_t room =
       size + 2 * padding - window.dilation[dim] * (window.kernel[dim] - 1) - 1 + (window.rounds_up ? stride - 1 : 0);
   if (room < 0) call.damaged("its window is larger than its input");
   int64_t count = room / stride + 1;
-  // A window that would start after the image and its leading padding does not count.
+  // Do not count a window that would start after the image and its leading padding.
   if (window.rounds_up && (count - 1) * stride >= size + padding) --count;
   return count;
 }
@@ -103,7 +103,7 @@ float scale_of(const Call &call, int64_t before, int64_t after, const double *fa
   return static_cast<float>(before) / static_cast<float>(after);
 }
 
-// `factors` is the index of the argument with the factors; without factors, the call has sizes.
+// Records the resizing of an image. `factors` is the argument with scale factors; a call without them has sizes.
 void upsample(const Call &call, const char *mode, size_t factors, bool align_corners) {
   const Tensor x = image(call);
   const int64_t before[2] = {x.size(2), x.size(1)};
@@ -138,7 +138,7 @@ void upsample(const Call &call, const char *mode, size_t factors, bool align_cor
 
 }  // namespace
 
-// (input, kernel, stride, padding, dilation, ceil mode)
+// max_pool2d: (input, kernel, stride, padding, dilation, ceil mode).
 void max_pool(Call &call) {
   Window window = window_of(call);
   window.dilation = call.pair(4, 1);
@@ -146,7 +146,7 @@ void max_pool(Call &call) {
   pool(call, "max", window, 0, false, call.name() == "aten.max_pool2d_with_indices.default");
 }
 
-// (input, kernel, stride, padding, ceil mode, count_include_pad, divisor or none)
+// avg_pool2d: (input, kernel, stride, padding, ceil mode, count_include_pad, divisor or none).
 void average_pool(Call &call) {
   Window window = window_of(call);
   window.rounds_up = call.integer(4) != 0;
@@ -155,9 +155,9 @@ void average_pool(Call &call) {
   pool(call, "average", window, divisor, call.integer(5) != 0, false);
 }
 
-// (input, sizes or none, factors or none)
+// upsample_nearest2d: (input, sizes or none, factors or none).
 void upsample_nearest(Call &call) { upsample(call, "nearest", 2, false); }
-// (input, sizes or none, align_corners, factors or none)
+// upsample_bilinear2d: (input, sizes or none, align_corners, factors or none).
 void upsample_bilinear(Call &call) { upsample(call, "bilinear", 3, call.integer(2) != 0); }
 
 }  // namespace edgecore::vulkan

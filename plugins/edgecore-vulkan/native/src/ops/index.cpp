@@ -7,8 +7,8 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Records out[i] = x[base(i) + index * stride of `dim`]. `bases` are the strides of x along the dims of `out`, 0 for
-// dims that only select an index; `choices` are the strides of `indices`.
+// Records out[i] = x[base(i) + index * stride of `dim`], where `indices` has the index of each i. `bases` are the
+// strides of x along the dims of `out`, 0 for dims that only select an index; `choices` are the strides of `indices`.
 void take(const Call &call, const Tensor &out, const Tensor &x, const Shape &bases, size_t dim, const Tensor &indices,
           const Shape &choices) {
   if (is_float(indices.dtype) || x.dtype != out.dtype) {
@@ -18,7 +18,7 @@ void take(const Call &call, const Tensor &out, const Tensor &x, const Shape &bas
   const int64_t stride = x.strides()[dim], size = x.shape[dim];
   if (out.count() != 0 && size == 0) call.damaged("it takes elements of a dim without any");
   Loop loop = make_loop(out, {bases, choices}, {stride % 4 == 0});
-  // A vector of elements has a single index.
+  // Compute single elements if indices vary along the innermost dim, because the shader loads one index per vector.
   if (loop.vectors && (loop.contiguous & 2u) != 0) loop = make_loop(out, {bases, choices}, {false});
   loop.push.push_back(static_cast<uint32_t>(stride));
   loop.push.push_back(static_cast<uint32_t>(size));
@@ -26,7 +26,7 @@ void take(const Call &call, const Tensor &out, const Tensor &x, const Shape &bas
                      loop.threads, std::move(loop.constants));
 }
 
-// Records x with `dim` replaced by the dims of the indices.
+// Records x with `dim` replaced by the dims of the indices: index_select and embedding.
 void take_slices(const Call &call, const Tensor &x, size_t dim, const Tensor &indices) {
   const auto before = x.shape.begin() + static_cast<std::ptrdiff_t>(dim);
   Shape shape(x.shape.begin(), before);
@@ -68,7 +68,7 @@ void embedding(Call &call) {
   take_slices(call, table, 0, call.tensor(1));
 }
 
-// Makes one pass for each repeated dim, over three dims: the dims before it, the repetitions, and the rest.
+// Records a repeat: one pass for each repeated dim, over three dims: the dims before it, the repetitions, and the rest.
 void repeat(Call &call) {
   const Tensor x = call.tensor(0);
   const std::vector<int64_t> times = call.integers(1);

@@ -13,15 +13,15 @@ constexpr size_t kWeights = 3, kScales = 5, kBias = 8;
 
 int64_t rounded_up(int64_t size, int64_t step) { return (size + step - 1) / step * step; }
 
-// Returns zeros in place of a bias. `scales` is a constant of floats, with which the zeros are kept.
+// Returns a tensor of `columns` zeros in place of a bias. They are cached with the argument `scales`, a float constant.
 Tensor no_bias(const Call &call, size_t scales, int64_t columns) {
   return call.packed(
       scales, "no bias " + std::to_string(columns), rounded_up(columns, 4), [](const float *, float *) {},
       Dtype::kFloat32);
 }
 
-// Returns the bias of `columns` results in whole vectors; zeros if the argument is absent. `scales` is a constant of
-// floats.
+// Returns the bias of `columns` outputs in whole vectors; zeros if the argument is absent. `scales` is an argument with
+// a constant of floats, with which the zeros are cached.
 Tensor bias_of(const Call &call, size_t index, size_t scales, int64_t columns) {
   if (call.is_none(index)) return no_bias(call, scales, columns);
   if (call.constant_shape(index).size() != 1 || call.constant_shape(index)[0] < columns) {
@@ -32,7 +32,7 @@ Tensor bias_of(const Call &call, size_t index, size_t scales, int64_t columns) {
       [=](const float *source, float *packed) { std::copy(source, source + columns, packed); }, Dtype::kFloat32);
 }
 
-// Returns scales [groups, at least `columns`] in rows of whole vectors.
+// Returns the constant scales [groups, at least `columns`] as [groups, columns], with rows padded to whole vectors.
 Tensor scales_of(const Call &call, size_t index, int64_t groups, int64_t columns) {
   const Shape shape = call.constant_shape(index);
   const int64_t stride = shape.empty() ? 1 : shape.back();
@@ -48,14 +48,14 @@ Tensor scales_of(const Call &call, size_t index, int64_t groups, int64_t columns
       Dtype::kFloat32);
 }
 
-// A linear layer with integer weights [n, k].
+// The sizes of a linear layer with integer weights [n, k], and the indices of its arguments.
 struct QuantizedLinear {
   int64_t k = 0, n = 0, group = 0, bits = 8;
   size_t weights = 0, scales = 0;
 };
 
-// Records a linear layer. If `parameters` is not null, the input is quantized with these parameters. `element` returns
-// the bits of a weight.
+// Records a linear layer with integer weights. If `parameters` is not null, the input is quantized with these
+// parameters. `element` returns the bits of a weight.
 template <typename Element>
 void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, const RowParameters *parameters,
               Element element) {
@@ -101,8 +101,8 @@ void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, cons
   });
 }
 
-// Reads weights of 4 bits: bytes [n, at least k / 2], with the even column's element in the low half, each element plus
-// 8. The bias is the argument after the length of a group.
+// Records a linear layer with 4-bit weights: bytes [n, at least k / 2], the even column's element in the low half, each
+// element plus 8. The bias is the argument after `group`, the number of elements that share a scale.
 void multiply_4_bits(Call &call, size_t weights, size_t scales, size_t group, const RowParameters *parameters) {
   const Shape shape = call.constant_shape(weights);
   QuantizedLinear layer;
@@ -121,8 +121,8 @@ void multiply_4_bits(Call &call, size_t weights, size_t scales, size_t group, co
            });
 }
 
-// Returns the requantization of a static layer with `channels` results. The argument before the result names a relu, or
-// is empty.
+// Returns the requantization of a statically quantized layer with `channels` outputs. The argument before the result is
+// the name of the activation, "relu" or "none".
 Finish requantization(const Call &call, int64_t channels) {
   const std::string &name = call.text(call.last() - 1);
   if (name != "relu" && name != "none") call.unsupported("it has the activation %s", name.substr(0, 100).c_str());
@@ -136,7 +136,8 @@ Finish requantization(const Call &call, int64_t channels) {
 
 }  // namespace
 
-// ExecuTorch's 4-bit weights with a scale for each row: the even column's element is in the high half.
+// Records a linear layer with ExecuTorch's 4-bit weights, which have a scale for each row, and the even column's
+// element in the high half of a byte.
 void linear_int4_rows(Call &call) {
   const Shape shape = call.constant_shape(1);
   const int64_t k = call.tensor(0).rank() < 1 ? 0 : call.tensor(0).shape.back();

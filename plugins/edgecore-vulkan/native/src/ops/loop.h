@@ -10,48 +10,46 @@
 
 namespace edgecore::vulkan {
 
-// Returns the bits of a number as a push constant: as fp32, or as a 32-bit integer for integer tensors. Clamps numbers
-// that are out of range.
+// Returns a number as the bits of a push constant: an fp32 number, or an integer for integer tensors. Clamps.
 uint32_t bits_of(double value, Dtype dtype);
 
-// Returns the operator of a call without its namespace and overload: "add" of "aten.add.Tensor".
+// Returns the operator's name in a call without its namespace and overload: "add" for "aten.add.Tensor".
 std::string base_name(const Call &call);
 
-// Returns the shape to which these shapes broadcast. Throws a Failure (damaged blob) if they do not.
+// Returns the shape to which `a` and `b` broadcast. Throws a Failure (damaged blob) if they do not broadcast.
 Shape broadcast(const Call &call, const Shape &a, const Shape &b);
 
 // Returns the stride of each dim of a result in an operand that broadcasts to it: 0 where the operand is repeated.
 Shape broadcast_strides(const Tensor &operand, size_t rank);
 
-// in_layout returns the tensor in a layout: itself, or a copy if its elements are in another order. in_rows is
-// row-major.
+// Return the tensor in a layout: itself, or a copy if its elements are in another order. in_rows returns it row-major.
 Tensor in_layout(const Call &call, const Tensor &x, Layout layout);
 Tensor in_rows(const Call &call, const Tensor &x);
 
-// The dims of a result in the order of its memory, merged where all operands allow it.
+// A shader's loop over the dims of a result in memory order; dims are merged where all operands allow it.
 struct Loop {
-  // One thread computes vectors of four elements that are neighbours in memory; strides still count elements.
+  // True if a thread computes vectors of four elements that are adjacent in memory; strides still count elements.
   bool vectors = false;
-  // A bit for each operand that is not repeated in the innermost dim.
+  // A bit for each operand whose elements vary along the innermost dim (that is, it is not broadcast there).
   uint32_t contiguous = 0;
   int64_t threads = 0;
-  // Sizes, then the strides of each operand (kMaxRank numbers each); the index of the outermost dim; the numbers of
-  // threads and of vectors.
+  // Push constants: the sizes, then the strides of each operand (kMaxRank numbers each); the index of the outermost
+  // dim; the numbers of threads and of vectors.
   std::vector<uint32_t> push;
-  // The specialization constants 3 to 5.
+  // The specialization constants 3 to 5 of the shader.
   std::vector<uint32_t> constants;
 };
 
-// Capabilities of a shader with a loop.
+// Abilities of a shader that includes loop.glsl.
 struct LoopOptions {
-  bool vectors = true;   // read operands in vectors of four
-  bool repeats = false;  // compute several vectors in a thread
+  bool vectors = true;   // a shader that includes loop.glsl can read operands in vectors of four
+  bool repeats = false;  // a shader that includes loop.glsl can compute several vectors in a thread
 };
 
 // Returns the loop over `out`. `strides` has, for each operand, the strides along the dims of `out`.
 Loop make_loop(const Tensor &out, const std::vector<Shape> &strides, LoopOptions options = {});
 
-// Number of vectors that a thread of an elementwise shader computes if LoopOptions::repeats.
+// Number of vectors that a thread of an elementwise shader computes with LoopOptions::repeats.
 constexpr int64_t kRepeat = 4;
 
 }  // namespace edgecore::vulkan

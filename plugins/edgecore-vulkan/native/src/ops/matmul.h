@@ -1,4 +1,4 @@
-// Products of computed matrices, for operators that contain such a product.
+// Records products of two computed (not constant) matrices, for operators that contain such a product.
 #ifndef EDGECORE_VULKAN_OPS_MATMUL_H_
 #define EDGECORE_VULKAN_OPS_MATMUL_H_
 
@@ -6,21 +6,19 @@
 
 namespace edgecore::vulkan {
 
-// out = alpha * (a b) + addend for `batches` matrices in row-major order: a is [m, k], b is [k, n], or [n, k] if it is
-// `transposed`.
+// out = alpha * (a b) + addend for `batches` row-major matrices: a is [m, k], b is [k, n] ([n, k] if `transposed`).
 struct Product {
   int64_t batches = 1, m = 0, k = 0, n = 0;
   bool transposed = false;
-  bool shares_b = false;  // all batches have the same b
+  bool shares_b = false;  // true if all batches multiply by the same b
   double alpha = 1;
   const Tensor *addend = nullptr;
-  // The strides of the addend in [batch / inner, batch % inner, row, column].
+  // The strides of the addend in elements, along [batch / inner, batch % inner, row, column].
   int64_t addend_strides[4] = {0, 0, 0, 0};
   int64_t inner = 1;
 };
 
-// Records a product. The dtypes are all equal; or `out` is fp32 and all others are fp16; or `a` is fp32 and all others
-// are fp16.
+// Records a product. All dtypes are equal; or either `out` or `a` is fp32 and all others are fp16.
 void multiply_matrices(const Call &call, const Product &product, const Tensor &a, const Tensor &b, const Tensor &out);
 
 }  // namespace edgecore::vulkan

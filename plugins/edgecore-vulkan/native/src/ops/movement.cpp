@@ -7,7 +7,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Computes the shape of a result from its declared sizes: at most one size may be -1.
+// Returns the shape of a result from its declared sizes, of which at most one may be -1 (inferred from `elements`).
 Shape resolved(const Call &call, const std::vector<int64_t> &sizes, int64_t elements) {
   Shape shape = sizes;
   int64_t known = 1;

@@ -1,4 +1,4 @@
-// Layer, group and RMS norm.
+// Records layer, group and RMS norms.
 #include <algorithm>
 
 #include "ops/operators.h"
@@ -9,7 +9,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Weights or biases. `is_present` is false if there are none; then an arbitrary tensor is bound in their place.
+// The weights or biases of a norm. If there are none, `is_present` is false and `tensor` is any tensor to bind.
 struct Affine {
   bool is_present = false;
   Tensor tensor;
@@ -40,7 +40,8 @@ void dispatch_norm(const Call &call, const char *kind, std::vector<Tensor> writt
                 {weight.is_present ? 1u : 0u, bias.is_present ? 1u : 0u});
 }
 
-// Means and inverse standard deviations: the shader writes them in the dtype of its input, in the same order.
+// Tensors for means and inverse standard deviations: `results` as the call declares them, `written` as the shader
+// writes them, in the dtype of its input.
 struct Statistics {
   Tensor results[2], written[2];
 };
@@ -64,7 +65,7 @@ void copy_statistics(const Call &call, const Statistics &made) {
 
 }  // namespace
 
-// (input, normalized shape, weight or none, bias or none, epsilon)
+// layer_norm: (input, normalized shape, weight or none, bias or none, epsilon).
 void layer_norm(Call &call) {
   const Tensor x = call.tensor(0);
   const Shape sizes = call.integers(1);
@@ -86,7 +87,7 @@ void layer_norm(Call &call) {
   copy_statistics(call, made);
 }
 
-// (input, weight or none, bias or none, N, C, HxW, groups, epsilon)
+// group_norm: (input, weight or none, bias or none, N, C, HxW, groups, epsilon).
 void group_norm(Call &call) {
   const Tensor x = call.tensor(0);
   if (x.rank() < 2) call.damaged("its input has %zu dims", x.rank());
@@ -108,7 +109,7 @@ void group_norm(Call &call) {
   copy_statistics(call, made);
 }
 
-// (input, weight or none, epsilon)
+// rms_norm: (input, weight or none, epsilon).
 void rms_norm(Call &call) {
   const Tensor x = call.tensor(0);
   if (x.rank() == 0) call.damaged("its input has no dims");

@@ -1,4 +1,4 @@
-// The functions that record operators, by file.
+// Declares the functions that record operators, by file.
 #ifndef EDGECORE_VULKAN_OPS_OPERATORS_H_
 #define EDGECORE_VULKAN_OPS_OPERATORS_H_
 

@@ -1,4 +1,4 @@
-// Padding, flips and pixel shuffles.
+// Records padding, flips and pixel shuffles.
 #include "ops/operators.h"
 #include "ops/push.h"
 #include "ops/rows.h"
@@ -16,7 +16,7 @@ struct PaddedDim {
 
 }  // namespace
 
-// (input, [before and after for each dim, the last dim first], number)
+// constant_pad_nd: (input, [before and after for each dim, the last dim first], number).
 void pad(Call &call) {
   const Tensor x = call.tensor(0);
   const std::vector<int64_t> padding = call.integers(1);
@@ -92,7 +92,7 @@ void pixel_shuffle(Call &call) {
   shape[w] *= factor;
   const Tensor out = call.output(call.last(), shape);
   const Shape from = x.strides(), to = out.strides();
-  // Batch dims are contiguous, so they are merged into one.
+  // Merge the batch dims of an image tensor into one; they are contiguous.
   int64_t batch = 1;
   for (size_t i = 0; i < c; ++i) batch *= shape[i];
   const int64_t from_batch = c == 0 ? 0 : from[c - 1], to_batch = c == 0 ? 0 : to[c - 1];

@@ -1,4 +1,4 @@
-// Push constants as the 32-bit words of a dispatch.
+// Converts numbers to push constants, the 32-bit words of a dispatch.
 #ifndef EDGECORE_VULKAN_OPS_PUSH_H_
 #define EDGECORE_VULKAN_OPS_PUSH_H_
 

@@ -36,7 +36,7 @@ Tensor arranged(const Call &call, const Tensor &x, Dtype dtype, Layout layout) {
     call.copy(x, copy);
     return copy;
   }
-  // A channels-last tensor has the same memory as a row-major tensor with permuted dims.
+  // Make a channels-last copy as a row-major tensor with permuted dims, which has the same memory.
   const std::vector<uint32_t> order = dims_in_memory(x.rank(), layout);
   Shape shape(x.rank());
   for (size_t i = 0; i < order.size(); ++i) shape[i] = x.shape[order[i]];
@@ -81,7 +81,7 @@ void check_range(const Call &call, size_t first) {
   }
 }
 
-// Dequantizes the first argument with a scale for each `inner` elements; scales repeat after `channels`.
+// Dequantizes the first argument with a scale for each `inner` elements; the scales repeat after `channels` scales.
 void dequantize_channels(const Call &call, const RowParameters &parameters, int64_t inner, int64_t channels) {
   const Tensor x = call.tensor(0);
   const Tensor out = call.output(call.last(), x.shape);
@@ -103,7 +103,7 @@ void choose_scales(const Call &call, const Tensor &scales, const Tensor &zeros, 
                      {word(rows), word(width), float_word(low), float_word(high), float_word(eps)}, rows * 64);
 }
 
-// Chooses the parameters of rows, and writes them as the declared results.
+// Chooses a scale and a zero point for each row of the first argument, and writes them as the call's two results.
 void choose(Call &call, int64_t rows, int64_t width, const Shape &shape, double low, double high, double eps) {
   const size_t results = call.last();
   if (call.list_size(results) != 2) call.damaged("it has no scale and zero point");
@@ -171,7 +171,7 @@ void dequantize_per_channel(Call &call) {
   dequantize_channels(call, row_parameters(call, 1, x.shape[axis]), inner, x.shape[axis]);
 }
 
-// A block is a row, or a part of a row.
+// Dequantizes blocks with a scale and zero point each. A block is a row, or a part of a row.
 void dequantize_affine(Call &call) {
   const Tensor x = call.tensor(0);
   const std::vector<int64_t> block = call.integers(1);

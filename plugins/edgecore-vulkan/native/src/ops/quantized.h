@@ -1,4 +1,4 @@
-// Shared helpers for calls with quantized tensors.
+// Helpers for the operators that have quantized tensors or parameters of quantization.
 #ifndef EDGECORE_VULKAN_OPS_QUANTIZED_H_
 #define EDGECORE_VULKAN_OPS_QUANTIZED_H_
 
@@ -6,32 +6,32 @@
 
 namespace edgecore::vulkan {
 
-// The range of 8-bit integers.
+// The range of signed 8-bit integers.
 constexpr double kLow = -128, kHigh = 127;
 
-// Push constants: an integer, and a number as the bits of a float.
+// Convert an integer, or a number as the bits of a float, to a push constant.
 inline uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 uint32_t float_word(double value);
 
-// scale_of returns an argument that is a scale, zero_point_of a zero point of 8-bit integers.
+// Read an argument that is a scale, or a zero point of 8-bit integers; throw a Failure if it is not valid.
 double scale_of(const Call &call, size_t index);
 uint32_t zero_point_of(const Call &call, size_t index);
 
-// Returns `x`, or a copy in another dtype or order.
+// Returns `x` itself if it has this dtype and layout, otherwise a copy that has them.
 Tensor arranged(const Call &call, const Tensor &x, Dtype dtype, Layout layout);
 
 void check_integers(const Call &call, const Tensor &tensor);
 
-// Returns the number of rows of a tensor; a row is its last dim.
+// Returns the number of rows of a tensor; a row consists of the elements along its last dim.
 int64_t row_count(const Call &call, const Tensor &x);
 
-// The scales and zero points of rows: scales in fp32, zero points in their own dtype, each in row-major order.
+// The scales and zero points of a tensor's rows: scales in fp32, zero points in their own dtype, both row-major.
 struct RowParameters {
   Tensor scales, zeros;
 };
 RowParameters row_parameters(const Call &call, size_t index, int64_t rows);
 
-// Quantizes a row-major tensor with a scale for each `inner` elements. `is_difference` subtracts the zero points.
+// Quantizes a row-major tensor with a scale for each `inner` elements. If `is_difference`, subtracts the zero points.
 void quantize_rows(const Call &call, const Tensor &out, const Tensor &x, const RowParameters &parameters, int64_t inner,
                    double low, double high, bool is_difference);
 

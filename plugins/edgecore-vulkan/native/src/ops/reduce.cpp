@@ -1,4 +1,4 @@
-// Softmax, and operators that reduce each row to one number.
+// Records softmax, and operators that reduce each row to one number.
 #include "ops/operators.h"
 #include "ops/push.h"
 #include "ops/rows.h"
@@ -18,7 +18,7 @@ Rows rows_of_result(const Call &call, const Tensor &x, const std::vector<bool> &
   return rows_over(call, x, is_reduced, out);
 }
 
-// Declares the result. The third argument is keepdim.
+// Declares the result of a reduction. The call's third argument is keepdim.
 Tensor result(const Call &call, const Tensor &x, const std::vector<bool> &is_reduced) {
   const bool keeps = call.integer(2) != 0;
   Shape shape;
@@ -32,7 +32,7 @@ Tensor result(const Call &call, const Tensor &x, const std::vector<bool> &is_red
   return call.output(call.last(), shape);
 }
 
-// (input, dims, keepdim, ...); without dims, all dims are reduced.
+// Reductions: (input, dims, keepdim, ...). Without dims, all dims are reduced.
 void reduce_dims(Call &call, const char *operation) {
   const Tensor x = call.tensor(0);
   const std::vector<int64_t> dims = call.is_none(1) ? std::vector<int64_t>() : call.integers(1);

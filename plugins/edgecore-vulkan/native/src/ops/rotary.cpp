@@ -1,4 +1,4 @@
-// Calls that only edgecore's compiler writes: rotary position embeddings.
+// Records rotary position embeddings, in calls that only edgecore's compiler writes.
 #include "ops/operators.h"
 
 namespace edgecore::vulkan {
@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kRank = 4;
 
-// Adds the strides of a table [..., length] along the dims of x; 0 where the table is broadcast.
+// Appends the strides of a table [..., length] of angles along the dims of x; 0 where the table is broadcast.
 void add_strides(const Call &call, const Tensor &table, const Tensor &x, int64_t length, std::vector<uint32_t> *push) {
   if (table.rank() < 1 || table.rank() > x.rank() || table.dtype != x.dtype || table.shape.back() != length) {
     call.damaged("a table of angles does not fit its input");

@@ -6,13 +6,12 @@ namespace edgecore::vulkan {
 
 namespace {
 
-constexpr size_t kMaxReduced = 3;  // reduced dims: a tensor without gaps has at most 3 after merging
-constexpr int64_t kThreads = 64;   // threads of a workgroup, as in rows.glsl
-constexpr int64_t kPasses = 4;     // maximum number of loops over a row in one shader, including the loop over lanes
-constexpr int64_t kManyTerms = 32'768;  // from this number on, threads always share a row
+constexpr size_t kMaxReduced = 3;       // maximum of reduced dims: a tensor without gaps has at most 3 after merging
+constexpr int64_t kThreads = 64;        // number of threads of a workgroup, as in the shader rows.glsl
+constexpr int64_t kPasses = 4;          // maximum number of loops over a row in a shader, one over partial results
+constexpr int64_t kManyTerms = 32'768;  // rows with at least this many terms are always shared by several threads
 
-// Drops dims of size 1, and merges neighbouring dims that are contiguous in memory. Merges all dims if there are no
-// elements.
+// Drops dims of size 1, and merges adjacent dims that are contiguous in memory. Returns one dim if the size is 0.
 std::vector<Dim> joined(const std::vector<Dim> &dims) {
   std::vector<Dim> result;
   for (const Dim &dim : dims) {
@@ -34,9 +33,9 @@ int64_t product(const std::vector<Dim> &dims) {
   return result;
 }
 
-// Returns the number of threads that share a row. On a GPU, contiguous (`adjacent`) terms have as many as possible, so
-// that neighbouring threads read neighbouring elements. Otherwise there are only enough threads to keep the device
-// busy: on a CPU, sharing costs more than it gains.
+// Returns the number of threads that share a row. On a GPU, rows of contiguous terms (`adjacent`) have as many threads
+// as possible, so that adjacent threads read adjacent elements. Otherwise there are only enough threads to keep the
+// device busy: on a CPU, sharing costs more than it gains.
 uint32_t lanes_for(const Rows &rows, bool adjacent, bool is_cpu) {
   const int64_t min_terms = is_cpu ? 64 : 4, enough_threads = is_cpu ? 256 : adjacent ? INT64_MAX : 16384;
   uint32_t lanes = 1;
@@ -61,7 +60,7 @@ Rows rows_of(const Call &call, const std::vector<Dim> &kept, const std::vector<D
 
 Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_reduced, const Tensor &result) {
   const Shape strides = x.strides();
-  std::vector<size_t> own;  // the dims of the result, as dims of the input
+  std::vector<size_t> own;  // for each dim of the result, the corresponding dim of the input
   for (size_t i = 0; i < x.rank(); ++i) {
     if (!is_reduced[i] || result.rank() == x.rank()) own.push_back(i);
   }
@@ -76,7 +75,7 @@ Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_re
 }
 
 RowVectors vectors_of(const Rows &rows, bool may_use_terms, bool may_use_rows) {
-  // True if the innermost dim consists of whole vectors, and all others step by whole vectors.
+  // Returns true if the innermost dim consists of whole vectors, and all other strides are multiples of 4.
   const auto fits = [](const std::vector<Dim> &inner, const std::vector<Dim> &others) {
     const auto is_whole = [](const Dim &dim) { return dim.stride % 4 == 0; };
     return inner.back().stride == 1 && inner.back().size % 4 == 0 &&

@@ -1,4 +1,4 @@
-// Rows of a tensor: the elements along the dims that an operator reduces, for shaders that include rows.glsl.
+// Rows of a tensor (the elements along the dims that an operator reduces), for shaders that include rows.glsl.
 #ifndef EDGECORE_VULKAN_OPS_ROWS_H_
 #define EDGECORE_VULKAN_OPS_ROWS_H_
 
@@ -9,7 +9,7 @@
 
 namespace edgecore::vulkan {
 
-// A dim with its stride in elements of the input.
+// A dim, with its stride in elements of the input tensor.
 struct Dim {
   int64_t size = 1;
   int64_t stride = 0;
@@ -18,33 +18,34 @@ struct Dim {
 struct Rows {
   int64_t count = 1;  // number of rows
   int64_t terms = 1;  // number of elements of a row
-  // The innermost dim is the last. There is at least one dim, and neighbouring dims cannot be merged.
+  // The dims that count rows (`kept`), and the dims within a row (`reduced`); the innermost dim is the last. Each list
+  // has at least one dim, and adjacent dims that could be merged are merged.
   std::vector<Dim> kept, reduced;
 };
 
 // Returns the rows of a tensor: `kept` are the dims that count rows, `reduced` the dims within a row, both in the order
 // in which the shader counts them.
 Rows rows_of(const Call &call, const std::vector<Dim> &kept, const std::vector<Dim> &reduced);
-// Returns the rows over some dims of `x`, in the order of the elements of `result`. `result` has the other dims of `x`;
-// it may have the reduced ones, too.
+// Returns the rows along some dims of `x`, in the order of the elements of `result`. `result` has the other dims of
+// `x`, and either lacks the reduced dims or has them with size 1.
 Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_reduced, const Tensor &result);
 
 // The unit that a thread reads at once: one element, four neighbouring terms of a row, or the same term of four rows.
 enum class RowVectors : uint8_t { kNone, kTerms, kRows };
 
-// Returns the vectors that the rows allow: vectors of terms if `may_use_terms`, else vectors of rows if `may_use_rows`.
+// Returns how a shader can read the rows in vectors: of terms if `may_use_terms`, else of rows if `may_use_rows`.
 RowVectors vectors_of(const Rows &rows, bool may_use_terms, bool may_use_rows);
 
-// Adds a dispatch of variant `kind` of a shader that computes a result for each row. The first of `read` is the input.
-// `push` are the push constants after those for the rows, `constants` the specialization constants from id 8 on.
+// Adds a dispatch of variant `kind` of a shader that computes a result for each row. The first tensor of `read` is the
+// input. `push` are the push constants after those of the rows, `constants` the specialization constants from id 8 on.
 void dispatch_rows(const Call &call, const char *shader, const char *kind, std::vector<Tensor> written,
                    std::vector<Tensor> read, Rows rows, RowVectors vectors, const std::vector<uint32_t> &push = {},
                    const std::vector<uint32_t> &constants = {});
 
-// Returns a tensor in a dtype and layout: itself, or a copy.
+// Returns a tensor in this dtype and layout: `x` itself, or a copy.
 Tensor in_form(const Call &call, const Tensor &x, Dtype dtype, Layout layout);
 
-// Returns, for each dim of a tensor with this rank, true if the argument names it.
+// Returns, for each dim of a tensor with this rank, true if the list `dims` names it.
 std::vector<bool> named_dims(const Call &call, const std::vector<int64_t> &dims, size_t rank);
 
 }  // namespace edgecore::vulkan

@@ -1,12 +1,12 @@
-// Calls that only edgecore's compiler writes: mutable buffers of the model that a session keeps on the device.
+// Records accesses to mutable buffers that a session keeps on the device; only edgecore's compiler writes such calls.
 #include "ops/operators.h"
 
 namespace edgecore::vulkan {
 
-// edgecore.state(name, initial, out): `out` is the buffer with the name.
+// edgecore.state(name, initial, out): makes `out` the buffer with this name.
 void state(Call &call) { call.bind_state(); }
 
-// edgecore.store(state, value, out): copies a tensor into the buffer; `out` is the buffer.
+// edgecore.store(state, value, out): copies `value` into the buffer; `out` is the buffer afterwards.
 void store(Call &call) {
   const Tensor target = call.tensor(0), value = call.tensor(1);
   if (!call.is_state(0)) call.damaged("its first argument is no state");

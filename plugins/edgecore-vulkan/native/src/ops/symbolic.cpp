@@ -1,4 +1,4 @@
-// Calls that compute symbolic sizes while the graph is recorded; they add no dispatches. Only ExecuTorch's partitioner
+// Computes symbolic sizes while the graph is recorded; the calls add no dispatches. Only ExecuTorch's partitioner
 // writes such calls, because edgecore's compiler passes sizes as arguments of the delegate.
 #include "ops/operators.h"
 
@@ -10,9 +10,10 @@ void symbolic_size(Call &call) {
   call.set_integer(call.last(), x.shape[call.dim(1, x.rank())]);
 }
 
-// add(a, b, out), and so on: functions of Python's module `operator`.
+// add(a, b, out), and so on: calls of functions of Python's module `operator`.
 void symbolic_arithmetic(Call &call) {
-  constexpr int64_t kMax = int64_t{1} << 31;  // maximum elements of a tensor; products of two fit into 63 bits
+  // Maximum number of elements of a tensor; a product of two such numbers fits into 63 bits.
+  constexpr int64_t kMax = int64_t{1} << 31;
   const int64_t a = call.integer(0), b = call.integer(1);
   for (const int64_t one : {a, b}) {
     if (one < -kMax || one > kMax) call.damaged("its operand %lld is out of range", static_cast<long long>(one));

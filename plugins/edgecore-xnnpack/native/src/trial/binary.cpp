@@ -1,4 +1,4 @@
-// Kernel tests (trials): elementwise functions of two tensors, with broadcasting, against a reference in double.
+// Kernel tests (trials) of elementwise functions of two tensorswith broadcasting, against a reference in double.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,7 +15,7 @@ struct Function {
   const char *name;
   xnn_binary_operator operation;
   double (*compute)(double a, double b);
-  double steps;  // allowed error of int8 outputs, in steps of 1: 0.5 for rounding, the rest for fixed-point factors
+  double steps;  // allowed error of int8 outputs, in multiples of the output's scale
 };
 
 const Function kFunctions[] = {
@@ -79,7 +79,7 @@ Dims broadcast_dims(const Shapes &shapes) {
 }
 
 // Tests a node with inputs of the shapes `shapes`. Runs it twice: with buffers right after a guard page, to detect
-// accesses before them, and right before a guard page, to detect accesses past them.
+// accesses before a buffer, and with buffers right before a guard page, to detect accesses past a buffer.
 void run_shapes(Trial *trial, const Function &f, const Shapes &shapes, const Tensor &a, const Tensor &b, Tensor output,
                 double limit) {
   TestGraph graph;
@@ -130,8 +130,8 @@ void run_int8(Trial *trial, const Function &f, xnn_datatype type) {
   struct Scales {
     float a, b, output;
   };
-  // The last two rows are at the limits that the delegate accepts: for sums, input scale / output scale from 2^-10 to
-  // 2^8; for products, product of the input scales / output scale from 2^-16 to 2^8.
+  // The last two rows of scales are near the limits that the delegate accepts: for sums, input scale / output scale
+  // from 2^-10 to 2^8; for products, product of the input scales / output scale from 2^-16 to 2^8.
   const bool multiplies = f.operation == xnn_binary_multiply;
   const Scales scales[] = {{0.05f, 0.03f, 0.06f},
                            {0.05f, 0.05f, 0.05f},

@@ -1,4 +1,4 @@
-// Kernel tests (trials): NHWC convolutions by GEMM (1x1), by indirect GEMM, depthwise, and transposed.
+// Kernel tests (trials) of NHWC convolutions: by GEMM (1x1), by indirect GEMM, depthwise, and transposed.
 #include <cmath>
 #include <limits>
 
@@ -10,7 +10,7 @@ namespace edgecore::xnnpack::trial {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr size_t kMaxEdge = 40;  // maximum number of pixels and outputs in the tests of each tile
+constexpr size_t kMaxEdge = 40;  // maximum number of pixels, and of output channels, in each_tile
 
 struct Window {
   uint32_t height, width, stride, dilation, padding;
@@ -46,9 +46,9 @@ std::string case_text(const Convolution &c) {
   return text;
 }
 
-// Multiplies an input pixel by the filter elements at position `tap` of the window, and adds the products to `sums`, an
-// output pixel, for all channels. Adds their absolute values to `magnitudes`, from which compare_layer computes the
-// allowed rounding error. Filters have the shape [outputs, h, w, group_inputs], depthwise filters [1, h, w, outputs].
+// Multiplies one input pixel by the filter elements at position `tap` of the window, for all channels, and adds the
+// products to `sums`, an output pixel. Adds the products' absolute values to `magnitudes`, from which compare_layer
+// computes the allowed rounding error. Filters are [outputs, h, w, group_inputs], depthwise [1, h, w, outputs].
 void add_tap(const Convolution &c, const double *pixel, const double *filter, uint32_t tap, double *sums,
              double *magnitudes) {
   const uint32_t taps = c.window.height * c.window.width, outputs = c.groups * c.group_outputs;
@@ -77,15 +77,16 @@ void convolve(const Convolution &c, const std::vector<double> &input, const Weig
   for (size_t b = 0; b < c.batch; ++b) {
     for (uint32_t tap = 0; tap < w.height * w.width; ++tap) {
       const size_t i = tap / w.width * w.dilation, j = tap % w.width * w.dilation;
-      // The output at position o reads the input at o * stride + tap - padding. A transposed convolution has the same
-      // pairs of positions, with input and output exchanged.
+      // The output at position o depends on the input at o * stride + tap - padding. A transposed convolution has the
+      // same pairs of positions, with input and output exchanged; "other" is the position that the formula computes.
       const size_t rows = c.is_transposed ? c.height : output[1], columns = c.is_transposed ? c.width : output[2];
       const size_t other_rows = c.is_transposed ? output[1] : c.height;
       const size_t other_columns = c.is_transposed ? output[2] : c.width;
       for (size_t y = 0; y < rows; ++y) {
         for (size_t x = 0; x < columns; ++x) {
           const size_t other_y = y * w.stride + i - w.padding, other_x = x * w.stride + j - w.padding;
-          if (other_y >= other_rows || other_x >= other_columns) continue;  // unsigned: a negative index is large
+          // Skip the padding; a negative index is a large unsigned number.
+          if (other_y >= other_rows || other_x >= other_columns) continue;
           const size_t in_y = c.is_transposed ? y : other_y, in_x = c.is_transposed ? x : other_x;
           const size_t out_y = c.is_transposed ? other_y : y, out_x = c.is_transposed ? other_x : x;
           const size_t at = ((b * output[1] + out_y) * output[2] + out_x) * outputs;
@@ -115,7 +116,7 @@ xnn_status define(const Convolution &c, xnn_subgraph_t graph, double limit, uint
                                    c.groups, c.group_inputs, c.group_outputs, low, high, x, filter, bias, y, 0);
 }
 
-constexpr int32_t kZeros[] = {-128, 127, 0, 5};  // zero points for qint8; 128 is added for quint8
+constexpr int32_t kZeros[] = {-128, 127, 0, 5};  // zero points that the tests use for qint8; 128 is added for quint8
 
 void run_convolution(Trial *trial, const LayerTypes &types, size_t index, const Convolution &c) {
   if (!c.fits()) return;
@@ -156,8 +157,8 @@ struct Size {
   size_t batch, height, width;
 };
 
-// Returns input sizes. Kernels compute tiles of several output pixels, so the numbers of output pixels should have many
-// different remainders modulo the tile sizes.
+// Returns the input sizes to test. Kernels compute tiles of several output pixels, so the numbers of output pixels
+// should have many different remainders modulo the tile sizes.
 std::vector<Size> test_sizes(Extent extent, uint32_t kernel) {
   if (extent == Extent::kShort) return {{1, kernel + 3, kernel + 4}};
   if (extent == Extent::kQuick) return {{1, kernel, kernel + 1}, {2, kernel + 4, kernel + 3}};
@@ -197,9 +198,9 @@ void run_windows(Trial *trial, const LayerTypes &types, const std::vector<Window
   }
 }
 
-// Runs 2x2 convolutions whose numbers of output pixels leave every possible remainder for the last tile, with more
-// input channels than a kernel multiplies at a time (64 bytes). AMX kernels have a separate loop for a last tile of one
-// row.
+// Tests 2x2 convolutions whose numbers of output pixels leave every possible remainder for the last tile of pixels,
+// with more input channels than a kernel multiplies at a time (64 bytes). A last tile of one row is a special case: AMX
+// kernels have a separate loop for it.
 void run_last_tiles(Trial *trial, const LayerTypes &types) {
   const bool is_full = trial->extent == Extent::kFull;
   std::vector<uint32_t> inputs = {70};
@@ -214,8 +215,9 @@ void run_last_tiles(Trial *trial, const LayerTypes &types) {
   }
 }
 
-// Runs convolutions whose rows of output pixels are long enough for whole tiles: neighbouring pixels share inputs, and
-// the pixels of a tile are in one row, with padding at its ends. Depthwise kernels compute chunks of up to 64 pixels.
+// Tests convolutions whose rows of output pixels are long enough for whole tiles, because optimized kernels share
+// inputs between adjacent pixels of a row: all pixels of a tile are in one row, with padding at its ends. Depthwise
+// kernels compute up to 64 pixels at a time.
 void run_long_rows(Trial *trial, const LayerTypes &types, bool is_depthwise) {
   const bool is_full = trial->extent == Extent::kFull;
   std::vector<uint32_t> counts = {is_depthwise ? 33u : 6u, 64};
@@ -271,8 +273,8 @@ void transposed(Trial *trial, const LayerTypes &types) {
       false, true);
 }
 
-// Runs convolutions with each fp32 tile, with numbers of pixels and outputs around the edges of the tiles: 1x1 (GEMM),
-// 3x3 in two groups (indirect GEMM), and transposed.
+// Tests convolutions with each fp32 tile, with numbers of pixels and output channels around the edges of the tiles: 1x1
+// (GEMM), 3x3 in two groups (indirect GEMM), and transposed.
 void each_tile(Trial *trial, const LayerTypes &types) {
   const size_t step = trial->extent == Extent::kFull ? 1 : trial->extent == Extent::kQuick ? 37 : 203;
   size_t index = 0;

@@ -1,4 +1,4 @@
-// Kernel tests (trials): elementwise functions of one tensor, conversions and softmax.
+// Kernel tests (trials) of elementwise functions of one tensor, conversions and softmax.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,7 +12,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kAlpha = 0.75, kSlope = 0.125, kLimit = 1.5;
 
-// Kinds of special inputs, as bits that can be combined.
+// Kinds of special input numbers, as bits that can be combined.
 enum Special : unsigned { kNan = 1, kInfinite = 2, kLargest = 4, kZero = 8, kSubnormal = 16, kNegative = 32 };
 
 struct Function {
@@ -20,9 +20,9 @@ struct Function {
   xnn_unary_operator operation;
   double (*compute)(double x);
   double low, high;  // range of the inputs
-  double error;      // allowed relative error in fp32 (fp16: see compare_floats); 0: equals the rounded reference
-  double absolute;   // allowed absolute error in fp32, for functions with cancellation; 2^13 times as much in fp16
-  double steps;      // allowed error of int8 outputs, as a multiple of the output's scale
+  double error;      // allowed relative error in fp32 (fp16: see compare_floats); 0: must equal the rounded reference
+  double absolute;   // allowed absolute error in fp32, for functions with cancellation; fp16 allows 2^13 times as much
+  double steps;      // allowed error of int8 outputs, in multiples of the output's scale
   // Special inputs for which some of XNNPACK's kernels differ from IEEE 754; the plugin's README lists them for users.
   unsigned nonstandard_fp32 = 0, nonstandard_fp16 = 0;
 };
@@ -36,9 +36,9 @@ double clamp(double x) { return std::isnan(x) ? x : std::clamp(x, -kLimit, kLimi
 double square(double x) { return x * x; }
 double reciprocal_root(double x) { return 1 / std::sqrt(x); }
 
-// Functions that are exact or rounded once have an error of 0 (compare_floats rounds the reference). Functions computed
-// by series or tables have an error of a few ulp.
-constexpr double kUlp = 0x1.0p-23;  // of fp32, relative
+// The functions with their allowed errors: 0 for functions that are exact or rounded once (compare_floats rounds the
+// reference), a few ulp for functions computed by series or tables.
+constexpr double kUlp = 0x1.0p-23;  // relative distance of adjacent fp32 numbers
 const Function kFunctions[] = {
     {"abs", xnn_unary_abs, std::fabs, -9, 9, 0, 0, 0.501},
     {"negate", xnn_unary_negate, [](double x) { return -x; }, -9, 9, 0, 0, 0.501},
@@ -72,8 +72,8 @@ std::vector<size_t> test_sizes(Extent extent) {
 
 bool is_float(xnn_datatype type) { return type == xnn_datatype_fp32 || type == xnn_datatype_fp16; }
 
-// Runs a graph of one node twice: with buffers right after a guard page, to detect accesses before them, and right
-// before a guard page, to detect accesses past them. Returns false on failure.
+// Runs a graph of one node twice: with buffers right after a guard page, to detect accesses before a buffer, and with
+// buffers right before a guard page, to detect accesses past a buffer. Returns false on failure.
 bool run_node(Trial *trial, const std::string &shape, xnn_unary_operator operation, const Tensor &input,
               Tensor *output) {
   xnn_unary_params params = {};
@@ -90,7 +90,7 @@ bool run_node(Trial *trial, const std::string &shape, xnn_unary_operator operati
 
 // Compares an fp32 or fp16 output with `expected`, rounded to the output's type. With `error` != 0, fp32 results may
 // differ by that relative error and by the smallest denormal. fp16 results may then differ by four ulp (2^-8 relative),
-// and denormal ones by 2^-14, the smallest normal number, because kernels flush denormals to zero.
+// and denormal fp16 results by 2^-14, the smallest normal number, because kernels flush denormals to zero.
 void compare_floats(Trial *trial, const std::string &shape, const Tensor &output, std::vector<double> expected,
                     double error, double absolute) {
   std::vector<double> allowed;
@@ -123,7 +123,7 @@ std::vector<double> special_numbers(xnn_datatype type) {
   return numbers;
 }
 
-// Returns the kinds of a special input as a combination of bits of Special.
+// Returns the kinds of a special input number, as a combination of bits of Special.
 unsigned kind_of(double number, xnn_datatype type) {
   const bool is_fp16 = type == xnn_datatype_fp16;
   const double magnitude = std::fabs(number);
@@ -159,9 +159,9 @@ void run_float(Trial *trial, const Function &f, xnn_datatype type) {
     char shape[60];
     std::snprintf(shape, sizeof(shape), "element %zu is %g", at, specials[at]);
     if (!run_node(trial, shape, f.operation, input, &output)) return;
-    // XNNPACK runs with denormals flushed to zero, and its kernels differ in whether inputs, intermediate results or
-    // outputs are flushed. So instead of a denormal result, another denormal or 0 is accepted, and for a denormal input
-    // the function's value at 0.
+    // Accept flushed denormals: XNNPACK runs with denormals flushed to zero, and its kernels differ in whether inputs,
+    // intermediate results or outputs are flushed. So for a denormal result, any denormal or 0 is accepted, and for a
+    // denormal input, the function's value at 0.
     const double flushed = std::fabs(specials[at]) < 0x1.0p-126 ? f.compute(0) : f.compute(specials[at]);
     const std::vector<double> got = output.numbers();
     std::vector<double> expected = input.numbers();
@@ -178,8 +178,8 @@ void run_int8(Trial *trial, const Function &f, xnn_datatype type) {
   const int32_t low = type == xnn_datatype_qint8 ? -128 : 0;
   for (int32_t zero : {low, low + 255, low + 128, low + 100}) {
     for (size_t size : {size_t{256}, size_t{5}, size_t{77}}) {
-      // At size 256 all 256 integers occur, because the factor 3 is odd. Depending on the zero point, some are outside
-      // of the function's domain.
+      // Use all 256 integers at size 256: i * 3 modulo 256 takes each value once, because 3 is odd. Depending on the
+      // zero point, some of these inputs are outside of the function's domain.
       const auto scale = static_cast<float>(std::max(std::fabs(f.low), std::fabs(f.high)) / 255);
       Tensor input = quantized_tensor(type, {size}, scale, zero),
              output = quantized_tensor(type, {size}, scale * 0.75f, zero);
@@ -204,8 +204,8 @@ void elementwise(Trial *trial) {
   is_float(type) ? run_float(trial, kFunctions[kIndex], type) : run_int8(trial, kFunctions[kIndex], type);
 }
 
-// Tests a conversion between the types of `input` and `output`. `steps` is the allowed difference of int8 outputs: 0.5
-// for rounding to integers, the rest for rounding the ratio of the scales.
+// Tests a conversion between the types of `input` and `output`. `steps` is the allowed error of int8 outputs, in
+// multiples of the output's scale: 0.5 for rounding to integers, the rest for rounding the ratio of the scales.
 void run_conversion(Trial *trial, Tensor input, Tensor output, double low, double high, double steps) {
   for (size_t size : test_sizes(trial->extent)) {
     input.dims = output.dims = {size};
@@ -240,8 +240,8 @@ void convert(Trial *trial) {
                                              : both       ? scale / ratio
                                                           : 0.04f,
                                              is_float(to) ? 0 : at(to, both ? -zero : zero));
-      // The kernels represent the ratio of two scales with 8 fractional bits: an error of up to 2^-9, which is half a
-      // step for 255 steps.
+      // Allow 0.5 for rounding and 0.5 for the ratio of two scales: kernels represent this ratio with 8 fractional
+      // bits, so it has an error of up to 2^-9, which is half a step for a number of 255 steps.
       run_conversion(trial, input, output, -9, 9, both ? 1.01 : 0.501);
       if (!both || trial->extent == Extent::kShort) break;
     }

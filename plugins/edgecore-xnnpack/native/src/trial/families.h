@@ -1,10 +1,10 @@
-// Trials (tests) of the kernels: run every kind of kernel that the delegate can use on small shapes, and compare the
-// results with a reference that is computed in double precision from the definition of the operation. A family is an
-// operation with the types of its inputs and outputs.
+// Trials (tests) of XNNPACK's kernels: run every kind of kernel that the delegate can use on small shapes, and compare
+// the results with a reference that is computed in double precision from the definition of the operation. A family is
+// an operation with the types of its inputs and outputs.
 //
 // The reference does not imitate XNNPACK's computation. Where a kernel rounds, either the inputs are chosen so that the
 // rounding is exact (with dynamic quantization, every element is an integer multiple of its row's scale), or the
-// comparison allows an error, whose bound is derived beside it.
+// comparison allows an error, whose bound is derived in a comment.
 #ifndef EDGECORE_XNNPACK_TRIAL_FAMILIES_H_
 #define EDGECORE_XNNPACK_TRIAL_FAMILIES_H_
 
@@ -16,8 +16,8 @@
 namespace edgecore::xnnpack::trial {
 
 enum class Extent {
-  kShort,  // few shapes, for `edgecore doctor`: all families in a second
-  kQuick,  // more shapes, for every test run
+  kShort,  // few shapes, for `edgecore doctor`: tests all families in a second
+  kQuick,  // more shapes, for every run of the test suite
   kFull,   // every shape: takes minutes
 };
 
@@ -27,11 +27,10 @@ struct Outcome {
   uint64_t cases = 0;  // shapes that were run
   uint64_t errors = 0;
   std::string first_error;   // shape, element, wrong number and reference of the first error
-  bool unsupported = false;  // XNNPACK has no such kernels for this processor
+  bool unsupported = false;  // true if XNNPACK has no such kernels for this processor
 };
 
-// The running tests of one family: draws random inputs, compares the results with the reference and counts cases and
-// errors in `outcome`.
+// The running test of one family: draws random inputs, compares results with the reference, and counts in `outcome`.
 class Trial {
  public:
   explicit Trial(Extent trial_extent) : extent(trial_extent) {}
@@ -45,14 +44,14 @@ class Trial {
   int uniform_int(int low, int high);
   std::vector<double> uniforms(size_t count, double low, double high);
 
-  // Compares each element of an output with `expected`; the difference may be at most `allowed`. Infinities must be
-  // equal, and the result must be NaN if the reference is NaN.
+  // Compares each element of an output with `expected`; the difference may be at most `allowed`, which has an entry per
+  // element. Infinities must be equal, and the result must be NaN if the reference is NaN.
   void compare(const std::string &shape, const Tensor &got, const std::vector<double> &expected,
                const std::vector<double> &allowed);
-  // Compares a quantized output; `steps` is the allowed difference in multiples of the output's scale. Limits
-  // `expected` to the numbers that the type can represent.
+  // Compares a quantized output with `expected`, limited to the numbers that the type can represent. `steps` is the
+  // allowed difference in multiples of the output's scale.
   void compare_steps(const std::string &shape, const Tensor &got, const std::vector<double> &expected, double steps);
-  // Records that a graph could not be built or run: the family is unsupported by the processor, or an error.
+  // Records that XNNPACK could not run a graph: it has no such kernels for this processor, or (by `status`) failed.
   void add_failure(const std::string &shape, xnn_status status);
   void add_error(const std::string &text);
 
@@ -65,11 +64,11 @@ struct Family {
   void (*run)(Trial *trial);
 };
 
-// Adds a family for each type of an operation: "NAME f32", "NAME f16", "NAME int8" and "NAME uint8".
+// Adds four families of an operation, one per type: "NAME f32", "NAME f16", "NAME int8" and "NAME uint8".
 void add_each_type(const std::string &name, decltype(Family::run) f32, decltype(Family::run) f16,
                    decltype(Family::run) int8, decltype(Family::run) uint8, std::vector<Family> *families);
 
-// families() returns all families; each of the other functions returns the families of one file in this folder.
+// families() returns all families of kernels, each of the other functions those of one file in this folder.
 std::vector<Family> families();
 std::vector<Family> matrix_families();
 std::vector<Family> convolution_families();
@@ -81,7 +80,7 @@ std::vector<Family> sum_families();
 
 Outcome run(const Family &family, Extent extent);
 
-// Runs all families. Returns a line for each: "NAME\tright\t12 cases\n", "NAME\twrong\tFIRST ERROR\n", or
+// Tests all families. Returns a line for each: "NAME\tright\t12 cases\n", "NAME\twrong\tFIRST ERROR\n", or
 // "NAME\tnone\t0 cases\n" if XNNPACK has no such kernels for this processor.
 std::string run_all(Extent extent);
 

@@ -16,15 +16,15 @@ class GuardedMemory {
   GuardedMemory &operator=(const GuardedMemory &) = delete;
   ~GuardedMemory();
 
-  // Returns a buffer of `bytes` bytes, aligned to `alignment`. It begins right after the lower guard page (`at_start`),
-  // or it ends `padding` bytes before the upper guard page, or a little earlier because of the alignment. The buffer
-  // and the bytes after it are filled with 0xFF (NaN in fp32 and fp16), so that a kernel that uses them computes NaN.
-  // Earlier buffers become invalid. Returns null if memory is exhausted.
+  // Returns a buffer of `bytes` bytes, aligned to `alignment`. With `at_start`, the buffer begins right after the lower
+  // guard page; otherwise it ends `padding` bytes before the upper guard page, or a little earlier because of the
+  // alignment. The buffer and the bytes after it are filled with 0xFF (NaN in fp32 and fp16), so that a kernel that
+  // uses uninitialized bytes computes NaN. Earlier buffers become invalid. Returns null if memory is exhausted.
   uint8_t *allocate(size_t bytes, size_t padding, size_t alignment, bool at_start);
 
  private:
   uint8_t *pages_ = nullptr;  // the lower guard page
-  size_t size_ = 0;           // bytes between the guard pages
+  size_t size_ = 0;           // number of bytes between the two guard pages
 };
 
 }  // namespace edgecore::xnnpack::trial

@@ -10,8 +10,7 @@ namespace {
 
 constexpr int kNibbleZero = 8;
 
-// Truncates a scale to bf16, without rounding. This adds no error to the comparison, because the reference uses the
-// truncated scale, too.
+// Truncates a scale to bf16. This adds no error to the comparison: the reference also uses the truncated scale.
 uint16_t to_bf16(float number) {
   uint32_t bits;
   std::memcpy(&bits, &number, sizeof(bits));
@@ -32,7 +31,7 @@ size_t channel_of(const Dims &dims, size_t channel_dim, size_t element) {
   return element % dims[channel_dim];
 }
 
-// Draws an integer filter and its scales: a single scale, one for each output channel (qcint8, qcint4), or one for each
+// Draws an integer filter and its scales: a single scale, a scale per output channel (qcint8, qcint4), or a scale per
 // `block` consecutive elements (qbint4; `block` is 0 for other types).
 void draw_integers(Trial *trial, const LayerTypes &types, size_t block, Weights *weights) {
   Tensor &filter = weights->filter;
@@ -79,7 +78,7 @@ Weights draw_weights(Trial *trial, const LayerTypes &types, const Dims &dims, si
   filter.channel_dim = channel_dim;
   const size_t channels = dims[channel_dim];
   if (is_float(types.filter)) {
-    // Some fp16 kernels round each partial sum to fp16. Sums of small integers (below 2048) are exact in fp16.
+    // Draw small integers for fp16: some kernels round each partial sum to fp16, which is exact below 2048.
     const bool is_fp16 = types.output == xnn_datatype_fp16;
     for (size_t i = 0; i < element_count(dims); ++i) {
       weights.filter_numbers.push_back(is_fp16 ? trial->uniform_int(-2, 2) : trial->uniform(-1, 1));
@@ -157,8 +156,8 @@ void compare_layer(Trial *trial, const std::string &shape, const LayerTypes &typ
                    double high) {
   for (double &number : expected) number = std::clamp(number, low, high);
   if (is_int8(types.output)) {
-    // Rounding to integers gives an error of up to half a step. Kernels multiply the sum by the scale in fp32, with a
-    // relative error of a few 2^-24; for a result of at most 255 steps, that is below 1e-4 steps.
+    // Rounding to integers gives an error of up to half a step (output scale). Kernels also multiply the sum by the
+    // scale in fp32, with a relative error of a few 2^-24; for a result of at most 255 steps, that is below 1e-4 steps.
     trial->compare_steps(shape, got, expected, 0.5 + 1e-4);
     return;
   }
@@ -166,7 +165,7 @@ void compare_layer(Trial *trial, const std::string &shape, const LayerTypes &typ
                      types.filter != xnn_datatype_qcint4 && types.filter != xnn_datatype_qbint4;
   std::vector<double> allowed(expected.size());
   for (size_t i = 0; i < allowed.size(); ++i) {
-    // Each of about `terms` operations rounds a partial sum in fp32, by at most 2^-24 of the sum's magnitude. An fp16
+    // Each of about `terms` additions rounds a partial sum in fp32, by at most 2^-24 of the sum's magnitude. An fp16
     // output is rounded once more.
     const double by_sum = exact ? 0 : 0x1.0p-24 * static_cast<double>(terms + 8) * magnitudes[i];
     allowed[i] = by_sum + (types.output == xnn_datatype_fp16 ? 0x1.0p-10 * std::fabs(expected[i]) : 0);

@@ -1,4 +1,4 @@
-// Kernel tests (trials): fully connected layers and batched matmuls.
+// Kernel tests (trials) of fully connected layers and batched matmuls.
 #include <cmath>
 #include <limits>
 
@@ -12,8 +12,7 @@ namespace {
 constexpr size_t kMaxRows = 70;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Sizes around 1, 2, 4, 8, 16, 32 and 64, which are the columns (nr) and inputs (kr) of XNNPACK's tiles, and around
-// sums of these.
+// Layer sizes to test: around the columns (nr) and inputs (kr) of XNNPACK's tiles (1, 2, 4, .. 64), and their sums.
 constexpr size_t kEdges[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 47, 48, 49, 63, 64, 65, 100, 129};
 
 struct Layer {
@@ -31,7 +30,8 @@ std::vector<Layer> layer_cases(Extent extent) {
     }
   }
   if (extent == Extent::kShort) return {{64, 65}, {35, 17}};
-  if (extent == Extent::kFull) layers.push_back({520, 1030});  // weights larger than half of many L2 caches
+  // A layer whose weights are larger than half of many L2 caches.
+  if (extent == Extent::kFull) layers.push_back({520, 1030});
   return layers;
 }
 
@@ -45,10 +45,10 @@ std::vector<size_t> row_counts(Extent extent, size_t layer) {
 }
 
 struct MatmulResult {
-  std::vector<double> sums, magnitudes;  // magnitudes: sums of the products' absolute values
+  std::vector<double> sums, magnitudes;  // magnitudes: for each sum, the sum of its products' absolute values
 };
 
-// Multiplies `a` [rows, inputs] by `b`, whose elements are addressed by two strides, and adds a bias unless it is null.
+// Multiplies `a` [rows, inputs] by the matrix `b`, which has any strides, and adds `bias` unless it is null.
 MatmulResult matmul(const double *a, const double *b, size_t rows, size_t inputs, size_t columns, size_t input_stride,
                     size_t column_stride, const double *bias) {
   MatmulResult result;
@@ -78,8 +78,8 @@ void first_rows(const Tensor &all, size_t rows, Tensor *some) {
   some->dims[0] = rows;
 }
 
-// Tests a linear layer with different numbers of rows, from 70 down to 1, in the same runtime, like the delegate when
-// shapes change. `index` selects the variant: transposed weights, no bias, an output range.
+// Tests a linear layer with different numbers of rows, from 70 down to 1, in one XNNPACK runtime, as the delegate does
+// when shapes change. `index` selects the variant: transposed weights, no bias, an output range.
 void run_layer(Trial *trial, const LayerTypes &types, size_t index, Layer layer, bool is_dynamic,
                const LayerScales &scales) {
   size_t block = 0;
@@ -90,8 +90,8 @@ void run_layer(Trial *trial, const LayerTypes &types, size_t index, Layer layer,
   const bool nibbles = types.filter == xnn_datatype_qcint4 || types.filter == xnn_datatype_qbint4;
   if (nibbles) layer.inputs += layer.inputs % 2;
   const bool transposed = !nibbles && index % 3 == 1;
-  // XNNPACK's kernels with float inputs and integer weights also multiply the bias by the weights' scale. The
-  // delegate's compiler never gives such layers a bias.
+  // Test layers with float inputs and integer weights without a bias: XNNPACK's kernels would also multiply the bias by
+  // the weights' scale, and the delegate's compiler never gives such layers a bias.
   const bool scales_bias = types.input == types.output && !types.quantizes_input && types.filter != types.input &&
                            types.filter != xnn_datatype_fp32 && !is_int8(types.output);
   const bool has_bias = index % 4 != 3 && !scales_bias;
@@ -130,7 +130,7 @@ void run_layer(Trial *trial, const LayerTypes &types, size_t index, Layer layer,
   }
 }
 
-constexpr int32_t kZeros[] = {-128, 127, 0, 5};  // zero points for qint8; 128 is added for quint8
+constexpr int32_t kZeros[] = {-128, 127, 0, 5};  // zero points that the tests use for qint8; 128 is added for quint8
 
 LayerScales scales_of(const LayerTypes &types, size_t index, size_t inputs) {
   LayerScales scales;
@@ -150,7 +150,7 @@ void run_layers(Trial *trial, const LayerTypes &types, bool is_dynamic) {
   }
 }
 
-// Runs layers with each fp32 tile, with numbers of outputs around the edges of the tiles.
+// Tests linear layers with each fp32 tile, with numbers of outputs around the edges of the tiles.
 void each_tile(Trial *trial) {
   constexpr LayerTypes kTypes = {xnn_datatype_fp32, xnn_datatype_fp32, xnn_datatype_fp32, false};
   const size_t step = trial->extent == Extent::kFull ? 1 : trial->extent == Extent::kQuick ? 7 : 31;
@@ -164,7 +164,7 @@ void each_tile(Trial *trial) {
   }
 }
 
-// Runs layers at the limits of the requantization scale (input scale * filter scale / output scale), which a node
+// Tests layers at the limits of the requantization scale (input scale * filter scale / output scale), which XNNPACK
 // accepts from 2^-32 to below 2^8, and checks that XNNPACK refuses 2^8.
 void run_scales(Trial *trial, const LayerTypes &types) {
   const Layer layer = {19, 21};

@@ -1,4 +1,4 @@
-// Kernel tests (trials): nodes that move data. Output elements must equal the input elements bit by bit.
+// Kernel tests (trials) of nodes that move data. Output elements must equal the input elements bit by bit.
 #include <algorithm>
 #include <cstring>
 
@@ -29,7 +29,7 @@ Tensor declare(xnn_datatype type, const Dims &dims) {
 }
 
 // Compares each element i of the output with the input element at index source(i), or, if this index is past the end of
-// the input, with the bytes `fill`.
+// the input, with the bytes `fill` of one padding element.
 template <typename Source>
 void compare_moved(Trial *trial, const std::string &shape, const std::vector<uint8_t> &input, const Tensor &output,
                    const std::vector<uint8_t> &fill, Source source) {
@@ -83,14 +83,15 @@ void transpose(Trial *trial) {
   }
 }
 
-// Returns the index of the input element for element i of a slice or of a padded output. For padding (`grows`), the
-// offsets are subtracted from the position of element i; for a slice they are added. For an element of the padding,
-// returns the number of input elements.
+// Returns the index of the input element that element i of a slice, or of a padded tensor, comes from. For padding
+// (`grows`), the offsets are subtracted from the position of element i; for a slice they are added. For an element of
+// the padding, returns the number of input elements.
 size_t shifted(size_t i, const Dims &output_dims, const Dims &input_dims, const Dims &offset, bool grows) {
   size_t from = 0, stride = 1;
   for (size_t d = output_dims.size(); d-- > 0; i /= output_dims[d]) {
     const size_t at = grows ? i % output_dims[d] - offset[d] : i % output_dims[d] + offset[d];
-    if (at >= input_dims[d]) return element_count(input_dims);  // unsigned: a negative index is large
+    // In the padding; a negative index is a large unsigned number.
+    if (at >= input_dims[d]) return element_count(input_dims);
     from += at * stride;
     stride *= input_dims[d];
   }

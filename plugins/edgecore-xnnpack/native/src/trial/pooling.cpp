@@ -1,4 +1,4 @@
-// Kernel tests (trials): NHWC poolings, global averages, and resizing by interpolation.
+// Kernel tests (trials) of NHWC poolings, global averages, and resizing by interpolation.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -52,7 +52,8 @@ void visit_window(const Dims &image, const Window &w, size_t batch, size_t y, si
   for (uint32_t tap = 0; tap < w.height * w.width; ++tap) {
     const size_t row = y * w.stride + tap / w.width * w.dilation - w.padding;
     const size_t column = x * w.stride + tap % w.width * w.dilation - w.padding;
-    if (row >= image[1] || column >= image[2]) continue;  // unsigned: a negative index is large
+    // Skip the padding; a negative index is a large unsigned number.
+    if (row >= image[1] || column >= image[2]) continue;
     visit(tap, ((batch * image[1] + row) * image[2] + column) * image[3] + channel);
   }
 }
@@ -97,7 +98,7 @@ void run_pooling(Trial *trial, Kind kind, xnn_datatype type, const Window &w, co
     double max = -kInfinity, sum = 0, count = 0;
     uint32_t position = 0;
     visit_window(dims, w, i / dims[3] / columns / rows, row, column, channel, [&](uint32_t tap, size_t at) {
-      // XNNPACK's argmax numbers the positions of a window column by column.
+      // Count positions column by column, as XNNPACK's argmax numbers the positions of a window.
       if (numbers[at] > max) position = tap % w.width * w.height + tap / w.width, max = numbers[at];
       sum += numbers[at];
       count += 1;
@@ -132,7 +133,7 @@ void pooling(Trial *trial) {
   }
 }
 
-// Tests averages over height and width, of few pixels and of more pixels than a kernel processes in one pass.
+// Tests averages over height and width: of few pixels, and of more pixels than a kernel processes in one pass.
 template <int kType>
 void global_average(Trial *trial) {
   const auto type = static_cast<xnn_datatype>(kType);
@@ -167,7 +168,7 @@ void global_average(Trial *trial) {
 }
 
 // Tests resizing with aligned corners (the centers of the corner pixels of input and output coincide), and without (the
-// corners of the whole images coincide).
+// corners of the two whole images coincide).
 template <int kType>
 void resize(Trial *trial) {
   const auto type = static_cast<xnn_datatype>(kType);
@@ -209,7 +210,7 @@ void resize(Trial *trial) {
         expected.push_back((1 - down) * ((1 - right) * pixel(top, left) + right * pixel(top, left + 1)) +
                            down * ((1 - right) * pixel(top + 1, left) + right * pixel(top + 1, left + 1)));
       }
-      // int8 kernels have fixed-point weights with 11 fractional bits: the error is up to 2^-10 of 255 steps.
+      // Allow for int8 the error of fixed-point weights with 11 fractional bits: up to 2^-10 of 255 steps.
       if (is_int8(type)) {
         trial->compare_steps(shape, output, expected, 0.5 + 255 * 0x1.0p-10);
       } else {

@@ -1,5 +1,5 @@
-// Kernel tests (trials): int8 convolutions that add another tensor in the kernel. The results must have the same bits
-// as a convolution and an addition.
+// Kernel tests (trials) of int8 convolutions that add another tensor in the kernel. The results must have the same bits
+// as those of a convolution followed by an addition.
 #include "sums.h"
 
 #include <limits>
@@ -26,7 +26,7 @@ std::string case_text(const Layer &l) {
   return text;
 }
 
-// Draws the ranges of the products and of the sum: every third case has a range, as after a ReLU.
+// Draws output ranges for the convolution and for the sum: in every third case each has a range, as after a ReLU.
 struct Ranges {
   explicit Ranges(size_t index)
       : product_min(index % 3 == 1 ? 0 : -kInfinity),
@@ -80,7 +80,8 @@ void run_sum(Trial *trial, size_t index, const Layer &l) {
     two.node(xnn_define_binary(two.subgraph(), xnn_binary_add, &params, is_first ? y : added, is_first ? added : y,
                                two.output(separate), 0));
   }
-  for (int run = 0; run < 2; ++run) {  // right after a guard page, then right before one
+  // The first run places buffers right after a guard page, the second right before one.
+  for (int run = 0; run < 2; ++run) {
     if ((run == 0 && !(one.build() && two.build())) || !one.run({&input, &other}, {&sum}) ||
         !two.run({&input, &other}, {&separate})) {
       const bool is_first = one.status() != xnn_status_success;

@@ -11,7 +11,7 @@ namespace edgecore::xnnpack::trial {
 namespace {
 
 constexpr uint32_t kMaxExternals = 8;
-constexpr size_t kConstantPadding = 64;  // readable bytes after a constant in the delegate: kOverread
+constexpr size_t kConstantPadding = 64;  // number of readable bytes after a constant, as in the delegate (kOverread)
 
 size_t element_size(xnn_datatype type) {
   switch (type) {
@@ -35,7 +35,7 @@ float fp16_to_float(uint16_t bits) {
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
-// Rounds to nearest, ties to even. Magnitudes from 65520 on, half a step above the maximum 65504, become infinite.
+// Rounds to the nearest fp16, ties to even. Magnitudes from 65520 on, half a step above the maximum, become infinite.
 uint16_t to_fp16(double number) {
   const uint16_t sign = std::signbit(number) ? 0x8000 : 0;
   const double magnitude = std::fabs(number);
@@ -45,8 +45,8 @@ uint16_t to_fp16(double number) {
   std::frexp(magnitude, &exponent);        // magnitude < 2^exponent
   exponent = std::max(exponent - 1, -14);  // exponent of the leading bit; -14 for denormals
   const double unit = std::ldexp(1.0, exponent - 10);
-  // `steps` includes the leading bit 2^10 of a normal number, so the exponent field is exponent + 15 - 1. If rounding
-  // carries to 2^11, the addition increments the exponent field, which is correct.
+  // Add the exponent field: `steps` includes the leading bit 2^10 of a normal number, so exponent + 15 - 1 is added. If
+  // rounding carries to 2^11, the addition increments the exponent field, which is correct.
   const auto steps = static_cast<uint32_t>(std::nearbyint(magnitude / unit));
   const uint32_t bits = steps + (static_cast<uint32_t>(exponent + 14) << 10);
   return static_cast<uint16_t>(sign | (magnitude == 0 ? 0 : bits));

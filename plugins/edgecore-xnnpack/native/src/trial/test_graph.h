@@ -1,4 +1,4 @@
-// Small XNNPACK graphs whose inputs, outputs and constants are between guard pages.
+// Builds and runs small XNNPACK graphs whose inputs, outputs and constants are between guard pages.
 #ifndef EDGECORE_XNNPACK_TRIAL_TEST_GRAPH_H_
 #define EDGECORE_XNNPACK_TRIAL_TEST_GRAPH_H_
 
@@ -18,24 +18,23 @@ using Dims = std::vector<size_t>;
 size_t element_count(const Dims &dims);
 std::string shape_text(const Dims &dims);
 
-// A tensor of a graph: its type, shape and quantization, and the elements in `bytes`. For an output before a run, and
-// for an intermediate value, `bytes` is empty.
+// A tensor of a test graph: its type, shape and quantization, and the elements in `bytes`. `bytes` is empty for an
+// output before a run, and for an intermediate value.
 struct Tensor {
   xnn_datatype type = xnn_datatype_fp32;
   Dims dims;
   float scale = 1;                     // qint8, quint8, qint32
-  int32_t zero = 0;                    // zero point: qint8, quint8, qint32, 4-bit weights
-  size_t channel_dim = 0;              // dim of the per-channel or per-block scales
+  int32_t zero = 0;                    // zero point of qint8, quint8, qint32 and 4-bit weights
+  size_t channel_dim = 0;              // dim that has a scale per channel, or per channel and block
   std::vector<float> scales;           // qcint8, qcint32, qcint4
   std::vector<uint16_t> block_scales;  // qbint4: bf16, [channels, blocks]
-  size_t block = 0;                    // qbint4: elements in a block
+  size_t block = 0;                    // qbint4: number of elements in a block
   size_t nonbatch_dims = 0;            // qdint8
   std::vector<uint8_t> bytes;
 
-  // Returns the elements as real numbers (dequantized). Types: fp32, fp16, int32, qint8, quint8.
+  // Returns the elements as real numbers, dequantized. Supports fp32, fp16, int32, qint8 and quint8.
   std::vector<double> numbers() const;
-  // Stores real numbers, rounded to the type; divides by the scale and adds the zero point (quantizes) for qint8 and
-  // quint8.
+  // Stores real numbers, rounded to the tensor's type, and before quantized if this is qint8 or quint8.
   void set(const std::vector<double> &numbers);
 };
 
@@ -45,8 +44,8 @@ Tensor quantized_tensor(xnn_datatype type, Dims dims, float scale, int32_t zero)
 
 double round_to_fp16(double number);
 
-// An XNNPACK graph. Keeps the first failed status of all calls; build() and run() then return false, so that callers
-// need not check the calls that define the graph.
+// An XNNPACK graph for tests. Keeps the first error status of all calls; build() and run() then return false, so that
+// callers need not check the calls that define the graph.
 class TestGraph {
  public:
   TestGraph();
@@ -55,8 +54,8 @@ class TestGraph {
   ~TestGraph();
 
   uint32_t input(const Tensor &tensor) { return external(tensor, XNN_VALUE_FLAG_EXTERNAL_INPUT, true); }
-  // `is_read_back`: a kernel reads its own output back in whole vectors, so the output is followed by padding, as in
-  // the delegate (kernels_read_past_end).
+  // Adds an output of the graph. If `is_read_back`, a kernel reads the output back in whole vectors, so readable bytes
+  // follow the output, as in the delegate (kernels_read_past_end).
   uint32_t output(const Tensor &tensor, bool is_read_back = false) {
     return external(tensor, XNN_VALUE_FLAG_EXTERNAL_OUTPUT, is_read_back);
   }
@@ -66,13 +65,13 @@ class TestGraph {
   // Records the status of an xnn_define_* call for a node.
   void node(xnn_status status) { note(status); }
 
-  // Creates a runtime. Returns false if this or an earlier call failed; see status().
+  // Creates the XNNPACK runtime of the graph. Returns false if this or an earlier call failed; see status().
   bool build();
   xnn_status status() const { return status_; }
 
   // Runs the graph. `inputs` and `outputs` are in the order of their definitions. Inputs may have other shapes than in
-  // their definitions; sets the shapes and bytes of outputs. Odd calls place the buffers right after a guard page, even
-  // calls right before a guard page, so that two runs detect accesses on both sides. Returns false on failure.
+  // their definitions. Sets the shapes and bytes of outputs. Odd calls place buffers right after a guard page, even
+  // calls right before one, so that two runs detect accesses on both sides. Returns false on failure.
   bool run(const std::vector<const Tensor *> &inputs, const std::vector<Tensor *> &outputs);
 
  private:

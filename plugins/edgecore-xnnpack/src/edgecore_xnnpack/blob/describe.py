@@ -48,7 +48,7 @@ def describe(blob: Buffer, named_data: Mapping[str, Any]) -> list[str]:
 
 
 def _forms(graph: g.Graph) -> dict[int, list[str]]:
-    """Map the index of each convolution to a text about its algorithm, and -1 to a summary of all."""
+    """Map the node index of each convolution to a text about its algorithm, and -1 to a summary of all convolutions."""
     tensors = {value.id_out: value for _, value in _tensors(graph)}
     numbers, indices = [], []
     for index, node in enumerate(graph.nodes):
@@ -59,7 +59,7 @@ def _forms(graph: g.Graph) -> dict[int, list[str]]:
         if len(output.dims) != 4:
             continue
         is_fp32 = all(value.datatype == g.Datatype.FP32 for value in (image, kernel, output))
-        # The fields of ConvolutionSize in native/src/convolution_forms.h.
+        # Append the fields of the C++ struct ConvolutionSize (native/src/convolution_forms.h), in its order.
         numbers += [
             is_fp32, conv.kernel_height, conv.kernel_width, conv.subsampling_height, conv.subsampling_width,
             conv.dilation_height, conv.dilation_width, conv.groups, conv.group_input_channels,

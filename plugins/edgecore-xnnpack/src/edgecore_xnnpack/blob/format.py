@@ -126,7 +126,7 @@ class _Encoder:
         return g.State(self.id(state.value), state.name, has_initial)
 
     def id(self, value: SubgraphValue) -> int:
-        """Return the id of a value; the first request adds the value to the graph."""
+        """Return the id of a value in the blob; the first request adds the value to the graph."""
         if value in self.ids:
             return self.ids[value]
         external, flags = self.externals.get(value, (g.INVALID_ID, 0))

@@ -47,7 +47,7 @@ ALL_PARTITIONER_CONFIGS = list(CONFIGS.values())
 
 
 def __getattr__(name: str) -> type[OperatorConfig]:
-    """Return a configuration by its name."""
+    """Return the configuration class with this name, such as `LinearConfig`."""
     if name not in CONFIGS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; there are {', '.join(CONFIGS)}")
     return CONFIGS[name]

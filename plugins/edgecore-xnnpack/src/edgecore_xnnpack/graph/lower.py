@@ -126,7 +126,7 @@ class Lowering:
             self.subgraph.inputs.append(value)
 
     def _input(self, node: Node) -> SubgraphValue:
-        """Create the value of a tensor that comes from outside of the subgraph."""
+        """Create the subgraph value of an input: a tensor that comes from outside of the subgraph."""
         val = node.meta["val"]
         return SubgraphValue(self.shape_of(node), layout=layout_of(val), is_position=val.dtype == torch.int64)
 
@@ -154,10 +154,10 @@ class Lowering:
         assert isinstance(results, (list, tuple))
         # A delegate cannot return an input, a state, or the same output twice, so these are copied.
         unavailable: set[SubgraphValue | None] = {*self.subgraph.inputs, *self.subgraph.in_states}
-        # `results` begins with the new contents of the buffers, which stay in the states.
+        # Skip the first results: the new contents of mutable buffers, which stay in the delegate's states.
         for result in results[len(self._buffers) :]:
             assert isinstance(result, Node)
-            self.node = result  # gives operations emitted below the dtype and debug handle of this result
+            self.node = result  # operations that are emitted next get the dtype and debug handle of this result
             value = self.value(result)
             if result.meta["val"].dtype == torch.float16:
                 value = self.emit(g.Convert, [value], value.shape)
@@ -172,7 +172,7 @@ class Lowering:
             self.subgraph.unread.append(val)
 
     def _drop_unread(self) -> None:
-        """Remove operations whose results are not read. Attention over a KV cache leaves some."""
+        """Remove operations whose results nothing reads; lowering attention over a KV cache leaves such operations."""
         read = {value for value, _ in self.subgraph.outputs}
         kept = []
         for op in reversed(self.subgraph.nodes):
@@ -187,7 +187,7 @@ class Lowering:
         if not sources or not all(source in self._tensors for source in sources):
             return False
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self._tensors.__getitem__)
-        if is_dequantize(node):  # float32 even in a float16 model, so that the integers can be recovered
+        if is_dequantize(node):  # dequantize in float32 even in a float16 model, so that the integers can be recovered
             args, kwargs = torch.utils._pytree.tree_map(_widened, (args, kwargs))
         assert callable(node.target)
         self._tensors[node] = node.target(*args, **kwargs)
@@ -275,7 +275,8 @@ class Lowering:
             return array
         key = (array.ctypes.data, array.shape, array.strides)
         if key not in self._arrays:
-            self._arrays[key] = array, np.ascontiguousarray(array)  # keeps `array` alive, so its address stays unique
+            # Keeping `array` alive ensures that no other array gets its address.
+            self._arrays[key] = array, np.ascontiguousarray(array)
         copy: Array = self._arrays[key][1]
         return copy
 
@@ -383,7 +384,7 @@ class Lowering:
             return self.constant(value.constant.transpose(order))
         shape = tuple(value.shape[i] for i in order)
         moved = [i for i in order if value.shape[i] != 1]
-        if moved == sorted(moved):  # only dimensions of size 1 change places
+        if moved == sorted(moved):  # only dims of size 1 move, so a reshape suffices
             return self.reshape(value, shape)
         if order == (0, 2, 3, 1):
             return self.emit(Alias, [value], shape, FixedLayouts(Layout.LAST, Layout.FIRST))

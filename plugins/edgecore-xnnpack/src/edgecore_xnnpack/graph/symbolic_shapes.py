@@ -43,7 +43,7 @@ class Sizes:
         self._known: dict[Any, int] = {}
 
     def number(self, size: Any) -> int:
-        """Return the number that a size has in this sample."""
+        """Return the number that a size, symbolic or not, has in this sample of the symbolic sizes."""
         if isinstance(size, int):
             return size
         expression = size.node.expr
@@ -97,7 +97,7 @@ class Symbols:
         self.samples = self.samples or [Sizes({})]
 
     def problem(self, tensor: torch.Tensor) -> str | None:
-        """Return why the symbolic sizes of a `val` are not supported; None if they are."""
+        """Return why the symbolic sizes of `tensor` (the `val` of an fx node) are not supported; None if they are."""
         symbols = [symbol for size in symbolic(tensor) for symbol in size.node.expr.free_symbols]
         return next((self.problems[symbol] for symbol in symbols if symbol in self.problems), None)
 

@@ -125,7 +125,7 @@ def _seen(low: Lowering, mask: SubgraphValue) -> SubgraphValue | None:
     if mask.constant is not None:
         blind = np.isneginf(mask.constant).all(axis=-1, keepdims=True)
         return low.constant(np.where(blind, 0.0, 1.0)) if blind.any() else None
-    with low.in_fp32():  # in fp16, 2^-126 is 0, and -inf * 0 is NaN
+    with low.in_fp32():  # in fp16, 2^-126 would be 0, and -inf * 0 is NaN
         finite = unary(low, g.Exp, binary(low, g.Multiply, mask, low.scalar(MIN_NORMAL)))
     count = fully_connected(low, finite, np.full((1, mask.shape[-1]), 64.0, np.float32), None)
     return clamped(low, count, 0.0, 1.0)

@@ -84,7 +84,7 @@ def _check_update(query: Query) -> str | None:
 @lowers(aten.index_put.default, check=_check_update, any_dtype=("indices",), has_half=False,
         constraints="the update of a mutable buffer that the delegate keeps; int64 positions in one dim")  # fmt: skip
 def _update(low: Lowering, node: Node) -> SubgraphValue:
-    """Emit a node that writes the new rows into the state; its output is the state's memory."""
+    """Emit a `CacheUpdate`, which writes new rows into the delegate's KV cache; its output is the cache's memory."""
     indexed = _index(low.argument("indices"))
     assert indexed is not None
     dim, index = indexed

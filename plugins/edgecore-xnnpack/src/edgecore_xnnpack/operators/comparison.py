@@ -154,7 +154,7 @@ def _not(low: Lowering, node: Node) -> SubgraphValue:
 
 @lowers(aten._to_copy.default, dtypes=FLOAT_OR_BOOL)
 def _cast(low: Lowering, node: Node) -> SubgraphValue:
-    """Round to fp16 by a conversion to fp16 and back: values here are fp32, whatever the dtype of their node."""
+    """Emit a cast: to fp16 by a conversion to fp16 and back, because values are fp32, whatever their node's dtype."""
     source, dtype = node.args[0], node.meta["val"].dtype
     assert isinstance(source, Node)
     if dtype == torch.bool:
@@ -173,7 +173,7 @@ def _sign(low: Lowering, node: Node) -> SubgraphValue:
 
 @lowers(aten.trunc.default)
 def _trunc(low: Lowering, node: Node) -> SubgraphValue:
-    """Emit max(floor(x), 0) + min(ceil(x), 0): one term is the result, the other is 0. Undefined for NaN."""
+    """Emit trunc(x) = max(floor(x), 0) + min(ceil(x), 0): one term is the result, the other is 0. Undefined for NaN."""
     down = clamped(low, unary(low, g.Floor, low.input()), 0.0, inf)
     return binary(low, g.Add, down, clamped(low, unary(low, g.Ceiling, low.input()), -inf, 0.0))
 
@@ -188,7 +188,7 @@ def _round(low: Lowering, node: Node) -> SubgraphValue:
     three terms are 0, and the maximum is |x|, also for infinity. The result for NaN is undefined.
     """
     size = unary(low, g.Abs, low.input())
-    with low.in_fp32():  # 2^23 is beyond the range of fp16
+    with low.in_fp32():  # compute in fp32, because 2^23 is beyond the range of fp16
         moved = binary(low, g.Add, clamped(low, size, 0.0, _FIRST_INTEGER), low.scalar(_FIRST_INTEGER))
         below = binary(low, g.Subtract, moved, low.scalar(2 * _FIRST_INTEGER))
         rounded = binary(low, g.Add, below, clamped(low, size, _FIRST_INTEGER, inf))

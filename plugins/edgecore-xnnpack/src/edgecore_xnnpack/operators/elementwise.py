@@ -49,7 +49,7 @@ def unary(
 
 def clamped(low: Lowering, value: SubgraphValue, lower: float, upper: float) -> SubgraphValue:
     """Clamp `value` to [lower, upper]; if lower > upper, the result is upper, as in torch."""
-    if lower >= upper:  # XNNPACK refuses an empty range
+    if lower >= upper:  # XNNPACK refuses a clamp to an empty range
         return binary(low, g.Minimum, binary(low, g.Maximum, value, low.scalar(lower)), low.scalar(upper))
     return unary(low, g.Clamp, value, clamp=(lower, upper))
 

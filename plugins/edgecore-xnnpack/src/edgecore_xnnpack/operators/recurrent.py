@@ -89,7 +89,8 @@ class GruCell(Cell):
     """A GRU: r, z = sigmoid(gates); n = tanh(input + r * state); h = n + z * (h - n)."""
 
     def inputs(self, low: Lowering, sequence: SubgraphValue) -> SubgraphValue:
-        bias = self.input_bias.copy()  # r and z add both biases; n multiplies its state bias by r, see `step`
+        # Gates r and z add both biases; gate n multiplies its state bias by r, so `step` adds it.
+        bias = self.input_bias.copy()
         inner = 2 * len(bias) // 3
         bias[:inner] += self.state_bias[:inner]
         return fully_connected(low, sequence, self.of_input, low.constant(bias))

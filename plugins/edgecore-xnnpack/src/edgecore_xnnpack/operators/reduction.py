@@ -45,7 +45,7 @@ def _softmax(low: Lowering, node: Node) -> SubgraphValue:
     dim = int(low.argument("dim")) % rank
     if dim == rank - 1:
         return low.emit(g.Softmax, [value], value.shape, FIRST)
-    if rank == 4 and dim == 1:  # channels last: dimension 1 is the last one in memory
+    if rank == 4 and dim == 1:  # a softmax over channels: with channels last, they are the last dim in memory
         return low.emit(g.Softmax, [value], value.shape, LAST)
     order = tuple([i for i in range(rank) if i != dim] + [dim])
     last = low.permute(value, order)
@@ -186,7 +186,8 @@ def _is_used(node: Node, index: int) -> bool:
 
 
 def _check_amax(query: Query) -> str | None:
-    if query.node.all_input_nodes[0].meta["val"].dtype == torch.int64:  # int64 only because of the indices
+    # The row has int64 only for the indices in the result.
+    if query.node.all_input_nodes[0].meta["val"].dtype == torch.int64:
         return "maxima of integers"
     return _check_window(query)
 
@@ -198,7 +199,7 @@ def _with_indices(low: Lowering, value: SubgraphValue, dims: list[int]) -> tuple
     maxima, the first one's index is returned. A NaN is returned only if it is the first element.
     """
     image = _as_column_image(low, value, dims)
-    if image.shape[2] == 1:  # XNNPACK refuses windows of one element, so -inf is added; its index is never returned
+    if image.shape[2] == 1:  # XNNPACK refuses windows of one element, so -inf is added, whose index is never returned
         image = pad(low, image, (0, 0, 0, 0), (0, 0, 1, 0), -inf)
     maxima, indices = low.emit_with_indices(image, (*image.shape[:2], 1, 1))
     return maxima, low.reshape(indices, low.shape)

@@ -269,7 +269,7 @@ def _split(low: Lowering, node: Node) -> list[Any]:
         length = low.sizes.of(val)[dim]
         parts.append(
             slice_of(low, value, dim, start, length) if length else None
-        )  # no delegated node reads an empty tensor
+        )  # None for an empty tensor, which no delegated node reads
         start += length
     return parts
 

@@ -52,7 +52,7 @@ def _can_pack(op: SubgraphNode) -> bool:
     shape, a = op.inputs[0].shape, op.attributes
     weight = op.inputs[1].constant
     if isinstance(op.inputs[0].quantization, DynamicQuantization):
-        return False  # XNNPACK has no view of such a tensor
+        return False  # XNNPACK cannot reshape a dynamically quantized tensor to pairs of columns
     is_symbolic = isinstance(shape[3], SymbolicSize) or sum(isinstance(size, SymbolicSize) for size in shape) > 1
     if weight is None or weight.dtype != np.int8 or is_symbolic or shape[3] % 2 or shape[1] > MAX_CHANNELS:
         return False

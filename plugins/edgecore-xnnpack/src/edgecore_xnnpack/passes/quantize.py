@@ -69,7 +69,8 @@ def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
     elided: set[SubgraphNode] = set()
     for op in subgraph.nodes:
         if has_symbolic_sizes and op.kind is g.GlobalAvgPooling2d:
-            continue  # executorch 1.5 sizes its integer sums in the first call; a larger later call would overrun them
+            # executorch 1.5 allocates integer sums for the sizes of the first call; larger sizes would overrun them.
+            continue
         following = readers.get(op.output, [])
         if len(following) != 1 or uses[op.output] != 1 or not _is_quantize(following[0]):
             continue
@@ -84,7 +85,7 @@ def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
 
 
 def _quantize_at_run_time(subgraph: Subgraph) -> None:
-    """Use layers with integer weights and inputs that are quantized per token or image; their results are float32."""
+    """Give integer weights to layers that read `QuantizePerToken` marks: XNNPACK quantizes their inputs at run time."""
     _mark_after_moves(subgraph)
     producers = subgraph.producers()
     quantized: dict[tuple[SubgraphValue, int], SubgraphNode] = {}
@@ -98,7 +99,7 @@ def _quantize_at_run_time(subgraph: Subgraph) -> None:
         key = value, dims = source.inputs[0], QUANTIZED_DIMS[op.kind]
         if key not in quantized:
             result = SubgraphValue(value.shape, quantization=DynamicQuantization(dims))
-            # The elements are not moved after quantization, so the layer's layout applies.
+            # No operation moves elements between this conversion and the layer, so both have the same layout.
             layout = SAME_LAYOUT if op.kind is g.FullyConnected else LAST
             quantized[key] = SubgraphNode(g.Convert, [value], result, layout, handles=source.handles)
             ops.append(quantized[key])
