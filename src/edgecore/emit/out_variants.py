@@ -42,7 +42,7 @@ class KernelForm:
 
 
 def kernel_form(node: Node) -> KernelForm:
-    """Return the kernel call of a node.
+    """Return the operator and the arguments of the kernel call that computes `node`.
 
     Raises:
         CompileError: The operator has no out variant.
@@ -82,7 +82,7 @@ def _form(name: str, overload: str, specs: Sequence[Any], values: dict[str, Any]
 
 @cache
 def out_variant(target: OpOverload) -> OpOverload | None:
-    """Return the overload of the same operator that writes into `out`; None without one.
+    """Return the overload of the same operator that writes into `out`, or None if there is none.
 
     The out variant has arguments of the same names and types, but may lack those in `_NOT_IN_OUT_VARIANTS`, such as
     `dtype` and `layout`. Of several such overloads, the one that lacks the fewest arguments is returned.

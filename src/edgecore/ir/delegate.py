@@ -52,7 +52,7 @@ class LoweredBackendModule(torch.nn.Module):
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The map of debug handles, and entries that a script's backend adds for tools, as in ExecuTorch's class."""
+        """`debug_handle_map`, and the `_delegate_info_meta` of ExecuTorch's backends, whose class has both."""
         added = getattr(self.result, "_delegate_info_meta", None)
         handles = {"debug_handle_map": self.result.debug_handle_map}
         return handles if added is None else {**handles, "_delegate_info_meta": added}
@@ -64,7 +64,7 @@ class LoweredBackendModule(torch.nn.Module):
 
     @property
     def operands(self) -> list[Any]:
-        """The values of `val` of the partition's inputs, in the order of the call's operands."""
+        """The fake tensors (`val`) of the partition's inputs, in the order of the delegate call's operands."""
         nodes = {node.name: node for node in self.original_module.graph.nodes if node.op == "placeholder"}
         return [nodes[name].meta.get("val") for name in self.original_module.graph_signature.user_inputs]
 

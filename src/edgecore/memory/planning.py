@@ -23,7 +23,7 @@ from edgecore.memory.specs import SPEC, TensorSpec, assign_specs, result_specs, 
 
 DEFAULT_ARENA = 1
 SHARED_ARENA = 2
-"""The arena of mutable buffers that all methods share; executorch uses the same number."""
+"""Memory id of the arena for mutable buffers that all methods share, as in executorch."""
 
 
 @dataclass
@@ -61,7 +61,7 @@ class MemoryPlanningPass:
     Attributes:
         memory_planning_algo: The planner, which places the tensors of one arena.
         alloc_graph_input: True to place inputs in an arena; otherwise the caller supplies their memory.
-        alloc_graph_output: The same for outputs.
+        alloc_graph_output: True to place outputs in an arena; otherwise the caller supplies their memory.
         alignment: Divisor of every offset, in bytes.
         share_mutable_buffers: True to place mutable buffers in arena 2, where buffers with the same qualified name have
             the same offset in all methods.
@@ -88,7 +88,7 @@ class MemoryPlanningPass:
     def run(self, graph_module: GraphModule, graph_signature: ExportGraphSignature | None = None) -> PassResult:
         """Choose arenas by node: set `mem_id` of the specs in `node.meta["spec"]` before memory is planned.
 
-        This method makes no choice. A subclass that overrides it returns `super().run(graph_module, graph_signature)`.
+        The base class chooses none. A subclass that overrides it returns `super().run(graph_module, graph_signature)`.
 
         Args:
             graph_module: The graph, in the edge dialect; each tensor of a node has a `TensorSpec`.
@@ -97,7 +97,7 @@ class MemoryPlanningPass:
         return PassResult(graph_module, False)
 
     def choose_arenas(self, program: ExportedProgram) -> None:
-        """Call `run`; `plan` does this first."""
+        """Call `run`, which chooses arenas, and check that it returned the same graph."""
         result = self.run(program.graph_module, program.graph_signature)
         if result is not None and result.graph_module is not program.graph_module:
             raise CompileError("run of the memory planning pass returned another graph than the one that it got")
@@ -120,7 +120,7 @@ class MemoryPlanningPass:
         shared = set(plan.state.values()) if self.share_mutable_buffers else set()
         lifetimes = _Lifetimes(program, self.alloc_graph_input, self.alloc_graph_output)
         for spec in lifetimes.unplanned:
-            spec.mem_id = None  # `run` may have chosen an arena for it
+            spec.mem_id = None  # an unplanned tensor needs no arena, but `run` may have chosen one
         for spec in lifetimes.planned:
             spec.mem_id = SHARED_ARENA if spec in shared else self.arena_of(spec)
             if shared and spec.mem_id == SHARED_ARENA and spec not in shared:
@@ -143,7 +143,7 @@ class MemoryPlanningPass:
         return plan
 
     def _place(self, plan: MemoryPlan) -> None:
-        """Run the planner for each arena."""
+        """Run the planner for each arena, and check the offsets that it set."""
         arenas: dict[int, list[TensorSpec]] = defaultdict(list)
         for spec in plan.specs:
             assert spec.mem_id is not None
@@ -205,7 +205,8 @@ class _Lifetimes:
                 first.setdefault(spec, 0 if is_top and node.op == "placeholder" else index)
                 last.setdefault(spec, index)
                 if is_control_flow(node):
-                    last[spec] = index  # `order` repeats the node after its bodies, which compute into its results
+                    # bodies compute into the results, so these live until the node's second position in `order`
+                    last[spec] = index
                 if is_control_flow(node) or not is_top or node.op == "placeholder" or spec in written:
                     self.fixed.add(spec)
                 if not is_top or node.op != "placeholder":

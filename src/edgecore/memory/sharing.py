@@ -55,7 +55,7 @@ def share_memory(
 ) -> Sharing:
     """Set `base` and `base_offset` of the specs that can share the memory of another spec.
 
-    The tensor `base` then holds the bytes of the spec from `base_offset` on. The tensor at the end of a chain of bases
+    The bytes of the spec then begin at `base_offset` in the tensor `base`. The tensor at the end of a chain of bases
     has its own memory; its lifetime is extended to cover the lifetimes of all tensors inside it. Memory is not shared
     if that would raise the largest sum of live bytes, or place a tensor at an offset that is not a multiple of
     `alignment`.
@@ -63,8 +63,8 @@ def share_memory(
     Args:
         program: The program, with its specs assigned.
         owned: The specs that may share memory; their lifetimes and memory ids are set.
-        order: All nodes in the order of execution; lifetimes are positions in it.
-        alignment: In bytes.
+        order: All nodes in the order of execution; lifetimes are positions in this list.
+        alignment: Divisor of every offset, in bytes.
     """
     sharer = _Sharer(owned, order, alignment)
     nodes = [node for node in program.graph.nodes if node.op == "call_function" and isinstance(node.target, OpOverload)]
@@ -173,7 +173,7 @@ class _Sharer:
         ):
             return
         for reader in self.readers[state]:
-            delay = self.position[reader] - storage.lifetime[0]  # from the first write of the new content
+            delay = self.position[reader] - storage.lifetime[0]  # steps from the first write of new content to the read
             if delay > 0 or (
                 delay == 0 and (reader.meta.get(SPEC) is not storage or not _may_overwrite(reader, state))
             ):
@@ -181,7 +181,7 @@ class _Sharer:
         self._join([(storage, 0)], state)
 
     def in_place(self, node: Node) -> None:
-        """Write the result over the first operand with the same dtype and shape that nothing reads afterwards."""
+        """Write the result of `node` over its first operand of equal dtype and shape that nothing reads afterwards."""
         spec = node.meta.get(SPEC)
         # Skip a result that lies in a mutable buffer (`owned` has no buffers). Otherwise its operand would be computed
         # in the buffer, too, at an earlier time, when later nodes may still have to read the buffer's old content.
@@ -210,7 +210,7 @@ class _Sharer:
     # Checks and changes that several kinds of sharing need ------------------------------------------------------------
 
     def _may_join(self, part: TensorSpec, base: TensorSpec) -> bool:
-        """Return True if `part`, which is not yet an alias, may become an alias inside `base`: both share an arena."""
+        """Return True if `part` may become an alias inside `base`: it is no alias yet, and its arena is the same."""
         return part in self.owned and part.base is None and part.mem_id == base.mem_id
 
     def _overlaps_in_delegate(self, part: TensorSpec, base: TensorSpec) -> bool:
@@ -327,7 +327,8 @@ def _offsets(node: Node, source: TensorSpec) -> list[int] | None:
     if not name.startswith(("select", "unbind")) and any(result.dim_order != source.dim_order for result in results):
         return None
     if name.startswith(("select", "unbind")):
-        order = [other - (other > dim) for other in source.dim_order if other != dim]  # drop `dim`, and renumber
+        # the dim order without `dim`, renumbered
+        order = [other - (other > dim) for other in source.dim_order if other != dim]
         if any(order != list(result.dim_order) for result in results):
             return None
     inner = prod(source.shape) // source.shape[dim] * source.dtype.itemsize

@@ -53,13 +53,13 @@ class TensorSpec:
     def storage(self) -> TensorSpec:
         """The tensor at the end of the chain of bases; this tensor if it has no base."""
         spec = self
-        while spec.base is not None:  # a loop, because chains may be as long as the model
+        while spec.base is not None:  # a loop, not recursion: a chain may be as long as the model
             spec = spec.base
         return spec
 
     @property
     def storage_offset(self) -> int:
-        """Bytes from the start of `storage`."""
+        """Bytes from the start of `storage` to the start of this tensor."""
         offset, spec = 0, self
         while spec.base is not None:
             offset += spec.base_offset
@@ -83,7 +83,7 @@ class TensorSpec:
 
     @classmethod
     def of(cls, val: torch.Tensor, node: Node, bounds: Bounds) -> TensorSpec:
-        """Make the spec of `val`, a result of `node`.
+        """Make the tensor spec of `val`, a result of `node`.
 
         Raises:
             CompileError: The strides correspond to no dim order, or a size has no upper bound.
@@ -129,7 +129,7 @@ def _assign(graph_module: GraphModule, bounds: Bounds, presets: Presets) -> None
 
 
 def _assign_written(node: Node) -> None:
-    """Make a written argument and the result with its new content one tensor."""
+    """Give an argument that `node` writes and the result with its new content one spec: they are one tensor."""
     writer = writer_of(node.target)
     assert writer is not None
     written = [operand.meta[SPEC] for operand in writer.operands(node)]

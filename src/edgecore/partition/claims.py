@@ -1,4 +1,4 @@
-"""Claims of mutable buffers: decide which buffers a backend can hold, and give the reason for the others."""
+"""Decide which mutable buffers a backend may hold inside its delegates, and give the reason for each other buffer."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from edgecore.partition.protocol import REFUSED, TAG, PartitionResult
 
 def claimable_buffers(program: ExportedProgram) -> list[MutableBuffer]:
     """List the mutable buffers that a tagged node uses, which a partitioner may claim after it has set its tags.
+
+    edgecore refuses to let the backend hold a buffer that nodes outside of the backend use, and reports the reason.
+    Then it calls the partitioner again, and this function omits the buffer.
 
     edgecore refuses to let the backend hold a buffer that is also used outside of it, and reports the reason. Then it
     calls the partitioner again, and this function omits the buffer.

@@ -14,7 +14,7 @@ from edgecore.errors import CompileError
 from edgecore.plugin import CompileSpec
 
 TAG = "delegation_tag"
-"""The key in `node.meta` that a partitioner sets."""
+"""The key in `node.meta` whose value, set by a partitioner, names the partition of the node."""
 
 REFUSED = "refused_claim"
 """The key in the `meta` of a mutable buffer's placeholder by which edgecore forbids the backend to claim the buffer.
@@ -73,7 +73,7 @@ class PartitionResult:
 
     Attributes:
         tagged_exported_program: The program, with tags.
-        partition_tags: The meaning of each tag.
+        partition_tags: Tag -> backend and compile specs of its partition.
         unsupported_nodes: The reason for each node that has no tag.
         claimed_buffers: Qualified names of the mutable buffers that the backend wants to hold, such as a cache; see
             `claimable_buffers`.

@@ -14,8 +14,9 @@ from edgecore.ir.program.lazy_constants import load
 from edgecore.ir.program.outputs import written_buffers
 
 PART_OF = ":"
-"""Separates the name of a parameter from the role of a constant that was computed from it: `head.weight:scale`. Names
-in PyTorch contain no colon."""
+"""The separator in the name of a constant that was computed from a parameter: `head.weight:scale`. PyTorch's
+names contain no colon.
+"""
 
 
 def parameter_of(name: str) -> str:
@@ -96,7 +97,7 @@ class Constants:
             unique = f"{name}_{count}"
         index, first = next((index, node) for index, node in enumerate(graph.nodes) if node.name not in self.specs)
         with graph.inserting_before(first):
-            parameter = unique.replace(".", "_")  # becomes a function's parameter: must not begin with a digit
+            parameter = unique.replace(".", "_")  # a Python parameter's name, which must not begin with a digit
             node: Node = graph.placeholder(parameter if parameter.isidentifier() else f"p_{parameter}")
         node.meta["val"] = fake_mode(program.graph_module).from_tensor(tensor, static_shapes=True)
         if self.has(made_of):

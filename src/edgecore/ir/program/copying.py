@@ -40,7 +40,7 @@ def make_program(
     """
     root: dict[str, object] = dict(submodules or {})
     program = copy.copy(like)
-    # Passes edit the graph often; a lazy module generates its code only when it is called.
+    # Make a lazy module, which generates Python code only when it is called, because passes edit the graph often.
     program._graph_module = _LazyGraphModule(root, graph)
     program._graph_module.meta.update(like.graph_module.meta)
     program._graph_signature = signature

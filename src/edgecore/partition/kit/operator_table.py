@@ -30,7 +30,7 @@ from edgecore.plugin import CompileSpec, OperatorSupport
 Lower = TypeVar("Lower")
 
 Constraint = Callable[[Any], "str | None"]
-"""A function that takes the query about a call; it returns the reason why the backend does not support the call.
+"""A function that takes the `NodeQuery` of a call; it returns the reason why the backend does not support the call.
 
 The reason is a fragment such as `alpha is 2`; None if the call fulfills the constraint.
 """
@@ -99,7 +99,7 @@ class OperatorTable(Generic[Lower]):
         self.rows[row.target] = row
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], NodeQuery]:
-        """Return the function that makes the query about a call of `program`.
+        """Return the function that makes the `NodeQuery` of a call in `program`.
 
         Facts about the whole program are computed only once, in this method.
         """
@@ -127,7 +127,7 @@ class OperatorTable(Generic[Lower]):
     def row_reason(self, query: NodeQuery) -> str | None:
         """Return the reason why a call does not fulfill the constraints of its row, or None.
 
-        Does not check the dtypes of the tensors and the common constraints.
+        The dtypes of the tensors and the common constraints are not checked.
         """
         row = self.rows.get(query.node.target)
         if row is None:
@@ -237,7 +237,7 @@ class OperatorTable(Generic[Lower]):
 
 
 def contiguous_only(query: NodeQuery) -> str | None:
-    """Constraint for backends that support only contiguous tensors; edgecore then copies other inputs."""
+    """Constraint of backends that need contiguous tensors; if it refuses a call, edgecore makes values contiguous."""
     for name, val in query.vals():
         if isinstance(val, torch.Tensor) and dim_order(val) != tuple(range(val.dim())):
             return LayoutReason(f"{name} is not contiguous (channels last, for example)")
@@ -290,7 +290,7 @@ def integers_of_32_bits(query: NodeQuery) -> str | None:
 
 
 def _ends(query: NodeQuery, name: str, value: Any) -> tuple[int, int] | None:
-    """Return the smallest and largest integer of an argument; None if the call does not compute with integers of it."""
+    """Return the smallest and largest integer known in an argument; None if unknown, or only a size or position."""
     if type(value) is int:
         return (value, value) if name in _NUMBERS else None
     if not isinstance(value, Node) or not query.constants.has(value) or value.meta["val"].dtype != torch.int64:
