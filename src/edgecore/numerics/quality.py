@@ -290,7 +290,7 @@ class _Ratios:
 
 
 def _ratios(quantized: Quantized, *, has_static_scale: bool) -> _Ratios:
-    """Run the float and the quantized program on the sample; `has_static_scale` restricts this to such results."""
+    """Run both programs on the sample, and compare all results, or only those quantized with a static scale."""
     assert quantized.inputs is not None
     original, program = quantized.original.module(), quantized.program.module()
     pairs = _counterparts(original, program, quantized.names)

@@ -23,7 +23,7 @@ HALF_ULP = 2.0**-11
 """Largest relative error of one rounding to float16, whose significand has 11 bits."""
 
 NOISE = 0.25
-"""Amplitude of the noise that `perturbed_eager` adds before each quantization, in steps."""
+"""Amplitude of the noise that `perturbed_eager` adds before each quantization, in quantization steps."""
 
 _PRODUCTS: dict[Any, int] = {
     aten.linear.default: 1,
@@ -127,7 +127,7 @@ def feeds_convolution(node: Node) -> bool:
 
 
 def choose_by_row(x: torch.Tensor, dtype: torch.dtype, has_images: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the scales and zero points [..., 1] of rows of x along the last dim; rows of an image share them."""
+    """Return scales and zero points [..., 1] for each row of x (last dim), or equal ones for all rows of an image."""
     if not has_images:
         return library.choose_qparams_per_token_asymmetric(x, dtype)  # type: ignore[no-any-return]
     of_images = library.choose_qparams_per_token_asymmetric(x.flatten(1), dtype)
@@ -149,7 +149,7 @@ def _runner(program: ExportedProgram, computes_in: str, noise: float, seed: int,
 
 
 class Rounding:
-    """A `Compute` that rounds each floating-point result to `dtype`, and adds noise.
+    """An `Evaluator` callback that rounds each floating-point result to `dtype`, and adds noise.
 
     Args:
         dtype: The dtype in which the backend computes.

@@ -35,10 +35,10 @@ class ExportPass(PassBase):
 
     A subclass overrides methods among `placeholder`, `output`, `call_operator`, `call_getitem`, `call_sym`,
     `call_cond`, `call_while`, `call_map`, `call_scan`, `call_delegate`, `call_submodule`, `on_attr`, `inputs`, `call`.
-    Each method receives a visited node and returns the value that later nodes read in its place. This is the result of
-    `super()`, of one of several calls of `super().call_operator`, or an argument. Values are instances of `ProxyValue`:
-    `value.data` is the fake tensor or the number, `value.node` the node; other attributes, such as `value.target`,
-    come from the node.
+    Each method receives a visited node and returns the value that later nodes read in its place: the result of its
+    `super()` method, the result of a call of `super().call_operator`, of which it may make several, or one of its
+    arguments. Values are instances of `ProxyValue`: `value.data` is the fake tensor or the number, `value.node` the
+    node; other attributes, such as `value.target`, come from the node.
 
     A new call with the operator and the arguments of the visited node keeps its name and its `val`. If nothing changes,
     the graph stays as it is. The methods `requires` and `ensures` check the graph before and after the pass.
@@ -57,7 +57,7 @@ class ExportPass(PassBase):
         return PassResult(graph_module, result.modified)
 
     def inputs(self, graph_module: GraphModule) -> Sequence[Any]:
-        """Return the values of the graph's inputs, fake or other tensors and numbers, with which `call` interprets."""
+        """Return the inputs with which `call` interprets the graph: fake tensors, other tensors, or numbers."""
         return [node.meta.get("val") for node in placeholders(graph_module)]
 
     def call_submodule(self, graph_module: GraphModule, inputs: tuple[Any, ...]) -> PassResult:
@@ -195,7 +195,7 @@ class ExportPass(PassBase):
         return self._fx("call_function", SCAN, (body, init, xs, additional_inputs), {}, meta)
 
     def _body(self, body: GraphModule, carried: Any, scanned: Any, captured: Any) -> GraphModule:
-        """Visit a body whose inputs are slices, with the values of the body's own inputs."""
+        """Visit the body of `map` or `scan`; the slices that it reads have the values of its placeholders."""
         slices = [node.meta["val"] for node in placeholders(body)[len(carried) :][: len(scanned)]]
         visited: GraphModule = self.call_submodule(body, (*carried, *slices, *captured)).graph_module
         return visited
@@ -237,7 +237,7 @@ class ExportPass(PassBase):
         return self.fake_tensor_mode.from_tensor(value, static_shapes=True)
 
     def _argument(self, value: Any) -> Any:
-        """Return an argument as a value, a module's node or a number."""
+        """Convert an argument: a node to its value, a module to a `get_attr` node, a tensor to `aten.full`."""
         copy = self._copies[-1]
         if isinstance(value, Node):
             return copy.read.get(value, ProxyValue(value.meta.get("val"), value))
@@ -284,7 +284,7 @@ class _Copy:
         self.node: Node = next(iter(graph_module.graph.nodes))
 
     def values(self, arguments: Any) -> Any:
-        """Return nested arguments of the visited node, with the values that it reads."""
+        """Return arguments of the visited node with each node replaced by the value that later nodes read for it."""
         return map_arg(arguments, self.read.__getitem__)
 
     def add(self, op: str, target: Any, args: Any, kwargs: Any, name: str | None) -> Node:
@@ -352,7 +352,7 @@ class _Copy:
 
 
 def _described(graph: Graph) -> list[Any]:
-    """Describe the computation of a graph by names of nodes, without the nodes of attributes."""
+    """Describe the computation of a graph by names of nodes, without `get_attr` nodes, to compare two graphs."""
 
     def name(node: Node) -> str:
         return str(node.target) if node.op == "get_attr" else node.name

@@ -117,7 +117,7 @@ def _convert(
             f"{title}: the program computes gradients, whose ranges no calibration foresees; quantize the model alone, "
             "or train it quantized with edgecore.prepare_qat"
         )
-    args, kwargs = tree_map(copied, example)  # the model may write its inputs
+    args, kwargs = tree_map(copied, example)  # copies, because the model may write its inputs
     with failures_named(title):
         # Copy the program, because torchao changes the bodies of loops, which all modules of a program share.
         module = copy_program(program).module()
@@ -154,7 +154,7 @@ def make_quantizer(recipes: Sequence[ChosenRecipe], *, is_whole: bool) -> Any:
 
 
 def claim(program: ExportedProgram, recipe: ChosenRecipe) -> None:
-    """Update the marks of `program`: pass the nodes that `recipe` may quantize, but does not, to the next backends."""
+    """Reserve nodes that `recipe` quantizes for it, and pass the others that it may quantize to the next backends."""
     if isinstance(recipe.method, QuantizerRecipe):
         module = program.module()
         make_quantizer([recipe], is_whole=False).annotate(module)

@@ -88,7 +88,7 @@ def _module_types(node: Node) -> Iterator[str]:
 
 
 def _operator_names(node: Node) -> Iterator[str]:
-    """Yield `aten.add_.Tensor`, `aten.add_`, `add_`, and the same without the `_` of an in-place operator."""
+    """Yield the names that a rule may match: `aten.add_.Tensor`, `aten.add_`, `add_`, and each without its last `_`."""
     name = operator_name(node.target)
     packet = name.rpartition(".")[0] or name
     for text in (name, packet, packet.rpartition(".")[2]):

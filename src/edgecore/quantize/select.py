@@ -34,8 +34,8 @@ class SelectingQuantizer(Quantizer):  # type: ignore[misc]
     def annotate(self, model: GraphModule) -> GraphModule:
         """Write annotations into the `meta` of the nodes; return `model`.
 
-        While a quantizer runs, the nodes of other recipes look annotated, so that it does not quantize values only for
-        them. If it annotates such a node nevertheless, the annotation is dropped.
+        While a quantizer runs, the nodes of other recipes are marked as annotated, so that it does not quantize values
+        only for them. If it annotates such a node nevertheless, the annotation is dropped.
         """
         kept: dict[Node, Any] = {}
         for quantizer, selects in self.quantizers:
@@ -91,7 +91,7 @@ class OutsideBodies(Quantizer):  # type: ignore[misc]
 
 
 def _is_complete(annotation: Any, kept: dict[Node, Any]) -> bool:
-    """Return True if all values exist with which an annotation shares quantization parameters."""
+    """Return True if `kept` quantizes all values with which an annotation shares quantization parameters."""
     for value in _references(annotation):
         if isinstance(value, Node):
             if value not in kept or kept[value].output_qspec is None:
@@ -104,7 +104,7 @@ def _is_complete(annotation: Any, kept: dict[Node, Any]) -> bool:
 
 
 def _references(annotation: Any) -> Iterator[Any]:
-    """Yield the values that an annotation shares: a node (its result), or (source, user) for an input of a node."""
+    """Yield the values whose parameters an annotation shares: a node (its result), or (source, user) for an input."""
     for spec in (*annotation.input_qspec_map.values(), annotation.output_qspec):
         if isinstance(spec, SharedQuantizationSpec):
             yield spec.edge_or_node

@@ -73,7 +73,7 @@ def copy_body_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> No
     """
     flow = control_flow(node)
     if node.target is WHILE and body is flow.bodies[0]:
-        return  # the loop's conditional jump reads this result before any state is written
+        return  # no copies: the loop's conditional jump reads the condition before the next state is written
     output = body.graph.output_node()
     editor = Editor(body, output, mode)
     returned: list[Any] = []

@@ -153,7 +153,7 @@ def _expand(
     if isinstance(target, OpOverload):
         _numbers_to_tensors(Editor(graph_module, node, mode), node)
         _convert_tensors_without_dims(Editor(graph_module, node, mode), node)
-    if target is torch.ops.aten.nonzero.default:  # eager mode returns a column-major matrix, the kernel row-major
+    if target is torch.ops.aten.nonzero.default:  # eager `nonzero` returns a column-major matrix, the kernel row-major
         with mode:
             node.meta["val"] = node.meta["val"].new_empty(node.meta["val"].shape)
         layout_changed.add(node)
@@ -180,7 +180,7 @@ def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
 
     In eager mode, a float16 image times a float32 factor without dims is float16: such a factor counts as a number. Its
     dtype matters only if it is of another kind, such as a float among integers. The kernels do not make this exception,
-    so the factor is converted first. Some of eager's float16 operators round only after the operation.
+    so the factor is converted first. Results may differ slightly, as some float16 operators of eager mode round later.
     """
     assert isinstance(node.target, OpOverload)
     operands = [leaf for leaf in node.all_input_nodes if _is_tensor(leaf)]
@@ -199,7 +199,7 @@ def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
     ]
     is_comparison = _is_tensor(node) and node.meta["val"].dtype == torch.bool
     if is_comparison and not dtype.is_floating_point:
-        return  # integers compare equal in a wider dtype
+        return  # no conversion: integers compare the same in a wider dtype
     for leaf in wider:
         node.replace_input_with(leaf, editor.call(torch.ops.aten._to_copy.default, leaf, dtype=dtype))
 

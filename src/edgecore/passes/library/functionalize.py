@@ -60,8 +60,8 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
     """
     if any(spec.kind == InputKind.TOKEN for spec in program.graph_signature.input_specs):
         program = _without_tokens(program)
-    lift_body_constants(program)  # recipes pass programs directly from `torch.export`, before this pass has run
-    assignments = _assignments(program)  # find them before dropouts are removed, because this uses their metadata
+    lift_body_constants(program)  # also here: recipes pass programs directly from `torch.export`
+    assignments = _assignments(program)  # before dropouts are removed: it reads their metadata
     _drop_dropouts(program)
     nodes = all_calls(program.graph_module)
     norms = [node for node in nodes if writes_statistics(node)]
@@ -101,7 +101,7 @@ def _assignments(program: ExportedProgram) -> list[Node]:
         is_copy = node.target is aten.copy_.default and node.name.startswith("copy__default")
         source = node.args[1] if is_copy else None
         name = source.meta.get("torch_fn") if isinstance(source, Node) else None
-        if name is None or name != node.meta.get("torch_fn"):  # such a copy has inherited its source's metadata
+        if name is None or name != node.meta.get("torch_fn"):  # a copy of an assignment has its source's metadata
             break
         assignments.insert(0, node)
     return assignments
@@ -155,7 +155,7 @@ class _Functionalization:
         self.source: dict[Node, Node] = {}  # a view -> the node that it views
         self.base: dict[Node, Node] = {}  # a view -> the base
         self.version: dict[Node, int] = {}  # a written base -> the number of writes
-        self.content: dict[Node, tuple[int, Node]] = {}  # a base or view -> a version of the base, its content then
+        self.content: dict[Node, tuple[int, Node]] = {}  # a base or view -> (version of the base, content then)
 
     def run(self) -> ExportedProgram:
         """Make the program functional and return it.
@@ -248,11 +248,13 @@ class _Functionalization:
         replace(node, normed)
 
     def _write(self, editor: Editor, tensor: Node, new: Node) -> None:
-        """Record `new` as the content of a tensor from now on, and compute the content of the bases of its view."""
+        """Record `new` as the content of `tensor` from now on, and compute the new contents of the tensors that it
+        views.
+        """
         contents = [(tensor, new)]
         while tensor in self.source:
             view, tensor = tensor, self.source[tensor]
-            if view.target is operator.getitem:  # an item of a list of views
+            if view.target is operator.getitem:  # an item of a list of views: skip the list
                 tensor = self.source[tensor]
             new = put_back(editor, view, self._content(editor, tensor), new)
             contents.append((tensor, new))
@@ -300,7 +302,7 @@ def _converted(editor: Editor, value: Node, dtype: torch.dtype) -> Node:
 
 
 def _relaid(editor: Editor, content: Node, like: torch.Tensor) -> Node:
-    """Return a content with the strides of the tensor `like`, which its readers had when they were exported.
+    """Return a content with the strides of the tensor `like`, for which the content's readers were exported.
 
     Raises:
         UnknownView: No memory format has these strides.

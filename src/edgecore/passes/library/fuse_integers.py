@@ -22,7 +22,7 @@ from edgecore.passes.quantized import is_dequantize, is_quantize, propagate_quan
 
 aten = torch.ops.aten
 TABLE_ERROR = 4
-"""Largest error, in steps of the result, of a function of an int16 value that a table interpolates."""
+"""Largest error, in quantization steps of the result, of a function of an int16 value that a table interpolates."""
 
 _ALL = (-math.inf, math.inf)
 
@@ -222,7 +222,7 @@ def _softmax(editor: Editor, node: Node, result: Integers, constants: Constants)
         return None
     steps = torch.arange(256, dtype=torch.float64) * source.scale
     if dtype == torch.int8:
-        most = 2**10  # an entry errs by up to 2^-17, so the sum by up to 2^-7
+        most = 2**10  # an entry of the table errs by up to 2^-17, so a sum by up to 2^-7
     else:
         most, steps = 2**15 - 1, torch.cat([256 * steps, steps])
     if not 0 < width <= most:

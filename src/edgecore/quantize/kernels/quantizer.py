@@ -34,7 +34,7 @@ UNTAGGED = operators("hardswish hardswish_")
 
 MEANS = with_roles(Role.AVERAGE) - operators("mean _adaptive_avg_pool2d adaptive_avg_pool3d")
 MASK = 1e4
-"""Constants of at least this magnitude belong to a mask."""
+"""A constant that has an element of at least this magnitude counts as an attention mask."""
 
 SOFTMAX = operators("softmax.int _softmax")
 FIXED = with_roles(Role.FIXED) - operators("hardsigmoid hardsigmoid_")
@@ -89,7 +89,7 @@ class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
         elif target in MATMULS and len(float_args(node)) == 2 and _are_matrices(node.all_input_nodes):
             mark(node, activation, dict.fromkeys(float_args(node), activation))
         elif target in SOFTMAX and output_spec(node.args[0]) is None:
-            return  # the input may contain masked scores: infinities, or numbers far from all others
+            return  # keep it in float: its input may have masked scores, infinite or far from all others
         elif target in FIXED:
             mark(node, fixed_spec(target, activation.dtype), {node.args[0]: activation})
         elif target in MOVES:

@@ -24,7 +24,7 @@ Filter = Callable[[Tensor], Tensor]
 
 
 def _applies(node: Node) -> bool:
-    """Return True for an image of static size with floating-point elements; eager mode rounds weights for uint8."""
+    """Return True for a floating-point image of static size; for uint8, eager mode would round the filter's weights."""
     sizes = argument(node, "output_size")
     is_float = argument(node, "self").meta["val"].is_floating_point()
     return is_float and has_static_space(node) and all(isinstance(size, int) for size in sizes)
