@@ -32,8 +32,7 @@ class _Weight:
 
 
 def fuse_layer(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Return an integer layer for the quantize node `node`, if it reads a convolution or linear layer; otherwise None.
-    """
+    """Return an integer layer for the quantize node `node`, if it reads a convolution or linear layer; else None."""
     layer, bounds = without_clamps(node.args[0])
     if layer.target not in (aten.convolution.default, aten.linear.default) or len(layer.users) != 1:
         return None
@@ -62,8 +61,7 @@ def fuse_layer(editor: Editor, node: Node, result: Integers, constants: Constant
 
 
 def _weight(node: Any, axis: int, constants: Constants) -> _Weight | None:
-    """Return the weight that `node` dequantizes with the zero point 0 and one scale or a scale per index of dim `axis`.
-    """
+    """Return the weight that `node` dequantizes with the zero point 0, and one scale or scales along dim `axis`."""
     parameters = parameters_of(node) if isinstance(node, Node) and is_dequantize(node) else None
     if parameters is None or parameters.dtype != torch.int8 or not constants.has(node.args[0]):
         return None

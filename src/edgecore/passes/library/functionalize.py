@@ -60,8 +60,8 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
     """
     if any(spec.kind == InputKind.TOKEN for spec in program.graph_signature.input_specs):
         program = _without_tokens(program)
-    lift_body_constants(program)  # also here: recipes pass programs directly from `torch.export`
-    assignments = _assignments(program)  # before dropouts are removed: it reads their metadata
+    lift_body_constants(program)  # recipes pass programs to which no pass was applied
+    assignments = _assignments(program)  # before `_drop_dropouts`, which removes metadata that it reads
     _drop_dropouts(program)
     nodes = all_calls(program.graph_module)
     norms = [node for node in nodes if writes_statistics(node)]
@@ -248,9 +248,7 @@ class _Functionalization:
         replace(node, normed)
 
     def _write(self, editor: Editor, tensor: Node, new: Node) -> None:
-        """Record `new` as the content of `tensor` from now on, and compute the new contents of the tensors that it
-        views.
-        """
+        """Record `new` as the content of `tensor` from now on, and compute the new contents of the tensors it views."""
         contents = [(tensor, new)]
         while tensor in self.source:
             view, tensor = tensor, self.source[tensor]

@@ -273,7 +273,7 @@ def _cat(editor: Editor, node: Node, result: Integers, constants: Constants) -> 
 def _with_parameters(
     editor: Editor, value: Integers, result: Integers, quantize: Node, constants: Constants
 ) -> Node | None:
-    """Return `value` with the parameters of `result`, the value that `quantize` makes."""
+    """Return `value` with the scale and zero point of `result`, the value that the node `quantize` makes."""
     if value.same_parameters(result):
         return value.node
     if result.arithmetic.dtype == torch.int16:

@@ -41,7 +41,7 @@ class _Route:
     source: Node
     dim: int
     steps: list[tuple[Any, list[int]]]
-    width: int = 0  # elements of the slice for one index; 0 for a select
+    width: int = 0  # elements of the slice that one index selects; 0 for a select
 
 
 def _hoist(graph_module: GraphModule, node: Node, mode: Any) -> None:
@@ -101,7 +101,7 @@ def _route(source: Node, dim: int) -> _Route:
 
 
 def _permutation(order: list[int], shape: Sequence[Any]) -> tuple[Any, list[int]]:
-    """Return the call of a permutation with this result, or of a view if only dims of size 1 move."""
+    """Return (operator, argument) of the permutation `order` to `shape`; a view if only dims of size 1 move."""
     larger = [dim for dim, size in zip(order, shape, strict=True) if not isinstance(size, int) or size != 1]
     sizes = view_sizes(shape)
     if larger == sorted(larger) and sizes is not None:
@@ -110,9 +110,9 @@ def _permutation(order: list[int], shape: Sequence[Any]) -> tuple[Any, list[int]
 
 
 def _same_dim(before: Sequence[Any], after: Sequence[Any], dim: int) -> tuple[int, int] | None:
-    """Find the dim of `before` that contains a dim of `after`, and the number of its elements for one index.
+    """Find the dim of `before` that contains dim `dim` of `after`, and the number of its elements for one index.
 
-    This number is 0 if the two dims are equal.
+    This number is 0 if the two dims are equal. [2, 12] -> [2, 3, 4] gives (1, 4) for dim 1.
     """
     outer = [size for size in after[:dim] if not isinstance(size, int) or size != 1]
     skipped = 0

@@ -23,7 +23,7 @@ aten = torch.ops.aten
 
 
 def make_contiguous(program: ExportedProgram) -> ExportedProgram:
-    """Give all values of an edge program the default dim order, except values that cross its border.
+    """Give all values of a program the default dim order, except those that enter or leave it or a delegate.
 
     Inputs, mutable buffers and results of delegates are copied before operators read them. Results of the program and
     operands of delegates are copied back to their previous dim order. Weights are stored in the default dim order.

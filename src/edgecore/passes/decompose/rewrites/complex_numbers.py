@@ -49,9 +49,7 @@ def _viewed_parts(editor: Editor, node: Node) -> Node:
 
 @rewrites(aten.complex.default)
 def _complex(editor: Editor, node: Node) -> Node:
-    """Keep `complex(a, b)`, whose readers take a and b instead. torch's decomposition would write into views of its
-    result.
-    """
+    """Keep `complex(a, b)`, whose readers take a and b instead; torch's decomposition would write into views."""
     return node
 
 
