@@ -16,7 +16,7 @@ class ConstantData:
 
     def __init__(self) -> None:
         self._by_storage: dict[tuple[int, torch.dtype, torch.Size, tuple[int, ...], tuple[int, ...]], fmt.Buffer] = {}
-        # (size, bytes from start, middle and end) -> buffers
+        # (size, bytes from start, middle and end) -> buffers with these
         self._by_sample: dict[tuple[int, bytes], list[fmt.Buffer]] = {}
         self._alive: list[torch.Tensor] = []
         self._file = ConstantsFile()
@@ -25,7 +25,8 @@ class ConstantData:
         """Return the bytes of `tensor` in dim order `order`."""
         key = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), order)
         if key not in self._by_storage:
-            # Keep the tensor alive: a new tensor at the address of a freed one would be taken for the freed one.
+            # Keep the tensor alive, because `_by_storage` identifies tensors by address: a new one could reuse the
+            # address.
             self._alive.append(tensor)
             pieces = pieces_of(tensor) if order == tuple(range(tensor.dim())) else None
             data = tensor_bytes(load(tensor), order) if pieces is None else self._file.add(pieces, tensor.nbytes)

@@ -141,7 +141,7 @@ class _ControlFlowEmitter:
         targets = self.results[: len(sources)]
         specs = self.specs[: len(sources)]
         for position, (source, target, spec) in enumerate(zip(sources, targets, specs, strict=True)):
-            # If another move overwrites this number before it is read, first copy it to a new value: a swap needs this.
+            # First copy a number that another move would overwrite before it is read, as in the swap a, b = b, a.
             if spec is None and source in targets and source != target:
                 sources[position] = self.emitter.add_value(_empty_number(self.node.meta["val"][position]))
                 self.emitter.move(source, sources[position], self.node)

@@ -187,7 +187,7 @@ class Emitter:
         return self._values[spec]
 
     def _absent(self) -> int:
-        """Add an empty tensor as the `out` argument for an absent result: executorch's runtime rejects null."""
+        """Add an empty tensor as the `out` argument of a result that is None: executorch's runtime rejects null."""
         return self.add_value(fmt.Tensor(scalar_type=fmt.ScalarType.BYTE, sizes=[0], dim_order=[0]))
 
     def _of_node(self, node: Node) -> int:
@@ -277,7 +277,7 @@ class Emitter:
             return
         if node in self.sharing.elided:
             values = [self.result(spec) for spec in specs_of(node)]
-            # right for one result; `_of_node` finds the results of a split by their specs
+            # For a split, which has several results, `_of_node` finds each result by its spec instead.
             self._values[node] = values[0]
         elif is_delegate_call(node):
             self._delegate_call(node)
@@ -336,7 +336,7 @@ class Emitter:
         number = fmt.Double if isinstance(val, (float, torch.SymFloat)) else fmt.Int
         empty = fmt.Bool() if isinstance(val, (bool, torch.SymBool)) else number()
         self._values[node] = result = self.add_value(empty)
-        operands = [value for value in node.args if value is not None]  # leave out None, as in `round(x, None)`
+        operands = [value for value in node.args if value is not None]  # drop None, which only torch's `round` takes
         arguments = [self.value(Argument(value, "Scalar"), node) for value in operands]
         self.kernel(name, overload, [*arguments, result], node)
 
@@ -409,7 +409,7 @@ class Emitter:
         """
         node = next(node for node in self.program.graph.nodes if node.name == name)
         target = self._values[node]
-        # the content is unchanged, or was computed in the buffer
+        # no copy: the content is unchanged, or was computed in the buffer
         if value is node or value.meta[SPEC].storage is node.meta[SPEC]:
             return self._of_node(value)
         non_blocking = self.literal(fmt.Bool(False))

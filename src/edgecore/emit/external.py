@@ -43,7 +43,7 @@ class Rule:
         self._stored: set[str] = set()
 
     def __call__(self, node: Node, name: str) -> str | None:
-        """Return the name of the file of a constant, or None for the `.pte`."""
+        """Return the name of the `.ptd` file for a constant, or None to keep the constant in the `.pte`."""
         return self._choose(node, name)
 
     def store(self, name: str) -> None:

@@ -151,7 +151,8 @@ class _Sizes:
 
     def __init__(self, program: ExportedProgram, inputs: Sequence[_Input]) -> None:
         self._bounds = Bounds(program)
-        self._numbers: dict[sympy.Symbol, int] = {}  # symbol -> its number in the file, in the order of `dims` calls
+        # symbol -> number in the file, in the order in which `dims` meets symbols
+        self._numbers: dict[sympy.Symbol, int] = {}
         self._names: dict[sympy.Symbol, str] = {}
         self._steps = _steps(program, inputs)
         self._declared: set[sympy.Expr] = set()  # sizes for which the user declared a `torch.export.Dim`

@@ -47,12 +47,12 @@ class LoweredBackendModule(torch.nn.Module):
 
     @property
     def processed_bytes(self) -> bytes:
-        """The blob. ExecuTorch's class of the same name has this property."""
+        """The blob, under the name that this property has in ExecuTorch's class `LoweredBackendModule`."""
         return self.result.blob
 
     @property
     def meta(self) -> dict[str, Any]:
-        """`debug_handle_map`, and the `_delegate_info_meta` of ExecuTorch's backends, whose class has both."""
+        """A dict with `debug_handle_map`, and with `_delegate_info_meta` if a backend written for ExecuTorch set it."""
         added = getattr(self.result, "_delegate_info_meta", None)
         handles = {"debug_handle_map": self.result.debug_handle_map}
         return handles if added is None else {**handles, "_delegate_info_meta": added}

@@ -96,7 +96,7 @@ def compute_val(mode: FakeTensorMode, target: Callable[..., Any], args: Any, kwa
 
 
 def compute_val_of(mode: FakeTensorMode, target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Compute the fake result of `target` like `compute_val`, but from fake arguments."""
+    """Compute the fake result of `target` like `compute_val`, but from fake arguments instead of nodes."""
     from torch._dispatch.python import enable_python_dispatcher
 
     with mode, enable_python_dispatcher():
@@ -186,7 +186,7 @@ def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensor
             _keep_operands(graph_module, node, changed, mode)
             continue
         if node.op != "call_function" or changed.isdisjoint(node.all_input_nodes) or is_control_flow(node):
-            continue  # the results of control flow are contiguous, whatever the layout of its operands
+            continue  # skip control flow: its results are contiguous, whatever the layout of its operands
         before = node.meta.get("val")
         if before is None:
             continue  # the call is an assertion, which has no result

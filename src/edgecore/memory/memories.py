@@ -17,7 +17,7 @@ class Memory:
 
     Attributes:
         name: Name in reports and error messages.
-        size: In bytes; None if there is no limit.
+        size: Size in bytes; None if there is no limit.
         cost: Cost of an access relative to the other memories.
     """
 

@@ -82,7 +82,7 @@ def lower_bound(specs: Sequence[TensorSpec], alignment: int) -> int:
     return int(changes.cumsum().max(initial=0))
 
 
-_Placement = tuple[int, list[int]]  # size of the arena, offset of each spec
+_Placement = tuple[int, list[int]]  # (size of the arena, offset of each spec)
 
 
 class _Problem:
@@ -169,7 +169,7 @@ class _Problem:
                 0,
                 -1,
                 0,
-            )  # end of the occupied bytes passed so far; offset of the best gap, -1 without one; bytes it leaves unused
+            )  # position: end of occupied bytes so far; chosen: offset of the best gap, or -1; waste: its unused bytes
             for start, stop in occupied:
                 gap = start - position
                 if gap >= size and (chosen < 0 or gap - size < waste):

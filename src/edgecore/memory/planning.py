@@ -205,7 +205,8 @@ class _Lifetimes:
                 first.setdefault(spec, 0 if is_top and node.op == "placeholder" else index)
                 last.setdefault(spec, index)
                 if is_control_flow(node):
-                    # bodies compute into the results, so these live until the node's second position in `order`
+                    # The bodies of a control-flow node compute into its results, which live until its second position
+                    # in `order`.
                     last[spec] = index
                 if is_control_flow(node) or not is_top or node.op == "placeholder" or spec in written:
                     self.fixed.add(spec)

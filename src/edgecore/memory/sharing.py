@@ -173,7 +173,8 @@ class _Sharer:
         ):
             return
         for reader in self.readers[state]:
-            delay = self.position[reader] - storage.lifetime[0]  # steps from the first write of new content to the read
+            # number of nodes from the first write of the new content to this read of the old content
+            delay = self.position[reader] - storage.lifetime[0]
             if delay > 0 or (
                 delay == 0 and (reader.meta.get(SPEC) is not storage or not _may_overwrite(reader, state))
             ):
@@ -327,7 +328,7 @@ def _offsets(node: Node, source: TensorSpec) -> list[int] | None:
     if not name.startswith(("select", "unbind")) and any(result.dim_order != source.dim_order for result in results):
         return None
     if name.startswith(("select", "unbind")):
-        # the dim order without `dim`, renumbered
+        # Leave out `dim`, and renumber the dims after it: (0, 2, 3, 1) becomes (1, 2, 0) for dim 0.
         order = [other - (other > dim) for other in source.dim_order if other != dim]
         if any(order != list(result.dim_order) for result in results):
             return None

@@ -53,7 +53,7 @@ class TensorSpec:
     def storage(self) -> TensorSpec:
         """The tensor at the end of the chain of bases; this tensor if it has no base."""
         spec = self
-        while spec.base is not None:  # a loop, not recursion: a chain may be as long as the model
+        while spec.base is not None:  # a loop, not recursion, because a chain of bases may be as long as the model
             spec = spec.base
         return spec
 
@@ -68,7 +68,7 @@ class TensorSpec:
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes for the largest shape."""
+        """Size of the tensor in bytes at its largest shape."""
         return prod(self.shape) * self.dtype.itemsize
 
     @property

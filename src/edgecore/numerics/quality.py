@@ -354,7 +354,7 @@ def _scheme(node: Node) -> list[str]:
         rounding = _rounding(source)
         parts[f"{kind} {rounding}{' per tensor' if kind == 'weights' and ' ' not in rounding else ''}"] = None
     for user in filter(is_quantize, node.users):
-        if not isinstance(user.args[1], Node):  # a dynamic scale belongs to the inputs of the next layer
+        if not isinstance(user.args[1], Node):  # skip a dynamic scale: it belongs to the inputs of the next layer
             parts[f"result {_rounding(user)}"] = None
     return list(parts)
 

@@ -153,7 +153,7 @@ class Rounding:
 
     Args:
         dtype: The dtype in which the backend computes.
-        noise: Amplitude of the noise before each quantization, in steps; 0 for no noise at all. If it is not 0 and
+        noise: Amplitude of the noise before quantization, in quantization steps; 0 for no noise. If it is not 0 and
             `dtype` is float16, the noise of `_fp16_error` is added to each floating-point result, too.
         seed: Seed of the noise.
         by_row: True to choose dynamic scales for each row, as for `quantized_eager`.
@@ -181,7 +181,7 @@ class Rounding:
         if self.noise:
             result = result + self._uniform(result) * _fp16_error(target, args, result)
         limit = torch.finfo(self.dtype).max
-        return result.clamp(-limit, limit).to(self.dtype).float()  # overflow gives the largest number, not infinity
+        return result.clamp(-limit, limit).to(self.dtype).float()  # clamp: an overflow gives the largest number
 
     def _uniform(self, like: torch.Tensor) -> torch.Tensor:
         return torch.rand(like.shape, generator=self.generator) * 2 - 1

@@ -23,9 +23,6 @@ def claimable_buffers(program: ExportedProgram) -> list[MutableBuffer]:
     edgecore refuses to let the backend hold a buffer that nodes outside of the backend use, and reports the reason.
     Then it calls the partitioner again, and this function omits the buffer.
 
-    edgecore refuses to let the backend hold a buffer that is also used outside of it, and reports the reason. Then it
-    calls the partitioner again, and this function omits the buffer.
-
     Args:
         program: The argument of `Partitioner.partition`.
 
@@ -70,7 +67,7 @@ def _user(node: Node) -> str:
 
 @dataclass
 class Claims:
-    """The claims of a partitioner in all methods; each method may have its own partitioner.
+    """The decisions about claims: requests of partitioners that their backend hold a mutable buffer.
 
     Attributes:
         granted: Qualified names of the buffers that the backend will hold.
@@ -84,7 +81,7 @@ class Claims:
 def settle_claims(
     programs: Mapping[str, ExportedProgram], results: Mapping[str, PartitionResult | None], refused: Mapping[str, str]
 ) -> Claims:
-    """Grant or refuse each claim.
+    """Grant or refuse each claim, a partitioner's request that its backend hold a mutable buffer.
 
     A backend holds a buffer on three conditions. In every method, all uses of the buffer are in one partition of the
     backend, or in several partitions that only read it. Every method that uses the buffer claims it. All methods agree
@@ -124,7 +121,7 @@ def _reason(
     claimed: Mapping[str, set[str]],
     name: str,
 ) -> str | None:
-    """Return the reason why no backend can hold a buffer, or None; `buffers` has the buffer of each method."""
+    """Return the reason why no backend can hold a buffer, or None; `buffers` is method -> the buffer in this method."""
     backends: dict[str, str] = {}
     first = next(iter(buffers))
     for method, buffer in buffers.items():

@@ -228,7 +228,7 @@ def _ask(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[st
 
 
 def _ask_once(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[str, str]) -> _Answer:
-    """Mark the buffers that the partitioner must not claim, and call it.
+    """Mark the buffers that the partitioner must not claim, and call the partitioner.
 
     Raises:
         CompileError: The partitioner changed the program, or used a tag that it does not define.
@@ -283,7 +283,7 @@ def _partitions(program: ExportedProgram, answer: _Answer) -> list[_Partition]:
 
 
 def _copy_nodes(program: ExportedProgram, copied: Mapping[str, Sequence[str]]) -> None:
-    """Copy each node of `copied` for every further partition that reads it; users first, as their copies read it."""
+    """Copy nodes for every further partition that reads them, users first, so that copies of users read copies."""
     with edit(program) as graph_module:
         for node in reversed([node for node in graph_module.graph.nodes if node.name in copied]):
             for tag in copied[node.name]:

@@ -207,7 +207,7 @@ class ExportPass(PassBase):
         return self._fx("call_function", call_delegate, (lowered_module, *args), kwargs, meta)
 
     def _fx(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], meta: NodeMetadata) -> Any:
-        """Add a node and compute its value."""
+        """Add a node with these arguments to the new graph, and compute its value."""
         copy, mode = self._copies[-1], self.fake_tensor_mode
         assert mode is not None
         visited = copy.node
@@ -291,7 +291,7 @@ class _Copy:
         """Add a node at the end; add an input after the other inputs."""
         node = self._graph.create_node(op, target, args, kwargs, name)
         if op == "placeholder" and name:
-            node.name = name  # torch.fx renames nodes that are named like a builtin, such as `input`
+            node.name = name  # restore the name: torch.fx renames nodes that are named like a builtin, such as `input`
         first = next(later for later in self._graph.nodes if later.op != "placeholder" or later is node)
         if op == "placeholder" and first is not node:
             first.prepend(node)
@@ -310,7 +310,7 @@ class _Copy:
         return ProxyValue(node.meta.get("val", value), node)
 
     def module(self, module: torch.nn.Module) -> ProxyValue:
-        """Add the node of a branch, a loop body or a delegate, under its name in the graph module if it has one."""
+        """Add a `get_attr` node for a branch, a loop body or a delegate, under its own name if it has one."""
         own = {name: child for name, child in self._graph_module.named_children() if child is module}
         visited = [str(node.target) for node in self.node.all_input_nodes if node.op == "get_attr"]
         name = next(iter(own), next((name for name in visited if name not in self._attributes), "submodule"))

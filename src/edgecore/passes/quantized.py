@@ -113,8 +113,8 @@ def insert_pair(editor: Editor, value: Node, parameters: QuantizationParameters)
 def quantized_before(node: Node, constants: Constants | None = None) -> Node | None:
     """Return q for a node quantize(dequantize(q)), if the parameters agree and q is in their range; otherwise None.
 
-    For values computed from constants, the range is known only if `constants` is passed. 32-bit integers, which float32
-    cannot represent exactly, and fp16 values in between return None.
+    For values computed from constants, the range is known only if `constants` is passed. Returns None for 32-bit
+    integers, which float32 cannot represent exactly, and if the value between the two nodes is fp16.
     """
     again, source = parameters_of(node), node.args[0]
     if again is None or again.dtype.itemsize > 2 or not is_dequantize(source):

@@ -301,7 +301,7 @@ def mark(
 
 
 def _fixed_spec(node: Node) -> FixedQParamsQuantizationSpec | None:
-    """Return the specification of a node's result if its scale and zero point are fixed, by itself or by an input."""
+    """Return the specification of a node's result if its scale and zero point are fixed, even if shared by an input."""
     spec = output_spec(node)
     while isinstance(spec, SharedQuantizationSpec) and isinstance(spec.edge_or_node, tuple):
         source, user = spec.edge_or_node
@@ -327,7 +327,7 @@ def fused_tail(node: Node, groups: Iterable[Collection[Any]]) -> Node:
 def mark_fused(
     tail: Node, node: Node, output: QuantizationSpecBase | None, inputs: Mapping[Any, QuantizationSpecBase]
 ) -> None:
-    """Annotate a node's inputs, and the result of `tail`, the last operator that is fused with it."""
+    """Annotate the inputs of `node`, and the result of `tail`, the last operator that is fused with `node`."""
     if tail is not node:
         mark(tail, output, {})
     mark(node, output if tail is node else None, inputs)

@@ -117,7 +117,7 @@ def _convert(
             f"{title}: the program computes gradients, whose ranges no calibration foresees; quantize the model alone, "
             "or train it quantized with edgecore.prepare_qat"
         )
-    args, kwargs = tree_map(copied, example)  # copies, because the model may write its inputs
+    args, kwargs = tree_map(copied, example)  # copy the inputs, because the model may write them
     with failures_named(title):
         # Copy the program, because torchao changes the bodies of loops, which all modules of a program share.
         module = copy_program(program).module()
@@ -171,7 +171,7 @@ def _calibrate(observed: Callable[..., Any], calibration: Any) -> None:
     count = 0
     for count, (args, kwargs) in enumerate(with_progress(calibration), 1):
         try:
-            copies, named = tree_map(copied, (args, kwargs))  # the model may write its inputs
+            copies, named = tree_map(copied, (args, kwargs))  # copy the inputs, because the model may write them
             observed(*copies, **named)
         except Exception as error:
             inputs = ", ".join([*map(_text, args), *(f"{name}={_text(value)}" for name, value in kwargs.items())])

@@ -164,7 +164,8 @@ def dtype_finding(target: OpOverload, args: Any, kwargs: Any, result: Any) -> st
         actual = _item(result) if isinstance(result, torch.Tensor) else expected
     else:
         actual = "".join(_item(item) for item in result if isinstance(item, torch.Tensor))
-        expected = expected * len(actual) if isinstance(result, list) else expected  # all of a list have one dtype
+        # A rule has one letter for a list of results, because all tensors of the list have the same dtype.
+        expected = expected * len(actual) if isinstance(result, list) else expected
     if actual != expected:
         expected_names, actual_names = (", ".join(_NAMES.get(x, x) for x in letters) for letters in (expected, actual))
         return f"gives {expected_names} for these inputs, not {actual_names}"
@@ -181,9 +182,9 @@ def _untried(slots: list[Any], key: str, patterns: frozenset[str]) -> bool:
         return True
     lists = [_item(value) for value in slots if isinstance(value, (list, tuple))]
     if any(len(item) not in (3, 4) or "b" in item for item in lists):
-        return True  # the tool tried only lists of one or two dtypes, and no boolean masks of fitting shapes
+        return True  # make_dtype_rules.py tried only lists of one or two dtypes, and no boolean masks of fitting shapes
     if not lists and not any(isinstance(value, torch.Tensor) for value in slots):
-        return True  # without tensors, torch may have rejected the values of the numbers instead of their types
+        return True  # untried: without tensors, torch may have rejected the numbers' values, not their types
     items = [_item(value) for value in slots if value is not None]
     return len(items) > MAX_SLOTS and len(set(items[1:])) > 1
 

@@ -53,7 +53,7 @@ class Arithmetic:
 
     @property
     def prefix(self) -> str:
-        """The beginning of the operators' names."""
+        """The beginning of the operators' names, such as `int8`."""
         return str(self.dtype).removeprefix("torch.")
 
     def fixed_point(self, factor: float) -> tuple[int, int] | None:
@@ -221,7 +221,7 @@ def _spread_out(
 def _linear(arithmetic: Arithmetic, input: torch.Tensor, weight: torch.Tensor, channels: torch.Tensor) -> torch.Tensor:
     """Multiply `input` [..., inputs] by the transpose of `weight` [outputs, inputs].
 
-    `channels` is [3, outputs], as for a convolution.
+    `channels` is [3, outputs]: bias, multiplier and shift of each output.
     """
     bias, multiplier, shift = channels.to(torch.int64)
     sums = functional.linear(input.double(), weight.double()).round().to(torch.int64) + bias

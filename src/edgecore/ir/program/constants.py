@@ -50,7 +50,7 @@ class Constants:
         """Return True if `node` is a constant of the program."""
         if not isinstance(node, Node) or node.op != "placeholder" or node.name not in self.specs:
             return False
-        return node.graph is self.program.graph  # a placeholder of a branch or loop body may have the same name
+        return node.graph is self.program.graph  # compare graphs: a placeholder of a loop body may have an equal name
 
     def get(self, node: Node) -> torch.Tensor:
         """Return the tensor of a constant placeholder, detached. A lazy constant is loaded."""
@@ -97,7 +97,7 @@ class Constants:
             unique = f"{name}_{count}"
         index, first = next((index, node) for index, node in enumerate(graph.nodes) if node.name not in self.specs)
         with graph.inserting_before(first):
-            parameter = unique.replace(".", "_")  # a Python parameter's name, which must not begin with a digit
+            parameter = unique.replace(".", "_")  # names a Python parameter: no leading digit
             node: Node = graph.placeholder(parameter if parameter.isidentifier() else f"p_{parameter}")
         node.meta["val"] = fake_mode(program.graph_module).from_tensor(tensor, static_shapes=True)
         if self.has(made_of):

@@ -122,7 +122,7 @@ def _copy_graph(original: Graph) -> Graph:
     for node in original.nodes:
         nodes[node] = graph.node_copy(node, nodes.__getitem__)
         nodes[node].meta = dict(node.meta)
-        nodes[node].name = node.name  # fx renames the copy of a node that is named like a builtin (`input`)
+        nodes[node].name = node.name  # restore the name: fx renames the copy of a node named like a builtin (`input`)
     return graph
 
 

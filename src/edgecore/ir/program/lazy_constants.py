@@ -30,7 +30,7 @@ class _Reserved(mmap.mmap):
     is_loaded: bool
 
     def read_pieces(self) -> Iterator[memoryview]:
-        """Yield the bytes that the function gives, and check their number."""
+        """Yield the bytes of the constant from `pieces`, and check their number."""
         count = 0
         for piece in self.pieces():
             view = memoryview(piece).cast("B") if memoryview(piece).nbytes else memoryview(b"")
@@ -43,7 +43,8 @@ class _Reserved(mmap.mmap):
             raise CompileError(f"a lazy constant has {len(self)} bytes, but its function gave {size}")
 
 
-_RESERVED: WeakValueDictionary[int, _Reserved] = WeakValueDictionary()  # address of the first byte -> address range
+# address of a lazy constant -> its address range
+_RESERVED: WeakValueDictionary[int, _Reserved] = WeakValueDictionary()
 
 
 def lazy_constant(shape: Sequence[int], dtype: torch.dtype, pieces: Pieces) -> torch.Tensor:

@@ -81,7 +81,7 @@ def freeze(program: ExportedProgram, names: Collection[str]) -> None:
 
 
 def remove_buffers(program: ExportedProgram, names: Collection[str]) -> None:
-    """Remove mutable buffers that no node reads and that the program does not write."""
+    """Remove the mutable buffers `names`, which no node reads or updates any more."""
     signature = program.graph_signature
     buffers = [buffer for buffer in mutable_buffers(program) if buffer.name in names]
     kept = [

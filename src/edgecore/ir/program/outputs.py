@@ -42,5 +42,5 @@ def written_inputs(program: ExportedProgram) -> list[str]:
 
 
 def _targets(program: ExportedProgram, kind: OutputKind) -> list[str]:
-    # torch's `buffers_to_mutate` has one target for each value, but a value may be the new content of two buffers.
+    # Read the specs: torch's `buffers_to_mutate` has one buffer for each value, but a value may update two buffers.
     return [str(spec.target) for spec in program.graph_signature.output_specs if spec.kind == kind]

@@ -36,7 +36,8 @@ def quantize(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict
     # may end up to half a step before the min or max of the row. It then clamps values near these ends: one more step.
     at_end = (zero_error > 0) & (torch.minimum(quantized - low, high - quantized) <= 1 + zero_error)
     error = error + at_end.double()
-    if bool(x.error.any()) and not bool(step_error.any()):  # computed (inputs have no error), constant scale
+    # Backends may differ by `model.steps` if x was computed (only inputs have no error) and the scale is constant.
+    if bool(x.error.any()) and not bool(step_error.any()):
         error = error + model.steps
     return Bounded(value, error, rounded_from=x.error)
 

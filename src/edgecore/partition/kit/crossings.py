@@ -24,7 +24,7 @@ value; otherwise it returns None."""
 
 
 def keep_inside(supported: UnsupportedReason, program: ExportedProgram, inside_only: InsideOnly) -> UnsupportedReason:
-    """Extend the check `supported` to refuse nodes that would exchange `inside_only` values with unsupported nodes.
+    """Extend `supported` to refuse nodes that share a value that must stay inside a delegate with an unsupported node.
 
     A refused node can make the nodes before and after it unsupported, so the check repeats until it refuses no more.
     """
@@ -48,7 +48,7 @@ def keep_inside(supported: UnsupportedReason, program: ExportedProgram, inside_o
 
 
 def crossings(program: ExportedProgram, inside_only: InsideOnly) -> dict[Node, str]:
-    """Find the nodes in partitions that exchange an `inside_only` value with a node outside of their partition.
+    """Find the nodes in partitions that exchange, with a node outside, a value that must stay inside a delegate.
 
     Returns:
         Node -> reason.

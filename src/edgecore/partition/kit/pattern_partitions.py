@@ -13,7 +13,6 @@ from torch.fx.passes.utils.matcher_utils import SubgraphMatcher
 
 
 class _OperatorSupport(OperatorSupportBase):
-
     def __init__(self, operators: Collection[Any]) -> None:
         self._operators = frozenset(operators)
 
@@ -22,7 +21,6 @@ class _OperatorSupport(OperatorSupportBase):
 
 
 class _PatternSupport(OperatorSupportBase):
-
     def __init__(self, partitions: Iterable[Iterable[Node]]) -> None:
         self._nodes = frozenset(node for nodes in partitions for node in nodes)
 

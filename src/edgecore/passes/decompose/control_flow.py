@@ -68,12 +68,12 @@ def copy_strided(editor: Editor, node: Node, operands: Iterable[Any]) -> None:
 def copy_body_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> None:
     """Insert copies for results of a body that are not contiguous, or that are an input of a loop body.
 
-    The emitter writes the next iteration's state over the current state, so a result must not alias an input. Nodes of
+    The emitter writes a loop's next carried values over the current ones, so a result must not alias an input. Nodes of
     the body without a source line receive the line of the control-flow node.
     """
     flow = control_flow(node)
     if node.target is WHILE and body is flow.bodies[0]:
-        return  # no copies: the loop's conditional jump reads the condition before the next state is written
+        return  # no copies: the conditional jump reads the condition before the loop's carried values are written
     output = body.graph.output_node()
     editor = Editor(body, output, mode)
     returned: list[Any] = []

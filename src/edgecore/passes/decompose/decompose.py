@@ -129,7 +129,7 @@ def _expand(
     rewrites: Mapping[OpOverload, Rewrite],
     layout_changed: set[Node],
 ) -> list[Node]:
-    """Replace one node by nodes that are closer to the dialect. Return the new nodes that may need decomposition."""
+    """Replace one node by nodes closer to the edge dialect. Return the new nodes that may need decomposition."""
     target = node.target
     rewrite = rewrites.get(target) if isinstance(target, OpOverload) else None
     if rewrite is not None:
@@ -286,7 +286,7 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
     traced = module.graph
     calls_traced = [new.target for new in traced.nodes if new.op == "call_function"]
     if [target for target in calls_traced if target is not operator.getitem] == [node.target]:
-        return []  # the decomposition is the operator itself: the verifier reports it
+        return []  # the decomposition is the operator itself: keep the node, which the verifier reports
     if other and any(_is_primitive(target) for target in calls_traced):
         return []  # there are no kernels for torch's primitives, so the verifier reports the operator of the model
     editor = Editor(graph_module, node, mode)

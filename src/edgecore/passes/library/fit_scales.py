@@ -65,7 +65,7 @@ def _fit(graph_module: torch.fx.GraphModule, node: Node, constants: Constants) -
     needed = needed.max() if parameters.axis is None else needed
     if needed.dim() and needed.shape != scales.shape and needed.numel() != 1:
         return False  # a transposed layer with groups
-    raised = torch.maximum(scales, needed * (1 + 2.0**-20))  # the margin covers rounding to float32
+    raised = torch.maximum(scales, needed * (1 + 2.0**-20))  # a margin for rounding to float32
     if not (scales < needed).any():
         return False
     shape = [1] * weight.meta["val"].dim()
@@ -92,7 +92,7 @@ def _static(value: Any) -> QuantizationParameters | None:
 
 
 def _needed(node: Node, source: QuantizationParameters, constants: Constants) -> torch.Tensor | None:
-    """Return the smallest possible scales of a layer's weight, in float64, of each channel or of all."""
+    """Return the smallest scales that a layer's weight may have, in float64: one per output channel, or one for all."""
     needed = torch.zeros(1, dtype=torch.float64)
     bias = argument(node, "bias")
     if bias is not None:
@@ -107,7 +107,7 @@ def _needed(node: Node, source: QuantizationParameters, constants: Constants) ->
     steps = [reader.scale for reader in readers if reader is not None and not isinstance(reader.scale, Node)]
     if steps:
         needed = needed.clamp(min=max(steps) * _MIN_RATIO)
-    needed = needed / float(source.scale)  # type: ignore[arg-type]  # `_static` has a number
+    needed = needed / float(source.scale)  # type: ignore[arg-type]  # `_static` returns only scales that are numbers
     return torch.as_tensor(needed)
 
 

@@ -112,7 +112,8 @@ def _smallest_table(numbers: torch.Tensor, low: int, high: int) -> torch.Tensor:
     """Return the smallest table of `int16_table` whose results have an error of at most TABLE_ERROR.
 
     Args:
-        numbers: The function's values for all integers from -2^15 to 2^15, in steps of the result, float64 [2^16 + 1].
+        numbers: The function's values for all integers from -2^15 to 2^15, divided by the result's scale: float64
+            [2^16 + 1].
         low: The lower limit of the result.
         high: The upper limit of the result.
     """
@@ -127,7 +128,7 @@ def _smallest_table(numbers: torch.Tensor, low: int, high: int) -> torch.Tensor:
 
 
 def _is_elementwise(node: Any, dtype: torch.dtype, shape: Any, constants: Constants, sources: set[Node]) -> bool:
-    """Return True for an elementwise function of dequantized values of `dtype`; add these to `sources`."""
+    """Return True for an elementwise function of dequantized values of `dtype`; add the values to `sources`."""
     if not isinstance(node, Node):
         return False
     if constants.has(node):
@@ -222,7 +223,7 @@ def _softmax(editor: Editor, node: Node, result: Integers, constants: Constants)
         return None
     steps = torch.arange(256, dtype=torch.float64) * source.scale
     if dtype == torch.int8:
-        most = 2**10  # an entry of the table errs by up to 2^-17, so a sum by up to 2^-7
+        most = 2**10  # 2^10 entries of the table, each with an error of up to 2^-17, add up to an error of 2^-7
     else:
         most, steps = 2**15 - 1, torch.cat([256 * steps, steps])
     if not 0 < width <= most:

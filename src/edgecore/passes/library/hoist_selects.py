@@ -66,7 +66,7 @@ def _hoist(graph_module: GraphModule, node: Node, mode: Any) -> None:
 
 
 def _dim_read_by(user: Node, source: Node) -> int | None:
-    """Return the dim along which `user` reads single indices; None for other users."""
+    """Return the dim along which `user`, a select or unbind, reads single indices; None for other users."""
     if user.target not in (aten.select_copy.int, aten.unbind_copy.int):
         return None
     dim = user.args[1] if len(user.args) > 1 else 0

@@ -79,7 +79,7 @@ def skip_copies(value: Node) -> Node:
 
 
 def split(editor: Editor, both: Node) -> tuple[Node, Node]:
-    """Return the real part and the imaginary part."""
+    """Split a tensor of parts [..., 2] into the real and the imaginary part."""
     real, imaginary = (editor.call(aten.select_copy.int, both, -1, index) for index in (0, 1))
     return real, imaginary
 
@@ -235,7 +235,7 @@ def _reduced(editor: Editor, node: Node) -> Node:
 
 
 def _transform(editor: Editor, node: Node) -> Node | None:
-    """Compute a complex Fourier transform from transforms of both parts; the inverse conjugates input and result."""
+    """Transform the real and imaginary parts (a complex Fourier transform); the inverse conjugates input and result."""
     source = node.args[0]
     assert isinstance(source, Node)
     both = parts(editor, source)

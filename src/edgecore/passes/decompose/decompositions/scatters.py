@@ -57,7 +57,7 @@ def _masked_reduction(
     """
     lowest, highest = limits(value.dtype)
     neutral = {"prod": 1, "amax": lowest, "amin": highest}[reduce]
-    # The mask alone would ignore an index that is out of range, but the kernel of this scatter refuses it.
+    # Scatter the start values, which also refuses an index that is out of range; the mask alone would ignore it.
     before = value.gather(dim, index) if include_self else torch.full(index.shape, neutral, dtype=value.dtype)
     value = value.scatter(dim, index, before)
     widths = [0 if axis == dim else size - index.shape[axis] for axis, size in enumerate(value.shape)]

@@ -188,7 +188,7 @@ def _bilinear(first: Tensor, second: Tensor, weight: Tensor, bias: Tensor | None
 
 @decomposes(aten.take.default, applies=lambda node: argument(node, "index").meta["val"].dim() == 0)
 def _take_one(value: Tensor, index: Tensor) -> Tensor:
-    """Read one element. torch's own decomposition converts the index to a number, which needs its value."""
+    """Read one element. torch's own decomposition converts the index to a number, but its value is unknown."""
     element: Tensor = aten.index.Tensor(value.reshape(-1), [index])
     return element
 

@@ -28,7 +28,7 @@ REWRITES: dict[OpOverload, Rewrite] = {}
 
 
 def rewrites(*targets: OpOverload) -> Callable[[Rewrite], Rewrite]:
-    """Register the decorated function for these operators."""
+    """Register the decorated function as the rewrite of these operators."""
 
     def register(function: Rewrite) -> Rewrite:
         REWRITES.update(dict.fromkeys(targets, function))
