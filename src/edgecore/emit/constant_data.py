@@ -16,8 +16,9 @@ class ConstantData:
 
     def __init__(self) -> None:
         self._by_storage: dict[tuple[int, torch.dtype, torch.Size, tuple[int, ...], tuple[int, ...]], fmt.Buffer] = {}
-        # (size, bytes from start, middle and end) -> buffers with these
-        self._by_sample: dict[tuple[int, bytes], list[fmt.Buffer]] = {}
+        self._by_sample: dict[
+            tuple[int, bytes], list[fmt.Buffer]
+        ] = {}  # (size, sample of the bytes) -> buffers with these
         self._alive: list[torch.Tensor] = []
         self._file = ConstantsFile()
 

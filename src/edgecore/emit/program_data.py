@@ -115,7 +115,7 @@ class ProgramData:
 
 
 def _index(data: fmt.Buffer, buffers: list[fmt.Buffer], indices: dict[int, int]) -> int:
-    """Return the index of `data` in `buffers`; append it if needed. `ConstantData` makes one object of equal data."""
+    """Return the index of `data` in `buffers`, appended if new. `id` identifies it, because equal data is one object."""
     if id(data) not in indices:
         indices[id(data)] = len(buffers)
         buffers.append(data)

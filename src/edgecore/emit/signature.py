@@ -167,7 +167,7 @@ class _Sizes:
                     self._name(size)
 
     def dims(self, val: Any) -> list[fmt.DimMeta]:
-        """Return the dims of a tensor; an empty list if all sizes are fixed."""
+        """Describe the dims of a tensor for the file; return an empty list if all sizes are fixed."""
         sizes = getattr(val, "shape", ())
         return [] if all(isinstance(size, int) for size in sizes) else [self._dim(size) for size in sizes]
 

@@ -88,7 +88,7 @@ def _modules(node: Node, *attributes: Node) -> tuple[GraphModule, ...]:
 
 
 def placeholders(body: GraphModule) -> list[Node]:
-    """List the inputs of a graph."""
+    """List the placeholder nodes of a graph."""
     return [node for node in body.graph.nodes if node.op == "placeholder"]
 
 

@@ -70,12 +70,12 @@ class LoweredBackendModule(torch.nn.Module):
 
     @property
     def held_buffers(self) -> list[MutableBuffer]:
-        """The mutable buffers that the backend holds and that this delegate uses."""
+        """The mutable buffers that this delegate uses and whose content the backend keeps between runs."""
         return mutable_buffers(self.original_module)
 
     @property
     def writes_state(self) -> bool:
-        """True if a run may change a mutable buffer that the backend holds."""
+        """True if a run may change a mutable buffer whose content the backend keeps between runs."""
         return any(buffer.is_written for buffer in self.held_buffers)
 
     def forward(self, *args: Any) -> tuple[Any, ...]:

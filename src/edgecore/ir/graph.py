@@ -73,7 +73,7 @@ def _of_targets(nodes: list[Node], targets: Sequence[Any]) -> list[Node]:
 
 
 def fake_mode(graph_module: GraphModule) -> FakeTensorMode:
-    """Return the mode that made the graph's fake tensors, or a new mode for a graph without tensors."""
+    """Return the `FakeTensorMode` that made the graph's fake tensors, or a new one for a graph without tensors."""
     for node in graph_module.graph.nodes:
         val = node.meta.get("val")
         for leaf in val if isinstance(val, (tuple, list)) else (val,):
@@ -83,7 +83,7 @@ def fake_mode(graph_module: GraphModule) -> FakeTensorMode:
 
 
 def vals(args: Any) -> Any:
-    """Return `args` with each node replaced by its `val`."""
+    """Return `args` with each node replaced by its fake value (`val`)."""
     return torch.fx.map_arg(args, lambda node: node.meta["val"])
 
 
@@ -176,7 +176,7 @@ def take_graph(graph_module: GraphModule, source: GraphModule) -> None:
 
 
 def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensorMode) -> None:
-    """Recompute the `val` of nodes that read `changed` nodes.
+    """Recompute the fake value (`val`) of nodes that read `changed` nodes.
 
     If the shape, strides or dtype of a node change, the node is added to `changed`, so that its users are recomputed,
     too. A delegate keeps the dim orders for which it was compiled: operands with other dim orders are copied.
@@ -205,7 +205,7 @@ def _keep_operands(graph_module: GraphModule, node: Node, changed: set[Node], mo
 
 
 def same_layout(a: Any, b: Any) -> bool:
-    """Return True if two `val`s agree in shapes, dtypes and strides."""
+    """Return True if two fake values agree in shapes, dtypes and strides."""
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
         return a.dtype == b.dtype and same_sizes(a.shape, b.shape) and same_sizes(a.stride(), b.stride())
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):

@@ -82,7 +82,7 @@ class MemoryPlanningPass:
     memories: Sequence[Memory] = ()
 
     def arena_of(self, spec: TensorSpec) -> int:
-        """Return the memory id (from 1) of the arena in which `spec` is placed."""
+        """Return the memory id (from 1) of the arena in which the tensor of `spec` is placed."""
         return spec.mem_id or DEFAULT_ARENA
 
     def run(self, graph_module: GraphModule, graph_signature: ExportGraphSignature | None = None) -> PassResult:
@@ -103,7 +103,7 @@ class MemoryPlanningPass:
             raise CompileError("run of the memory planning pass returned another graph than the one that it got")
 
     def plan(self, program: ExportedProgram) -> MemoryPlan:
-        """Set the lifetime, memory id and offset of every spec that needs memory, and check the plan.
+        """Set the lifetime, memory id and offset of every tensor spec that needs memory, and check the plan.
 
         Raises:
             CompileError: A size has no upper bound, a memory is too small, or the planner, `run` or `arena_of` made an
@@ -168,7 +168,7 @@ class MemoryPlanningPass:
 
 
 class _Lifetimes:
-    """Computes the lifetimes of all specs, as positions in `order` (all nodes in the order of execution).
+    """Computes the lifetimes of all tensor specs, as positions in `order` (all nodes in the order of execution).
 
     In `order`, a control-flow node occurs twice, before and after the nodes of its bodies. `planned` are the specs that
     need memory in an arena, in the order of their first use; `unplanned` need none. Specs in `fixed` must not share
@@ -232,7 +232,7 @@ class _Lifetimes:
 
 
 def _state(program: ExportedProgram) -> dict[str, TensorSpec]:
-    """Return qualified name -> spec for the buffers that the program writes."""
+    """Return qualified name -> tensor spec for the mutable buffers that the program writes."""
     names = written_placeholders(program)
     return {names[node.name]: node.meta[SPEC] for node in program.graph.nodes if node.name in names}
 

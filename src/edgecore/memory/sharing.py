@@ -173,7 +173,7 @@ class _Sharer:
         ):
             return
         for reader in self.readers[state]:
-            # number of nodes from the first write of the new content to this read of the old content
+            # number of nodes from the first write of the buffer's new content to this read of its old content
             delay = self.position[reader] - storage.lifetime[0]
             if delay > 0 or (
                 delay == 0 and (reader.meta.get(SPEC) is not storage or not _may_overwrite(reader, state))
@@ -253,7 +253,7 @@ class _Sharer:
 
 
 def _new_state(program: ExportedProgram) -> Iterator[tuple[Node, TensorSpec]]:
-    """Yield (node of the new content, spec of the buffer) for each buffer that the program writes."""
+    """Yield (node of the new content, tensor spec of the buffer) for each mutable buffer that the program writes."""
     signature = program.graph_signature
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     buffers = {
@@ -266,7 +266,7 @@ def _new_state(program: ExportedProgram) -> Iterator[tuple[Node, TensorSpec]]:
 
 
 def _may_overwrite(node: Node, state: TensorSpec) -> bool:
-    """Return True if the kernel of `node` may write its result over its operand `state`."""
+    """Return True if the kernel of `node` may write its result over its operand, the mutable buffer `state`."""
     if _layout(node.meta[SPEC]) != _layout(state):
         return False
     if _name(node) in IN_PLACE:
@@ -328,7 +328,7 @@ def _offsets(node: Node, source: TensorSpec) -> list[int] | None:
     if not name.startswith(("select", "unbind")) and any(result.dim_order != source.dim_order for result in results):
         return None
     if name.startswith(("select", "unbind")):
-        # Leave out `dim`, and renumber the dims after it: (0, 2, 3, 1) becomes (1, 2, 0) for dim 0.
+        # Leave `dim` out of the dim order, and renumber the dims after it: (0, 2, 3, 1) becomes (1, 2, 0) for dim 0.
         order = [other - (other > dim) for other in source.dim_order if other != dim]
         if any(order != list(result.dim_order) for result in results):
             return None

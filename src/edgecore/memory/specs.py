@@ -51,15 +51,15 @@ class TensorSpec:
 
     @property
     def storage(self) -> TensorSpec:
-        """The tensor at the end of the chain of bases; this tensor if it has no base."""
+        """The tensor that owns the memory: the last `base` of `base`; this tensor if it has no `base`."""
         spec = self
-        while spec.base is not None:  # a loop, not recursion, because a chain of bases may be as long as the model
+        while spec.base is not None:  # a loop, not recursion: the chain of views may be as long as the model
             spec = spec.base
         return spec
 
     @property
     def storage_offset(self) -> int:
-        """Bytes from the start of `storage` to the start of this tensor."""
+        """Bytes from the start of `storage`, which owns the memory, to the start of this tensor."""
         offset, spec = 0, self
         while spec.base is not None:
             offset += spec.base_offset
@@ -169,12 +169,12 @@ def _producer(value: Node) -> tuple[Node, int | None]:
 
 
 def specs_of(node: Node) -> list[TensorSpec]:
-    """Return the specs of all tensor results of a node."""
+    """Return the tensor specs of all tensor results of a node."""
     return [spec for spec in result_specs(node) if spec is not None]
 
 
 def result_specs(node: Node) -> list[TensorSpec | None]:
-    """Return the specs of all results of a node; None for a result that is absent or not a tensor."""
+    """Return the tensor specs of all results of a node; None for a result that is absent or not a tensor."""
     spec = node.meta.get(SPEC)
     if isinstance(spec, TensorSpec):
         return [spec]

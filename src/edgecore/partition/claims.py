@@ -42,7 +42,7 @@ def _tag(node: Node) -> str | None:
 
 
 def _conflict(buffer: MutableBuffer) -> str | None:
-    """Return the reason why the uses of a buffer in one program prevent a backend from holding it, or None."""
+    """Return why the uses of a mutable buffer in one program forbid that a backend keeps its content, or None."""
     if buffer.update.op == "placeholder" and buffer.is_written:
         return f"its new content is the input {buffer.update.name}, which no operator computes"
     results = buffer.node.graph.output_node().args[0]
@@ -59,7 +59,7 @@ def _conflict(buffer: MutableBuffer) -> str | None:
 
 
 def _user(node: Node) -> str:
-    """Describe a node that uses a buffer."""
+    """Describe, for a message, a node that uses a mutable buffer."""
     if not is_delegate_call(node):
         return describe(node)
     return f"a delegate of {module_of(node).backend_id}"
@@ -152,7 +152,7 @@ def _difference(a: MutableBuffer, b: MutableBuffer) -> str:
 
 
 def held_buffers(program: ExportedProgram) -> dict[str, tuple[MutableBuffer, str]]:
-    """Return qualified name -> (buffer, backend id) of the buffers that delegates of a program hold."""
+    """Return qualified name -> (buffer, backend id) of the mutable buffers whose content delegates keep."""
     return {
         buffer.name: (buffer, module.backend_id) for _, module in delegates(program) for buffer in module.held_buffers
     }

@@ -302,7 +302,7 @@ def _note_answer(
     diagnostics: PartitionDiagnostics,
     required: bool,
 ) -> None:
-    """Add to `diagnostics` the reasons why nodes are not delegated and why buffers stay outside."""
+    """Add to `diagnostics` why nodes are not delegated, and why mutable buffers stay outside of the backend."""
     if answer.result is None:
         assert answer.error is not None
         nodes = [node for node in calls(program.graph_module) if not is_delegate_call(node)]

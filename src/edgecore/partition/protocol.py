@@ -38,7 +38,7 @@ class LayoutReason(str):
 
 @dataclass(frozen=True)
 class DelegationSpec:
-    """The backend of a tag, with the compile specs of its partition.
+    """The backend that takes the nodes with one tag, and the compile specs of this partition.
 
     Attributes:
         backend_id: The backend's id.

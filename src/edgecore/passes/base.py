@@ -288,7 +288,7 @@ class _Copy:
         return map_arg(arguments, self.read.__getitem__)
 
     def add(self, op: str, target: Any, args: Any, kwargs: Any, name: str | None) -> Node:
-        """Add a node at the end; add an input after the other inputs."""
+        """Add a node at the end of the new graph, or an input after the other inputs."""
         node = self._graph.create_node(op, target, args, kwargs, name)
         if op == "placeholder" and name:
             node.name = name  # restore the name: torch.fx renames nodes that are named like a builtin, such as `input`

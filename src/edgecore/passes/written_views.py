@@ -105,7 +105,7 @@ def put_back(editor: Editor, view: Node, source: Node, new: Node) -> Node:
 
 
 def _put_part_back(editor: Editor, parts: Node, index: Any, source: Node, new: Node) -> Node:
-    """Put back one of the parts that `split` or `unbind` returned."""
+    """Write `new`, the content of one part that `split` or `unbind` returned, back into their input."""
     if parts.target is aten.unbind.int:
         return editor.call(aten.select_scatter.default, source, new, argument(parts, "dim"), index)
     if parts.target not in _SPLITS:

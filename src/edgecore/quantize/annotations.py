@@ -274,12 +274,12 @@ def _reads_empty(node: Node) -> bool:
 
 
 def is_annotated(node: Node) -> bool:
-    """Return True if a node has an annotation."""
+    """Return True if a node has a quantization annotation."""
     return ANNOTATION in node.meta
 
 
 def output_spec(node: Any) -> QuantizationSpecBase | None:
-    """Return the specification of a node's result; None if it stays in floating point."""
+    """Return the quantization specification of a node's result; None if it stays in floating point."""
     annotation = node.meta.get(ANNOTATION) if isinstance(node, Node) else None
     return None if annotation is None else annotation.output_qspec
 
@@ -290,7 +290,7 @@ def mark(
     inputs: Mapping[Any, QuantizationSpecBase],
     dtypes: tuple[torch.dtype, ...] = (torch.float32,),
 ) -> None:
-    """Annotate a node with the specifications of its result and its inputs.
+    """Annotate a node with the quantization specifications of its result and its inputs.
 
     If the producer of an input has a fixed scale and zero point, such as a sigmoid, they replace the input's
     specification; otherwise the value would be quantized twice. Inputs with none of `dtypes` are skipped, because an

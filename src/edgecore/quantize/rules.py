@@ -58,7 +58,7 @@ def check_rules(plan: Plan, programs: Mapping[str, ExportedProgram]) -> None:
 
 
 def matches(rule: Rule, node: Node) -> bool:
-    """Return True if a rule applies to an operator call."""
+    """Return True if a rule of a recipe applies to an operator call."""
     return (
         (not rule.module or _any_matches(_module_names(node), rule.module))
         and (not rule.type or _any_matches(_module_types(node), rule.type))

@@ -65,7 +65,7 @@ def slots_of(target: OpOverload, args: Any, kwargs: Any) -> list[Any]:
 
 
 def key_of(target: OpOverload, args: Any, kwargs: Any) -> str:
-    """Return the key of a call: a letter for the dtype in each slot, or `?` for a dtype without a letter."""
+    """Return the dtypes of a call's arguments as letters, the key in `dtype_rules.json`; `?` for other dtypes."""
     return "".join([_item(value) for value in slots_of(target, args, kwargs)])
 
 
@@ -91,9 +91,9 @@ def _table() -> dict[str, Any]:
 
 @cache
 def _rule(target: OpOverload) -> tuple[dict[str, str], frozenset[str]] | None:
-    """Return the rule of an operator as (key -> letters of the results, patterns), or None if it has no rule.
+    """Return the dtype rule of an operator as (key -> letters of the results, patterns), or None if it has none.
 
-    The comment at the top of this file explains keys and patterns.
+    A key has the letters of the arguments' dtypes. The docstring of this module explains keys and patterns.
     """
     entry = _table()["operators"].get(str(target))
     if entry is None:
@@ -173,7 +173,7 @@ def dtype_finding(target: OpOverload, args: Any, kwargs: Any, result: Any) -> st
 
 
 def _untried(slots: list[Any], key: str, patterns: frozenset[str]) -> bool:
-    """Return True if tools/make_dtype_rules.py tried no call of this kind.
+    """Return True if tools/make_dtype_rules.py tried no call with such arguments.
 
     A rule has the keys of the calls that succeeded. A missing key means that torch rejects the call only if the tool
     tried it.
@@ -190,6 +190,6 @@ def _untried(slots: list[Any], key: str, patterns: frozenset[str]) -> bool:
 
 
 def _spell(slots: list[Any]) -> str:
-    """Format the dtypes in the slots for a message: `float32 with int64`."""
+    """Format the dtypes of a call's arguments for a message: `float32 with int64`."""
     words = [_item(value).strip("()") for value in slots if value is not None]
     return " with ".join("/".join(_NAMES.get(x) or _KINDS.get(x, x) for x in word) for word in words)

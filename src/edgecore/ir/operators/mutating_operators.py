@@ -50,7 +50,7 @@ _WRITERS: dict[Any, Writer] = {}
 
 
 def writer_of(target: Any) -> Writer | None:
-    """Return the operator that a functional form represents; None if `target` is not a functional form."""
+    """Return the custom operator whose functional form is `target`, or None for any other target."""
     return _WRITERS.get(target)
 
 

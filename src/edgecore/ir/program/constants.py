@@ -20,7 +20,7 @@ names contain no colon.
 
 
 def parameter_of(name: str) -> str:
-    """Return the name of the parameter from which a constant was computed; return other names unchanged."""
+    """Return the name of the parameter from which a constant was computed: `head.weight` for `head.weight:scale`."""
     return name.partition(PART_OF)[0]
 
 

@@ -89,7 +89,7 @@ def _pending(tensor: torch.Tensor) -> _Reserved | None:
 
 
 def is_lazy(tensor: torch.Tensor) -> bool:
-    """Return True if the values of a tensor are not in memory."""
+    """Return True for a lazy constant whose values are not loaded into memory yet."""
     return _pending(tensor) is not None
 
 

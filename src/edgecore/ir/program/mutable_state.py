@@ -32,7 +32,7 @@ class MutableBuffer:
 
     @property
     def is_written(self) -> bool:
-        """True if the program may change the content."""
+        """True if the program may change the content of the buffer."""
         return self.update is not self.node
 
     @property

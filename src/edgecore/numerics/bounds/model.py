@@ -108,7 +108,7 @@ class ErrorModel:
         return apply(left.abs(), right.abs()) * ((terms + 2) * FLOAT)
 
     def exact(self, value: Any) -> Any:
-        """Return a tensor as a value whose only error is its rounding to float16; return other types unchanged."""
+        """Return a tensor as a `Bounded` whose only error is its rounding to float16; return other types unchanged."""
         if not isinstance(value, torch.Tensor):
             return value
         return self.rounded(Bounded(value, torch.zeros_like(value, dtype=torch.float64)))
@@ -127,7 +127,7 @@ class ErrorModel:
 
 
 def magnitude_of(bounded: Bounded) -> torch.Tensor:
-    """Return the magnitudes of the elements in float64."""
+    """Return the magnitudes of the value's elements in float64."""
     return bounded.value.double().abs()
 
 

@@ -31,7 +31,7 @@ class NodeQuery:
         self.constants = constants
 
     def about(self: Query, node: Node) -> Query:
-        """Return a query about another call of the same program."""
+        """Return a `NodeQuery` about another call of the same program."""
         other = copy(self)
         other.node = node
         return other

@@ -33,7 +33,7 @@ def make_results_dense(node: Node) -> set[Node]:
 
 
 def make_placeholders_dense(body: GraphModule) -> set[Node]:
-    """Make the `val` of a body's placeholders contiguous.
+    """Make the `val` (the fake tensors) of a branch's or loop body's placeholders contiguous.
 
     Returns:
         The placeholders whose `val` changed.
@@ -89,7 +89,7 @@ def copy_body_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> No
 
 
 def _check_results(node: Node, returned: list[Any], carried: int) -> None:
-    """Raise an error if the dtype or rank of a result differs from what the node expects."""
+    """Raise an error if dtype or rank of a branch's or body's result differ from those of the control-flow node."""
     for index, (value, val) in enumerate(zip(returned, node.meta["val"], strict=True)):
         inner = value.meta["val"] if isinstance(value, Node) else value
         stacked = node.target is not COND and index >= carried

@@ -299,7 +299,7 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
 
 
 def _make_dense(node: Node, mode: Any, layout_changed: set[Node]) -> None:
-    """Make the `val` of a preserved node dense, because a backend returns a dense tensor even for a view."""
+    """Make the fake result of a preserved node dense, because a backend returns a dense tensor even for a view."""
     val = node.meta["val"]
     tensors = [item for item in (val if isinstance(val, (list, tuple)) else [val]) if isinstance(item, torch.Tensor)]
     if all(_is_dense(tensor) for tensor in tensors):

@@ -87,7 +87,7 @@ def _as_plain_weight(weight: torch.Tensor, groups: int) -> torch.Tensor:
 
 
 def _geometry(layer: Node, integers: torch.Tensor) -> tuple[list[int], ...]:
-    """Return stride, padding, dilation, upsampling and output padding of the equivalent ordinary convolution."""
+    """Return stride, padding, dilation, upsampling, output padding of the ordinary convolution that equals `layer`."""
     kernel = integers.shape[2:]
     names = ("stride", "padding", "dilation", "output_padding")
     stride, padding, dilation, extra = (for_each(argument(layer, name), len(kernel)) for name in names)

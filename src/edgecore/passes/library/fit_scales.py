@@ -86,7 +86,7 @@ def _fit(graph_module: torch.fx.GraphModule, node: Node, constants: Constants) -
 
 
 def _static(value: Any) -> QuantizationParameters | None:
-    """Return the parameters of a value that is dequantized from integers with one scale."""
+    """Return the quantization parameters of a value that is dequantized with a single scale; None for other values."""
     parameters = parameters_of(value) if isinstance(value, Node) and is_dequantize(value) else None
     return parameters if parameters is not None and parameters.is_per_tensor and parameters.scale else None
 

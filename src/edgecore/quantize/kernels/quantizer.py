@@ -60,7 +60,7 @@ class QuantizationConfig:
 
 
 def config(parameters: Int8 | Int16x8, *, is_qat: bool) -> QuantizationConfig:
-    """Return the configuration for the parameters of a recipe."""
+    """Return the quantization configuration that the parameters of a recipe describe."""
     if isinstance(parameters, Int8):
         dtype, low, high, is_symmetric = torch.int8, -128, 127, parameters.symmetric
     else:
