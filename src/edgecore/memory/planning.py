@@ -159,8 +159,8 @@ class MemoryPlanningPass:
                     )
             limit = self.memories[mem_id - 1].size if self.memories else None
             if limit is not None and size > limit:
-                # The planner needs more than the memory has. `distribute`, which chose the memory of each tensor, has
-                # already found offsets that fit: use these.
+                # The planner's offsets exceed the size of the memory. Use the offsets of `distribute`, which chose the
+                # memory of each tensor and has already found offsets that fit.
                 for spec, offset in zip(specs, offsets, strict=True):
                     spec.mem_offset = offset
                 plan.arenas[mem_id] = max(spec.mem_offset + spec.nbytes for spec in specs)

@@ -97,7 +97,7 @@ class _Sharer:
             for source in node.all_input_nodes:
                 for spec in specs_of(source):
                     self.readers[spec].append(node)
-        self.live: dict[int, np.ndarray] = {}  # memory id -> sum of live bytes at each position
+        self.live: dict[int, np.ndarray] = {}  # memory id -> total bytes of live tensors at each node
         for spec in self.owned:
             assert spec.mem_id is not None
             self._count(spec, spec.lifetime, 1, len(order) + 1)

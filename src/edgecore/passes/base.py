@@ -114,7 +114,7 @@ class ExportPass(PassBase):
         """Visit an attribute of the graph module that is a tensor."""
 
     def placeholder(self, name: str, arg: Any, meta: NodeMetadata) -> Any:
-        """Add an input. `arg` is its value. The pass can change neither its name nor its shape."""
+        """Add an input with the value `arg` to the new graph. A pass can change neither its name nor its shape."""
         copy = self._copies[-1]
         node = copy.add("placeholder", name, copy.node.args, {}, copy.node.name)
         node.meta = {**inherited(meta), "val": copy.node.meta.get("val")}
@@ -298,7 +298,7 @@ class _Copy:
         return node
 
     def attribute(self, target: str) -> Any:
-        """Return an attribute of the graph module: a module, or the value of a tensor."""
+        """Return the attribute `target` of the graph module: a module as it is, a tensor as a `ProxyValue`."""
         value: Any = self._graph_module
         for part in target.split("."):
             value = getattr(value, part)
@@ -331,10 +331,10 @@ class _Copy:
         return getattr(self._graph_module, str(node.target), None) if is_module else node.meta.get("val")
 
     def result(self) -> PassResult:
-        """Return the graph module of the copy, or the original one if both graphs are equal.
+        """Return a graph module with the copied graph, or the original module if both graphs are equal.
 
         Raises:
-            CompileError: The copy has other inputs, or returns nothing.
+            CompileError: The copied graph has other inputs than the original, or returns nothing.
         """
         before, after = placeholders(self._graph_module), self._graph.find_nodes(op="placeholder")
         if [node.name for node in before] != [node.name for node in after]:

@@ -131,7 +131,7 @@ def _convert(
     hook = observed.register_forward_pre_hook(record, with_kwargs=True)
     with torch.no_grad(), unchanged_buffers(program), collect_hidden_observers(observed) as hidden:
         if calibration is None:
-            observed(*args, **kwargs)  # the observers of weights record ranges only when the model runs
+            observed(*args, **kwargs)  # run once, because observers of weights record ranges only when the model runs
         elif callable(calibration):
             calibration(observed)
         else:

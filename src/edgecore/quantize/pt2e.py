@@ -206,7 +206,7 @@ def _evaluate(module: GraphModule, node: Node, values: dict[Node, Any]) -> Any:
 
 
 def _is_pure(node: Node) -> bool:
-    """Return True for an operator whose result depends only on its inputs, except for dequantize operators."""
+    """Return True if a call may be folded: its result depends only on its inputs, and it does not dequantize."""
     if not isinstance(node.target, OpOverload) or _named(node, "dequantize"):
         return False
     return not is_mutable(node) and torch.Tag.nondeterministic_seeded not in node.target.tags

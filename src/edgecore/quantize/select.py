@@ -91,7 +91,7 @@ class OutsideBodies(Quantizer):  # type: ignore[misc]
 
 
 def _is_complete(annotation: Any, kept: dict[Node, Any]) -> bool:
-    """Return True if `kept` quantizes all values with which an annotation shares quantization parameters."""
+    """Return True if each value whose quantization parameters `annotation` shares is itself annotated in `kept`."""
     for value in _references(annotation):
         if isinstance(value, Node):
             if value not in kept or kept[value].output_qspec is None:

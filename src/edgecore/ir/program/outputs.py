@@ -42,5 +42,5 @@ def written_inputs(program: ExportedProgram) -> list[str]:
 
 
 def _targets(program: ExportedProgram, kind: OutputKind) -> list[str]:
-    # Read the specs: torch's `buffers_to_mutate` has one buffer for each value, but a value may update two buffers.
+    # Read the output specs: torch's `buffers_to_mutate` names one buffer for each value, but a value may update two.
     return [str(spec.target) for spec in program.graph_signature.output_specs if spec.kind == kind]

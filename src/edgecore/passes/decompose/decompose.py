@@ -276,7 +276,7 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
     def call(*values: Any) -> Any:
         result, val = decomposed(*values), node.meta["val"]
         if isinstance(result, torch.Tensor) and isinstance(val, torch.Tensor) and result.dtype != val.dtype:
-            return result.to(val.dtype)  # torch's decomposition of cosine_similarity returns float32 for float16
+            return result.to(val.dtype)  # convert back: torch decomposes cosine_similarity of float16 into float32
         return result
 
     with _without_onednn():

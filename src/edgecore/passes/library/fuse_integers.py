@@ -234,7 +234,7 @@ def _softmax(editor: Editor, node: Node, result: Integers, constants: Constants)
 
 
 def _max_pool(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Pool integers directly; the padding is the smallest integer."""
+    """Apply a max pool to the integers directly; the padding is the smallest integer."""
     part: Any = node.args[0]
     pool: Any = part.args[0] if part.op == "call_function" and part.args else None
     if not isinstance(pool, Node) or pool.target is not aten.max_pool2d_with_indices.default or part.args[1] != 0:

@@ -75,7 +75,7 @@ def _dim_read_by(user: Node, source: Node) -> int | None:
 
 
 def _route(source: Node, dim: int) -> _Route:
-    """Find the earliest node from which an index of dim `dim` of `source` can be taken."""
+    """Walk back over reshapes and permutations to the earliest node from which an index along `dim` can be taken."""
     route = _Route(source, dim, [])
     while not route.width and source.op == "call_function" and (not route.steps or len(source.users) == 1):
         before: Any = source.args[0]

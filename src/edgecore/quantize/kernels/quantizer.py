@@ -80,7 +80,7 @@ class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
         if target in LAYERS and target not in VOLUMES:
             axis = channel_dim(node) if config.is_per_channel else None
             if config.is_per_channel and axis is None:
-                return  # a transposed convolution with groups: no dim of the weight has all output channels
+                return  # skip a transposed convolution with groups: no dim of its weight has all output channels
             weight = weight_spec(torch.int8, -127, 127, axis, is_qat=config.is_qat)
             inputs = {node.args[0]: activation, node.args[1]: weight}
             mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, activation, inputs)
