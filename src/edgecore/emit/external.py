@@ -174,7 +174,7 @@ def files_of_delegate(module: LoweredBackendModule, rule: Rule) -> dict[str, str
     to the file of the constant that it was probably packed from: one of those that the nodes in `NamedBlob.readers`
     read. Other data stays in the `.pte`.
 
-    Named data under the qualified name of a mutable buffer that the backend holds is the buffer's initial content:
+    Named data under the qualified name of a mutable buffer whose state the backend keeps is its initial content:
     `rule` chooses its file by that name.
     """
     partition = module.original_module

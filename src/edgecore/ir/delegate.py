@@ -22,7 +22,7 @@ class LoweredBackendModule(torch.nn.Module):
         backend_id: The id of the backend.
         result: The result of the backend's `preprocess`.
         compile_specs: The compile specs that were passed to `preprocess`.
-        original_module: The partition as a program. Its mutable buffers are held by the backend.
+        original_module: The partition as a program. The backend keeps the state of its mutable buffers.
         distribution: Name and version of the package that made the blob.
     """
 
@@ -102,7 +102,7 @@ def call_delegate(module: LoweredBackendModule, *args: Any) -> tuple[Any, ...]:
     """Run a delegate.
 
     A delegate call has this function as its target and the module's `get_attr` node as its first argument. torch keeps
-    such a call even without users, because a delegate may hold state; `ir.graph.edit` removes it if it writes no state.
+    such a call even without users, because it may change state; `ir.graph.edit` removes a call that writes no state.
     """
     return module(*args)  # type: ignore[no-any-return]
 

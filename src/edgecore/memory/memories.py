@@ -35,7 +35,7 @@ def distribute(
 
     Args:
         memories: The memories of the device; the first one has memory id 1.
-        specs: The specs to place, with their lifetimes.
+        specs: The tensor specs to place, with their lifetimes.
         uses: Number of nodes that read or write each spec.
         alignment: Divisor of every offset, in bytes.
 

@@ -82,7 +82,7 @@ def lower_bound(specs: Sequence[TensorSpec], alignment: int) -> int:
     return int(changes.cumsum().max(initial=0))
 
 
-_Placement = tuple[int, list[int]]  # (size of the arena, offset of each spec)
+_Placement = tuple[int, list[int]]  # (size of the arena in bytes, offset of each tensor)
 
 
 class _Problem:

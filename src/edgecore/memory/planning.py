@@ -32,8 +32,8 @@ class MemoryPlan:
 
     Attributes:
         arenas: Memory id -> size of the arena in bytes.
-        specs: The specs of tensors with their own memory; all other tensors are aliases inside these.
-        state: Qualified name of a mutable buffer -> its spec.
+        specs: The tensor specs that own memory; all other tensors are aliases inside these.
+        state: Qualified name of a mutable buffer -> its tensor spec.
         sharing: The nodes that need no instruction, because their results are aliases.
         bounds: Memory id -> the largest total size of tensors that are live at the same time, in bytes.
         names: Memory id -> name of the device's memory.
@@ -86,7 +86,7 @@ class MemoryPlanningPass:
         return spec.mem_id or DEFAULT_ARENA
 
     def run(self, graph_module: GraphModule, graph_signature: ExportGraphSignature | None = None) -> PassResult:
-        """Choose arenas by node: set `mem_id` of the specs in `node.meta["spec"]` before memory is planned.
+        """Choose arenas by node: set `mem_id` of the tensor specs in `node.meta["spec"]` before memory is planned.
 
         The base class chooses none. A subclass that overrides it returns `super().run(graph_module, graph_signature)`.
 

@@ -53,7 +53,7 @@ class Sharing:
 def share_memory(
     program: ExportedProgram, owned: Sequence[TensorSpec], order: Sequence[Node], alignment: int
 ) -> Sharing:
-    """Set `base` and `base_offset` of the specs that can share the memory of another spec.
+    """Set `base` and `base_offset` of the tensor specs that can share the memory of another tensor.
 
     The bytes of the spec then begin at `base_offset` in the tensor `base`. The tensor at the end of a chain of bases
     has its own memory; its lifetime is extended to cover the lifetimes of all tensors inside it. Memory is not shared
@@ -62,7 +62,7 @@ def share_memory(
 
     Args:
         program: The program, with its specs assigned.
-        owned: The specs that may share memory; their lifetimes and memory ids are set.
+        owned: The tensor specs that may share memory; their lifetimes and memory ids are set.
         order: All nodes in the order of execution; lifetimes are positions in this list.
         alignment: Divisor of every offset, in bytes.
     """
@@ -103,7 +103,7 @@ class _Sharer:
             self._count(spec, spec.lifetime, 1, len(order) + 1)
 
     def _count(self, spec: TensorSpec, life: tuple[int, int], sign: int, length: int = 0) -> None:
-        """Add the aligned size of `spec`, times `sign`, to the live bytes during `life`."""
+        """Add the aligned size of the tensor `spec`, times `sign`, to the live bytes of the nodes in `life`."""
         assert spec.mem_id is not None
         live = self.live.setdefault(spec.mem_id, np.zeros(length, np.int64))
         live[life[0] : life[1] + 1] += sign * -(-spec.nbytes // self.alignment) * self.alignment

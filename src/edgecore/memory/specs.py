@@ -99,7 +99,7 @@ class TensorSpec:
 
 
 def assign_specs(program: ExportedProgram) -> None:
-    """Set `meta["spec"]` of every node with tensor results; a getitem has the spec of the result that it selects."""
+    """Set the tensor specs in `meta["spec"]` of every node with tensor results; a getitem has the spec of its result."""
     _assign(program.graph_module, Bounds(program), {})
 
 
@@ -129,7 +129,7 @@ def _assign(graph_module: GraphModule, bounds: Bounds, presets: Presets) -> None
 
 
 def _assign_written(node: Node) -> None:
-    """Give an argument that `node` writes and the result with its new content one spec: they are one tensor."""
+    """Give an argument that `node` writes and the result with its new content one tensor spec."""
     writer = writer_of(node.target)
     assert writer is not None
     written = [operand.meta[SPEC] for operand in writer.operands(node)]
@@ -138,7 +138,7 @@ def _assign_written(node: Node) -> None:
 
 
 def _assign_bodies(node: Node, bounds: Bounds) -> None:
-    """Assign specs in the bodies of a control-flow node, so that values of the body share memory with the node.
+    """Assign tensor specs in the bodies of a control-flow node, so that values of the body share memory with the node.
 
     A carried input of a loop body shares the spec of the node's result, and a captured input its operand's spec; a
     slice of a scanned tensor has its own memory. The branches of `cond` compute directly into the results of the node.

@@ -114,7 +114,7 @@ def perturbed_eager(program: ExportedProgram, computes_in: str, seed: int, steps
 
 
 def feeds_convolution(node: Node) -> bool:
-    """Return True if a node chooses the scale of a convolution's input, for which a row is a whole image."""
+    """Return True if a node chooses the scale of a convolution's input; a scale by row is then one for each image."""
     pending = [node]
     while pending:
         for user in pending.pop().users:

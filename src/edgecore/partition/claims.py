@@ -20,8 +20,8 @@ from edgecore.partition.protocol import REFUSED, TAG, PartitionResult
 def claimable_buffers(program: ExportedProgram) -> list[MutableBuffer]:
     """List the mutable buffers that a tagged node uses, which a partitioner may claim after it has set its tags.
 
-    edgecore refuses to let the backend hold a buffer that nodes outside of the backend use, and reports the reason.
-    Then it calls the partitioner again, and this function omits the buffer.
+    edgecore refuses to let the backend keep the state of a buffer that nodes outside of the backend use, and reports
+    the reason. Then it calls the partitioner again, and this function omits the buffer.
 
     Args:
         program: The argument of `Partitioner.partition`.
@@ -67,11 +67,11 @@ def _user(node: Node) -> str:
 
 @dataclass
 class Claims:
-    """The decisions about claims: requests of partitioners that their backend hold a mutable buffer.
+    """The decisions about claims: requests of partitioners that their backend keep the state of a mutable buffer.
 
     Attributes:
-        granted: Qualified names of the buffers that the backend will hold.
-        refused: Qualified name of a claimed buffer -> the reason why the backend will not hold it.
+        granted: Qualified names of the buffers whose state the backend will keep.
+        refused: Qualified name of a claimed buffer -> the reason why the backend will not keep its state.
     """
 
     granted: set[str] = field(default_factory=set)
@@ -81,11 +81,11 @@ class Claims:
 def settle_claims(
     programs: Mapping[str, ExportedProgram], results: Mapping[str, PartitionResult | None], refused: Mapping[str, str]
 ) -> Claims:
-    """Grant or refuse each claim, a partitioner's request that its backend hold a mutable buffer.
+    """Grant or refuse each claim, a partitioner's request that its backend keep the state of a mutable buffer.
 
-    A backend holds a buffer on three conditions. In every method, all uses of the buffer are in one partition of the
-    backend, or in several partitions that only read it. Every method that uses the buffer claims it. All methods agree
-    on dtype, shape and initial content.
+    The conditions are: In every method, all uses of the buffer are in one partition of the backend, or in several
+    partitions that only read it. Every method that uses the buffer claims it. All methods agree on dtype, shape and
+    initial content.
 
     Args:
         programs: All methods, with tags.
@@ -121,7 +121,7 @@ def _reason(
     claimed: Mapping[str, set[str]],
     name: str,
 ) -> str | None:
-    """Return the reason why no backend can hold a buffer, or None; `buffers` is method -> the buffer in this method."""
+    """Return the reason why no backend can keep the state of a buffer, or None; `buffers` is method -> buffer."""
     backends: dict[str, str] = {}
     first = next(iter(buffers))
     for method, buffer in buffers.items():

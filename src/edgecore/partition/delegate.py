@@ -204,7 +204,7 @@ class _Partition:
 
 @dataclass
 class _Failure:
-    """A failure of `preprocess` on a partition that holds the mutable buffers `held`."""
+    """A failure of `preprocess` on a partition of a backend that was to keep the state of the buffers `held`."""
 
     method: str
     partition: _Partition
@@ -365,7 +365,7 @@ def _delegate_holders(
     granted: Collection[str],
     preprocess: Preprocess,
 ) -> _Failure | None:
-    """Delegate the partitions of all methods that hold mutable buffers; return the first failure, or None."""
+    """Delegate, in all methods, partitions that keep mutable buffers; return the first failure, or None."""
     for method, of_method in partitions.items():
         uses = [(buffer.name, buffer.uses) for buffer in mutable_buffers(programs[method]) if buffer.name in granted]
         for partition in of_method:

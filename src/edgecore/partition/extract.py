@@ -24,7 +24,7 @@ from edgecore.partition.fallback import operator_calls
 class Extracted:
     """A partition as a program, with the nodes of the original graph that are its inputs and outputs.
 
-    `buffers` are the mutable buffers that the partition uses and the backend holds.
+    `buffers` are the mutable buffers that the partition uses and whose state the backend keeps.
     """
 
     program: ExportedProgram
@@ -96,7 +96,7 @@ def extract(
 
 
 def _outputs(program: ExportedProgram, inside: set[Node], nodes: list[Node], held: Collection[str]) -> list[Node]:
-    """List the nodes of a partition that nodes outside read, or the program returns; updates of `held` do not count."""
+    """List the nodes of a partition that are read outside or returned; updates of buffers in `held` do not count."""
     results = {
         value
         for value, spec in zip(program.graph.output_node().args[0], program.graph_signature.output_specs, strict=True)
@@ -114,7 +114,7 @@ def replace_by_call(
 ) -> None:
     """Replace the nodes of a partition by a call of its delegate.
 
-    The program keeps the buffers that the backend holds, but no longer changes them; `remove_buffers` removes them.
+    Buffers whose state the backend keeps stay in the program, which no longer changes them, until `remove_buffers`.
     """
     inside = set(nodes)
     with edit(program) as graph_module:

@@ -75,8 +75,8 @@ class PartitionResult:
         tagged_exported_program: The program, with tags.
         partition_tags: Tag -> backend and compile specs of its partition.
         unsupported_nodes: The reason for each node that has no tag.
-        claimed_buffers: Qualified names of the mutable buffers that the backend wants to hold, such as a cache; see
-            `claimable_buffers`.
+        claimed_buffers: Qualified names of the mutable buffers whose state the backend wants to keep, such as a KV
+            cache; see `claimable_buffers`.
         copied_nodes: Name of a tagged node -> the tags of further partitions that read it; each receives its own copy.
         warning: A problem of the user's options for this program; "" if there is none. The user is warned once, if the
             answers to all methods, branches and loop bodies have a warning.

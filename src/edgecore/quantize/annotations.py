@@ -336,8 +336,8 @@ def mark_fused(
 def mark_shared(node: Node, activation: QuantizationSpecBase, *, only_quantized: bool = True) -> None:
     """Annotate a node so that its inputs and its result share one observer.
 
-    An input with fixed parameters keeps them; the result shares the observer of the other inputs. If all inputs have
-    fixed parameters that differ, the result has its own observer.
+    An input with a fixed scale and zero point, as from a sigmoid, keeps them; the result shares the observer of the
+    other inputs. If all inputs have fixed scales that differ, the result has its own observer.
 
     Args:
         node: The node, such as a view.

@@ -92,10 +92,9 @@ def _before_softmax(observed: GraphModule) -> set[str]:
 
 
 def _multiplied(observed: GraphModule, hidden: set[str]) -> set[str]:
-    """Return the names of the observers of values that a multiplication turns into numbers that hide scores.
+    """Return the names of observers of values that a large factor turns into masks: `keep - 1` in `(keep - 1) * 1e9`.
 
-    For example, a mask may be computed as `(keep - 1) * 1e9`. Quantizing `keep - 1` with an error of a thousandth would
-    then hide all scores, because the error becomes 1e6.
+    Quantizing `keep - 1` with an error of a thousandth would change the mask by 1e6, and so hide all scores.
 
     Args:
         observed: The module with observers.

@@ -30,7 +30,7 @@ _CONSTANT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TEN
 class Constants:
     """The constant placeholders of one program: read, replace, add and remove them.
 
-    A buffer that the program writes is state and not a constant.
+    A buffer that the program writes is mutable state, not a constant.
 
     Attributes:
         program: The program.
@@ -109,7 +109,7 @@ class Constants:
         return node
 
     def drop_unused(self) -> None:
-        """Remove the constants that no node uses from the graph, the signature and the state."""
+        """Remove the constants that no node uses from the graph, the signature and the tensors of the program."""
         unused = set()
         for node in list(self.program.graph_module.graph.nodes):
             if self.has(node) and not node.users:

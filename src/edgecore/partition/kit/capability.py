@@ -39,7 +39,7 @@ class CapabilityPartitioner:
     lowest level. A partition with only data movement, or fewer than `min_partition_size` other operators, is dropped.
 
     Some nodes turn out to be unsupported only when the partitions are known: updates of buffers that the backend does
-    not hold, and nodes that exchange values that must not cross the border of a partition. Such nodes then count as
+    not keep, and nodes that exchange values that must not cross the border of a partition. Such nodes then count as
     unsupported, and the program is partitioned again, until no such nodes are left.
 
     Args:
@@ -51,9 +51,9 @@ class CapabilityPartitioner:
         preserve: Takes a program; returns the function that is True for calls of these operators that must stay. None
             to keep all calls.
         min_partition_size: The smallest number of operators in a partition.
-        can_hold: Returns True for a mutable buffer that the backend can hold, and then claims; None to hold no buffers.
-        updates_in_place: Returns True for a node that the backend supports only as the update of a mutable buffer that
-            it holds; None if there are no such nodes.
+        can_hold: Returns True for a mutable buffer to claim, whose state the backend can keep; None to claim no buffers.
+        updates_in_place: Returns True for a node that the backend supports only as the update of a mutable buffer
+            whose state it keeps; None if there are no such nodes.
         inside_only: Identifies the values that the backend can neither take nor return, so that the nodes that compute
             and read them must be in one partition; None if there are no such values.
     """

@@ -202,9 +202,9 @@ class OperatorTable(Generic[Lower]):
             compile_specs: The compile specs of every partition.
             operators: Delegate only these operators (`aten.add.Tensor` or `add`); all if empty.
             min_partition_size: Partitions with fewer operators are not delegated.
-            can_hold: Returns True for a mutable buffer that the backend can hold; None to hold no buffers.
-            updates_in_place: Returns True for a node that is supported only as the update of a mutable buffer that the
-                backend holds; None if there are no such nodes.
+            can_hold: Returns True for a mutable buffer whose state the backend can keep; None to keep no buffers.
+            updates_in_place: Returns True for a node that is supported only as the update of a mutable buffer whose
+                state the backend keeps; None if there are no such nodes.
             inside_only: Identifies values that must not cross the border of a partition; None if there are none.
 
         Raises:

@@ -18,7 +18,7 @@ class PartitionView:
 
     Attributes:
         inputs: The inputs, in the order of the delegate's arguments.
-        buffers: The mutable buffers that the backend holds: names, nodes of the old and new content, and initial
+        buffers: The mutable buffers whose state the backend keeps: names, nodes of the old and new content, and initial
             values. They are neither inputs nor outputs of the delegate.
         constants: The constants that the partition reads, with their detached tensors.
         calls: The operator calls, in topological order.

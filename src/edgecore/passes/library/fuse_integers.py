@@ -261,7 +261,7 @@ def _pad(editor: Editor, node: Node, result: Integers, constants: Constants) -> 
 
 
 def _cat(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Concatenate integers; an operand with other parameters than the result is mapped by a table, or rescaled."""
+    """Concatenate integers; an operand with another scale than the result is mapped by a table, or rescaled."""
     value = node.args[0]
     if not isinstance(value, Node) or value.target is not aten.cat.default:
         return None

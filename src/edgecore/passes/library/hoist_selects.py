@@ -36,7 +36,7 @@ def hoist_selects(program: ExportedProgram) -> ExportedProgram:
 
 @dataclass
 class _Route:
-    """How to compute the result of a select: slice or select from `source`, then run `steps` from last to first."""
+    """A way to compute a select from an earlier node: slice or select `source`, then run `steps` last to first."""
 
     source: Node
     dim: int
