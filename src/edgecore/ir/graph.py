@@ -189,7 +189,7 @@ def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensor
             continue  # skip control flow: its results are contiguous, whatever the layout of its operands
         before = node.meta.get("val")
         if before is None:
-            continue  # the call is an assertion, which has no result
+            continue  # skip an assertion, which has no result
         node.meta["val"] = after = compute_val(mode, node.target, node.args, node.kwargs)
         if not same_layout(before, after):
             changed.add(node)

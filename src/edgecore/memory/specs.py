@@ -99,7 +99,7 @@ class TensorSpec:
 
 
 def assign_specs(program: ExportedProgram) -> None:
-    """Set the tensor specs in `meta["spec"]` of every node with tensor results; a getitem has the spec of its result."""
+    """Set the tensor specs in `meta["spec"]` of all nodes with tensor results; a getitem has the spec of its result."""
     _assign(program.graph_module, Bounds(program), {})
 
 

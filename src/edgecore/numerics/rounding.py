@@ -181,7 +181,8 @@ class Rounding:
         if self.noise:
             result = result + self._uniform(result) * _fp16_error(target, args, result)
         limit = torch.finfo(self.dtype).max
-        return result.clamp(-limit, limit).to(self.dtype).float()  # clamp: an overflow gives the largest number
+        # Clamp first, so that an overflow gives the largest number of the dtype, not infinity.
+        return result.clamp(-limit, limit).to(self.dtype).float()
 
     def _uniform(self, like: torch.Tensor) -> torch.Tensor:
         return torch.rand(like.shape, generator=self.generator) * 2 - 1

@@ -153,7 +153,7 @@ class ExportPass(PassBase):
     ) -> Any:
         """Return the size of a dim as an argument: a number, or a call of `sym_size` if it is known only at run time.
 
-        `edge_dialect` has no effect: in edgecore, the operators of both dialects are the same.
+        `edge_dialect` has no effect, because edgecore's edge dialect has ATen's own operators.
         """
         size = tensor_proxy.to_tensor().shape[dim]
         return self.call_operator(aten.sym_size.int, (tensor_proxy, dim), {}, meta) if _symbolic(size) else size

@@ -97,7 +97,8 @@ class Constants:
             unique = f"{name}_{count}"
         index, first = next((index, node) for index, node in enumerate(graph.nodes) if node.name not in self.specs)
         with graph.inserting_before(first):
-            parameter = unique.replace(".", "_")  # names a Python parameter: no leading digit
+            # torch.fx makes the placeholder a parameter of a Python function, whose name must not begin with a digit.
+            parameter = unique.replace(".", "_")
             node: Node = graph.placeholder(parameter if parameter.isidentifier() else f"p_{parameter}")
         node.meta["val"] = fake_mode(program.graph_module).from_tensor(tensor, static_shapes=True)
         if self.has(made_of):

@@ -51,7 +51,7 @@ class CapabilityPartitioner:
         preserve: Takes a program; returns the function that is True for calls of these operators that must stay. None
             to keep all calls.
         min_partition_size: The smallest number of operators in a partition.
-        can_hold: Returns True for a mutable buffer to claim, whose state the backend can keep; None to claim no buffers.
+        can_hold: Returns True for a mutable buffer to claim, whose state the backend can keep; None to claim none.
         updates_in_place: Returns True for a node that the backend supports only as the update of a mutable buffer
             whose state it keeps; None if there are no such nodes.
         inside_only: Identifies the values that the backend can neither take nor return, so that the nodes that compute

@@ -288,7 +288,7 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
     if [target for target in calls_traced if target is not operator.getitem] == [node.target]:
         return []  # the decomposition is the operator itself: keep the node, which the verifier reports
     if other and any(_is_primitive(target) for target in calls_traced):
-        return []  # there are no kernels for torch's primitives, so the verifier reports the operator of the model
+        return []  # keep the operator, which the verifier reports: torch's primitives (`prims`) have no kernels
     editor = Editor(graph_module, node, mode)
     results = copy_traced(
         traced, leaves, editor, lambda new: None if _writes_to_view(new) else functional_form(new.target)

@@ -41,7 +41,7 @@ class _Route:
     source: Node
     dim: int
     steps: list[tuple[Any, list[int]]]
-    width: int = 0  # elements of the slice that one index selects; 0 for a select
+    width: int = 0  # size of the slice of `source` for one index; 0 if `source` is selected
 
 
 def _hoist(graph_module: GraphModule, node: Node, mode: Any) -> None:

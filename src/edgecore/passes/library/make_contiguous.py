@@ -55,7 +55,7 @@ def _convert(graph_module: GraphModule, constants: Constants, mode: FakeTensorMo
             if _order(node):
                 _copy_for_operators(graph_module, node, mode)
             elif node.op == "placeholder":
-                _make_dense(node, mode)  # also for dims of size 1, from whose strides operators derive dim orders
+                _make_dense(node, mode)  # set strides also for dims of size 1, from which operators derive dim orders
         elif node.op == "call_function" and not is_control_flow(node) and not _copies_back(node):
             node.args = tuple(map(_contiguous_format, node.args))
             node.kwargs = {name: _contiguous_format(value) for name, value in node.kwargs.items()}
