@@ -174,7 +174,6 @@ class _ControlFlowEmitter:
 
 
 def _empty_number(val: Any) -> fmt.Bool | fmt.Double | fmt.Int:
-    """Return a zero of the same type as `val`."""
     if isinstance(val, (bool, torch.SymBool)):
         return fmt.Bool(False)
     return fmt.Double(0.0) if isinstance(val, (float, torch.SymFloat)) else fmt.Int(0)

@@ -59,7 +59,6 @@ def _conflict(buffer: MutableBuffer) -> str | None:
 
 
 def _user(node: Node) -> str:
-    """Describe, for a message, a node that uses a mutable buffer."""
     if not is_delegate_call(node):
         return describe(node)
     return f"a delegate of {module_of(node).backend_id}"

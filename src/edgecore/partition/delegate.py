@@ -365,7 +365,7 @@ def _delegate_holders(
     granted: Collection[str],
     preprocess: Preprocess,
 ) -> _Failure | None:
-    """Delegate, in all methods, partitions that keep mutable buffers; return the first failure, or None."""
+    """Delegate partitions that keep the state of mutable buffers, in all methods; return the first failure or None."""
     for method, of_method in partitions.items():
         uses = [(buffer.name, buffer.uses) for buffer in mutable_buffers(programs[method]) if buffer.name in granted]
         for partition in of_method:

@@ -104,7 +104,6 @@ class NodeMetadata(UserDict[str, Any]):
         self.data[key] = value
 
     def copy(self) -> NodeMetadata:
-        """Return a copy."""
         return NodeMetadata(self.data)
 
 

@@ -26,7 +26,6 @@ class SelectingQuantizer(Quantizer):  # type: ignore[misc]
         self.quantizers = quantizers
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Let each quantizer change the model."""
         for quantizer, _ in self.quantizers:
             model = quantizer.transform_for_annotation(model)
         return model
@@ -55,7 +54,6 @@ class SelectingQuantizer(Quantizer):  # type: ignore[misc]
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Let each quantizer check the annotations."""
         for quantizer, _ in self.quantizers:
             quantizer.validate(model)
 
@@ -72,20 +70,16 @@ class OutsideBodies(Quantizer):  # type: ignore[misc]
         self.bodies = set(module.modules()) - {module}
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Let the quantizer change the module."""
         return model if model in self.bodies else self.quantizer.transform_for_annotation(model)
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        """Let the quantizer annotate the module."""
         return model if model in self.bodies else self.quantizer.annotate(model)
 
     def validate(self, model: GraphModule) -> None:
-        """Let the quantizer check the annotations of the module."""
         if model not in self.bodies:
             self.quantizer.validate(model)
 
     def prepare_obs_or_fq_callback(self, model: GraphModule, edge_or_node_to_obs_or_fq: Any) -> None:
-        """Let the quantizer change the observers of the module."""
         if model not in self.bodies:
             self.quantizer.prepare_obs_or_fq_callback(model, edge_or_node_to_obs_or_fq)
 

@@ -127,7 +127,7 @@ def _operator(
     factors: str = "",
     arithmetics: Sequence[Arithmetic] = (INT8, INT16),
 ) -> Callable[[Callable[..., torch.Tensor]], Callable[..., torch.Tensor]]:
-    """Register an operator, once for each arithmetic, that the decorated function computes.
+    """Register the decorated function as an operator, once for each arithmetic (int8, int16).
 
     The operator's arguments are `arguments`, the zero points of `operands`, `factors`, the zero point of the result,
     and the limits of the result, from the dtype or a fused activation. Operators on int16 have no zero points.

@@ -65,7 +65,8 @@ def _fit(graph_module: torch.fx.GraphModule, node: Node, constants: Constants) -
     needed = needed.max() if parameters.axis is None else needed
     if needed.dim() and needed.shape != scales.shape and needed.numel() != 1:
         return False  # a transposed layer with groups
-    raised = torch.maximum(scales, needed * (1 + 2.0**-20))  # the factor is a margin for rounding to float32
+    # Raise the scales by 2^-20 more than needed, so that they are large enough even after rounding to float32.
+    raised = torch.maximum(scales, needed * (1 + 2.0**-20))
     if not (scales < needed).any():
         return False
     shape = [1] * weight.meta["val"].dim()

@@ -199,7 +199,7 @@ class _Functionalization:
             self._read_contents(node)
 
     def _read_contents(self, node: Node) -> None:
-        """Replace the inputs of a node by their contents at the node's position in the graph."""
+        """Replace each input of a node that was written before by the node with its content after the last write."""
         editor = Editor(self.graph_module, node, self.mode)
         for read in node.all_input_nodes:
             content = self._content(editor, self.tensor.get(read, read))

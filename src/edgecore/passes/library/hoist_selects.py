@@ -41,7 +41,8 @@ class _Route:
     source: Node
     dim: int
     steps: list[tuple[Any, list[int]]]
-    width: int = 0  # size of the slice of `source` for one index; 0 if `source` is selected
+    # Number of elements along `dim` of `source` that one index of the select covers; 0 to select instead of slice.
+    width: int = 0
 
 
 def _hoist(graph_module: GraphModule, node: Node, mode: Any) -> None:

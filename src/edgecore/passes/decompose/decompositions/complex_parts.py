@@ -145,7 +145,6 @@ def _product(editor: Editor, node: Node) -> Node | None:
 
 
 def _times(editor: Editor, both: Node, factor: complex) -> Node:
-    """Multiply by a complex number."""
     a, b = split(editor, both)
     mul = aten.mul.Scalar
     real = editor.call(aten.sub.Tensor, editor.call(mul, a, factor.real), editor.call(mul, b, factor.imag))
