@@ -1,4 +1,4 @@
-"""Build a `.pte` file, as an object in memory, from edge programs and their memory plans."""
+"""Make a `.pte` file in memory from edge programs and their memory plans."""
 
 from __future__ import annotations
 
