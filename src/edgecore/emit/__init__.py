@@ -24,7 +24,7 @@ def emit(
     shared_state: Sequence[str] = (),
     alignments: fmt.Alignments = fmt.DEFAULT_ALIGNMENTS,
 ) -> tuple[fmt.PteFile, dict[str, fmt.PtdFile]]:
-    """Emit the file with these methods.
+    """Build the `.pte` file that holds these methods, and its `.ptd` files.
 
     Args:
         methods: Method name -> (edge program, its memory plan).

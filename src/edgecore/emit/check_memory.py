@@ -29,10 +29,10 @@ def check_memory(
 
     Args:
         plan: The finished execution plan of a method.
-        delegate_inputs: For each delegate call, the number of arguments that are inputs.
+        delegate_inputs: For each delegate call, the number of arguments that are inputs; outputs follow them.
         content: View or concatenation that no instruction writes -> the values that hold its bytes.
         new_state: The values that hold the content of mutable buffers at the end of a run.
-        written: Index of an instruction -> the arguments that its operator reads and writes.
+        written: Index of an instruction -> the arguments that its operator updates in place.
 
     Raises:
         CompileError: An instruction reads a value after an overlapping value was written.
@@ -44,7 +44,8 @@ class _Replay:
     def __init__(self, plan: fmt.ExecutionPlan, content: Content, written: Mapping[int, Sequence[int]]) -> None:
         self.plan, self.content, self.written = plan, content, written
         self.overlaps = _overlaps(plan)
-        self.overwritten: dict[int, tuple[int, int]] = {}  # value -> (value written over it, instruction)
+        # overwritten value -> (value that was written over it, index of the writing instruction)
+        self.overwritten: dict[int, tuple[int, int]] = {}
 
     def run(self, delegate_inputs: Sequence[int], new_state: Sequence[int]) -> None:
         for chain in self.plan.chains:
@@ -52,15 +53,15 @@ class _Replay:
             for index, (reads, writes) in enumerate(steps):
                 self._step(index, reads, writes)
                 call = chain.instructions[index].instr_args
-                # A backward jump ends a loop. Replay its body: an iteration may read bytes that an earlier one
-                # overwrote.
+                # A backward jump ends a loop. Replay the loop's body a second time, because an iteration may read bytes
+                # that the previous iteration overwrote.
                 if isinstance(call, fmt.JumpFalseCall) and call.destination_instruction <= index:
                     for again in range(call.destination_instruction, index):
                         self._step(again, *steps[again])
             self._step(len(steps), [*self.plan.outputs, *new_state], ())
 
     def _effects(self, chain: fmt.Chain, delegate_inputs: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
-        """Yield (values read, values written) of each instruction."""
+        """Yield (indices of values read, indices of values written) for each instruction of `chain`."""
         calls = iter(delegate_inputs)
         for index, instruction in enumerate(chain.instructions):
             call = instruction.instr_args
@@ -89,7 +90,7 @@ class _Replay:
         return reads, writes
 
     def _tensors(self, values: Sequence[int]) -> list[int]:
-        """Return the tensors among `values`, with the members of lists."""
+        """Return the values among `values` that are tensors, and the members of those that are tensor lists."""
         tensors = []
         for value in values:
             item = self.plan.values[value].val
@@ -130,7 +131,7 @@ class _Replay:
 
 
 def _overlaps(plan: fmt.ExecutionPlan) -> dict[int, list[int]]:
-    """Return value -> the other values that overlap it in memory."""
+    """Return, for each tensor value of the plan, the other values that overlap it in memory."""
     arenas: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
     for index, value in enumerate(plan.values):
         tensor = value.val

@@ -1,4 +1,4 @@
-"""Convert constant tensors to bytes: one buffer object for tensors with equal bytes. Lazy constants go to a file."""
+"""Convert constant tensors to bytes, equal ones only once; constants that are loaded lazily go to a temporary file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ class ConstantData:
 
     def __init__(self) -> None:
         self._by_storage: dict[tuple[int, torch.dtype, torch.Size, tuple[int, ...], tuple[int, ...]], fmt.Buffer] = {}
-        self._by_sample: dict[tuple[int, bytes], list[fmt.Buffer]] = {}  # by (size, bytes from start, middle and end)
+        self._by_sample: dict[
+            tuple[int, bytes], list[fmt.Buffer]
+        ] = {}  # (size, sample of the bytes) -> buffers with these
         self._alive: list[torch.Tensor] = []
         self._file = ConstantsFile()
 
@@ -24,7 +26,9 @@ class ConstantData:
         """Return the bytes of `tensor` in dim order `order`."""
         key = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), order)
         if key not in self._by_storage:
-            self._alive.append(tensor)  # keep its memory allocated, so that its address stays unique
+            # Keep the tensor alive, because `_by_storage` identifies tensors by address: a new one could reuse the
+            # address.
+            self._alive.append(tensor)
             pieces = pieces_of(tensor) if order == tuple(range(tensor.dim())) else None
             data = tensor_bytes(load(tensor), order) if pieces is None else self._file.add(pieces, tensor.nbytes)
             self._by_storage[key] = self._unique(data)
@@ -50,8 +54,8 @@ def equal_bytes(a: fmt.Buffer, b: fmt.Buffer) -> bool:
 
 
 def tensor_bytes(tensor: torch.Tensor, order: tuple[int, ...]) -> fmt.Buffer:
-    """Return the elements of `tensor` in dim order `order`; where possible a view of the tensor's memory."""
+    """Return the elements of `tensor` in dim order `order` as bytes; where possible a view of the tensor's memory."""
     dense = tensor.detach().permute(order).contiguous()
-    # `reshape(-1)` would keep the old stride of a single element, but `view(torch.uint8)` needs a stride of 1.
+    # For a single element, `reshape(-1)` would keep the old stride, but `view(torch.uint8)` needs a stride of 1.
     flat = dense.as_strided((dense.numel(),), (1,))
     return flat.view(torch.uint8).numpy().data if dense.numel() else b""

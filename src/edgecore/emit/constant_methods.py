@@ -11,7 +11,7 @@ from edgecore.ir.dialect.dtypes import scalar_type
 
 
 def constant_plan(name: str, value: object, program_data: ProgramData) -> fmt.ExecutionPlan:
-    """Make the plan of a method without inputs or instructions.
+    """Make the execution plan of a constant method, which has no inputs and no instructions.
 
     Args:
         name: The name of the method.

@@ -1,9 +1,9 @@
 """Emit branches and loops as instructions: jumps, moves of numbers, copies of tensors.
 
-The result values of a control-flow node hold the state of a loop, or the results of a branch. A branch computes
-directly into these values where possible. A loop body computes its results in separate memory; they are copied over the
-state at the end of each iteration. `scan` and `map` also stack a slice of each iteration. executorch's `et_copy_index`
-writes a slice and resizes the stack to the slices written so far, so the stack is marked as dynamic.
+The results of a control-flow node are values of the plan. A branch of `cond` computes directly into them where
+possible. In a loop they hold the carried values: the body computes new ones in separate memory, which are copied over
+the old ones at the end of each iteration. `scan` and `map` also stack one slice per iteration. executorch's
+`et_copy_index` writes a slice and resizes the stack to the slices written so far, so the stack is marked as dynamic.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class _ControlFlowEmitter:
         to_end.destination_instruction = self.emitter.position
 
     def _length(self, zero: int) -> int:
-        """Return the index of the value with the number of iterations; `zero` is the index of the literal 0."""
+        """Return the index of the value with the loop's number of iterations; `zero` is the index of the literal 0."""
         scanned = self.flow.scanned[0]
         size = scanned.meta["val"].shape[0]
         if isinstance(size, int):
@@ -128,7 +128,7 @@ class _ControlFlowEmitter:
     # Helpers ----------------------------------------------------------------------------------------------------------
 
     def _body(self, body: GraphModule, inputs: list[int]) -> list[int]:
-        """Emit the instructions of a body, and return the indices of the values with its results."""
+        """Emit the instructions of a branch or loop body, and return the indices of the values of its results."""
         for (placeholder, _, _), value in zip(self.flow.bound(body), inputs, strict=True):
             self.emitter.bind(placeholder, value)
         for node in body.graph.nodes:
@@ -137,11 +137,11 @@ class _ControlFlowEmitter:
         return [self._value(value) for value in results(body)]
 
     def _store(self, sources: list[int]) -> None:
-        """Copy `sources` (results of a body, or the initial state) into the first results of the node."""
+        """Copy `sources`, a body's results or a loop's initial values, into the first results of the loop or `cond`."""
         targets = self.results[: len(sources)]
         specs = self.specs[: len(sources)]
         for position, (source, target, spec) in enumerate(zip(sources, targets, specs, strict=True)):
-            # Save a number that another move overwrites before it is read, as when two numbers are swapped.
+            # First copy a number that another move would overwrite before it is read, as in the swap a, b = b, a.
             if spec is None and source in targets and source != target:
                 sources[position] = self.emitter.add_value(_empty_number(self.node.meta["val"][position]))
                 self.emitter.move(source, sources[position], self.node)
@@ -174,7 +174,6 @@ class _ControlFlowEmitter:
 
 
 def _empty_number(val: Any) -> fmt.Bool | fmt.Double | fmt.Int:
-    """Return a zero of the same type as `val`."""
     if isinstance(val, (bool, torch.SymBool)):
         return fmt.Bool(False)
     return fmt.Double(0.0) if isinstance(val, (float, torch.SymFloat)) else fmt.Int(0)

@@ -65,7 +65,7 @@ class Emitter:
     def __init__(self, name: str, program: ExportedProgram, plan: MemoryPlan, program_data: ProgramData) -> None:
         self.program, self.program_data = program, program_data
         self.constants = Constants(program)
-        self._state_names = written_placeholders(program)  # of mutable buffers, by their placeholders
+        self._state_names = written_placeholders(program)  # placeholder -> name of the mutable buffer
         self.files = files_of_constants(program, program_data.rule) if program_data.rule else {}
         self.sharing = plan.sharing
         self.plan = fmt.ExecutionPlan(name=name, non_const_buffer_sizes=plan.sizes)
@@ -74,8 +74,8 @@ class Emitter:
         self._values: dict[Node | TensorSpec, int] = {}
         self._literals: dict[Any, int] = {}
         self._operators: dict[tuple[str, str], int] = {}
-        self._delegate_inputs: list[int] = []  # for each delegate call, its number of inputs
-        self._written: dict[int, list[int]] = {}  # instruction -> arguments that its operator writes
+        self._delegate_inputs: list[int] = []  # number of inputs of each delegate call, in order
+        self._written: dict[int, list[int]] = {}  # index of an instruction -> arguments that it updates in place
         self._new_state: list[int] = []  # values that hold the content of mutable buffers at the end of a run
 
     def emit(self) -> tuple[fmt.ExecutionPlan, fmt.MethodMeta]:
@@ -181,13 +181,13 @@ class Emitter:
         self._values[node] = index
 
     def result(self, spec: TensorSpec) -> int:
-        """Return the index of the tensor value with this spec; the first call adds the value."""
+        """Return the index of the tensor value that `spec` describes; the first call with a spec adds the value."""
         if spec not in self._values:
             self._values[spec] = self.add_value(self._tensor(spec))
         return self._values[spec]
 
     def _absent(self) -> int:
-        """Add the value of an absent result: an empty tensor, because executorch's runtime takes no null as `out`."""
+        """Add an empty tensor as the `out` argument of a result that is None: executorch's runtime rejects null."""
         return self.add_value(fmt.Tensor(scalar_type=fmt.ScalarType.BYTE, sizes=[0], dim_order=[0]))
 
     def _of_node(self, node: Node) -> int:
@@ -277,7 +277,8 @@ class Emitter:
             return
         if node in self.sharing.elided:
             values = [self.result(spec) for spec in specs_of(node)]
-            self._values[node] = values[0]  # a split has no instruction: `_of_node` finds its results by their specs
+            # A split has several results, which `_of_node` finds by tensor specs; other nodes have one, stored here.
+            self._values[node] = values[0]
         elif is_delegate_call(node):
             self._delegate_call(node)
         elif is_control_flow(node):
@@ -311,10 +312,10 @@ class Emitter:
     def _writing_call(
         self, node: Node, writer: Writer, form: KernelForm, arguments: list[int], results: list[int]
     ) -> None:
-        """Emit a call of an operator that writes arguments; `results` are its own results, then the written arguments.
+        """Emit a call of an operator that updates arguments; `results` are its new tensors, then the updated arguments.
 
-        An operator without own results returns the written arguments, or nothing. In both cases its arguments are
-        followed by the written arguments, in the place where other calls repeat their result.
+        A kernel call in the file ends with the operator's return value, which repeats its results: the new tensors, or
+        the updated arguments if the operator makes no new tensor.
         """
         for operand in writer.operands(node):
             if operand.op == "placeholder" and operand.name not in self._state_names:
@@ -335,7 +336,7 @@ class Emitter:
         number = fmt.Double if isinstance(val, (float, torch.SymFloat)) else fmt.Int
         empty = fmt.Bool() if isinstance(val, (bool, torch.SymBool)) else number()
         self._values[node] = result = self.add_value(empty)
-        operands = [value for value in node.args if value is not None]  # drops the None of `round(x, None)`
+        operands = [value for value in node.args if value is not None]  # drop None, which only torch's `round` takes
         arguments = [self.value(Argument(value, "Scalar"), node) for value in operands]
         self.kernel(name, overload, [*arguments, result], node)
 
@@ -358,7 +359,8 @@ class Emitter:
             fmt.MemoryNeed(fmt.MemoryKind[need.kind.upper()], need.space, need.bytes, need.alignment, need.shared_group)
             for need in module.result.memory
         ]
-        # The debug handle of a partition's input is the handle of the node outside that computes the input.
+        # Collect the handles of calls only: a placeholder has the debug handle of the node outside of the partition
+        # that computes the input.
         graph = module.original_module.graph
         nodes = [node for node in graph.nodes if node.op == "call_function" and "debug_handle" in node.meta]
         handles = [node.meta["debug_handle"] for node in nodes]
@@ -392,21 +394,23 @@ class Emitter:
             if spec.kind == OutputKind.BUFFER_MUTATION:
                 name = next(name for name, buffer in self._state_names.items() if buffer == spec.target)
                 self._new_state.append(self._write_back(value, name))
-            elif spec.kind == OutputKind.USER_INPUT_MUTATION:  # as in ExecuTorch, a written input is also a result
+            # as in ExecuTorch, an input that the method writes is also an output
+            elif spec.kind == OutputKind.USER_INPUT_MUTATION:
                 self.plan.outputs.append(self._write_back(value, str(spec.target)))
             else:
                 index = self._of_node(value) if isinstance(value, Node) else self.value(Argument(value, "Scalar"), node)
                 self.plan.outputs.append(index)
 
     def _write_back(self, value: Any, name: str) -> int:
-        """Copy the new content of a mutable buffer or an input into it, unless it was computed there.
+        """Emit a copy of the new content of a mutable buffer or input into it, unless the content was computed there.
 
         Returns:
             The index of the value that has the new content.
         """
         node = next(node for node in self.program.graph.nodes if node.name == name)
         target = self._values[node]
-        if value is node or value.meta[SPEC].storage is node.meta[SPEC]:  # unchanged, or computed in the buffer
+        # no copy: the content is unchanged, or was computed in the buffer
+        if value is node or value.meta[SPEC].storage is node.meta[SPEC]:
             return self._of_node(value)
         non_blocking = self.literal(fmt.Bool(False))
         self.kernel("aten::copy_", "", [target, self._of_node(value), non_blocking, target], node)
@@ -418,7 +422,7 @@ def _id_and_name(key: int | str) -> tuple[int, str]:
 
 
 def _details(result: PreprocessResult) -> bytes:
-    """Return the facts about a blob that only tools read, as stored in the metadata."""
+    """Pack the facts about a delegate's blob that only tools read: estimated cycles, and the backend's graph."""
     details = fmt.DelegateDetails(
         cycles=[fmt.CycleEstimate(*_id_and_name(key), cycles) for key, cycles in result.estimated_cycles.items()]
     )

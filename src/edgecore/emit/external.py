@@ -21,7 +21,7 @@ from edgecore.plugin import NamedBlob
 from edgecore.stability import level_of_caller
 
 DEFAULT_FILE = "_default_external_constant"
-"""The file name if the user chose none, as in executorch; `save` replaces it by the name of the `.pte`."""
+"""Name of the `.ptd` file if the user chose none, as in executorch; `save` replaces it by the name of the `.pte`."""
 
 _LISTED = 5
 """Largest number of names that an error message lists."""
@@ -43,11 +43,11 @@ class Rule:
         self._stored: set[str] = set()
 
     def __call__(self, node: Node, name: str) -> str | None:
-        """Return the name of the file of a constant, or None for the `.pte`."""
+        """Return the name of the `.ptd` file for a constant, or None to keep the constant in the `.pte`."""
         return self._choose(node, name)
 
     def store(self, name: str) -> None:
-        """Record that a constant, or data computed from it, is in a file."""
+        """Record that a constant, or data computed from it, is stored in a `.ptd` file."""
         self._stored.add(parameter_of(name))
 
     def keep(self, name: str, backend: str) -> None:
@@ -55,7 +55,7 @@ class Rule:
         self._inside[parameter_of(name)] = backend
 
     def check(self) -> None:
-        """Warn of weights that stay in the `.pte` despite the choice; called after all methods are emitted."""
+        """Warn of weights that stay in the `.pte` although a `.ptd` file was chosen; called after emitting."""
         kept = {name: backend for name, backend in self._inside.items() if name not in self._stored}
         if kept:
             backends = list(dict.fromkeys(kept.values()))
@@ -69,10 +69,10 @@ class Rule:
 
 
 class Patterns(Rule):
-    """The rule of a mapping from `fnmatch` patterns of qualified names to file names; the first match counts.
+    """A rule given as a mapping from `fnmatch` patterns of qualified names to file names; the first match decides.
 
-    A pattern names parameters and buffers of the model. Values that are computed from one of them, such as integers and
-    scales, go to the same file.
+    A pattern names parameters and buffers of the model. Values computed from a parameter, such as quantized integers
+    and scales, go to the parameter's file.
     """
 
     def __init__(self, files: Mapping[str, str]) -> None:
@@ -171,10 +171,10 @@ def files_of_delegate(module: LoweredBackendModule, rule: Rule) -> dict[str, str
 
     If `rule` sends all constants of the delegate to one file, its named data goes there. If the constants go to
     different files, named data goes to the file of the constant with the same bytes. Without such a constant, it goes
-    to the file of the constant from which it was probably packed, among those that the nodes in `NamedBlob.readers`
+    to the file of the constant that it was probably packed from: one of those that the nodes in `NamedBlob.readers`
     read. Other data stays in the `.pte`.
 
-    Named data under the qualified name of a mutable buffer that the backend holds is the buffer's initial content:
+    Named data under the qualified name of a mutable buffer whose state the backend keeps is its initial content:
     `rule` chooses its file by that name.
     """
     partition = module.original_module
@@ -212,7 +212,7 @@ def _note(
     moved: Collection[Node],
     files: Mapping[str, str],
 ) -> None:
-    """Tell `rule` which constants of a delegate are in a file, and which are in the blob."""
+    """Tell `rule` which constants of a delegate are in a `.ptd` file, and which are in the delegate's blob."""
     for buffer in module.held_buffers:
         if buffer.name in files:
             rule.store(buffer.name)
@@ -226,7 +226,7 @@ def _note(
 
 
 def _readers(partition: ExportedProgram) -> dict[int, list[Node]]:
-    """Return debug handle -> the nodes with it."""
+    """Return debug handle -> the calls in the partition that have this handle."""
     readers: dict[int, list[Node]] = {}
     for node in calls(partition.graph_module):
         for handle in handles_of(node):
@@ -235,7 +235,7 @@ def _readers(partition: ExportedProgram) -> dict[int, list[Node]]:
 
 
 def _packed_from(blob: NamedBlob, readers: Mapping[int, list[Node]], constants: Constants) -> Node | None:
-    """Return the constant from which data was packed: a constant of the same size, or else the largest one."""
+    """Guess the constant that `blob` was packed from: one of the same size at 8, 16, 32 or 4 bits, else the largest."""
     nodes = [node for handle in blob.readers for node in readers.get(handle, ())]
     sources = list(dict.fromkeys(source for node in nodes for source in _constants_of(node, constants)))
     size = memoryview(blob.data).nbytes

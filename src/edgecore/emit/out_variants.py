@@ -42,7 +42,7 @@ class KernelForm:
 
 
 def kernel_form(node: Node) -> KernelForm:
-    """Return the kernel call of a node.
+    """Return the operator and the arguments of the kernel call that computes `node`.
 
     Raises:
         CompileError: The operator has no out variant.
@@ -82,7 +82,7 @@ def _form(name: str, overload: str, specs: Sequence[Any], values: dict[str, Any]
 
 @cache
 def out_variant(target: OpOverload) -> OpOverload | None:
-    """Return the overload of the same operator that writes into `out`; None without one.
+    """Return the overload of the same operator that writes into `out`, or None if there is none.
 
     The out variant has arguments of the same names and types, but may lack those in `_NOT_IN_OUT_VARIANTS`, such as
     `dtype` and `layout`. Of several such overloads, the one that lacks the fewest arguments is returned.
@@ -116,7 +116,7 @@ def _result_order(node: Node) -> list[int]:
 
 
 def _dim_order_form(name: str) -> Callable[[Node], KernelForm]:
-    """Return a function that makes the call of `dim_order_ops::NAME.out`, which takes a dim order but no dtype."""
+    """Return a function that makes, for a node, a call of `dim_order_ops::NAME.out`, with a dim order but no dtype."""
 
     def form(node: Node) -> KernelForm:
         order = Argument(_result_order(node), "Optional[List[int]]")

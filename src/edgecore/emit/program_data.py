@@ -30,9 +30,9 @@ class ProgramData:
     named_data: dict[str, fmt.NamedBlob] = field(default_factory=dict)
     external: dict[str, fmt.PtdFile] = field(default_factory=dict)
     _constant_data: ConstantData = field(default_factory=ConstantData)
-    _digests: dict[int, bytes] = field(default_factory=dict)  # id of the bytes -> their SHA-256
-    _constant_of: dict[int, int] = field(default_factory=dict)  # id of the bytes -> index in `constants`
-    _state_of: dict[int, int] = field(default_factory=dict)  # id of the bytes -> index in `mutable`
+    _digests: dict[int, bytes] = field(default_factory=dict)  # `id` of a bytes object -> its SHA-256
+    _constant_of: dict[int, int] = field(default_factory=dict)  # `id` of a buffer -> its index in `constants`
+    _state_of: dict[int, int] = field(default_factory=dict)  # `id` of a buffer -> its index in `mutable`
 
     def constant(self, tensor: torch.Tensor, order: tuple[int, ...]) -> int:
         """Store a constant in dim order `order`, and return its `data_buffer_idx`."""
@@ -109,13 +109,13 @@ class ProgramData:
         entries = {key: blob.data for key, blob in self.named_data.items()}
         entries |= {key: entry.data for ptd in self.external.values() for key, entry in ptd.entries.items()}
         for data in entries.values():
-            if id(data) not in self._digests:  # several keys may have the same bytes object
+            if id(data) not in self._digests:  # several keys may share one bytes object, which is hashed once
                 self._digests[id(data)] = fmt.blob_digest(data)
         return [fmt.DataDigest(key, self._digests[id(entries[key])]) for key in sorted(entries)]
 
 
 def _index(data: fmt.Buffer, buffers: list[fmt.Buffer], indices: dict[int, int]) -> int:
-    """Return the index of `data` in `buffers`; append it if needed. Equal data is always the same object here."""
+    """Return the index of `data` in `buffers`, appended if new. `id` identifies it, as equal data is one object."""
     if id(data) not in indices:
         indices[id(data)] = len(buffers)
         buffers.append(data)

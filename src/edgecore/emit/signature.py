@@ -22,9 +22,9 @@ from edgecore.ir.program.symbolic_sizes import Bounds
 
 @dataclass(frozen=True)
 class _Input:
-    """An input. `source` is its name in torch's guards, such as `L['past'][0]`; empty if unknown.
+    """An input of a method. `source` is its name in torch's guards, such as `L['past'][0]`; empty if unknown.
 
-    `node` is the name of its placeholder.
+    `node` is the name of the input's placeholder.
     """
 
     name: str
@@ -78,7 +78,7 @@ def _inputs(program: ExportedProgram) -> list[_Input]:
 
 
 def _input_names(program: ExportedProgram, placeholders: Sequence[str]) -> list[tuple[str, str]]:
-    """Return (name, source) of each input; uses the placeholders' names if torch kept no usable signature."""
+    """Return (name, name in torch's guards) of each input; (placeholder's name, "") without a usable signature."""
     unknown = [(name, "") for name in placeholders]
     signature = program.module_call_graph[0].signature
     parameters = getattr(signature, "forward_arg_names", None)
@@ -147,26 +147,27 @@ def _path_text(path: Sequence[Any]) -> str:
 
 
 class _Sizes:
-    """Describes the symbolic sizes of one method, with the user's names of `torch.export.Dim`."""
+    """Describes the symbolic sizes of one method by the names that the user gave to `torch.export.Dim`."""
 
     def __init__(self, program: ExportedProgram, inputs: Sequence[_Input]) -> None:
         self._bounds = Bounds(program)
-        self._numbers: dict[sympy.Symbol, int] = {}  # symbol -> its number in the file, in the order of `dims` calls
+        # symbol -> number in the file, in the order in which `dims` meets symbols
+        self._numbers: dict[sympy.Symbol, int] = {}
         self._names: dict[sympy.Symbol, str] = {}
         self._steps = _steps(program, inputs)
         self._declared: set[sympy.Expr] = set()  # sizes for which the user declared a `torch.export.Dim`
         for size, name in _dim_names(inputs):
             self._declared.add(size)
-            words = re.findall(r"[^\W\d]\w*", name)  # the name of a derived dim is an expression: "2*s + 1"
+            words = re.findall(r"[^\W\d]\w*", name)  # the first word is the symbol: a derived dim is named "2*s + 1"
             if len(size.free_symbols) == 1 and words:
                 self._names.setdefault(next(iter(size.free_symbols)), words[0])
-        for input in inputs:  # first name the symbols that are a size by themselves, then those in expressions
+        for input in inputs:  # symbols that are a whole size get the lowest numbers: `s0` before `2*s1`
             for _, size in input.sizes():
                 if size.is_Symbol:
                     self._name(size)
 
     def dims(self, val: Any) -> list[fmt.DimMeta]:
-        """Return the dims of a tensor; an empty list if all sizes are fixed."""
+        """Describe the dims of a tensor for the file; return an empty list if all sizes are fixed."""
         sizes = getattr(val, "shape", ())
         return [] if all(isinstance(size, int) for size in sizes) else [self._dim(size) for size in sizes]
 

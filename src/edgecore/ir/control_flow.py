@@ -27,14 +27,14 @@ class ControlFlow:
     """The bodies and the operands of one control-flow node.
 
     The inputs of a body are `carried`, then one slice of each tensor in `scanned`, then `captured`. A loop body returns
-    the next state, then slices, which the node stacks along a new dim 0. A branch of `cond` returns the results of the
-    node.
+    the next `carried` values, then slices, which the node stacks along a new dim 0. A branch of `cond` returns the
+    results of the node.
 
     Attributes:
         node: The node.
         bodies: (true branch, false branch) of `cond`, (body,) of `map` and `scan`, (condition, body) of `while_loop`.
         predicate: The condition of `cond`.
-        carried: Initial values of the state, which passes from one iteration to the next.
+        carried: Initial loop-carried values, which the body replaces in each iteration.
         scanned: Tensors from which each iteration reads one slice along dim 0.
         captured: The other operands, which are the same in every iteration of a loop.
     """
@@ -88,7 +88,7 @@ def _modules(node: Node, *attributes: Node) -> tuple[GraphModule, ...]:
 
 
 def placeholders(body: GraphModule) -> list[Node]:
-    """List the inputs of a graph."""
+    """List the placeholder nodes of a graph."""
     return [node for node in body.graph.nodes if node.op == "placeholder"]
 
 

@@ -22,7 +22,7 @@ class LoweredBackendModule(torch.nn.Module):
         backend_id: The id of the backend.
         result: The result of the backend's `preprocess`.
         compile_specs: The compile specs that were passed to `preprocess`.
-        original_module: The partition as a program. Its mutable buffers are held by the backend.
+        original_module: The partition as a program. The backend keeps the state of its mutable buffers.
         distribution: Name and version of the package that made the blob.
     """
 
@@ -47,12 +47,12 @@ class LoweredBackendModule(torch.nn.Module):
 
     @property
     def processed_bytes(self) -> bytes:
-        """The blob. ExecuTorch's class of the same name has this property."""
+        """The blob, under the name that this property has in ExecuTorch's class `LoweredBackendModule`."""
         return self.result.blob
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The map of debug handles, and entries that a script's backend adds for tools, as in ExecuTorch's class."""
+        """A dict with `debug_handle_map`, and with `_delegate_info_meta` if a backend written for ExecuTorch set it."""
         added = getattr(self.result, "_delegate_info_meta", None)
         handles = {"debug_handle_map": self.result.debug_handle_map}
         return handles if added is None else {**handles, "_delegate_info_meta": added}
@@ -64,18 +64,18 @@ class LoweredBackendModule(torch.nn.Module):
 
     @property
     def operands(self) -> list[Any]:
-        """The values of `val` of the partition's inputs, in the order of the call's operands."""
+        """The fake tensors (`val`) of the partition's inputs, in the order of the delegate call's operands."""
         nodes = {node.name: node for node in self.original_module.graph.nodes if node.op == "placeholder"}
         return [nodes[name].meta.get("val") for name in self.original_module.graph_signature.user_inputs]
 
     @property
     def held_buffers(self) -> list[MutableBuffer]:
-        """The mutable buffers that the backend holds and that this delegate uses."""
+        """The mutable buffers that this delegate uses and whose content the backend keeps between runs."""
         return mutable_buffers(self.original_module)
 
     @property
     def writes_state(self) -> bool:
-        """True if a run may change a mutable buffer that the backend holds."""
+        """True if a run may change a mutable buffer whose content the backend keeps between runs."""
         return any(buffer.is_written for buffer in self.held_buffers)
 
     def forward(self, *args: Any) -> tuple[Any, ...]:
@@ -102,7 +102,7 @@ def call_delegate(module: LoweredBackendModule, *args: Any) -> tuple[Any, ...]:
     """Run a delegate.
 
     A delegate call has this function as its target and the module's `get_attr` node as its first argument. torch keeps
-    such a call even without users, because a delegate may hold state; `ir.graph.edit` removes it if it writes no state.
+    such a call even without users, because it may change state; `ir.graph.edit` removes a call that writes no state.
     """
     return module(*args)  # type: ignore[no-any-return]
 

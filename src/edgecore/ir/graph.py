@@ -25,7 +25,7 @@ from edgecore.ir.dialect.edge_operators import VIEW_COPIES
 from edgecore.ir.operators.mutating_operators import writer_of
 
 _VIEWS: dict[Any, Any] = {copied: view for view, copied in VIEW_COPIES.items()}
-# `view_copy` accepts inputs with any strides, like `reshape`; `view` does not.
+# Run `view_copy` as `reshape`, because it accepts inputs with any strides; `view` does not.
 _VIEWS[torch.ops.aten.view_copy.default] = torch.ops.aten.reshape.default
 
 _TRANSFORMS = (torch.ops.aten._fft_r2c.default, torch.ops.aten._fft_c2r.default)
@@ -37,13 +37,13 @@ CALL_NUMBER = "call_number"
 method, before decomposition."""
 
 PARTS_OF = "parts_of"
-"""The entry of `node.meta` with the decomposed calls that a node is a part of (`lowering/whole_operators.py`)."""
+"""The entry of `node.meta` that lists the calls whose decomposition made a node (`lowering/whole_operators.py`)."""
 
 REGIONS = (torch.ops.higher_order.wrap_with_set_grad_enabled, torch.ops.higher_order.wrap_with_autocast)
 """Operators for regions under `torch.no_grad()` and `torch.autocast()`, whose graphs torch's decomposition inlines."""
 
 AUTOCAST_CALLS = (torch.amp.autocast_mode._enter_autocast, torch.amp.autocast_mode._exit_autocast)
-"""Calls of these functions enclose a region under `torch.autocast()` with control flow in an exported graph."""
+"""Functions whose calls enclose, in an exported graph, a region under `torch.autocast()` that has control flow."""
 
 KEPT_META = (
     "stack_trace",
@@ -64,7 +64,7 @@ def calls(graph_module: GraphModule, *targets: Any) -> list[Node]:
 
 
 def all_calls(graph_module: GraphModule, *targets: Any) -> list[Node]:
-    """List the same as `calls`, and also the calls in branches and loop bodies."""
+    """List the call nodes like `calls`, and also those in branches and loop bodies."""
     return _of_targets([node for part in graph_modules(graph_module) for node in part.graph.nodes], targets)
 
 
@@ -73,7 +73,7 @@ def _of_targets(nodes: list[Node], targets: Sequence[Any]) -> list[Node]:
 
 
 def fake_mode(graph_module: GraphModule) -> FakeTensorMode:
-    """Return the mode that made the graph's fake tensors, or a new mode for a graph without tensors."""
+    """Return the `FakeTensorMode` that made the graph's fake tensors, or a new one for a graph without tensors."""
     for node in graph_module.graph.nodes:
         val = node.meta.get("val")
         for leaf in val if isinstance(val, (tuple, list)) else (val,):
@@ -83,20 +83,20 @@ def fake_mode(graph_module: GraphModule) -> FakeTensorMode:
 
 
 def vals(args: Any) -> Any:
-    """Return `args` with each node replaced by its `val`."""
+    """Return `args` with each node replaced by its fake value (`val`)."""
     return torch.fx.map_arg(args, lambda node: node.meta["val"])
 
 
 def compute_val(mode: FakeTensorMode, target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Compute the fake result of `target` from the `val`s of its arguments.
 
-    The Python dispatcher keeps symbolic sizes symbolic; the C++ implementations of some composite operators fix them.
+    Uses the Python dispatcher: C++ implementations of some composite operators would replace symbolic sizes by numbers.
     """
     return compute_val_of(mode, target, vals(args), vals(kwargs))
 
 
 def compute_val_of(mode: FakeTensorMode, target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Compute the fake result of `target` like `compute_val`, but from fake arguments."""
+    """Compute the fake result of `target` like `compute_val`, but from fake arguments instead of nodes."""
     from torch._dispatch.python import enable_python_dispatcher
 
     with mode, enable_python_dispatcher():
@@ -108,7 +108,7 @@ def compute_val_of(mode: FakeTensorMode, target: Callable[..., Any], args: Any, 
 
 
 def _representable(val: torch.Tensor) -> torch.Tensor:
-    """Make the result of a transform over inner dims contiguous if its strides in eager mode match no dim order."""
+    """Make the result of an FFT over inner dims contiguous if its strides in eager mode match no dim order."""
     return val if dim_order(val) is not None else val.contiguous()
 
 
@@ -128,7 +128,7 @@ class Editor:
 
     Attributes:
         graph: The graph.
-        origin: The node.
+        origin: The node before which new nodes are inserted.
         mode: The fake mode for the `val` of new nodes.
         created: The new nodes.
     """
@@ -176,7 +176,7 @@ def take_graph(graph_module: GraphModule, source: GraphModule) -> None:
 
 
 def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensorMode) -> None:
-    """Recompute the `val` of nodes that read `changed` nodes.
+    """Recompute the fake value (`val`) of nodes that read `changed` nodes.
 
     If the shape, strides or dtype of a node change, the node is added to `changed`, so that its users are recomputed,
     too. A delegate keeps the dim orders for which it was compiled: operands with other dim orders are copied.
@@ -186,10 +186,10 @@ def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensor
             _keep_operands(graph_module, node, changed, mode)
             continue
         if node.op != "call_function" or changed.isdisjoint(node.all_input_nodes) or is_control_flow(node):
-            continue  # the results of control flow are contiguous, whatever the layout of its operands
+            continue  # skip control flow: its results are contiguous, whatever the layout of its operands
         before = node.meta.get("val")
         if before is None:
-            continue  # an assertion has no result
+            continue  # skip an assertion, which has no result
         node.meta["val"] = after = compute_val(mode, node.target, node.args, node.kwargs)
         if not same_layout(before, after):
             changed.add(node)
@@ -205,7 +205,7 @@ def _keep_operands(graph_module: GraphModule, node: Node, changed: set[Node], mo
 
 
 def same_layout(a: Any, b: Any) -> bool:
-    """Return True if two `val`s agree in shapes, dtypes and strides."""
+    """Return True if two fake values agree in shapes, dtypes and strides."""
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
         return a.dtype == b.dtype and same_sizes(a.shape, b.shape) and same_sizes(a.stride(), b.stride())
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
@@ -236,7 +236,7 @@ def _expression(size: Any) -> Any:
     return size if isinstance(size, int) else size.node.expr
 
 
-@cache  # a stack trace repeats few files, and pathlib takes microseconds
+@cache  # cached, because stack traces repeat few paths, and pathlib takes microseconds for each
 def is_inside_torch(path: str) -> bool:
     """Return True if a source file belongs to the package torch; torchvision does not."""
     return Path(path).is_relative_to(_TORCH)
@@ -296,7 +296,7 @@ def for_each(value: Any, count: int) -> list[Any]:
 
 
 _NAMED = (TensorArgument, SymIntArgument, SymFloatArgument, SymBoolArgument)
-"""The kinds of results in a signature that refer to a node."""
+"""The kinds of arguments in a signature that refer to a node by its name."""
 
 
 @contextmanager
@@ -324,7 +324,7 @@ def _has_effect(node: Node) -> bool:
     """Return True for a node that stays without users: inputs, the output, and calls that write arguments or state."""
     if is_delegate_call(node):
         return module_of(node).writes_state
-    # Regions under `torch.no_grad()` and `torch.autocast()` may write as well.
+    # A region under `torch.no_grad()` or `torch.autocast()` may write, too, so its call stays.
     return (
         node.op in ("placeholder", "output")
         or node.target in REGIONS

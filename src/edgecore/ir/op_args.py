@@ -27,7 +27,7 @@ def argument(node: Node, name: str) -> Any:
 
 
 def arguments_by_name(node: Node) -> dict[str, Any]:
-    """Return the values of all arguments of a call by name, like `argument`."""
+    """Return name -> value of all arguments of a call, with defaults for arguments that the call does not pass."""
     target = node.target
     assert isinstance(target, OpOverload)
     values = dict(node.kwargs)

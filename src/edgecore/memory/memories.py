@@ -16,8 +16,8 @@ class Memory:
     """A memory of the device.
 
     Attributes:
-        name: For reports and error messages.
-        size: In bytes; None if there is no limit.
+        name: Name in reports and error messages.
+        size: Size in bytes; None if there is no limit.
         cost: Cost of an access relative to the other memories.
     """
 
@@ -29,15 +29,15 @@ class Memory:
 def distribute(
     memories: Sequence[Memory], specs: Sequence[TensorSpec], uses: Mapping[TensorSpec, int], alignment: int
 ) -> None:
-    """Set the memory id and offset of each spec; the most used specs go to the cheapest memories.
+    """Set the memory id and offset of each tensor spec; the most used tensors go to the cheapest memories.
 
-    Each spec is placed at the lowest free offset of the cheapest memory that has room for it.
+    Each tensor is placed at the lowest free offset of the cheapest memory that has room for it.
 
     Args:
         memories: The memories of the device; the first one has memory id 1.
-        specs: The specs to place, with their lifetimes.
+        specs: The tensor specs to place, with their lifetimes.
         uses: Number of nodes that read or write each spec.
-        alignment: In bytes.
+        alignment: Divisor of every offset, in bytes.
 
     Raises:
         CompileError: A tensor fits into no memory.

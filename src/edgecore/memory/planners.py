@@ -11,8 +11,8 @@ import numpy as np
 from edgecore.memory.specs import TensorSpec
 
 Planner = Callable[[Sequence[TensorSpec], int], int]
-"""A function that takes the specs of one arena and the alignment in bytes, sets `mem_offset` of every spec, and returns
-the arena's size in bytes.
+"""A function that takes the tensor specs of one arena and the alignment in bytes, sets `mem_offset` of every spec, and
+returns the arena's size in bytes.
 
 Tensors that share memory (views, results computed in place) are a single spec. The compiler checks the offsets.
 """
@@ -34,13 +34,13 @@ def greedy(specs: Sequence[TensorSpec], alignment: int) -> int:
 
 
 def best_fit(specs: Sequence[TensorSpec], alignment: int) -> int:
-    """Place the tensors in five different orders, each into the first or the tightest gap; use the smallest arena."""
+    """Try five orders of the tensors, and in each the first or the tightest gap that fits; use the smallest arena."""
     problem = _Problem(specs, alignment)
     return problem.apply(problem.best_order()[1])
 
 
 def annealed(specs: Sequence[TensorSpec], alignment: int, *, effort: int = 500_000, seed: int = 0) -> int:
-    """Run `best_fit`, then search for a better order until the arena reaches the lower bound or the effort is spent.
+    """Run `best_fit`, then search for a better order of placement until the lower bound or `effort` is reached.
 
     Each step moves one tensor, usually one at the top of the arena, to an earlier position in the order, and keeps the
     new order if the arena does not grow.
@@ -82,11 +82,11 @@ def lower_bound(specs: Sequence[TensorSpec], alignment: int) -> int:
     return int(changes.cumsum().max(initial=0))
 
 
-_Placement = tuple[int, list[int]]  # size of the arena, offset of each spec
+_Placement = tuple[int, list[int]]  # (size of the arena in bytes, offset of each tensor)
 
 
 class _Problem:
-    """The specs of an arena by index: their sizes, and their conflicts (the specs that are live at the same time)."""
+    """The tensors of one arena, by index: their sizes, and their conflicts (the tensors live at the same time)."""
 
     def __init__(self, specs: Sequence[TensorSpec], alignment: int) -> None:
         self.specs = specs
@@ -122,7 +122,7 @@ class _Problem:
         ]
 
     def best_order(self) -> tuple[list[int], _Placement]:
-        """Return the order with the smallest arena, and its placement; stop at the lower bound."""
+        """Return the order of tensors that gives the smallest arena, and its placement; stop at the lower bound."""
         best: tuple[list[int], _Placement] | None = None
         for order in self.orders():
             for fit in (False, True):
@@ -159,7 +159,7 @@ class _Problem:
         return best
 
     def place(self, order: Sequence[int], *, best_fit: bool) -> _Placement:
-        """Place each tensor in the first gap that is wide enough, or with `best_fit` in the tightest one."""
+        """Place the tensors in this order, each in the first wide enough gap, or with `best_fit` in the tightest."""
         offsets = [-1] * len(self.sizes)
         end = 0
         for i in order:
@@ -169,7 +169,7 @@ class _Problem:
                 0,
                 -1,
                 0,
-            )  # end of the bytes in use so far, offset of the best gap, its unused bytes
+            )  # position: end of occupied bytes so far; chosen: offset of the best gap, or -1; waste: its unused bytes
             for start, stop in occupied:
                 gap = start - position
                 if gap >= size and (chosen < 0 or gap - size < waste):

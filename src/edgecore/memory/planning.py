@@ -23,7 +23,7 @@ from edgecore.memory.specs import SPEC, TensorSpec, assign_specs, result_specs, 
 
 DEFAULT_ARENA = 1
 SHARED_ARENA = 2
-"""The arena of mutable buffers that all methods share; executorch uses the same number."""
+"""Memory id of the arena for mutable buffers that all methods share, as in executorch."""
 
 
 @dataclass
@@ -32,8 +32,8 @@ class MemoryPlan:
 
     Attributes:
         arenas: Memory id -> size of the arena in bytes.
-        specs: The specs of tensors with their own memory; all other tensors are aliases inside these.
-        state: Qualified name of a mutable buffer -> its spec.
+        specs: The tensor specs that own memory; all other tensors are aliases inside these.
+        state: Qualified name of a mutable buffer -> its tensor spec.
         sharing: The nodes that need no instruction, because their results are aliases.
         bounds: Memory id -> the largest total size of tensors that are live at the same time, in bytes.
         names: Memory id -> name of the device's memory.
@@ -61,7 +61,7 @@ class MemoryPlanningPass:
     Attributes:
         memory_planning_algo: The planner, which places the tensors of one arena.
         alloc_graph_input: True to place inputs in an arena; otherwise the caller supplies their memory.
-        alloc_graph_output: The same for outputs.
+        alloc_graph_output: True to place outputs in an arena; otherwise the caller supplies their memory.
         alignment: Divisor of every offset, in bytes.
         share_mutable_buffers: True to place mutable buffers in arena 2, where buffers with the same qualified name have
             the same offset in all methods.
@@ -82,13 +82,13 @@ class MemoryPlanningPass:
     memories: Sequence[Memory] = ()
 
     def arena_of(self, spec: TensorSpec) -> int:
-        """Return the memory id (from 1) of the arena in which `spec` is placed."""
+        """Return the memory id (from 1) of the arena in which the tensor of `spec` is placed."""
         return spec.mem_id or DEFAULT_ARENA
 
     def run(self, graph_module: GraphModule, graph_signature: ExportGraphSignature | None = None) -> PassResult:
-        """Choose arenas by node: set `mem_id` of the specs in `node.meta["spec"]` before memory is planned.
+        """Choose arenas by node: set `mem_id` of the tensor specs in `node.meta["spec"]` before memory is planned.
 
-        This method makes no choice. A subclass that overrides it returns `super().run(graph_module, graph_signature)`.
+        The base class chooses none. A subclass that overrides it returns `super().run(graph_module, graph_signature)`.
 
         Args:
             graph_module: The graph, in the edge dialect; each tensor of a node has a `TensorSpec`.
@@ -97,13 +97,13 @@ class MemoryPlanningPass:
         return PassResult(graph_module, False)
 
     def choose_arenas(self, program: ExportedProgram) -> None:
-        """Call `run`; `plan` does this first."""
+        """Call `run`, which chooses arenas, and check that it returned the same graph."""
         result = self.run(program.graph_module, program.graph_signature)
         if result is not None and result.graph_module is not program.graph_module:
             raise CompileError("run of the memory planning pass returned another graph than the one that it got")
 
     def plan(self, program: ExportedProgram) -> MemoryPlan:
-        """Set the lifetime, memory id and offset of every spec that needs memory, and check the plan.
+        """Set the lifetime, memory id and offset of every tensor spec that needs memory, and check the plan.
 
         Raises:
             CompileError: A size has no upper bound, a memory is too small, or the planner, `run` or `arena_of` made an
@@ -120,7 +120,7 @@ class MemoryPlanningPass:
         shared = set(plan.state.values()) if self.share_mutable_buffers else set()
         lifetimes = _Lifetimes(program, self.alloc_graph_input, self.alloc_graph_output)
         for spec in lifetimes.unplanned:
-            spec.mem_id = None  # `run` may have chosen an arena for it
+            spec.mem_id = None  # an unplanned tensor needs no arena, but `run` may have chosen one
         for spec in lifetimes.planned:
             spec.mem_id = SHARED_ARENA if spec in shared else self.arena_of(spec)
             if shared and spec.mem_id == SHARED_ARENA and spec not in shared:
@@ -143,7 +143,7 @@ class MemoryPlanningPass:
         return plan
 
     def _place(self, plan: MemoryPlan) -> None:
-        """Run the planner for each arena."""
+        """Run the planner for each arena, and check the offsets that it set."""
         arenas: dict[int, list[TensorSpec]] = defaultdict(list)
         for spec in plan.specs:
             assert spec.mem_id is not None
@@ -159,8 +159,8 @@ class MemoryPlanningPass:
                     )
             limit = self.memories[mem_id - 1].size if self.memories else None
             if limit is not None and size > limit:
-                # The planner needs more than the memory has. `distribute`, which chose the memory of each tensor, has
-                # already found offsets that fit: use these.
+                # The planner's offsets exceed the size of the memory. Use the offsets of `distribute`, which chose the
+                # memory of each tensor and has already found offsets that fit.
                 for spec, offset in zip(specs, offsets, strict=True):
                     spec.mem_offset = offset
                 plan.arenas[mem_id] = max(spec.mem_offset + spec.nbytes for spec in specs)
@@ -168,7 +168,7 @@ class MemoryPlanningPass:
 
 
 class _Lifetimes:
-    """Computes the lifetimes of all specs, as positions in `order` (all nodes in the order of execution).
+    """Computes the lifetimes of all tensor specs, as positions in `order` (all nodes in the order of execution).
 
     In `order`, a control-flow node occurs twice, before and after the nodes of its bodies. `planned` are the specs that
     need memory in an arena, in the order of their first use; `unplanned` need none. Specs in `fixed` must not share
@@ -205,7 +205,9 @@ class _Lifetimes:
                 first.setdefault(spec, 0 if is_top and node.op == "placeholder" else index)
                 last.setdefault(spec, index)
                 if is_control_flow(node):
-                    last[spec] = index  # `order` repeats the node after its bodies, which compute into its results
+                    # The bodies of a control-flow node compute into its results, which live until its second position
+                    # in `order`.
+                    last[spec] = index
                 if is_control_flow(node) or not is_top or node.op == "placeholder" or spec in written:
                     self.fixed.add(spec)
                 if not is_top or node.op != "placeholder":
@@ -230,7 +232,7 @@ class _Lifetimes:
 
 
 def _state(program: ExportedProgram) -> dict[str, TensorSpec]:
-    """Return qualified name -> spec for the buffers that the program writes."""
+    """Return qualified name -> tensor spec for the mutable buffers that the program writes."""
     names = written_placeholders(program)
     return {names[node.name]: node.meta[SPEC] for node in program.graph.nodes if node.name in names}
 

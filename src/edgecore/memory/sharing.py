@@ -53,18 +53,18 @@ class Sharing:
 def share_memory(
     program: ExportedProgram, owned: Sequence[TensorSpec], order: Sequence[Node], alignment: int
 ) -> Sharing:
-    """Set `base` and `base_offset` of the specs that can share the memory of another spec.
+    """Set `base` and `base_offset` of the tensor specs that can share the memory of another tensor.
 
-    The tensor `base` then holds the bytes of the spec from `base_offset` on. The tensor at the end of a chain of bases
+    The bytes of the spec then begin at `base_offset` in the tensor `base`. The tensor at the end of a chain of bases
     has its own memory; its lifetime is extended to cover the lifetimes of all tensors inside it. Memory is not shared
     if that would raise the largest sum of live bytes, or place a tensor at an offset that is not a multiple of
     `alignment`.
 
     Args:
         program: The program, with its specs assigned.
-        owned: The specs that may share memory; their lifetimes and memory ids are set.
-        order: All nodes in the order of execution; lifetimes are positions in it.
-        alignment: In bytes.
+        owned: The tensor specs that may share memory; their lifetimes and memory ids are set.
+        order: All nodes in the order of execution; lifetimes are positions in this list.
+        alignment: Divisor of every offset, in bytes.
     """
     sharer = _Sharer(owned, order, alignment)
     nodes = [node for node in program.graph.nodes if node.op == "call_function" and isinstance(node.target, OpOverload)]
@@ -97,13 +97,13 @@ class _Sharer:
             for source in node.all_input_nodes:
                 for spec in specs_of(source):
                     self.readers[spec].append(node)
-        self.live: dict[int, np.ndarray] = {}  # memory id -> sum of live bytes at each position
+        self.live: dict[int, np.ndarray] = {}  # memory id -> total bytes of live tensors at each node
         for spec in self.owned:
             assert spec.mem_id is not None
             self._count(spec, spec.lifetime, 1, len(order) + 1)
 
     def _count(self, spec: TensorSpec, life: tuple[int, int], sign: int, length: int = 0) -> None:
-        """Add the aligned size of `spec`, times `sign`, to the live bytes during `life`."""
+        """Add the aligned size of the tensor `spec`, times `sign`, to the live bytes of the nodes in `life`."""
         assert spec.mem_id is not None
         live = self.live.setdefault(spec.mem_id, np.zeros(length, np.int64))
         live[life[0] : life[1] + 1] += sign * -(-spec.nbytes // self.alignment) * self.alignment
@@ -173,7 +173,8 @@ class _Sharer:
         ):
             return
         for reader in self.readers[state]:
-            delay = self.position[reader] - storage.lifetime[0]  # from the first write of the new content
+            # number of nodes from the first write of the buffer's new content to this read of its old content
+            delay = self.position[reader] - storage.lifetime[0]
             if delay > 0 or (
                 delay == 0 and (reader.meta.get(SPEC) is not storage or not _may_overwrite(reader, state))
             ):
@@ -181,7 +182,7 @@ class _Sharer:
         self._join([(storage, 0)], state)
 
     def in_place(self, node: Node) -> None:
-        """Write the result over the first operand with the same dtype and shape that nothing reads afterwards."""
+        """Write the result of `node` over its first operand of equal dtype and shape that nothing reads afterwards."""
         spec = node.meta.get(SPEC)
         # Skip a result that lies in a mutable buffer (`owned` has no buffers). Otherwise its operand would be computed
         # in the buffer, too, at an earlier time, when later nodes may still have to read the buffer's old content.
@@ -210,7 +211,7 @@ class _Sharer:
     # Checks and changes that several kinds of sharing need ------------------------------------------------------------
 
     def _may_join(self, part: TensorSpec, base: TensorSpec) -> bool:
-        """Return True if `part`, which is not yet an alias, may become an alias inside `base`: both share an arena."""
+        """Return True if `part` may become an alias inside `base`: it is no alias yet, and its arena is the same."""
         return part in self.owned and part.base is None and part.mem_id == base.mem_id
 
     def _overlaps_in_delegate(self, part: TensorSpec, base: TensorSpec) -> bool:
@@ -252,7 +253,7 @@ class _Sharer:
 
 
 def _new_state(program: ExportedProgram) -> Iterator[tuple[Node, TensorSpec]]:
-    """Yield (node of the new content, spec of the buffer) for each buffer that the program writes."""
+    """Yield (node of the new content, tensor spec of the buffer) for each mutable buffer that the program writes."""
     signature = program.graph_signature
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     buffers = {
@@ -265,7 +266,7 @@ def _new_state(program: ExportedProgram) -> Iterator[tuple[Node, TensorSpec]]:
 
 
 def _may_overwrite(node: Node, state: TensorSpec) -> bool:
-    """Return True if the kernel of `node` may write its result over its operand `state`."""
+    """Return True if the kernel of `node` may write its result over its operand, the mutable buffer `state`."""
     if _layout(node.meta[SPEC]) != _layout(state):
         return False
     if _name(node) in IN_PLACE:
@@ -327,7 +328,8 @@ def _offsets(node: Node, source: TensorSpec) -> list[int] | None:
     if not name.startswith(("select", "unbind")) and any(result.dim_order != source.dim_order for result in results):
         return None
     if name.startswith(("select", "unbind")):
-        order = [other - (other > dim) for other in source.dim_order if other != dim]  # drop `dim`, and renumber
+        # Leave `dim` out of the dim order, and renumber the dims after it: (0, 2, 3, 1) becomes (1, 2, 0) for dim 0.
+        order = [other - (other > dim) for other in source.dim_order if other != dim]
         if any(order != list(result.dim_order) for result in results):
             return None
     inner = prod(source.shape) // source.shape[dim] * source.dtype.itemsize

@@ -51,15 +51,15 @@ class TensorSpec:
 
     @property
     def storage(self) -> TensorSpec:
-        """The tensor at the end of the chain of bases; this tensor if it has no base."""
+        """The tensor that owns the memory: the last `base` of `base`; this tensor if it has no `base`."""
         spec = self
-        while spec.base is not None:  # a loop, because chains may be as long as the model
+        while spec.base is not None:  # a loop, not recursion: the chain of views may be as long as the model
             spec = spec.base
         return spec
 
     @property
     def storage_offset(self) -> int:
-        """Bytes from the start of `storage`."""
+        """Bytes from the start of `storage`, which owns the memory, to the start of this tensor."""
         offset, spec = 0, self
         while spec.base is not None:
             offset += spec.base_offset
@@ -68,7 +68,7 @@ class TensorSpec:
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes for the largest shape."""
+        """Size of the tensor in bytes at its largest shape."""
         return prod(self.shape) * self.dtype.itemsize
 
     @property
@@ -83,7 +83,7 @@ class TensorSpec:
 
     @classmethod
     def of(cls, val: torch.Tensor, node: Node, bounds: Bounds) -> TensorSpec:
-        """Make the spec of `val`, a result of `node`.
+        """Make the tensor spec of `val`, a result of `node`.
 
         Raises:
             CompileError: The strides correspond to no dim order, or a size has no upper bound.
@@ -99,7 +99,7 @@ class TensorSpec:
 
 
 def assign_specs(program: ExportedProgram) -> None:
-    """Set `meta["spec"]` of every node with tensor results; a getitem has the spec of the result that it selects."""
+    """Set the tensor specs in `meta["spec"]` of all nodes with tensor results; a getitem has the spec of its result."""
     _assign(program.graph_module, Bounds(program), {})
 
 
@@ -129,7 +129,7 @@ def _assign(graph_module: GraphModule, bounds: Bounds, presets: Presets) -> None
 
 
 def _assign_written(node: Node) -> None:
-    """Make a written argument and the result with its new content one tensor."""
+    """Give an argument that `node` writes and the result with its new content one tensor spec."""
     writer = writer_of(node.target)
     assert writer is not None
     written = [operand.meta[SPEC] for operand in writer.operands(node)]
@@ -138,7 +138,7 @@ def _assign_written(node: Node) -> None:
 
 
 def _assign_bodies(node: Node, bounds: Bounds) -> None:
-    """Assign specs in the bodies of a control-flow node, so that values of the body share memory with the node.
+    """Assign tensor specs in the bodies of a control-flow node, so that values of the body share memory with the node.
 
     A carried input of a loop body shares the spec of the node's result, and a captured input its operand's spec; a
     slice of a scanned tensor has its own memory. The branches of `cond` compute directly into the results of the node.
@@ -169,12 +169,12 @@ def _producer(value: Node) -> tuple[Node, int | None]:
 
 
 def specs_of(node: Node) -> list[TensorSpec]:
-    """Return the specs of all tensor results of a node."""
+    """Return the tensor specs of all tensor results of a node."""
     return [spec for spec in result_specs(node) if spec is not None]
 
 
 def result_specs(node: Node) -> list[TensorSpec | None]:
-    """Return the specs of all results of a node; None for a result that is absent or not a tensor."""
+    """Return the tensor specs of all results of a node; None for a result that is absent or not a tensor."""
     spec = node.meta.get(SPEC)
     if isinstance(spec, TensorSpec):
         return [spec]

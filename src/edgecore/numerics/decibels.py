@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 LOWEST = -1000.0
-"""Replaces minus infinity in JSON and pages, which cannot hold it."""
+"""The number that replaces an SQNR of minus infinity in JSON and HTML pages, which cannot hold infinity."""
 
 
 def ratio_in_decibels(signal: float, noise: float) -> float:

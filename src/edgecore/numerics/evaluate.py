@@ -35,13 +35,11 @@ class Evaluator(Interpreter):
         self._node: Node
 
     def run_node(self, n: Node) -> Any:
-        """Run a node."""
         self._node = n
         result = super().run_node(n)
         return result if self._see is None else self._see(n, result)
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Compute a call of an operator."""
         if self._compute is None:
             return super().call_function(target, args, kwargs)
         return self._compute(self._node, args, kwargs)

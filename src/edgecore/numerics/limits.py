@@ -16,13 +16,13 @@ more.
 """
 
 NOISE_MARGIN = 3.0
-"""The limit divided by the change of a value in eager PyTorch when noise is added before each rounding."""
+"""Ratio of a value's error limit to its change in eager PyTorch when noise is added before each rounding."""
 
 NOISE_SEEDS = 3
 """Number of eager runs with different noise; the run whose value changes most gives the limit."""
 
 MASK = 1e4
-"""Elements of at least this magnitude may come from a mask, such as -1e9; relative to them no error would show."""
+"""Elements of at least this magnitude may come from a mask, such as -1e9; relative to them any error looks small."""
 
 
 def error_limit(
@@ -53,7 +53,7 @@ def noise_limit(want: torch.Tensor, moved: Iterable[torch.Tensor]) -> float:
 
 
 def unmasked_magnitude(want: torch.Tensor, got: torch.Tensor) -> float:
-    """Return the largest magnitude of `want`; ignore the far larger elements of a mask if `got` has the same."""
+    """Return the largest magnitude of `want`, without the far larger elements of a mask if they are equal in `got`."""
     largest = magnitude(want)
     if not want.is_floating_point() or largest < MASK:
         return largest

@@ -290,7 +290,7 @@ class _Ratios:
 
 
 def _ratios(quantized: Quantized, *, has_static_scale: bool) -> _Ratios:
-    """Run the float and the quantized program on the sample; `has_static_scale` restricts this to such results."""
+    """Run both programs on the sample, and compare all results, or only those quantized with a static scale."""
     assert quantized.inputs is not None
     original, program = quantized.original.module(), quantized.program.module()
     pairs = _counterparts(original, program, quantized.names)
@@ -354,7 +354,7 @@ def _scheme(node: Node) -> list[str]:
         rounding = _rounding(source)
         parts[f"{kind} {rounding}{' per tensor' if kind == 'weights' and ' ' not in rounding else ''}"] = None
     for user in filter(is_quantize, node.users):
-        if not isinstance(user.args[1], Node):  # a dynamic scale belongs to the inputs of the next layer
+        if not isinstance(user.args[1], Node):  # skip a dynamic scale: it belongs to the inputs of the next layer
             parts[f"result {_rounding(user)}"] = None
     return list(parts)
 

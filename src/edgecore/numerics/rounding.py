@@ -23,7 +23,7 @@ HALF_ULP = 2.0**-11
 """Largest relative error of one rounding to float16, whose significand has 11 bits."""
 
 NOISE = 0.25
-"""Amplitude of the noise that `perturbed_eager` adds before each quantization, in steps."""
+"""Amplitude of the noise that `perturbed_eager` adds before each quantization, in quantization steps."""
 
 _PRODUCTS: dict[Any, int] = {
     aten.linear.default: 1,
@@ -114,7 +114,7 @@ def perturbed_eager(program: ExportedProgram, computes_in: str, seed: int, steps
 
 
 def feeds_convolution(node: Node) -> bool:
-    """Return True if a node chooses the scale of a convolution's input, for which a row is a whole image."""
+    """Return True if a node chooses the scale of a convolution's input; a scale by row is then one for each image."""
     pending = [node]
     while pending:
         for user in pending.pop().users:
@@ -127,7 +127,7 @@ def feeds_convolution(node: Node) -> bool:
 
 
 def choose_by_row(x: torch.Tensor, dtype: torch.dtype, has_images: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the scales and zero points [..., 1] of rows of x along the last dim; rows of an image share them."""
+    """Return scales and zero points [..., 1] for each row of x (last dim), or equal ones for all rows of an image."""
     if not has_images:
         return library.choose_qparams_per_token_asymmetric(x, dtype)  # type: ignore[no-any-return]
     of_images = library.choose_qparams_per_token_asymmetric(x.flatten(1), dtype)
@@ -149,11 +149,11 @@ def _runner(program: ExportedProgram, computes_in: str, noise: float, seed: int,
 
 
 class Rounding:
-    """A `Compute` that rounds each floating-point result to `dtype`, and adds noise.
+    """An `Evaluator` callback that rounds each floating-point result to `dtype`, and adds noise.
 
     Args:
         dtype: The dtype in which the backend computes.
-        noise: Amplitude of the noise before each quantization, in steps; 0 for no noise at all. If it is not 0 and
+        noise: Amplitude of the noise before quantization, in quantization steps; 0 for no noise. If it is not 0 and
             `dtype` is float16, the noise of `_fp16_error` is added to each floating-point result, too.
         seed: Seed of the noise.
         by_row: True to choose dynamic scales for each row, as for `quantized_eager`.
@@ -181,7 +181,8 @@ class Rounding:
         if self.noise:
             result = result + self._uniform(result) * _fp16_error(target, args, result)
         limit = torch.finfo(self.dtype).max
-        return result.clamp(-limit, limit).to(self.dtype).float()  # overflow gives the largest number, not infinity
+        # Clamp first, so that an overflow gives the largest number of the dtype, not infinity.
+        return result.clamp(-limit, limit).to(self.dtype).float()
 
     def _uniform(self, like: torch.Tensor) -> torch.Tensor:
         return torch.rand(like.shape, generator=self.generator) * 2 - 1

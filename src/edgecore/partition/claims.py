@@ -1,4 +1,4 @@
-"""Claims of mutable buffers: decide which buffers a backend can hold, and give the reason for the others."""
+"""Decide which mutable buffers a backend may hold inside its delegates, and give the reason for each other buffer."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from edgecore.partition.protocol import REFUSED, TAG, PartitionResult
 def claimable_buffers(program: ExportedProgram) -> list[MutableBuffer]:
     """List the mutable buffers that a tagged node uses, which a partitioner may claim after it has set its tags.
 
-    edgecore refuses to let the backend hold a buffer that is also used outside of it, and reports the reason. Then it
-    calls the partitioner again, and this function omits the buffer.
+    edgecore refuses to let the backend keep the state of a buffer that nodes outside of the backend use, and reports
+    the reason. Then it calls the partitioner again, and this function omits the buffer.
 
     Args:
         program: The argument of `Partitioner.partition`.
@@ -42,7 +42,7 @@ def _tag(node: Node) -> str | None:
 
 
 def _conflict(buffer: MutableBuffer) -> str | None:
-    """Return the reason why the uses of a buffer in one program prevent a backend from holding it, or None."""
+    """Return why the uses of a mutable buffer in one program forbid that a backend keeps its content, or None."""
     if buffer.update.op == "placeholder" and buffer.is_written:
         return f"its new content is the input {buffer.update.name}, which no operator computes"
     results = buffer.node.graph.output_node().args[0]
@@ -59,7 +59,6 @@ def _conflict(buffer: MutableBuffer) -> str | None:
 
 
 def _user(node: Node) -> str:
-    """Describe a node that uses a buffer."""
     if not is_delegate_call(node):
         return describe(node)
     return f"a delegate of {module_of(node).backend_id}"
@@ -67,11 +66,11 @@ def _user(node: Node) -> str:
 
 @dataclass
 class Claims:
-    """The claims of a partitioner in all methods; each method may have its own partitioner.
+    """The decisions about claims: requests of partitioners that their backend keep the state of a mutable buffer.
 
     Attributes:
-        granted: Qualified names of the buffers that the backend will hold.
-        refused: Qualified name of a claimed buffer -> the reason why the backend will not hold it.
+        granted: Qualified names of the buffers whose state the backend will keep.
+        refused: Qualified name of a claimed buffer -> the reason why the backend will not keep its state.
     """
 
     granted: set[str] = field(default_factory=set)
@@ -81,11 +80,11 @@ class Claims:
 def settle_claims(
     programs: Mapping[str, ExportedProgram], results: Mapping[str, PartitionResult | None], refused: Mapping[str, str]
 ) -> Claims:
-    """Grant or refuse each claim.
+    """Grant or refuse each claim, a partitioner's request that its backend keep the state of a mutable buffer.
 
-    A backend holds a buffer on three conditions. In every method, all uses of the buffer are in one partition of the
-    backend, or in several partitions that only read it. Every method that uses the buffer claims it. All methods agree
-    on dtype, shape and initial content.
+    The conditions are: In every method, all uses of the buffer are in one partition of the backend, or in several
+    partitions that only read it. Every method that uses the buffer claims it. All methods agree on dtype, shape and
+    initial content.
 
     Args:
         programs: All methods, with tags.
@@ -121,7 +120,7 @@ def _reason(
     claimed: Mapping[str, set[str]],
     name: str,
 ) -> str | None:
-    """Return the reason why no backend can hold a buffer, or None; `buffers` has the buffer of each method."""
+    """Return the reason why no backend can keep the state of a buffer, or None; `buffers` is method -> buffer."""
     backends: dict[str, str] = {}
     first = next(iter(buffers))
     for method, buffer in buffers.items():
@@ -152,7 +151,7 @@ def _difference(a: MutableBuffer, b: MutableBuffer) -> str:
 
 
 def held_buffers(program: ExportedProgram) -> dict[str, tuple[MutableBuffer, str]]:
-    """Return qualified name -> (buffer, backend id) of the buffers that delegates of a program hold."""
+    """Return qualified name -> (buffer, backend id) of the mutable buffers whose content delegates keep."""
     return {
         buffer.name: (buffer, module.backend_id) for _, module in delegates(program) for buffer in module.held_buffers
     }

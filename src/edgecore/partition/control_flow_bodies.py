@@ -22,10 +22,10 @@ from edgecore.ir.program.constants import Constants
 
 
 def body_programs(program: ExportedProgram) -> Iterator[ExportedProgram]:
-    """Yield each branch and loop body of a program as a program with the same graph, outer bodies before inner ones.
+    """Yield each branch and loop body of a program as a program that shares the body's graph, outer bodies first.
 
-    A captured constant of the body is a constant of its program. Edits of such a program change the body. The condition
-    of a `while_loop` is left out, because it returns a single value instead of a tuple.
+    A constant that the body captures is a constant of the yielded program. Edits of this program change the body. The
+    condition of a `while_loop` is left out, because it returns a single value instead of a tuple.
     """
     for node in calls(program.graph_module):
         if is_control_flow(node):
@@ -62,7 +62,7 @@ def _as_program(program: ExportedProgram, flow: ControlFlow, body: GraphModule) 
 
 
 def name_apart(program: ExportedProgram) -> None:
-    """Rename calls in branches and loop bodies whose name another call has, because reasons are stored by name."""
+    """Rename calls in branches and loop bodies until all names differ, because edgecore stores reasons by node name."""
     used: set[str] = set()
     for node in all_calls(program.graph_module):
         name, number = node.name, 0

@@ -55,7 +55,7 @@ def to_backend(
 ) -> dict[str, ExportedProgram]:
     """Delegate the nodes that a partitioner tags, in all methods and in their branches and loop bodies.
 
-    The partitioner receives each body as a program, in which captured constants are constants.
+    Each branch or loop body is passed to the partitioner as a program, in which captured constants are constants.
 
     All methods are partitioned before any partition is compiled, because a mutable buffer is inside the backend either
     in all methods that use it or in none.
@@ -142,14 +142,14 @@ def _delegate_in_bodies(
     required: bool,
     results: list[PartitionResult | None],
 ) -> list[_Partition]:
-    """Delegate the nodes that a partitioner tags in branches and loop bodies, each passed as a program.
+    """Pass branches and loop bodies to the partitioner as programs, and delegate the nodes that it tags.
 
     Appends the partitioner's answers to `results`.
     """
     delegated: list[_Partition] = []
     name_apart(program)
     for body in body_programs(program):
-        _drop_tags({"": body})  # some partitioners tag the bodies already when they see the method
+        _drop_tags({"": body})  # remove the tags that some partitioners set in bodies when they get the whole method
         answer = _ask(body, partitioner, {})
         results.append(answer.result)
         _note_answer(body, answer, {}, diagnostics, required)
@@ -194,7 +194,7 @@ class _Answer:
 
 @dataclass
 class _Partition:
-    """The nodes with one tag; after the delegation, also their delegate."""
+    """A partition: the nodes with one tag; after the delegation, also the delegate that replaces them."""
 
     tag: str
     spec: DelegationSpec
@@ -204,7 +204,7 @@ class _Partition:
 
 @dataclass
 class _Failure:
-    """A failure of `preprocess` on a partition of a method that holds the buffers `held`."""
+    """A failure of `preprocess` on a partition of a backend that was to keep the state of the buffers `held`."""
 
     method: str
     partition: _Partition
@@ -216,7 +216,7 @@ def _ask(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[st
     """Call the partitioner; if it refuses a node because of a layout, make all values contiguous and call it again.
 
     Raises:
-        CompileError: See `_ask_once`.
+        CompileError: The partitioner changed the program, or used a tag that it does not define.
     """
     answer = _ask_once(program, partitioner, refused)
     refusals = answer.result.unsupported_nodes if answer.result is not None else ()
@@ -228,7 +228,7 @@ def _ask(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[st
 
 
 def _ask_once(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[str, str]) -> _Answer:
-    """Mark the buffers that the partitioner must not claim, and call it.
+    """Mark the buffers that the partitioner must not claim, and call the partitioner.
 
     Raises:
         CompileError: The partitioner changed the program, or used a tag that it does not define.
@@ -283,7 +283,7 @@ def _partitions(program: ExportedProgram, answer: _Answer) -> list[_Partition]:
 
 
 def _copy_nodes(program: ExportedProgram, copied: Mapping[str, Sequence[str]]) -> None:
-    """Copy each node for every further partition that reads it; visit users before their sources."""
+    """Copy nodes for every further partition that reads them, users first, so that copies of users read copies."""
     with edit(program) as graph_module:
         for node in reversed([node for node in graph_module.graph.nodes if node.name in copied]):
             for tag in copied[node.name]:
@@ -302,7 +302,7 @@ def _note_answer(
     diagnostics: PartitionDiagnostics,
     required: bool,
 ) -> None:
-    """Add to `diagnostics` the reasons why nodes are not delegated and why buffers stay outside."""
+    """Add to `diagnostics` why nodes are not delegated, and why mutable buffers stay outside of the backend."""
     if answer.result is None:
         assert answer.error is not None
         nodes = [node for node in calls(program.graph_module) if not is_delegate_call(node)]
@@ -365,7 +365,7 @@ def _delegate_holders(
     granted: Collection[str],
     preprocess: Preprocess,
 ) -> _Failure | None:
-    """Delegate in all methods the partitions that hold mutable buffers; return the first failure."""
+    """Delegate partitions that keep the state of mutable buffers, in all methods; return the first failure or None."""
     for method, of_method in partitions.items():
         uses = [(buffer.name, buffer.uses) for buffer in mutable_buffers(programs[method]) if buffer.name in granted]
         for partition in of_method:
@@ -389,7 +389,7 @@ def _delegate(
         if not isinstance(result, PreprocessResult):
             raise TypeError(f"preprocess gave a {type(result).__name__}, not a PreprocessResult")
     except BackendError:
-        raise  # the backend is not installed or is broken; the partition is not at fault
+        raise  # no fallback: the backend is not installed or is broken; the partition is not at fault
     except Exception as error:
         return error
     module = LoweredBackendModule(spec.backend_id, result, spec.compile_specs, extracted.program, distribution)

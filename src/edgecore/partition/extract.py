@@ -24,7 +24,7 @@ from edgecore.partition.fallback import operator_calls
 class Extracted:
     """A partition as a program, with the nodes of the original graph that are its inputs and outputs.
 
-    `buffers` are the mutable buffers that the partition uses and the backend holds.
+    `buffers` are the mutable buffers that the partition uses and whose state the backend keeps.
     """
 
     program: ExportedProgram
@@ -42,9 +42,9 @@ def extract(
 ) -> Extracted:
     """Copy nodes into a separate program, in which the constants that they read become buffers or inputs.
 
-    `constants_as_inputs` makes all constants inputs (True), or only the constants with these names.
-    A mutable buffer of `claimed` that the nodes use becomes a buffer of the new program, and its new content an output
-    of the kind `BUFFER_MUTATION`. If the nodes only read the buffer, this output is the buffer itself.
+    `constants_as_inputs` makes all constants inputs (True), or only those whose placeholder names it contains. A
+    mutable buffer of `claimed` that the nodes use becomes a buffer of the new program, and its new content an output of
+    the kind `BUFFER_MUTATION`. If the nodes only read the buffer, this output is the buffer itself.
     """
     constants = Constants(program)
     inside = set(nodes)
@@ -96,7 +96,7 @@ def extract(
 
 
 def _outputs(program: ExportedProgram, inside: set[Node], nodes: list[Node], held: Collection[str]) -> list[Node]:
-    """List the nodes of a partition that are read outside of it; the update of a buffer in `held` does not count."""
+    """List the nodes of a partition that are read outside or returned; updates of buffers in `held` do not count."""
     results = {
         value
         for value, spec in zip(program.graph.output_node().args[0], program.graph_signature.output_specs, strict=True)
@@ -114,7 +114,7 @@ def replace_by_call(
 ) -> None:
     """Replace the nodes of a partition by a call of its delegate.
 
-    The program keeps the buffers that the backend holds, but no longer changes them; `remove_buffers` removes them.
+    Buffers whose state the backend keeps stay in the program, which no longer changes them, until `remove_buffers`.
     """
     inside = set(nodes)
     with edit(program) as graph_module:
@@ -122,7 +122,8 @@ def replace_by_call(
         index = sum(1 for node in graph_module.graph.nodes if node.target is call_delegate)
         name = f"lowered_module_{index}"
         graph_module.add_module(name, module)
-        # All inputs precede the last node. Some users of the outputs may precede it, too: `_restore_order` moves them.
+        # Insert the delegate call before the last node, which all its inputs precede. Users of its outputs may precede
+        # the last node, too: `_restore_order` moves them.
         with graph_module.graph.inserting_before(nodes[-1]):
             attribute = graph_module.graph.get_attr(name)
             call = graph_module.graph.call_function(call_delegate, (attribute, *partition.inputs))
@@ -149,7 +150,7 @@ def _is_outside(inside: set[Node], user: Node) -> bool:
 def _restore_order(graph: Graph) -> None:
     """Sort the graph in topological order, with as few changes of the present order as possible.
 
-    The delegate call takes the place of the partition's last node, so users of its outputs may precede it.
+    The delegate call takes the place of the partition's last node, so users of its outputs may stand before the call.
     """
     placed: set[Node] = set()
     waiting: dict[Node, list[Node]] = {}

@@ -35,11 +35,11 @@ class Failure:
 
 @dataclass
 class PartitionDiagnostics:
-    """The reasons why nodes are not delegated, and why backends do not hold mutable buffers.
+    """The reasons why nodes are not delegated, and why backends do not keep the state of mutable buffers.
 
     Attributes:
         by_node: Node name -> [(backend id, reason)].
-        by_buffer: Qualified name of a mutable buffer -> [(backend id, reason why the backend does not hold it)].
+        by_buffer: Qualified name of a mutable buffer -> [(backend id, reason why the backend does not keep its state)].
         failures: The failures of backends.
     """
 
@@ -52,7 +52,7 @@ class PartitionDiagnostics:
         self.by_node.setdefault(node, []).append((backend_id, reason))
 
     def add_buffer(self, name: str, backend_id: str, reason: str) -> None:
-        """Add the reason why a backend does not hold a mutable buffer."""
+        """Add the reason why a backend does not keep the state of a mutable buffer."""
         self.by_buffer.setdefault(name, []).append((backend_id, reason))
 
     def fall_back(
@@ -79,7 +79,7 @@ class PartitionDiagnostics:
     def refuse(
         self, backend: str, buffers: Sequence[str], nodes: Sequence[Node], error: Exception, required: bool = False
     ) -> None:
-        """Record that a backend failed on a partition that holds mutable buffers, so that it must not hold them; warn.
+        """Record that a backend failed on a partition with mutable buffers, so that they stay outside of it; warn.
 
         Args:
             backend: Its id.

@@ -14,7 +14,7 @@ from edgecore.errors import CompileError
 from edgecore.plugin import CompileSpec
 
 TAG = "delegation_tag"
-"""The key in `node.meta` that a partitioner sets."""
+"""The key in `node.meta` whose value, set by a partitioner, names the partition of the node."""
 
 REFUSED = "refused_claim"
 """The key in the `meta` of a mutable buffer's placeholder by which edgecore forbids the backend to claim the buffer.
@@ -38,7 +38,7 @@ class LayoutReason(str):
 
 @dataclass(frozen=True)
 class DelegationSpec:
-    """The backend of a tag, with the compile specs of its partition.
+    """The backend that takes the nodes with one tag, and the compile specs of this partition.
 
     Attributes:
         backend_id: The backend's id.
@@ -73,10 +73,10 @@ class PartitionResult:
 
     Attributes:
         tagged_exported_program: The program, with tags.
-        partition_tags: The meaning of each tag.
+        partition_tags: Tag -> backend and compile specs of its partition.
         unsupported_nodes: The reason for each node that has no tag.
-        claimed_buffers: Qualified names of the mutable buffers that the backend wants to hold, such as a cache; see
-            `claimable_buffers`.
+        claimed_buffers: Qualified names of the mutable buffers whose state the backend wants to keep, such as a KV
+            cache; see `claimable_buffers`.
         copied_nodes: Name of a tagged node -> the tags of further partitions that read it; each receives its own copy.
         warning: A problem of the user's options for this program; "" if there is none. The user is warned once, if the
             answers to all methods, branches and loop bodies have a warning.

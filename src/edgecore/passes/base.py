@@ -35,10 +35,10 @@ class ExportPass(PassBase):
 
     A subclass overrides methods among `placeholder`, `output`, `call_operator`, `call_getitem`, `call_sym`,
     `call_cond`, `call_while`, `call_map`, `call_scan`, `call_delegate`, `call_submodule`, `on_attr`, `inputs`, `call`.
-    Each method receives a visited node and returns the value that later nodes read in its place. This is the result of
-    `super()`, of one of several calls of `super().call_operator`, or an argument. Values are instances of `ProxyValue`:
-    `value.data` is the fake tensor or the number, `value.node` the node; other attributes, such as `value.target`,
-    come from the node.
+    Each method receives a visited node and returns the value that later nodes read in its place: the result of its
+    `super()` method, the result of a call of `super().call_operator`, of which it may make several, or one of its
+    arguments. Values are instances of `ProxyValue`: `value.data` is the fake tensor or the number, `value.node` the
+    node; other attributes, such as `value.target`, come from the node.
 
     A new call with the operator and the arguments of the visited node keeps its name and its `val`. If nothing changes,
     the graph stays as it is. The methods `requires` and `ensures` check the graph before and after the pass.
@@ -57,7 +57,7 @@ class ExportPass(PassBase):
         return PassResult(graph_module, result.modified)
 
     def inputs(self, graph_module: GraphModule) -> Sequence[Any]:
-        """Return the values of the graph's inputs, fake or other tensors and numbers, with which `call` interprets."""
+        """Return the inputs with which `call` interprets the graph: fake tensors, other tensors, or numbers."""
         return [node.meta.get("val") for node in placeholders(graph_module)]
 
     def call_submodule(self, graph_module: GraphModule, inputs: tuple[Any, ...]) -> PassResult:
@@ -114,7 +114,7 @@ class ExportPass(PassBase):
         """Visit an attribute of the graph module that is a tensor."""
 
     def placeholder(self, name: str, arg: Any, meta: NodeMetadata) -> Any:
-        """Add an input. `arg` is its value. The pass can change neither its name nor its shape."""
+        """Add an input with the value `arg` to the new graph. A pass can change neither its name nor its shape."""
         copy = self._copies[-1]
         node = copy.add("placeholder", name, copy.node.args, {}, copy.node.name)
         node.meta = {**inherited(meta), "val": copy.node.meta.get("val")}
@@ -153,7 +153,7 @@ class ExportPass(PassBase):
     ) -> Any:
         """Return the size of a dim as an argument: a number, or a call of `sym_size` if it is known only at run time.
 
-        `edge_dialect` has no effect: in edgecore, the operators of both dialects are the same.
+        `edge_dialect` has no effect, because edgecore's edge dialect has ATen's own operators.
         """
         size = tensor_proxy.to_tensor().shape[dim]
         return self.call_operator(aten.sym_size.int, (tensor_proxy, dim), {}, meta) if _symbolic(size) else size
@@ -195,7 +195,7 @@ class ExportPass(PassBase):
         return self._fx("call_function", SCAN, (body, init, xs, additional_inputs), {}, meta)
 
     def _body(self, body: GraphModule, carried: Any, scanned: Any, captured: Any) -> GraphModule:
-        """Visit a body whose inputs are slices, with the values of the body's own inputs."""
+        """Visit the body of `map` or `scan`; the slices that it reads have the values of its placeholders."""
         slices = [node.meta["val"] for node in placeholders(body)[len(carried) :][: len(scanned)]]
         visited: GraphModule = self.call_submodule(body, (*carried, *slices, *captured)).graph_module
         return visited
@@ -207,7 +207,7 @@ class ExportPass(PassBase):
         return self._fx("call_function", call_delegate, (lowered_module, *args), kwargs, meta)
 
     def _fx(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], meta: NodeMetadata) -> Any:
-        """Add a node and compute its value."""
+        """Add a node with these arguments to the new graph, and compute its value."""
         copy, mode = self._copies[-1], self.fake_tensor_mode
         assert mode is not None
         visited = copy.node
@@ -237,7 +237,7 @@ class ExportPass(PassBase):
         return self.fake_tensor_mode.from_tensor(value, static_shapes=True)
 
     def _argument(self, value: Any) -> Any:
-        """Return an argument as a value, a module's node or a number."""
+        """Convert an argument: a node to its value, a module to a `get_attr` node, a tensor to `aten.full`."""
         copy = self._copies[-1]
         if isinstance(value, Node):
             return copy.read.get(value, ProxyValue(value.meta.get("val"), value))
@@ -284,21 +284,21 @@ class _Copy:
         self.node: Node = next(iter(graph_module.graph.nodes))
 
     def values(self, arguments: Any) -> Any:
-        """Return nested arguments of the visited node, with the values that it reads."""
+        """Return arguments of the visited node with each node replaced by the value that later nodes read for it."""
         return map_arg(arguments, self.read.__getitem__)
 
     def add(self, op: str, target: Any, args: Any, kwargs: Any, name: str | None) -> Node:
-        """Add a node at the end; add an input after the other inputs."""
+        """Add a node at the end of the new graph, or an input after the other inputs."""
         node = self._graph.create_node(op, target, args, kwargs, name)
         if op == "placeholder" and name:
-            node.name = name  # torch.fx renames nodes that are named like a builtin, such as `input`
+            node.name = name  # restore the name: torch.fx renames nodes that are named like a builtin, such as `input`
         first = next(later for later in self._graph.nodes if later.op != "placeholder" or later is node)
         if op == "placeholder" and first is not node:
             first.prepend(node)
         return node
 
     def attribute(self, target: str) -> Any:
-        """Return an attribute of the graph module: a module, or the value of a tensor."""
+        """Return the attribute `target` of the graph module: a module as it is, a tensor as a `ProxyValue`."""
         value: Any = self._graph_module
         for part in target.split("."):
             value = getattr(value, part)
@@ -310,7 +310,7 @@ class _Copy:
         return ProxyValue(node.meta.get("val", value), node)
 
     def module(self, module: torch.nn.Module) -> ProxyValue:
-        """Add the node of a branch, a loop body or a delegate, under its name in the graph module if it has one."""
+        """Add a `get_attr` node for a branch, a loop body or a delegate, under its own name if it has one."""
         own = {name: child for name, child in self._graph_module.named_children() if child is module}
         visited = [str(node.target) for node in self.node.all_input_nodes if node.op == "get_attr"]
         name = next(iter(own), next((name for name in visited if name not in self._attributes), "submodule"))
@@ -331,10 +331,10 @@ class _Copy:
         return getattr(self._graph_module, str(node.target), None) if is_module else node.meta.get("val")
 
     def result(self) -> PassResult:
-        """Return the graph module of the copy, or the original one if both graphs are equal.
+        """Return a graph module with the copied graph, or the original module if both graphs are equal.
 
         Raises:
-            CompileError: The copy has other inputs, or returns nothing.
+            CompileError: The copied graph has other inputs than the original, or returns nothing.
         """
         before, after = placeholders(self._graph_module), self._graph.find_nodes(op="placeholder")
         if [node.name for node in before] != [node.name for node in after]:
@@ -352,7 +352,7 @@ class _Copy:
 
 
 def _described(graph: Graph) -> list[Any]:
-    """Describe the computation of a graph by names of nodes, without the nodes of attributes."""
+    """Describe the computation of a graph by names of nodes, without `get_attr` nodes, to compare two graphs."""
 
     def name(node: Node) -> str:
         return str(node.target) if node.op == "get_attr" else node.name

@@ -104,7 +104,6 @@ class NodeMetadata(UserDict[str, Any]):
         self.data[key] = value
 
     def copy(self) -> NodeMetadata:
-        """Return a copy."""
         return NodeMetadata(self.data)
 
 
@@ -114,12 +113,12 @@ def inherited(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def data_of(values: Any) -> Any:
-    """Return nested arguments with the data of each `ProxyValue`."""
+    """Return nested arguments with each `ProxyValue` replaced by its data."""
     return map_aggregate(values, lambda value: value.data if isinstance(value, ProxyValue) else value)
 
 
 def nodes_of(values: Any) -> Any:
-    """Return nested arguments with the node of each `ProxyValue`."""
+    """Return nested arguments with each `ProxyValue` replaced by its node."""
     return map_aggregate(values, lambda value: value.node if isinstance(value, ProxyValue) else value)
 
 

@@ -59,7 +59,7 @@ def _starts_with(node: Any, prefix: str) -> bool:
 
 @dataclass(frozen=True)
 class QuantizationParameters:
-    """The parameters of a quantize or dequantize node: real = (quantized - zero_point) * scale.
+    """The quantization parameters of a quantize or dequantize node: real = (quantized - zero_point) * scale.
 
     `scale` and `zero_point` are numbers, or the nodes of tensors. `axis` is the quantized dim; None for per-tensor
     quantization.
@@ -79,7 +79,7 @@ class QuantizationParameters:
 
 
 def parameters_of(node: Node) -> QuantizationParameters | None:
-    """Return the parameters of a per-tensor or per-channel quantize or dequantize node; None for other nodes."""
+    """Return the scale, zero point and so on of a per-tensor or per-channel (de)quantize node; None for other nodes."""
     name = str(getattr(node.target, "__name__", "")).partition(".")[0]
     if not (is_quantize(node) or is_dequantize(node)) or not name.endswith(("per_tensor", "per_channel")):
         return None
@@ -113,8 +113,8 @@ def insert_pair(editor: Editor, value: Node, parameters: QuantizationParameters)
 def quantized_before(node: Node, constants: Constants | None = None) -> Node | None:
     """Return q for a node quantize(dequantize(q)), if the parameters agree and q is in their range; otherwise None.
 
-    For values computed from constants, the range is known only if `constants` is passed. 32-bit integers, which float32
-    cannot represent exactly, and fp16 values in between return None.
+    For values computed from constants, the range is known only if `constants` is passed. Returns None for 32-bit
+    integers, which float32 cannot represent exactly, and if the value between the two nodes is fp16.
     """
     again, source = parameters_of(node), node.args[0]
     if again is None or again.dtype.itemsize > 2 or not is_dequantize(source):

@@ -15,7 +15,7 @@ from edgecore.ir.graph import Editor, describe
 
 
 def call_of(node: Node, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of the call's input values that calls `function` with the call's arguments."""
+    """Return a function of the values of the call's input nodes that calls `function` with the call's arguments."""
     leaves = node.all_input_nodes
 
     def call(*values: Any) -> Any:

@@ -62,8 +62,9 @@ def shared_source(node: Node, mode: Any) -> Node | None:
 def result_of(node: Node, mode: Any) -> Any:
     """Return the fake result of a call; it shares memory with the `val`s of its arguments as in eager mode."""
     assert callable(node.target)
+    # Ignore the new symbolic numbers that calls such as `item` make, because no node of the graph uses them.
     with mode.shape_env.ignore_fresh_unbacked_symbols() if mode.shape_env is not None else nullcontext():
-        return compute_val(mode, node.target, node.args, node.kwargs)  # `item` makes a symbol without users
+        return compute_val(mode, node.target, node.args, node.kwargs)
 
 
 def memories(val: Any) -> set[int]:
@@ -104,7 +105,7 @@ def put_back(editor: Editor, view: Node, source: Node, new: Node) -> Node:
 
 
 def _put_part_back(editor: Editor, parts: Node, index: Any, source: Node, new: Node) -> Node:
-    """Put back one of the parts that `split` or `unbind` returned."""
+    """Write `new`, the content of one part that `split` or `unbind` returned, back into their input."""
     if parts.target is aten.unbind.int:
         return editor.call(aten.select_scatter.default, source, new, argument(parts, "dim"), index)
     if parts.target not in _SPLITS:

@@ -108,9 +108,9 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
     def annotate(self, model: GraphModule) -> GraphModule:
         """Write annotations into the `meta` of the nodes; return `model`.
 
-        Some nodes stay in floating point: nodes with an annotation; nodes whose result has none of `dtypes`; nodes that
-        read empty tensors, whose range an observer cannot determine; linear layers whose weight is a vector, so that
-        the result has no channels.
+        Some nodes are skipped: nodes that have an annotation already; nodes whose result has none of `dtypes`; nodes
+        that read empty tensors, whose range an observer cannot determine; linear layers whose weight is a vector, so
+        that the result has no channels.
 
         Raises:
             ValueError: A configured function, type or name occurs nowhere in the model.
@@ -203,9 +203,9 @@ def float_args(node: Node) -> list[Node]:
 
 
 def channel_dim(node: Node) -> int | None:
-    """Return the dim of the weight of a `LAYERS` node that has all output channels; None if there is no such dim.
+    """Return the dim of a layer's weight that has one index per output channel; None if there is no such dim.
 
-    If a transposed convolution has groups, its weight has no such dim.
+    The layer is a call of one of `LAYERS`. The weight of a transposed convolution with groups has no such dim.
     """
     axis = LAYERS[node.target]
     if node.target is aten.convolution.default and argument(node, "transposed"):
@@ -216,7 +216,7 @@ def channel_dim(node: Node) -> int | None:
 def weight_spec(
     dtype: torch.dtype, low: int, high: int, axis: int | None, *, is_qat: bool, eps: float = SMALLEST_SCALE
 ) -> QuantizationSpec:
-    """Return the specification of a weight with the zero point 0.
+    """Return the quantization specification of a weight with the zero point 0.
 
     Args:
         dtype: The integer type.
@@ -248,7 +248,7 @@ def activation_observer(observer: Any, low: int, high: int, *, is_qat: bool, eps
     """
     if not is_qat:
         return observer.with_args(eps=eps)
-    # torchao's fused module would ignore `eps`: its scales are at least 6.1e-5. It also lacks symmetric quantization.
+    # Do not use torchao's fused module: it would ignore `eps`, with scales of at least 6.1e-5, and is never symmetric.
     return FakeQuantize.with_args(observer=MovingAverageMinMaxObserver, quant_min=low, quant_max=high, eps=eps)
 
 
@@ -274,12 +274,12 @@ def _reads_empty(node: Node) -> bool:
 
 
 def is_annotated(node: Node) -> bool:
-    """Return True if a node has an annotation."""
+    """Return True if a node has a quantization annotation."""
     return ANNOTATION in node.meta
 
 
 def output_spec(node: Any) -> QuantizationSpecBase | None:
-    """Return the specification of a node's result; None if it stays in floating point."""
+    """Return the quantization specification of a node's result; None if it stays in floating point."""
     annotation = node.meta.get(ANNOTATION) if isinstance(node, Node) else None
     return None if annotation is None else annotation.output_qspec
 
@@ -290,18 +290,18 @@ def mark(
     inputs: Mapping[Any, QuantizationSpecBase],
     dtypes: tuple[torch.dtype, ...] = (torch.float32,),
 ) -> None:
-    """Annotate a node with the specifications of its result and its inputs.
+    """Annotate a node with the quantization specifications of its result and its inputs.
 
-    If the producer of an input has fixed parameters, such as a sigmoid, they replace the input's specification;
-    otherwise the value would be quantized twice. Inputs with none of `dtypes` are skipped: `sigmoid` accepts integers,
-    too.
+    If the producer of an input has a fixed scale and zero point, such as a sigmoid, they replace the input's
+    specification; otherwise the value would be quantized twice. Inputs with none of `dtypes` are skipped, because an
+    operator such as `sigmoid` may read integers.
     """
     specs = {source: _fixed_spec(source) or spec for source, spec in inputs.items() if is_float(source, dtypes)}
     node.meta[ANNOTATION] = QuantizationAnnotation(input_qspec_map=specs, output_qspec=output, _annotated=True)
 
 
 def _fixed_spec(node: Node) -> FixedQParamsQuantizationSpec | None:
-    """Return the specification of a node's result if its parameters are fixed, even if shared with an input."""
+    """Return the specification of a node's result if its scale and zero point are fixed, even if shared by an input."""
     spec = output_spec(node)
     while isinstance(spec, SharedQuantizationSpec) and isinstance(spec.edge_or_node, tuple):
         source, user = spec.edge_or_node
@@ -327,7 +327,7 @@ def fused_tail(node: Node, groups: Iterable[Collection[Any]]) -> Node:
 def mark_fused(
     tail: Node, node: Node, output: QuantizationSpecBase | None, inputs: Mapping[Any, QuantizationSpecBase]
 ) -> None:
-    """Annotate a node's inputs, and the result of `tail`, the last operator that is fused with it."""
+    """Annotate the inputs of `node`, and the result of `tail`, the last operator that is fused with `node`."""
     if tail is not node:
         mark(tail, output, {})
     mark(node, output if tail is node else None, inputs)
@@ -336,8 +336,8 @@ def mark_fused(
 def mark_shared(node: Node, activation: QuantizationSpecBase, *, only_quantized: bool = True) -> None:
     """Annotate a node so that its inputs and its result share one observer.
 
-    An input with fixed parameters keeps them; the result shares the observer of the other inputs. If all inputs have
-    fixed parameters that differ, the result has its own observer.
+    An input with a fixed scale and zero point, as from a sigmoid, keeps them; the result shares the observer of the
+    other inputs. If all inputs have fixed scales that differ, the result has its own observer.
 
     Args:
         node: The node, such as a view.
@@ -359,10 +359,10 @@ def mark_shared(node: Node, activation: QuantizationSpecBase, *, only_quantized:
 
 
 def mark_split(part: Node, activation: QuantizationSpecBase, splits: Collection[Any]) -> bool:
-    """Annotate a `getitem` of one of the `splits` operators, and the split, to share the parameters of its input.
+    """Annotate `part`, a `getitem` of a split, to share the quantization parameters of the split's input.
 
     Returns:
-        False if the `getitem` belongs to another operator; then nothing is annotated.
+        False if `part` does not belong to one of the `splits` operators; then nothing is annotated.
     """
     split = part.args[0]
     assert isinstance(split, Node)

@@ -117,7 +117,7 @@ def _convert(
             f"{title}: the program computes gradients, whose ranges no calibration foresees; quantize the model alone, "
             "or train it quantized with edgecore.prepare_qat"
         )
-    args, kwargs = tree_map(copied, example)  # the model may write its inputs
+    args, kwargs = tree_map(copied, example)  # copy the inputs, because the model may write them
     with failures_named(title):
         # Copy the program, because torchao changes the bodies of loops, which all modules of a program share.
         module = copy_program(program).module()
@@ -131,7 +131,7 @@ def _convert(
     hook = observed.register_forward_pre_hook(record, with_kwargs=True)
     with torch.no_grad(), unchanged_buffers(program), collect_hidden_observers(observed) as hidden:
         if calibration is None:
-            observed(*args, **kwargs)  # the observers of weights record ranges only when the model runs
+            observed(*args, **kwargs)  # run once, because observers of weights record ranges only when the model runs
         elif callable(calibration):
             calibration(observed)
         else:
@@ -154,7 +154,7 @@ def make_quantizer(recipes: Sequence[ChosenRecipe], *, is_whole: bool) -> Any:
 
 
 def claim(program: ExportedProgram, recipe: ChosenRecipe) -> None:
-    """Update the marks of `program`: pass the nodes that `recipe` may quantize, but does not, to the next backends."""
+    """Reserve nodes that `recipe` quantizes for it, and pass the others that it may quantize to the next backends."""
     if isinstance(recipe.method, QuantizerRecipe):
         module = program.module()
         make_quantizer([recipe], is_whole=False).annotate(module)
@@ -171,7 +171,7 @@ def _calibrate(observed: Callable[..., Any], calibration: Any) -> None:
     count = 0
     for count, (args, kwargs) in enumerate(with_progress(calibration), 1):
         try:
-            copies, named = tree_map(copied, (args, kwargs))  # the model may write its inputs
+            copies, named = tree_map(copied, (args, kwargs))  # copy the inputs, because the model may write them
             observed(*copies, **named)
         except Exception as error:
             inputs = ", ".join([*map(_text, args), *(f"{name}={_text(value)}" for name, value in kwargs.items())])

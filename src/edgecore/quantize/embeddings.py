@@ -19,7 +19,7 @@ from edgecore.plugin import Selects
 
 library = torch.ops.quantized_decomposed
 GROUP = 32
-"""Number of elements that share a scale in a 4-bit table, if it divides the width of the table."""
+"""Number of elements that share a scale in a 4-bit embedding table whose width it divides."""
 
 
 def quantize_embeddings(program: ExportedProgram, bits: int, selects: Selects) -> ExportedProgram:

@@ -36,10 +36,10 @@ _SCORES = {
 
 @contextmanager
 def collect_hidden_observers(observed: GraphModule) -> Iterator[set[str]]:
-    """Yield a set that receives the names of observers that see hidden elements before a softmax.
+    """Yield a set that receives the names of observers that see numbers of at least `HIDDEN` before a softmax.
 
     Once in the set, an observer observes nothing, because torchao's histogram fails on these numbers. At the end, the
-    set also receives the observers of values that a multiplication turns into hidden elements.
+    set also receives the observers of values that a multiplication turns into such numbers.
 
     Args:
         observed: A module with observers, which the caller runs on the calibration samples inside the context.
@@ -92,14 +92,13 @@ def _before_softmax(observed: GraphModule) -> set[str]:
 
 
 def _multiplied(observed: GraphModule, hidden: set[str]) -> set[str]:
-    """Return the names of the observers of values whose large multiples hide elements.
+    """Return the names of observers of values that a large factor turns into masks: `keep - 1` in `(keep - 1) * 1e9`.
 
-    For example, a mask may be computed as `(keep - 1) * 1e9`. Quantizing `keep - 1` with an error of a thousandth would
-    then hide all elements.
+    Quantizing `keep - 1` with an error of a thousandth would change the mask by 1e6, and so hide all scores.
 
     Args:
         observed: The module with observers.
-        hidden: The names of the observers that saw hidden elements.
+        hidden: The names of the observers that saw numbers of at least `HIDDEN`.
     """
     names = set[str]()
     starts = [node for node in observed.graph.nodes if node.op == "call_module" and node.target in hidden]
@@ -121,7 +120,7 @@ def _multiplied(observed: GraphModule, hidden: set[str]) -> set[str]:
 
 
 def _is_large(node: Node) -> bool:
-    """Return True for a product or quotient, unless it is by a number that makes no large multiples."""
+    """Return True if a product or quotient may be `HIDDEN` times as large as its first operand, or more."""
     factor = node.args[1]
     if not isinstance(factor, (int, float)):
         return True

@@ -30,7 +30,7 @@ class ChosenRecipe:
         name: The name and the parameters, for messages.
         method: The function of the backend that quantizes.
         embeddings: The number of bits to which edgecore quantizes embedding tables; None to leave them in float.
-        steps: `RecipeSupport.steps`.
+        steps: Quantization steps by which results may differ in addition to rounding (`RecipeSupport.steps`).
     """
 
     number: int

@@ -24,7 +24,7 @@ from edgecore.passes.in_place import is_mutable, written_by
 from edgecore.passes.library.functionalize import functionalize
 
 _ORIGIN = "edgecore_origin"
-"""Key in `node.meta["custom"]`: name of the original call; functional operators inherit it from an in-place call."""
+"""Key in `node.meta["custom"]`: the call's original name, which functional operators inherit from in-place ones."""
 
 
 def functional_copy(program: ExportedProgram, *, statistics: bool = True) -> tuple[ExportedProgram, dict[str, str]]:
@@ -32,7 +32,7 @@ def functional_copy(program: ExportedProgram, *, statistics: bool = True) -> tup
 
     Args:
         program: The exported program. It is not changed, and a run of the copy does not change its tensors.
-        statistics: As for `functionalize`.
+        statistics: False to let batch norms in training write their running statistics, as in `functionalize`.
 
     Returns:
         The copy, and a map from the names of its calls to the names of the calls of `program` that they replace.
@@ -56,10 +56,11 @@ def functional_copy(program: ExportedProgram, *, statistics: bool = True) -> tup
 
 
 def counter_reads(program: ExportedProgram) -> list[Node]:
-    """List the floating-point calls that read a counter: a value that depends only on the number of calls so far.
+    """List the floating-point calls that read a counter: a value that depends only on the number of runs so far.
 
-    Counters are constants and buffers whose update never depends on an input, and values computed from these. No sample
-    shows the range of a counter. An integer index, such as the position of a token, has no range to observe.
+    Counters are constants and buffers whose update never depends on an input, and values computed from these. Samples
+    cannot show the range of a counter, which grows with each run. A call that uses an integer counter only as an index,
+    such as the position of a token, does not count, because an index has no range to observe.
 
     Args:
         program: A functional program.
@@ -152,7 +153,7 @@ def _fold(module: GraphModule) -> None:
 
 
 def _replace_by_integers(module: GraphModule, node: Node) -> None:
-    """Replace a quantize node by a constant, and name it and its scales after their parameter."""
+    """Replace a quantize node by a constant; name the constant and the node's scales after the quantized parameter."""
     parameter = _parameter(node)
     with torch.no_grad():
         integers = _evaluate(module, node, {})
@@ -178,7 +179,7 @@ def _parameter(node: Node) -> str:
 
 
 def _register(module: GraphModule, parameter: str, what: str, value: torch.Tensor) -> str:
-    """Add a buffer, and return its name, with a number if it exists: a tied weight may be quantized several times."""
+    """Add a buffer, and return its name; it ends with a number if a tied weight is quantized several times."""
     holder, _, attribute = parameter.rpartition(".")
     owner, name, count = module.get_submodule(holder), f"{attribute}{PART_OF}{what}", 0
     while hasattr(owner, name):
@@ -205,7 +206,7 @@ def _evaluate(module: GraphModule, node: Node, values: dict[Node, Any]) -> Any:
 
 
 def _is_pure(node: Node) -> bool:
-    """Return True for an operator whose result depends only on its inputs, except for dequantize operators."""
+    """Return True if a call may be folded: its result depends only on its inputs, and it does not dequantize."""
     if not isinstance(node.target, OpOverload) or _named(node, "dequantize"):
         return False
     return not is_mutable(node) and torch.Tag.nondeterministic_seeded not in node.target.tags

@@ -154,7 +154,7 @@ NORMS = with_roles(Role.BATCH_NORM)
 CLAMPS = with_roles(Role.CLAMP)
 """Operators of an exported model that are fused with the layer before them.
 
-A fused clamp costs nothing: the range of the layer's quantized result ends at its limits.
+A fused clamp costs nothing, because the layer's integer range is chosen to end at the clamp's limits.
 """
 
 LAYERS: Mapping[Any, int] = {

@@ -58,7 +58,7 @@ def check_rules(plan: Plan, programs: Mapping[str, ExportedProgram]) -> None:
 
 
 def matches(rule: Rule, node: Node) -> bool:
-    """Return True if a rule applies to an operator call."""
+    """Return True if a rule of a recipe applies to an operator call."""
     return (
         (not rule.module or _any_matches(_module_names(node), rule.module))
         and (not rule.type or _any_matches(_module_types(node), rule.type))
@@ -88,7 +88,7 @@ def _module_types(node: Node) -> Iterator[str]:
 
 
 def _operator_names(node: Node) -> Iterator[str]:
-    """Yield `aten.add_.Tensor`, `aten.add_`, `add_`, and the same without the `_` of an in-place operator."""
+    """Yield the names that a rule may match: `aten.add_.Tensor`, `aten.add_`, `add_`, and each without its last `_`."""
     name = operator_name(node.target)
     packet = name.rpartition(".")[0] or name
     for text in (name, packet, packet.rpartition(".")[2]):

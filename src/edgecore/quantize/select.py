@@ -26,7 +26,6 @@ class SelectingQuantizer(Quantizer):  # type: ignore[misc]
         self.quantizers = quantizers
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Let each quantizer change the model."""
         for quantizer, _ in self.quantizers:
             model = quantizer.transform_for_annotation(model)
         return model
@@ -34,8 +33,8 @@ class SelectingQuantizer(Quantizer):  # type: ignore[misc]
     def annotate(self, model: GraphModule) -> GraphModule:
         """Write annotations into the `meta` of the nodes; return `model`.
 
-        While a quantizer runs, the nodes of other recipes look annotated, so that it does not quantize values only for
-        them. If it annotates such a node nevertheless, the annotation is dropped.
+        While a quantizer runs, the nodes of other recipes are marked as annotated, so that it does not quantize values
+        only for them. If it annotates such a node nevertheless, the annotation is dropped.
         """
         kept: dict[Node, Any] = {}
         for quantizer, selects in self.quantizers:
@@ -55,7 +54,6 @@ class SelectingQuantizer(Quantizer):  # type: ignore[misc]
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Let each quantizer check the annotations."""
         for quantizer, _ in self.quantizers:
             quantizer.validate(model)
 
@@ -72,26 +70,22 @@ class OutsideBodies(Quantizer):  # type: ignore[misc]
         self.bodies = set(module.modules()) - {module}
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Let the quantizer change the module."""
         return model if model in self.bodies else self.quantizer.transform_for_annotation(model)
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        """Let the quantizer annotate the module."""
         return model if model in self.bodies else self.quantizer.annotate(model)
 
     def validate(self, model: GraphModule) -> None:
-        """Let the quantizer check the annotations of the module."""
         if model not in self.bodies:
             self.quantizer.validate(model)
 
     def prepare_obs_or_fq_callback(self, model: GraphModule, edge_or_node_to_obs_or_fq: Any) -> None:
-        """Let the quantizer change the observers of the module."""
         if model not in self.bodies:
             self.quantizer.prepare_obs_or_fq_callback(model, edge_or_node_to_obs_or_fq)
 
 
 def _is_complete(annotation: Any, kept: dict[Node, Any]) -> bool:
-    """Return True if all values exist with which an annotation shares quantization parameters."""
+    """Return True if each value whose quantization parameters `annotation` shares is itself annotated in `kept`."""
     for value in _references(annotation):
         if isinstance(value, Node):
             if value not in kept or kept[value].output_qspec is None:
@@ -104,7 +98,7 @@ def _is_complete(annotation: Any, kept: dict[Node, Any]) -> bool:
 
 
 def _references(annotation: Any) -> Iterator[Any]:
-    """Yield the values that an annotation shares: a node (its result), or (source, user) for an input of a node."""
+    """Yield the values whose scale an annotation shares: a node (its result), or (source, user) for an input."""
     for spec in (*annotation.input_qspec_map.values(), annotation.output_qspec):
         if isinstance(spec, SharedQuantizationSpec):
             yield spec.edge_or_node

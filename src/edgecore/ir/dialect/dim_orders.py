@@ -26,5 +26,5 @@ def dim_order(val: torch.Tensor) -> tuple[int, ...] | None:
 def _is_dense(val: torch.Tensor, memory_format: torch.memory_format) -> bool:
     if all(isinstance(size, int) for size in val.shape):
         return val.is_contiguous(memory_format=memory_format)
-    # `Tensor.is_contiguous` would add guards, which torch refuses for sizes that depend on data.
+    # Check strides without `Tensor.is_contiguous`: it adds guards, which torch refuses for sizes that depend on data.
     return bool(is_contiguous_for_memory_format_or_false(val, memory_format=memory_format))

@@ -65,7 +65,7 @@ def slots_of(target: OpOverload, args: Any, kwargs: Any) -> list[Any]:
 
 
 def key_of(target: OpOverload, args: Any, kwargs: Any) -> str:
-    """Return the key of a call: a letter for the dtype in each slot, or `?` for a dtype without a letter."""
+    """Return the dtypes of a call's arguments as letters, the key in `dtype_rules.json`; `?` for other dtypes."""
     return "".join([_item(value) for value in slots_of(target, args, kwargs)])
 
 
@@ -91,9 +91,9 @@ def _table() -> dict[str, Any]:
 
 @cache
 def _rule(target: OpOverload) -> tuple[dict[str, str], frozenset[str]] | None:
-    """Return the rule of an operator as (key -> letters of the results, patterns), or None if it has no rule.
+    """Return the dtype rule of an operator as (key -> letters of the results, patterns), or None if it has none.
 
-    The comment at the top of this file explains keys and patterns.
+    A key has the letters of the arguments' dtypes. The docstring of this module explains keys and patterns.
     """
     entry = _table()["operators"].get(str(target))
     if entry is None:
@@ -164,7 +164,8 @@ def dtype_finding(target: OpOverload, args: Any, kwargs: Any, result: Any) -> st
         actual = _item(result) if isinstance(result, torch.Tensor) else expected
     else:
         actual = "".join(_item(item) for item in result if isinstance(item, torch.Tensor))
-        expected = expected * len(actual) if isinstance(result, list) else expected  # tensors of a list share a dtype
+        # A rule has one letter for a list of results, because all tensors of the list have the same dtype.
+        expected = expected * len(actual) if isinstance(result, list) else expected
     if actual != expected:
         expected_names, actual_names = (", ".join(_NAMES.get(x, x) for x in letters) for letters in (expected, actual))
         return f"gives {expected_names} for these inputs, not {actual_names}"
@@ -172,7 +173,7 @@ def dtype_finding(target: OpOverload, args: Any, kwargs: Any, result: Any) -> st
 
 
 def _untried(slots: list[Any], key: str, patterns: frozenset[str]) -> bool:
-    """Return True if tools/make_dtype_rules.py tried no call of this kind.
+    """Return True if tools/make_dtype_rules.py tried no call with such arguments.
 
     A rule has the keys of the calls that succeeded. A missing key means that torch rejects the call only if the tool
     tried it.
@@ -181,14 +182,14 @@ def _untried(slots: list[Any], key: str, patterns: frozenset[str]) -> bool:
         return True
     lists = [_item(value) for value in slots if isinstance(value, (list, tuple))]
     if any(len(item) not in (3, 4) or "b" in item for item in lists):
-        return True  # the tool tried lists of one or two dtypes, with shapes that do not suit boolean masks
+        return True  # make_dtype_rules.py tried only lists of one or two dtypes, and no boolean masks of fitting shapes
     if not lists and not any(isinstance(value, torch.Tensor) for value in slots):
-        return True  # in a call with only numbers, torch may have rejected their values instead of their types
+        return True  # untried: without tensors, torch may have rejected the numbers' values, not their types
     items = [_item(value) for value in slots if value is not None]
     return len(items) > MAX_SLOTS and len(set(items[1:])) > 1
 
 
 def _spell(slots: list[Any]) -> str:
-    """Format the dtypes in the slots for a message: `float32 with int64`."""
+    """Format the dtypes of a call's arguments for a message: `float32 with int64`."""
     words = [_item(value).strip("()") for value in slots if value is not None]
     return " with ".join("/".join(_NAMES.get(x) or _KINDS.get(x, x) for x in word) for word in words)

@@ -19,7 +19,7 @@ _SCALAR_TYPES: dict[torch.dtype, ScalarType] = {
 
 
 def scalar_type(dtype: torch.dtype) -> ScalarType:
-    """Return the number of a dtype in files.
+    """Return the number by which `.pte` files store a dtype.
 
     Raises:
         CompileError: edgecore cannot write tensors of this dtype to a file.
@@ -30,7 +30,7 @@ def scalar_type(dtype: torch.dtype) -> ScalarType:
 
 
 def torch_dtype(number: ScalarType) -> torch.dtype:
-    """Return the dtype with a number in files."""
+    """Return the dtype that `.pte` files store as `number`."""
     return next(dtype for dtype, scalar_type in _SCALAR_TYPES.items() if scalar_type == number)
 
 

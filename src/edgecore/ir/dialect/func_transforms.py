@@ -15,7 +15,7 @@ def check_transforms(program: ExportedProgram) -> None:
     """Check that a program has no steps of `torch.func.grad`, `vmap` and the like.
 
     Raises:
-        CompileError: It has such steps; its constants may even include tensors of the transform, which have no data.
+        CompileError: The program has such steps, or constants that are tensors of a transform, which have no data.
     """
     nodes = all_calls(program.graph_module)
     steps = [node for node in nodes if node.users and getattr(node.target, "__module__", None) == _STEPS]

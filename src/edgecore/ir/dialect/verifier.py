@@ -104,10 +104,10 @@ def _verify_call(node: Node, preserved: Collection[OpOverload]) -> None:
 
 
 def _verify_complex_readers(node: Node, preserved: Collection[OpOverload]) -> None:
-    """Verify the readers of a refused call that returns complex numbers.
+    """Verify the readers of a call that the verifier refuses and that returns complex numbers.
 
-    Calls that can be computed with real numbers are already replaced. A reader that could not be replaced is the reason
-    why this call is still there, so the error names the reader.
+    Complex calls that real arithmetic can express are already replaced. This call is still there because a reader could
+    not be replaced, so the error names that reader.
     """
     if any(val.is_complex() for val in _tensors(node.meta.get("val"))):
         for reader in node.users:

@@ -15,9 +15,9 @@ from edgecore.ir.op_args import argument
 aten = torch.ops.aten
 
 SOFTMAX = frozenset({aten.softmax.int, aten._softmax.default, aten.log_softmax.int, aten._log_softmax.default})
-"""Softmax operators: elements far below the others have no effect on their result."""
+"""Softmax operators: input elements far below the largest of their row have no effect on the result."""
 
-# The operator is registered only while this library object exists.
+# Keep this library object: torch unregisters the operator when the object is destroyed.
 _library: Any = torch.library.Library("edgecore", "FRAGMENT")  # type: ignore[no-untyped-call]
 _library.define(
     "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, "
@@ -98,7 +98,7 @@ def has_hidden_rows(mask: torch.Tensor) -> bool:
 
 
 LARGEST_SCORE = 61440.0
-"""A number near the end of float16's range. Its sums with scores below 4,000 are still within the range."""
+"""A large float16 number that leaves room for scores: up to 4,000 can be added before it overflows (above 65,504)."""
 
 
 def holds_scores(value: Node) -> bool:
@@ -110,7 +110,7 @@ def holds_scores(value: Node) -> bool:
 def reaches_softmax(value: Node) -> bool:
     """Return True if a softmax reads a value, possibly through elementwise operators and moves, such as masked scores.
 
-    Attention reads its mask in the same way.
+    The mask of an attention operator counts, because the softmax inside reads it.
     """
     open_nodes, seen = [value], set[Node]()
     while open_nodes:

@@ -13,7 +13,7 @@ from edgecore.errors import CompileError
 Pattern = Callable[..., Any]
 
 PATTERNS: dict[OpOverload, Pattern] = {}
-"""The pattern of each backend operator."""
+"""Backend operator -> its pattern, the function that computes the same with edge operators."""
 
 
 def bind_pattern_to_op(library: torch.library.Library, name_or_schema: str) -> Callable[[Pattern], Pattern]:

@@ -1,7 +1,7 @@
 """Operators on int8 and int16 values that compute with integers only, and their reference arithmetic.
 
 The kernels of `runtime_cpp/kernels/ops/int*.cpp` return bit-identical results. An integer x represents the number
-(x - zero point) * scale. The weights of layers are int8 for values of both dtypes.
+(x - zero point) * scale. The weights of layers are int8, also in layers with int16 values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-# The operators are registered only while this library object exists.
+# Keep this library object: torch unregisters the operators when the object is destroyed.
 _library: Any = torch.library.Library("edgecore", "FRAGMENT")  # type: ignore[no-untyped-call]
 
 
@@ -33,7 +33,7 @@ class Arithmetic:
         exponents: The smallest and largest e for factors in [2^(e - 1), 2^e).
         rounds_twice: True if a factor is multiplier * 2^(shift - 31), and products are rounded to 32 bits before the
             shift, as Arm's instructions do; False if it is multiplier / 2^shift, and products are rounded once.
-        max_bias: Limit of a bias.
+        max_bias: Exclusive limit of the magnitude of a bias.
         add_bits: The factors of `add` are at most 2^add_bits in magnitude, so that `sum_dtype` can hold its sums.
         max_shift: The largest shift of `add`.
         softmax_bits: The largest entries of the table of `softmax` are 2^softmax_bits. A row has fewer than 2^15
@@ -53,7 +53,7 @@ class Arithmetic:
 
     @property
     def prefix(self) -> str:
-        """The beginning of the operators' names."""
+        """The beginning of the operators' names, such as `int8`."""
         return str(self.dtype).removeprefix("torch.")
 
     def fixed_point(self, factor: float) -> tuple[int, int] | None:
@@ -127,10 +127,10 @@ def _operator(
     factors: str = "",
     arithmetics: Sequence[Arithmetic] = (INT8, INT16),
 ) -> Callable[[Callable[..., torch.Tensor]], Callable[..., torch.Tensor]]:
-    """Register an operator, once for each arithmetic, that the decorated function computes.
+    """Register the decorated function as an operator, once for each arithmetic (int8, int16).
 
     The operator's arguments are `arguments`, the zero points of `operands`, `factors`, the zero point of the result,
-    and the limits of the result, from the dtype or a fused activation. Operators without zero points lack these.
+    and the limits of the result, from the dtype or a fused activation. Operators on int16 have no zero points.
 
     The function takes an arithmetic, `arguments`, the zero points of `operands` and `factors`, and returns int64: the
     result before its zero point is added and the limits are applied.
@@ -197,7 +197,7 @@ def _convolution(
     """
     padded = _spread_out(input, upsampling, padding, output_padding, zero_point)
     convolve = functional.conv1d if len(stride) == 1 else functional.conv2d
-    # float64 represents sums of integers below 2^53 exactly.
+    # float64 represents integers below 2^53 exactly, so the sums of this float64 convolution are exact.
     sums = convolve(padded, weight.double(), None, list(stride), 0, list(dilation), groups).round().to(torch.int64)
     bias, multiplier, shift = channels.to(torch.int64).reshape(3, -1, *[1] * len(stride))
     return arithmetic.requantize(sums + bias, multiplier, shift)
@@ -221,7 +221,7 @@ def _spread_out(
 def _linear(arithmetic: Arithmetic, input: torch.Tensor, weight: torch.Tensor, channels: torch.Tensor) -> torch.Tensor:
     """Multiply `input` [..., inputs] by the transpose of `weight` [outputs, inputs].
 
-    `channels` is [3, outputs], as for a convolution.
+    `channels` is [3, outputs]: bias, multiplier and shift of each output.
     """
     bias, multiplier, shift = channels.to(torch.int64)
     sums = functional.linear(input.double(), weight.double()).round().to(torch.int64) + bias
@@ -242,8 +242,8 @@ def _int16_table(arithmetic: Arithmetic, input: torch.Tensor, table: torch.Tenso
     """Interpolate between the entries of `table`, int32 [2^bits + 1], for inputs that are 2^(16 - bits) apart.
 
     `bits` is from 9 to 16. The first entry is for -2^15, the last for 2^15. The entries are at most `TABLE_LIMIT` in
-    magnitude. They may be outside of the limits of the result: otherwise the interpolated function would have a bend
-    before it reaches the limit.
+    magnitude. They may exceed the limits of the result, which is clamped: if entries were clamped instead, the
+    interpolated function would bend before it reaches the limit.
     """
     shift = 17 - table.shape[0].bit_length()
     value = input.to(torch.int64) + 2**15

@@ -1,8 +1,8 @@
 """Functional forms of custom operators that write arguments, such as `append(Tensor row, Tensor(a!) cache) -> ()`.
 
 The functional form returns the operator's own results, then the new content of the written arguments. So the order of
-calls is visible as data flow, as for any other operator of the edge dialect. Memory planning gives such a result the
-memory of the argument, and the emitted instruction calls the kernel of the operator itself.
+calls is visible as data flow, as for any other operator of the edge dialect. Memory planning gives the new content the
+memory of the written argument, and the emitted instruction calls the kernel of the operator itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _library = torch.library.Library(_NAMESPACE, "FRAGMENT")  # type: ignore[no-unty
 
 @dataclass(frozen=True)
 class Writer:
-    """The operator that a functional form represents.
+    """The custom operator that a functional form represents, and the arguments that the operator writes.
 
     Attributes:
         operator: The operator.
@@ -50,7 +50,7 @@ _WRITERS: dict[Any, Writer] = {}
 
 
 def writer_of(target: Any) -> Writer | None:
-    """Return the operator that a functional form represents; None if `target` is not a functional form."""
+    """Return the custom operator whose functional form is `target`, or None for any other target."""
     return _WRITERS.get(target)
 
 
@@ -76,7 +76,7 @@ def functional_form_of_writer(target: OpOverload, written: tuple[str, ...]) -> O
     _library.define(f"{name}({arguments}) -> ({results})")  # type: ignore[no-untyped-call]
 
     def run(*values: Any) -> Any:
-        # torch omits trailing arguments that have their default value.
+        # Fill in defaults: torch does not pass trailing arguments that have their default value.
         named: dict[str, Any] = {spec.name: spec.default_value for spec in schema.arguments}
         named |= {spec.name: value for spec, value in zip(schema.arguments, values, strict=False)}
         named |= {name: named[name].clone() for name in written}

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-# The operators are registered only while this library object exists.
+# Keep this library object: torch unregisters the operators when the object is destroyed.
 _library: Any = torch.library.Library("edgecore", "FRAGMENT")  # type: ignore[no-untyped-call]
 _library.define(
     "embedding_packed(Tensor weight, Tensor scales, Tensor? zero_points, int bits, Tensor indices) -> Tensor"

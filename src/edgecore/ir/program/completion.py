@@ -31,7 +31,7 @@ def complete_program(program: ExportedProgram, where: str) -> None:
         where: The origin of the edit, for messages: `after the pass my_pass`.
 
     Raises:
-        CompileError: See `complete_vals`.
+        CompileError: The graph is not valid, or a `val` cannot be computed; see `complete_vals`.
     """
     try:
         if complete_vals(program.graph_module):

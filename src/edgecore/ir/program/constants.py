@@ -14,12 +14,13 @@ from edgecore.ir.program.lazy_constants import load
 from edgecore.ir.program.outputs import written_buffers
 
 PART_OF = ":"
-"""Separates the name of a parameter from the role of a constant that was computed from it: `head.weight:scale`. Names
-in PyTorch contain no colon."""
+"""The separator in the name of a constant that was computed from a parameter: `head.weight:scale`. PyTorch's
+names contain no colon.
+"""
 
 
 def parameter_of(name: str) -> str:
-    """Return the name of the parameter from which a constant was computed; return other names unchanged."""
+    """Return the name of the parameter from which a constant was computed: `head.weight` for `head.weight:scale`."""
     return name.partition(PART_OF)[0]
 
 
@@ -29,7 +30,7 @@ _CONSTANT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TEN
 class Constants:
     """The constant placeholders of one program: read, replace, add and remove them.
 
-    A buffer that the program writes is state and not a constant.
+    A buffer that the program writes is mutable state, not a constant.
 
     Attributes:
         program: The program.
@@ -49,7 +50,7 @@ class Constants:
         """Return True if `node` is a constant of the program."""
         if not isinstance(node, Node) or node.op != "placeholder" or node.name not in self.specs:
             return False
-        return node.graph is self.program.graph  # a placeholder of a branch or loop body may have the same name
+        return node.graph is self.program.graph  # compare graphs: a placeholder of a loop body may have an equal name
 
     def get(self, node: Node) -> torch.Tensor:
         """Return the tensor of a constant placeholder, detached. A lazy constant is loaded."""
@@ -96,7 +97,8 @@ class Constants:
             unique = f"{name}_{count}"
         index, first = next((index, node) for index, node in enumerate(graph.nodes) if node.name not in self.specs)
         with graph.inserting_before(first):
-            parameter = unique.replace(".", "_")  # becomes a function's parameter: must not begin with a digit
+            # torch.fx makes the placeholder a parameter of a Python function, whose name must not begin with a digit.
+            parameter = unique.replace(".", "_")
             node: Node = graph.placeholder(parameter if parameter.isidentifier() else f"p_{parameter}")
         node.meta["val"] = fake_mode(program.graph_module).from_tensor(tensor, static_shapes=True)
         if self.has(made_of):
@@ -108,7 +110,7 @@ class Constants:
         return node
 
     def drop_unused(self) -> None:
-        """Remove the constants that no node uses from the graph, the signature and the state."""
+        """Remove the constants that no node uses from the graph, the signature and the tensors of the program."""
         unused = set()
         for node in list(self.program.graph_module.graph.nodes):
             if self.has(node) and not node.users:

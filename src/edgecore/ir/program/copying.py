@@ -40,7 +40,7 @@ def make_program(
     """
     root: dict[str, object] = dict(submodules or {})
     program = copy.copy(like)
-    # Passes edit the graph often; a lazy module generates its code only when it is called.
+    # Make a lazy module, which generates Python code only when it is called, because passes edit the graph often.
     program._graph_module = _LazyGraphModule(root, graph)
     program._graph_module.meta.update(like.graph_module.meta)
     program._graph_signature = signature
@@ -122,7 +122,7 @@ def _copy_graph(original: Graph) -> Graph:
     for node in original.nodes:
         nodes[node] = graph.node_copy(node, nodes.__getitem__)
         nodes[node].meta = dict(node.meta)
-        nodes[node].name = node.name  # fx renames the copy of a node that is named like a builtin (`input`)
+        nodes[node].name = node.name  # restore the name: fx renames the copy of a node named like a builtin (`input`)
     return graph
 
 

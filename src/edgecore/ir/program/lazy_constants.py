@@ -1,8 +1,8 @@
 """Constants whose bytes a function yields when the file is made, so that a large model never has to fit into memory.
 
 For `torch.export`, a lazy constant is an ordinary tensor: it has an address range, for which the system allocates
-memory only when it is accessed. Emitting calls the function instead. Code that needs the values earlier, such as a
-backend that takes the constant, calls `load`.
+memory only when it is accessed. The emitter does not access it, but calls the function. Code that needs the values
+earlier, such as a backend that takes the constant, calls `load`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Reserved(mmap.mmap):
     is_loaded: bool
 
     def read_pieces(self) -> Iterator[memoryview]:
-        """Yield the bytes from the function, and check their number."""
+        """Yield the bytes of the constant from `pieces`, and check their number."""
         count = 0
         for piece in self.pieces():
             view = memoryview(piece).cast("B") if memoryview(piece).nbytes else memoryview(b"")
@@ -43,7 +43,8 @@ class _Reserved(mmap.mmap):
             raise CompileError(f"a lazy constant has {len(self)} bytes, but its function gave {size}")
 
 
-_RESERVED: WeakValueDictionary[int, _Reserved] = WeakValueDictionary()  # by address
+# address of a lazy constant -> its address range
+_RESERVED: WeakValueDictionary[int, _Reserved] = WeakValueDictionary()
 
 
 def lazy_constant(shape: Sequence[int], dtype: torch.dtype, pieces: Pieces) -> torch.Tensor:
@@ -88,7 +89,7 @@ def _pending(tensor: torch.Tensor) -> _Reserved | None:
 
 
 def is_lazy(tensor: torch.Tensor) -> bool:
-    """Return True if the values of a tensor are not in memory."""
+    """Return True for a lazy constant whose values are not loaded into memory yet."""
     return _pending(tensor) is not None
 
 

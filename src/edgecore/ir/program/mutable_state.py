@@ -32,7 +32,7 @@ class MutableBuffer:
 
     @property
     def is_written(self) -> bool:
-        """True if the program may change the content."""
+        """True if the program may change the content of the buffer."""
         return self.update is not self.node
 
     @property
@@ -69,7 +69,7 @@ def mutable_buffers(program: ExportedProgram) -> list[MutableBuffer]:
 
 
 def freeze(program: ExportedProgram, names: Collection[str]) -> None:
-    """Make buffers keep their content: the program no longer computes a new one. They remain mutable buffers."""
+    """Make buffers keep their content: the program no longer computes a new one, but still lists them as mutable."""
     nodes = {buffer.name: buffer.node for buffer in mutable_buffers(program) if buffer.name in names}
     output = program.graph.output_node()
     output.args = (
@@ -81,7 +81,7 @@ def freeze(program: ExportedProgram, names: Collection[str]) -> None:
 
 
 def remove_buffers(program: ExportedProgram, names: Collection[str]) -> None:
-    """Remove mutable buffers that no node reads and that the program does not write."""
+    """Remove the mutable buffers `names`, which no node reads or updates any more."""
     signature = program.graph_signature
     buffers = [buffer for buffer in mutable_buffers(program) if buffer.name in names]
     kept = [

@@ -42,5 +42,5 @@ def written_inputs(program: ExportedProgram) -> list[str]:
 
 
 def _targets(program: ExportedProgram, kind: OutputKind) -> list[str]:
-    # Not by `buffers_to_mutate` and `user_inputs_to_mutate`: these have one target for each value.
+    # Read the output specs: torch's `buffers_to_mutate` names one buffer for each value, but a value may update two.
     return [str(spec.target) for spec in program.graph_signature.output_specs if spec.kind == kind]

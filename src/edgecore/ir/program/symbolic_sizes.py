@@ -75,5 +75,5 @@ class Bounds:
         return int(lower) if lower > 0 else 0
 
     def _ranges(self, size: Any) -> dict[Any, Any]:
-        # Only the shape environment knows the symbols that decompositions created.
+        # Add the ranges of the shape environment: only it knows the symbols that decompositions created.
         return {**size.node.shape_env.var_to_range, **self.ranges}

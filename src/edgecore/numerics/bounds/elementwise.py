@@ -31,7 +31,7 @@ def look_up(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict[
 
 
 def function(slope: float) -> Callable[..., Bounded]:
-    """Make the rule of an elementwise function whose derivative is at most `slope` in magnitude."""
+    """Make the error rule of an elementwise function whose derivative is at most `slope` in magnitude."""
 
     def rule(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
         value = call(target, args, kwargs)

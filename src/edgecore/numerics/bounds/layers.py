@@ -29,7 +29,8 @@ def weighted_sum(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: 
     if bias is not None:
         shape = [-1] if target is aten.linear.default else [-1] + [1] * (value.dim() - 2)
         error = model.add(error, (bias.error + 2 * FLOAT * magnitude_of(bias)).reshape(shape))
-        if x.step is not None and weight.step is not None:  # an integer kernel rounds the bias to x.step * weight.step
+        # An integer kernel rounds the bias to a multiple of x.step * weight.step, so it errs by up to half of that.
+        if x.step is not None and weight.step is not None:
             error = error + 0.5 * (x.step * weight.step).reshape([-1] if weight.step.dim() == 0 else shape)
     return Bounded(value, error)
 
@@ -140,7 +141,7 @@ def layer_norm(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: di
     if model.half:
         moved = model.add(x.error, mean_error, HALF * centred.abs())
         shift = model.combine(total, moved, normal * parts)
-        # Four roundings: the mean of squares, its root, the quotient, the product with the weight.
+        # Add the errors of four float16 roundings: mean of squares, its root, quotient, product with the weight.
         slack = 4 * HALF * normal
     else:
         moved = x.error + mean_error + (terms + 2) * FLOAT * magnitude_of(x)

@@ -17,12 +17,12 @@ FUNCTION = 16 * FLOAT
 HALF = 2.0**-11
 """Largest relative error of a rounding to float16. It is 1.2 times the root mean square difference of two roundings."""
 TIE = 2.0**-8
-"""Half-width, in steps, of the interval around the middle between two steps in which a value may be rounded to either
-step. It is this wide because integer kernels multiply by scales of only 8 to 24 bits.
+"""Half-width, in quantization steps, of the interval around the middle between two steps in which a value may be
+rounded to either step. It is this wide because integer kernels multiply by scales of only 8 to 24 bits.
 """
 MULTIPLIER = 2.0**-15
 """Relative error of a 15-bit multiplier. Kernels with int16 results scale their 48-bit sums by such multipliers,
-because `RESCALE` of TOSA 1.0 takes no longer ones for 48-bit values. For int8 results the error is below `TIE`.
+because `RESCALE` of TOSA 1.0 has no longer multipliers for 48-bit values. For int8 results the error is below `TIE`.
 """
 CONFIDENCE = 4.0
 """Ratio of the bound to the root mean square error in float16. The sum of n rounding errors of random sign has a
@@ -63,8 +63,8 @@ class ErrorModel:
     Args:
         half: True if the program computes in float16.
         by_row: True to choose dynamic scales for each row instead of for the whole tensor.
-        steps: The number of steps by which a backend's quantized result may differ in addition to rounding, where the
-            scale is constant.
+        steps: The number of quantization steps by which a backend's results may differ in addition to rounding, where
+            the scale is constant.
 
     Attributes:
         has_images: True while the dynamic scale of a convolution's input is chosen: then a row is a whole image.
@@ -87,7 +87,7 @@ class ErrorModel:
         return total
 
     def combine(self, apply: Product, errors: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Compute the error of `apply(x, weights)`, a sum of products of x and weights, that `errors` of x cause.
+        """Compute the error that the errors `errors` of x cause in `apply(x, weights)`, a sum of products of both.
 
         In float32 all terms of the sum are assumed to have the same sign, so `weights` are replaced by their
         magnitudes. In float16 the squares of the terms add up.
@@ -108,7 +108,7 @@ class ErrorModel:
         return apply(left.abs(), right.abs()) * ((terms + 2) * FLOAT)
 
     def exact(self, value: Any) -> Any:
-        """Return a tensor as a value whose only error is its rounding to float16; return other types unchanged."""
+        """Return a tensor as a `Bounded` whose only error is its rounding to float16; return other types unchanged."""
         if not isinstance(value, torch.Tensor):
             return value
         return self.rounded(Bounded(value, torch.zeros_like(value, dtype=torch.float64)))
@@ -127,7 +127,7 @@ class ErrorModel:
 
 
 def magnitude_of(bounded: Bounded) -> torch.Tensor:
-    """Return the magnitudes of the elements in float64."""
+    """Return the magnitudes of the value's elements in float64."""
     return bounded.value.double().abs()
 
 

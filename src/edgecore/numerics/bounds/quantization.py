@@ -33,10 +33,11 @@ def quantize(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict
         ends = [end.clamp(low, high) for end in ends]
     error = torch.maximum(quantized - ends[0], ends[1] - quantized)
     # The backend may compute another zero point at run time. Zero points are rounded, so the backend's quantized range
-    # may end up to half a step before the min or max of the row. It then clamps values near these ends: one more step.
+    # may end up to half a step before the min or max of the row. Clamping values near these ends adds a step of error.
     at_end = (zero_error > 0) & (torch.minimum(quantized - low, high - quantized) <= 1 + zero_error)
     error = error + at_end.double()
-    if bool(x.error.any()) and not bool(step_error.any()):  # computed (inputs have no error), and the scale is constant
+    # Backends may differ by `model.steps` if x was computed (only inputs have no error) and the scale is constant.
+    if bool(x.error.any()) and not bool(step_error.any()):
         error = error + model.steps
     return Bounded(value, error, rounded_from=x.error)
 

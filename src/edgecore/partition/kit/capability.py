@@ -29,16 +29,17 @@ Preserve = Callable[[Node], bool]
 class CapabilityPartitioner:
     """A partitioner that tags the nodes that a function of the backend accepts.
 
-    Every node has a level. Follow all paths to the node and count the steps from an unsupported node, or an input, to a
-    supported node; the level is the largest count minus 1. The supported nodes of one level form one partition. Such a
-    partition is convex: a path that leaves it and comes back to a supported node arrives at a higher level. The number
-    of partitions is minimal: on a path to the highest level, each counted step requires a new partition.
+    Every node has a level: on each path to the node, count the steps from an unsupported node, or an input, to a
+    supported node; the level is the largest count minus 1. In `input -> A -> unsupported -> B`, A has level 0 and B
+    level 1. The supported nodes of one level form one partition. Such a partition is convex, because a path that leaves
+    it and comes back to a supported node arrives at a higher level. The number of partitions is minimal, because each
+    counted step of a path to the highest level requires a new partition.
 
     A node that reads only constants, such as the dequantization of a weight, joins the partition of its user with the
     lowest level. A partition with only data movement, or fewer than `min_partition_size` other operators, is dropped.
 
     Some nodes turn out to be unsupported only when the partitions are known: updates of buffers that the backend does
-    not hold, and nodes that exchange values that must not cross the border of a partition. Then these count as
+    not keep, and nodes that exchange values that must not cross the border of a partition. Such nodes then count as
     unsupported, and the program is partitioned again, until no such nodes are left.
 
     Args:
@@ -50,9 +51,9 @@ class CapabilityPartitioner:
         preserve: Takes a program; returns the function that is True for calls of these operators that must stay. None
             to keep all calls.
         min_partition_size: The smallest number of operators in a partition.
-        can_hold: Returns True for a mutable buffer that the backend can hold, and then claims; None to hold no buffers.
-        updates_in_place: Returns True for a node that the backend supports only as the update of a mutable buffer that
-            it holds; None if there are no such nodes.
+        can_hold: Returns True for a mutable buffer to claim, whose state the backend can keep; None to claim none.
+        updates_in_place: Returns True for a node that the backend supports only as the update of a mutable buffer
+            whose state it keeps; None if there are no such nodes.
         inside_only: Identifies the values that the backend can neither take nor return, so that the nodes that compute
             and read them must be in one partition; None if there are no such values.
     """
@@ -80,7 +81,7 @@ class CapabilityPartitioner:
         self.inside_only = inside_only
 
     def ops_to_not_decompose(self, exported_program: ExportedProgram) -> tuple[Sequence[OpOverload], Preserve | None]:
-        """Return the operators that must not be decomposed, and the function that selects which of their calls."""
+        """Return the operators to keep whole, and a function that is True for the calls to keep, or None for all."""
         return self._ops_to_not_decompose, self.preserve and self.preserve(exported_program)
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
@@ -110,7 +111,7 @@ class CapabilityPartitioner:
         return reasons
 
     def _partition(self, exported_program: ExportedProgram, excluded: Mapping[Node, str]) -> PartitionResult:
-        """Partition once, with the nodes of `excluded` as unsupported."""
+        """Partition the program once, treating the nodes of `excluded` as unsupported."""
         reason_of, constants = self.unsupported_reasons(exported_program), Constants(exported_program)
         errors: dict[Node, Exception] = {}
 
@@ -126,7 +127,7 @@ class CapabilityPartitioner:
             unsupported_reason = keep_inside(check, exported_program, self.inside_only)
         unsupported_nodes: list[UnsupportedNode] = []
         levels: dict[Node, int] = {}
-        accepted: dict[Node, int] = {}  # the supported nodes with their levels
+        accepted: dict[Node, int] = {}  # supported node -> its level
         for node in exported_program.graph.nodes:
             reason = _reason(node, unsupported_reason, accepted)
             level = -1 if reason else 0
@@ -146,8 +147,8 @@ class CapabilityPartitioner:
         by_level: dict[int, list[Node]] = {}
         for node, level in accepted.items():
             by_level.setdefault(level, []).append(node)
-        # `to_backend` finds the backend's id only through a tag, and needs it for the reasons: define a tag in any
-        # case.
+        # Define a tag even if no node is tagged: `to_backend` needs the backend's id to report reasons, and reads it
+        # from a tag.
         tags = {self.spec.backend_id: self.spec}
         for level, nodes in sorted(by_level.items()):
             count = sum(map(self.is_operator, nodes))

@@ -1,8 +1,8 @@
 """Values that must not cross the border of a partition.
 
-A backend may represent some values in a form that exists only inside of it: XNNPACK has booleans as float32 numbers, an
-integer NPU has the numbers between a dequantize and a quantize node as integers. So the node that computes such a value
-and all nodes that read it must be in the same partition.
+A backend may represent some values in a form that exists only inside of it: XNNPACK stores booleans as float32 numbers,
+an integer NPU stores the numbers between a dequantize and a quantize node as integers. So the node that computes such a
+value and all nodes that read it must be in the same partition.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ value; otherwise it returns None."""
 
 
 def keep_inside(supported: UnsupportedReason, program: ExportedProgram, inside_only: InsideOnly) -> UnsupportedReason:
-    """Return the check `supported`, extended to refuse nodes that would exchange such values with unsupported nodes.
+    """Extend `supported` to refuse nodes that share a value that must stay inside a delegate with an unsupported node.
 
-    To refuse a node can make its neighbours unsupported, too, so the check repeats until it refuses no more nodes.
+    A refused node can make the nodes before and after it unsupported, so the check repeats until it refuses no more.
     """
     constants = Constants(program)
     reasons = {node: supported(node) for node in program.graph.nodes if isinstance(node.target, OpOverload)}
@@ -48,7 +48,7 @@ def keep_inside(supported: UnsupportedReason, program: ExportedProgram, inside_o
 
 
 def crossings(program: ExportedProgram, inside_only: InsideOnly) -> dict[Node, str]:
-    """Find the nodes in partitions that exchange such a value with a node outside their partition.
+    """Find the nodes in partitions that exchange, with a node outside, a value that must stay inside a delegate.
 
     Returns:
         Node -> reason.
@@ -67,7 +67,7 @@ def _has_tag(tag: str, node: Node) -> bool:
 
 
 def _inputs(node: Node, constants: Constants, inside_only: InsideOnly) -> list[Node]:
-    """List the inputs of a node, without constants, that must not cross a border."""
+    """List the inputs of a node that must not cross the border of a partition; constants may cross it."""
     return [source for source in node.all_input_nodes if inside_only(source) and not constants.has(source)]
 
 
@@ -86,7 +86,7 @@ def _crossing(
 
 
 def _producer(node: Node) -> Node:
-    """Return the operator that computes a node: for a `getitem` the operator with several results."""
+    """Return the node that computes `node`: for a `getitem`, the operator with several results."""
     return node.args[0] if node.target is operator.getitem else node  # type: ignore[return-value]
 
 

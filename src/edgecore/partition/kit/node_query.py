@@ -31,7 +31,7 @@ class NodeQuery:
         self.constants = constants
 
     def about(self: Query, node: Node) -> Query:
-        """Return a query about another call of the same program."""
+        """Return a `NodeQuery` about another call of the same program."""
         other = copy(self)
         other.node = node
         return other
@@ -62,7 +62,7 @@ class NodeQuery:
         ]
 
     def nodes_of(self, names: Sequence[str]) -> set[Node]:
-        """Return the nodes that these arguments are, or that a list argument contains."""
+        """Return the nodes among the arguments with these names, including nodes in list arguments."""
         values = [self.argument(name) for name in names]
         items = [item for value in values for item in (value if isinstance(value, (list, tuple)) else [value])]
         return {item for item in items if isinstance(item, Node)}

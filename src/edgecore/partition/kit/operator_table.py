@@ -30,7 +30,7 @@ from edgecore.plugin import CompileSpec, OperatorSupport
 Lower = TypeVar("Lower")
 
 Constraint = Callable[[Any], "str | None"]
-"""A function that takes the query about a call; it returns the reason why the backend does not support the call.
+"""A function that takes the `NodeQuery` of a call; it returns the reason why the backend does not support the call.
 
 The reason is a fragment such as `alpha is 2`; None if the call fulfills the constraint.
 """
@@ -58,7 +58,7 @@ class OperatorRow(Generic[Lower]):
     constraints: str = ""
     unsupported_reason: Constraint | None = None
     do_not_decompose: bool = False
-    lower: Lower = None  # type: ignore[assignment]  # a compiler may need no such data
+    lower: Lower = None  # type: ignore[assignment]  # None if a compiler needs no data
     any_dtype: tuple[str, ...] = ()
 
     @property
@@ -99,7 +99,7 @@ class OperatorTable(Generic[Lower]):
         self.rows[row.target] = row
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], NodeQuery]:
-        """Return the function that makes the query about a call of `program`.
+        """Return the function that makes the `NodeQuery` of a call in `program`.
 
         Facts about the whole program are computed only once, in this method.
         """
@@ -127,7 +127,7 @@ class OperatorTable(Generic[Lower]):
     def row_reason(self, query: NodeQuery) -> str | None:
         """Return the reason why a call does not fulfill the constraints of its row, or None.
 
-        Does not check the dtypes of the tensors and the common constraints.
+        The dtypes of the tensors and the common constraints are not checked.
         """
         row = self.rows.get(query.node.target)
         if row is None:
@@ -202,9 +202,9 @@ class OperatorTable(Generic[Lower]):
             compile_specs: The compile specs of every partition.
             operators: Delegate only these operators (`aten.add.Tensor` or `add`); all if empty.
             min_partition_size: Partitions with fewer operators are not delegated.
-            can_hold: Returns True for a mutable buffer that the backend can hold; None to hold no buffers.
-            updates_in_place: Returns True for a node that is supported only as the update of a mutable buffer that the
-                backend holds; None if there are no such nodes.
+            can_hold: Returns True for a mutable buffer whose state the backend can keep; None to keep no buffers.
+            updates_in_place: Returns True for a node that is supported only as the update of a mutable buffer whose
+                state the backend keeps; None if there are no such nodes.
             inside_only: Identifies values that must not cross the border of a partition; None if there are none.
 
         Raises:
@@ -237,7 +237,7 @@ class OperatorTable(Generic[Lower]):
 
 
 def contiguous_only(query: NodeQuery) -> str | None:
-    """Constraint for backends that support only contiguous tensors; edgecore then copies other inputs."""
+    """Constraint of backends that need contiguous tensors; if it refuses a call, edgecore makes values contiguous."""
     for name, val in query.vals():
         if isinstance(val, torch.Tensor) and dim_order(val) != tuple(range(val.dim())):
             return LayoutReason(f"{name} is not contiguous (channels last, for example)")
@@ -290,7 +290,7 @@ def integers_of_32_bits(query: NodeQuery) -> str | None:
 
 
 def _ends(query: NodeQuery, name: str, value: Any) -> tuple[int, int] | None:
-    """Return the smallest and largest integer of an argument; None if the call does not compute with integers of it."""
+    """Return the smallest and largest integer in an argument; None if it is unknown, or only a size or position."""
     if type(value) is int:
         return (value, value) if name in _NUMBERS else None
     if not isinstance(value, Node) or not query.constants.has(value) or value.meta["val"].dtype != torch.int64:

@@ -13,8 +13,6 @@ from torch.fx.passes.utils.matcher_utils import SubgraphMatcher
 
 
 class _OperatorSupport(OperatorSupportBase):
-    """Supports the calls of some operators."""
-
     def __init__(self, operators: Collection[Any]) -> None:
         self._operators = frozenset(operators)
 
@@ -23,8 +21,6 @@ class _OperatorSupport(OperatorSupportBase):
 
 
 class _PatternSupport(OperatorSupportBase):
-    """Supports some nodes."""
-
     def __init__(self, partitions: Iterable[Iterable[Node]]) -> None:
         self._nodes = frozenset(node for nodes in partitions for node in nodes)
 
@@ -33,12 +29,12 @@ class _PatternSupport(OperatorSupportBase):
 
 
 def create_op_support(operators: Collection[Any]) -> OperatorSupportBase:
-    """Return an object that supports the calls of these operators."""
+    """Return an object that tells torch's partitioner to accept the calls of these operators."""
     return _OperatorSupport(operators)
 
 
 def create_pattern_support(partitions: Iterable[Iterable[Node]]) -> OperatorSupportBase:
-    """Return an object that supports these nodes, usually the matches of a pattern."""
+    """Return an object that tells torch's partitioner to accept these nodes, usually the matches of a pattern."""
     return _PatternSupport(partitions)
 
 
@@ -50,7 +46,7 @@ def generate_partitions_from_list_of_nodes(
     """Return the largest partitions of nodes that are in `pattern_list` or that `op_support` supports.
 
     Raises:
-        ValueError: Both are None.
+        ValueError: Both `pattern_list` and `op_support` are None.
     """
     supports = [create_pattern_support(pattern_list)] if pattern_list is not None else []
     supports += [op_support] if op_support is not None else []
@@ -77,7 +73,7 @@ def generate_pattern_op_partitions(
         ignore_literals: True to let a number in a pattern match any number.
 
     Raises:
-        ValueError: Nothing says which nodes belong to partitions.
+        ValueError: `patterns`, `partitions_list` and `op_support` are all None.
     """
     matched = [list(nodes) for nodes in partitions_list or ()]
     for pattern in patterns or ():

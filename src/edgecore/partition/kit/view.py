@@ -18,7 +18,7 @@ class PartitionView:
 
     Attributes:
         inputs: The inputs, in the order of the delegate's arguments.
-        buffers: The mutable buffers that the backend holds: names, nodes of the old and new content, and initial
+        buffers: The mutable buffers whose state the backend keeps: names, nodes of the old and new content, and initial
             values. They are neither inputs nor outputs of the delegate.
         constants: The constants that the partition reads, with their detached tensors.
         calls: The operator calls, in topological order.
@@ -35,7 +35,7 @@ class PartitionView:
             node: constants.get(node) for node in placeholders if constants.has(node)
         }
         self.calls: list[Node] = [node for node in program.graph.nodes if node.op == "call_function"]
-        # The program's results begin with the new content of the mutable buffers.
+        # Skip the first results: they are the new content of the mutable buffers, which the backend keeps.
         self.outputs: list[Node] = list(program.graph.output_node().args[0])[len(self.buffers) :]
         self._bounds = Bounds(program)
 

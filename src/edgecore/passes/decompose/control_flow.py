@@ -33,7 +33,7 @@ def make_results_dense(node: Node) -> set[Node]:
 
 
 def make_placeholders_dense(body: GraphModule) -> set[Node]:
-    """Make the `val` of a body's placeholders contiguous.
+    """Make the `val` (the fake tensors) of a branch's or loop body's placeholders contiguous.
 
     Returns:
         The placeholders whose `val` changed.
@@ -68,12 +68,12 @@ def copy_strided(editor: Editor, node: Node, operands: Iterable[Any]) -> None:
 def copy_body_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> None:
     """Insert copies for results of a body that are not contiguous, or that are an input of a loop body.
 
-    The emitter writes the next iteration's state over the current state, so a result must not alias an input. Nodes of
+    The emitter writes a loop's next carried values over the current ones, so a result must not alias an input. Nodes of
     the body without a source line receive the line of the control-flow node.
     """
     flow = control_flow(node)
     if node.target is WHILE and body is flow.bodies[0]:
-        return  # the loop's conditional jump reads this result before any state is written
+        return  # no copies: the conditional jump reads the condition before the loop's carried values are written
     output = body.graph.output_node()
     editor = Editor(body, output, mode)
     returned: list[Any] = []
@@ -89,7 +89,7 @@ def copy_body_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> No
 
 
 def _check_results(node: Node, returned: list[Any], carried: int) -> None:
-    """Raise an error if the dtype or rank of a result differs from what the node expects."""
+    """Raise an error if dtype or rank of a branch's or body's result differ from those of the control-flow node."""
     for index, (value, val) in enumerate(zip(returned, node.meta["val"], strict=True)):
         inner = value.meta["val"] if isinstance(value, Node) else value
         stacked = node.target is not COND and index >= carried

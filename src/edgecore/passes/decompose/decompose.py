@@ -129,7 +129,7 @@ def _expand(
     rewrites: Mapping[OpOverload, Rewrite],
     layout_changed: set[Node],
 ) -> list[Node]:
-    """Replace one node by nodes that are closer to the dialect. Return the new nodes that may need decomposition."""
+    """Replace one node by nodes closer to the edge dialect. Return the new nodes that may need decomposition."""
     target = node.target
     rewrite = rewrites.get(target) if isinstance(target, OpOverload) else None
     if rewrite is not None:
@@ -153,7 +153,7 @@ def _expand(
     if isinstance(target, OpOverload):
         _numbers_to_tensors(Editor(graph_module, node, mode), node)
         _convert_tensors_without_dims(Editor(graph_module, node, mode), node)
-    if target is torch.ops.aten.nonzero.default:  # eager mode returns a column-major matrix, the kernel row-major
+    if target is torch.ops.aten.nonzero.default:  # eager `nonzero` returns a column-major matrix, the kernel row-major
         with mode:
             node.meta["val"] = node.meta["val"].new_empty(node.meta["val"].shape)
         layout_changed.add(node)
@@ -180,7 +180,7 @@ def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
 
     In eager mode, a float16 image times a float32 factor without dims is float16: such a factor counts as a number. Its
     dtype matters only if it is of another kind, such as a float among integers. The kernels do not make this exception,
-    so the factor is converted first. Some of eager's float16 operators round only after the operation.
+    so the factor is converted first. Results may differ slightly, as some float16 operators of eager mode round later.
     """
     assert isinstance(node.target, OpOverload)
     operands = [leaf for leaf in node.all_input_nodes if _is_tensor(leaf)]
@@ -199,7 +199,7 @@ def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
     ]
     is_comparison = _is_tensor(node) and node.meta["val"].dtype == torch.bool
     if is_comparison and not dtype.is_floating_point:
-        return  # integers compare equal in a wider dtype
+        return  # no conversion: integers compare the same in a wider dtype
     for leaf in wider:
         node.replace_input_with(leaf, editor.call(torch.ops.aten._to_copy.default, leaf, dtype=dtype))
 
@@ -276,7 +276,7 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
     def call(*values: Any) -> Any:
         result, val = decomposed(*values), node.meta["val"]
         if isinstance(result, torch.Tensor) and isinstance(val, torch.Tensor) and result.dtype != val.dtype:
-            return result.to(val.dtype)  # torch's decomposition of cosine_similarity returns float32 for float16
+            return result.to(val.dtype)  # convert back: torch decomposes cosine_similarity of float16 into float32
         return result
 
     with _without_onednn():
@@ -286,9 +286,9 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
     traced = module.graph
     calls_traced = [new.target for new in traced.nodes if new.op == "call_function"]
     if [target for target in calls_traced if target is not operator.getitem] == [node.target]:
-        return []  # the decomposition is the operator itself: the verifier reports it
+        return []  # the decomposition is the operator itself: keep the node, which the verifier reports
     if other and any(_is_primitive(target) for target in calls_traced):
-        return []  # there are no kernels for torch's primitives, so the verifier reports the operator of the model
+        return []  # keep the operator, which the verifier reports: torch's primitives (`prims`) have no kernels
     editor = Editor(graph_module, node, mode)
     results = copy_traced(
         traced, leaves, editor, lambda new: None if _writes_to_view(new) else functional_form(new.target)
@@ -299,7 +299,7 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
 
 
 def _make_dense(node: Node, mode: Any, layout_changed: set[Node]) -> None:
-    """Make the `val` of a preserved node dense, because a backend returns a dense tensor even for a view."""
+    """Make the fake result of a preserved node dense, because a backend returns a dense tensor even for a view."""
     val = node.meta["val"]
     tensors = [item for item in (val if isinstance(val, (list, tuple)) else [val]) if isinstance(item, torch.Tensor)]
     if all(_is_dense(tensor) for tensor in tensors):

@@ -1,4 +1,4 @@
-"""Fuse layers with int8 weights: integers for the weight, the bias and the factors."""
+"""Fuse layers with int8 weights into integer layers: compute the integers of the weight, the bias and the factors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Weight:
 
 
 def fuse_layer(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Return an integer layer for the quantize node `node` of a convolution or linear layer; None for other nodes."""
+    """Return an integer layer for the quantize node `node`, if it reads a convolution or linear layer; else None."""
     layer, bounds = without_clamps(node.args[0])
     if layer.target not in (aten.convolution.default, aten.linear.default) or len(layer.users) != 1:
         return None
@@ -61,7 +61,7 @@ def fuse_layer(editor: Editor, node: Node, result: Integers, constants: Constant
 
 
 def _weight(node: Any, axis: int, constants: Constants) -> _Weight | None:
-    """Return the weight of a dequantize node with the zero point 0, and with scales for `axis` or one scale."""
+    """Return the weight that `node` dequantizes with the zero point 0, and one scale or scales along dim `axis`."""
     parameters = parameters_of(node) if isinstance(node, Node) and is_dequantize(node) else None
     if parameters is None or parameters.dtype != torch.int8 or not constants.has(node.args[0]):
         return None
@@ -87,7 +87,7 @@ def _as_plain_weight(weight: torch.Tensor, groups: int) -> torch.Tensor:
 
 
 def _geometry(layer: Node, integers: torch.Tensor) -> tuple[list[int], ...]:
-    """Return stride, padding, dilation, upsampling and output padding of the equivalent ordinary convolution."""
+    """Return stride, padding, dilation, upsampling, output padding of the ordinary convolution that equals `layer`."""
     kernel = integers.shape[2:]
     names = ("stride", "padding", "dilation", "output_padding")
     stride, padding, dilation, extra = (for_each(argument(layer, name), len(kernel)) for name in names)
@@ -101,7 +101,7 @@ def _geometry(layer: Node, integers: torch.Tensor) -> tuple[list[int], ...]:
 def _channels(
     source: Integers, weight: _Weight, integers: torch.Tensor, bias: Any, result: Integers, constants: Constants
 ) -> torch.Tensor | None:
-    """Return bias, multiplier and shift of each output channel, [3, outputs]; None if they do not fit."""
+    """Return bias, multiplier and shift of each output channel, [3, outputs]; None if a number exceeds its range."""
     rows = integers.reshape(integers.shape[0], -1).to(torch.int64)
     if rows.shape[1] > MAX_DEPTH or (bias is not None and not constants.has(bias)):
         return None

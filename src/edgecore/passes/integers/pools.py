@@ -41,7 +41,7 @@ def fuse_average(editor: Editor, node: Node, result: Integers, constants: Consta
 
 
 def _divides(number: Any, size: Any) -> bool:
-    """Return True if `number` windows of equal size make up a dim; False if a size is symbolic."""
+    """Return True if `number` windows of equal size exactly cover `size` elements of a dim; False if symbolic."""
     return isinstance(size, int) and isinstance(number, int) and number > 0 and size % number == 0
 
 

@@ -49,7 +49,8 @@ class Integers:
     def limits(self, bounds: tuple[float, float]) -> tuple[int, int]:
         """Return the smallest and largest integer of a value that is clamped to `bounds`."""
         high = self.quantize(bounds[1])
-        return min(self.quantize(bounds[0]), high), high  # like clamp, swapped bounds give the upper bound
+        # with bounds[0] > bounds[1], both limits are the upper one, as in `clamp`
+        return min(self.quantize(bounds[0]), high), high
 
 
 def limits_of(node: Any) -> Integers | None:
@@ -70,7 +71,7 @@ def limits_of(node: Any) -> Integers | None:
 
 
 def input_value(node: Any, dtype: torch.dtype) -> Integers | None:
-    """Return the value of `dtype` that a dequantize node reads, in row-major order; None for other nodes."""
+    """Return the value of `dtype` that a dequantize node reads, if it is in row-major order; None for other nodes."""
     value = limits_of(node) if is_dequantize(node) else None
     if value is None or value.arithmetic.dtype != dtype or not value.node.meta["val"].is_contiguous():
         return None
@@ -84,7 +85,7 @@ def without_clamps(value: Any) -> tuple[Node, tuple[float, float]]:
     """
     low, high = -math.inf, math.inf
     while (bounds := _bounds(value)) is not None and len(value.all_input_nodes[0].users) == 1:
-        # Walking backwards: `value` runs before the clamps seen so far.
+        # Walk backwards: this clamp runs before the clamps seen so far, so their limits apply to its result.
         low, high = (max(low, min(bounds[0], high)), min(high, max(bounds[1], low)))
         value = value.args[0]
     return value, (low, high)

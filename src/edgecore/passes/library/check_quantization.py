@@ -47,7 +47,7 @@ def check_quantization(program: ExportedProgram) -> ExportedProgram:
 
 
 def _known(value: float | Node, constants: Constants) -> torch.Tensor | None:
-    """Return a parameter as a tensor of rank 1; None if it is computed at run time or loaded later."""
+    """Return a scale or zero point as a tensor of rank 1; None if it is computed at run time or not loaded yet."""
     if not isinstance(value, Node):
         return torch.tensor([value], dtype=torch.float64 if isinstance(value, float) else None)
     if not constants.has(value) or is_lazy(constants.stored(value)):

@@ -47,7 +47,7 @@ def claim_constants(program: ExportedProgram) -> ExportedProgram:
 
 
 def _given_new_content(program: ExportedProgram) -> list[str]:
-    """Return the placeholders of parameters whose new content is an output; it becomes the update of a buffer.
+    """Return the placeholders of parameters whose new content is an output; mark the outputs as updates of buffers.
 
     Such outputs occur in programs after `run_decompositions`.
     """

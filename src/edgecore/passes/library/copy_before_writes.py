@@ -56,7 +56,7 @@ def _copy_operands(part: GraphModule, node: Node, buffers: dict[str, str], mode:
         readers = [user for value in same for user in value.users if user.target is not operator.getitem]
         later = [
             reader for reader in readers if position.get(reader, -1) > position[node]
-        ]  # a copy made here precedes the call
+        ]  # excludes copies that this function inserted before the call: they have the position -1
         uses = sum(argument in same for argument in _flat(node))
         is_constant = operand.op == "placeholder" and operand.name not in buffers
         if not is_constant and uses == 1 and not later:
@@ -65,7 +65,7 @@ def _copy_operands(part: GraphModule, node: Node, buffers: dict[str, str], mode:
         if not _is_new_content(part, operand, buffers):
             node.update_arg(index, copied)
             continue
-        for reader in (*later, node):  # the buffer must hold the last content, so let the other readers use the copy
+        for reader in (*later, node):  # let other readers use the copy, because the buffer must hold the newest content
             for value in same:
                 reader.replace_input_with(value, copied)
         node.update_arg(index, operand)

@@ -27,7 +27,7 @@ _MAX_BIAS = {torch.int8: 2.0**30, torch.uint8: 2.0**30, torch.uint16: 2.0**30, t
 """Dtype of the input -> the largest integer of a bias: sums have 32 bits, and with int16 at least 46."""
 
 _MIN_RATIO = 2.0**-31
-"""The smallest scale of sums, in steps of the result: factors below 2^-32 exceed XNNPACK's fixed-point range."""
+"""Smallest scale of a layer's sums relative to its result's scale: XNNPACK's fixed-point factors are at least 2^-32."""
 
 
 def fit_scales(program: ExportedProgram) -> ExportedProgram:
@@ -35,7 +35,7 @@ def fit_scales(program: ExportedProgram) -> ExportedProgram:
 
     A kernel adds the bias to sums of integer products, whose unit is scale of the input * scale of the weight. If all
     weights of a channel, or all values of the input, are very small and the bias is not, then the bias in this unit
-    overflows its integer type. In that case a unit is at most 2^-30 of the bias, or of a step of the result. So weights
+    overflows its integer type. In that case the unit is at most 2^-30 of the bias, or of the result's scale, so weights
     with a larger scale give the same result.
     """
     constants = Constants(program)
@@ -65,7 +65,8 @@ def _fit(graph_module: torch.fx.GraphModule, node: Node, constants: Constants) -
     needed = needed.max() if parameters.axis is None else needed
     if needed.dim() and needed.shape != scales.shape and needed.numel() != 1:
         return False  # a transposed layer with groups
-    raised = torch.maximum(scales, needed * (1 + 2.0**-20))  # still large enough after rounding to float32
+    # Raise the scales by 2^-20 more than needed, so that they are large enough even after rounding to float32.
+    raised = torch.maximum(scales, needed * (1 + 2.0**-20))
     if not (scales < needed).any():
         return False
     shape = [1] * weight.meta["val"].dim()
@@ -86,13 +87,13 @@ def _fit(graph_module: torch.fx.GraphModule, node: Node, constants: Constants) -
 
 
 def _static(value: Any) -> QuantizationParameters | None:
-    """Return the parameters of a value that is dequantized from integers with one scale."""
+    """Return the quantization parameters of a value that is dequantized with a single scale; None for other values."""
     parameters = parameters_of(value) if isinstance(value, Node) and is_dequantize(value) else None
     return parameters if parameters is not None and parameters.is_per_tensor and parameters.scale else None
 
 
 def _needed(node: Node, source: QuantizationParameters, constants: Constants) -> torch.Tensor | None:
-    """Return the smallest possible scales of a layer's weight, in float64, of each channel or of all."""
+    """Return the smallest scales that a layer's weight may have, in float64: one per output channel, or one for all."""
     needed = torch.zeros(1, dtype=torch.float64)
     bias = argument(node, "bias")
     if bias is not None:
@@ -107,7 +108,7 @@ def _needed(node: Node, source: QuantizationParameters, constants: Constants) ->
     steps = [reader.scale for reader in readers if reader is not None and not isinstance(reader.scale, Node)]
     if steps:
         needed = needed.clamp(min=max(steps) * _MIN_RATIO)
-    needed = needed / float(source.scale)  # type: ignore[arg-type]  # `_static` has a number
+    needed = needed / float(source.scale)  # type: ignore[arg-type]  # `_static` returns only scales that are numbers
     return torch.as_tensor(needed)
 
 

@@ -60,8 +60,8 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
     """
     if any(spec.kind == InputKind.TOKEN for spec in program.graph_signature.input_specs):
         program = _without_tokens(program)
-    lift_body_constants(program)  # recipes pass programs directly from `torch.export`, before this pass has run
-    assignments = _assignments(program)  # find them before dropouts are removed, because this uses their metadata
+    lift_body_constants(program)  # needed here, too: recipes pass programs on which no pass has run
+    assignments = _assignments(program)  # before `_drop_dropouts` removes nodes whose metadata `_assignments` reads
     _drop_dropouts(program)
     nodes = all_calls(program.graph_module)
     norms = [node for node in nodes if writes_statistics(node)]
@@ -101,7 +101,7 @@ def _assignments(program: ExportedProgram) -> list[Node]:
         is_copy = node.target is aten.copy_.default and node.name.startswith("copy__default")
         source = node.args[1] if is_copy else None
         name = source.meta.get("torch_fn") if isinstance(source, Node) else None
-        if name is None or name != node.meta.get("torch_fn"):  # such a copy has inherited its source's metadata
+        if name is None or name != node.meta.get("torch_fn"):  # only an assignment's copy has its source's metadata
             break
         assignments.insert(0, node)
     return assignments
@@ -155,7 +155,8 @@ class _Functionalization:
         self.source: dict[Node, Node] = {}  # a view -> the node that it views
         self.base: dict[Node, Node] = {}  # a view -> the base
         self.version: dict[Node, int] = {}  # a written base -> the number of writes
-        self.content: dict[Node, tuple[int, Node]] = {}  # a base or view -> a version of the base, its content then
+        # base or view -> (version of the base, content at that version)
+        self.content: dict[Node, tuple[int, Node]] = {}
 
     def run(self) -> ExportedProgram:
         """Make the program functional and return it.
@@ -198,7 +199,7 @@ class _Functionalization:
             self._read_contents(node)
 
     def _read_contents(self, node: Node) -> None:
-        """Replace the inputs of a node by their contents at this point."""
+        """Replace each input of a node that was written before by the node with its content after the last write."""
         editor = Editor(self.graph_module, node, self.mode)
         for read in node.all_input_nodes:
             content = self._content(editor, self.tensor.get(read, read))
@@ -211,7 +212,7 @@ class _Functionalization:
         known, content = self.content.get(tensor, (0, tensor))
         if known != version:
             source = self._content(editor, self.source[tensor])
-            # After a write, the strides may be ones that `view` does not accept.
+            # Use `reshape`, because after a write the strides may be ones that `view` does not accept.
             target = aten.reshape.default if tensor.target is aten.view.default else tensor.target
             assert callable(target)
             content = editor.call(target, source, *tensor.args[1:], val=tensor.meta["val"], **tensor.kwargs)
@@ -229,7 +230,7 @@ class _Functionalization:
         if node.target in (aten.copy_.default, aten.fill_.Tensor):
             return _copied(editor, written, node.args[1])
         args = node.args
-        if node.target is aten.bernoulli_.float:  # its functional overload has no default for `p`
+        if node.target is aten.bernoulli_.float:  # pass `p`, for which the functional overload has no default
             args = (written, argument(node, "p"))
         result = editor.call(functional, *args, **node.kwargs)
         return _converted(editor, result, written.meta["val"].dtype)
@@ -248,11 +249,11 @@ class _Functionalization:
         replace(node, normed)
 
     def _write(self, editor: Editor, tensor: Node, new: Node) -> None:
-        """Record `new` as the content of a tensor from now on, and compute the content of the bases of its view."""
+        """Record `new` as the content of `tensor` from now on, and compute the new contents of the tensors it views."""
         contents = [(tensor, new)]
         while tensor in self.source:
             view, tensor = tensor, self.source[tensor]
-            if view.target is operator.getitem:  # an item of a list of views
+            if view.target is operator.getitem:  # an item of a list: go on to the tensor that the list views
                 tensor = self.source[tensor]
             new = put_back(editor, view, self._content(editor, tensor), new)
             contents.append((tensor, new))
@@ -300,7 +301,7 @@ def _converted(editor: Editor, value: Node, dtype: torch.dtype) -> Node:
 
 
 def _relaid(editor: Editor, content: Node, like: torch.Tensor) -> Node:
-    """Return a content with the strides of the tensor `like`, which its readers had when they were exported.
+    """Return `content` with the strides of the tensor `like`, for which the readers of the tensor were exported.
 
     Raises:
         UnknownView: No memory format has these strides.

@@ -22,7 +22,7 @@ from edgecore.passes.quantized import is_dequantize, is_quantize, propagate_quan
 
 aten = torch.ops.aten
 TABLE_ERROR = 4
-"""Largest error, in steps of the result, of a function of an int16 value that a table interpolates."""
+"""Largest error, in quantization steps of the result, of a function of an int16 value that a table interpolates."""
 
 _ALL = (-math.inf, math.inf)
 
@@ -112,7 +112,8 @@ def _smallest_table(numbers: torch.Tensor, low: int, high: int) -> torch.Tensor:
     """Return the smallest table of `int16_table` whose results have an error of at most TABLE_ERROR.
 
     Args:
-        numbers: The function's values for all integers from -2^15 to 2^15, in steps of the result, float64 [2^16 + 1].
+        numbers: The function's values for all integers from -2^15 to 2^15, divided by the result's scale: float64
+            [2^16 + 1].
         low: The lower limit of the result.
         high: The upper limit of the result.
     """
@@ -127,7 +128,7 @@ def _smallest_table(numbers: torch.Tensor, low: int, high: int) -> torch.Tensor:
 
 
 def _is_elementwise(node: Any, dtype: torch.dtype, shape: Any, constants: Constants, sources: set[Node]) -> bool:
-    """Return True for an elementwise function of dequantized values of `dtype`; add these to `sources`."""
+    """Return True for an elementwise function of dequantized values of `dtype`; add the values to `sources`."""
     if not isinstance(node, Node):
         return False
     if constants.has(node):
@@ -222,7 +223,7 @@ def _softmax(editor: Editor, node: Node, result: Integers, constants: Constants)
         return None
     steps = torch.arange(256, dtype=torch.float64) * source.scale
     if dtype == torch.int8:
-        most = 2**10  # an entry errs by up to 2^-17, so the sum by up to 2^-7
+        most = 2**10  # 2^10 entries of the table, each with an error of up to 2^-17, add up to an error of 2^-7
     else:
         most, steps = 2**15 - 1, torch.cat([256 * steps, steps])
     if not 0 < width <= most:
@@ -233,7 +234,7 @@ def _softmax(editor: Editor, node: Node, result: Integers, constants: Constants)
 
 
 def _max_pool(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Pool integers directly; the padding is the smallest integer."""
+    """Apply a max pool to the integers directly; the padding is the smallest integer."""
     part: Any = node.args[0]
     pool: Any = part.args[0] if part.op == "call_function" and part.args else None
     if not isinstance(pool, Node) or pool.target is not aten.max_pool2d_with_indices.default or part.args[1] != 0:
@@ -260,7 +261,7 @@ def _pad(editor: Editor, node: Node, result: Integers, constants: Constants) -> 
 
 
 def _cat(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Concatenate integers; an operand with other parameters than the result is mapped by a table, or rescaled."""
+    """Concatenate integers; an operand with another scale than the result is mapped by a table, or rescaled."""
     value = node.args[0]
     if not isinstance(value, Node) or value.target is not aten.cat.default:
         return None
@@ -273,7 +274,7 @@ def _cat(editor: Editor, node: Node, result: Integers, constants: Constants) -> 
 def _with_parameters(
     editor: Editor, value: Integers, result: Integers, quantize: Node, constants: Constants
 ) -> Node | None:
-    """Return `value` with the parameters of `result`, the value that `quantize` makes."""
+    """Return `value` with the scale and zero point of `result`, the value that the node `quantize` makes."""
     if value.same_parameters(result):
         return value.node
     if result.arithmetic.dtype == torch.int16:

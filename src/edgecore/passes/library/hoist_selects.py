@@ -36,12 +36,13 @@ def hoist_selects(program: ExportedProgram) -> ExportedProgram:
 
 @dataclass
 class _Route:
-    """How to compute the result of a select: slice or select from `source`, then run `steps` from last to first."""
+    """A way to compute a select from an earlier node: slice or select `source`, then run `steps` last to first."""
 
     source: Node
     dim: int
     steps: list[tuple[Any, list[int]]]
-    width: int = 0  # elements of the slice for one index; 0 for a select
+    # Number of elements along `dim` of `source` that one index of the select covers; 0 to select instead of slice.
+    width: int = 0
 
 
 def _hoist(graph_module: GraphModule, node: Node, mode: Any) -> None:
@@ -66,7 +67,7 @@ def _hoist(graph_module: GraphModule, node: Node, mode: Any) -> None:
 
 
 def _dim_read_by(user: Node, source: Node) -> int | None:
-    """Return the dim along which `user` reads single indices; None for other users."""
+    """Return the dim along which `user`, a select or unbind, reads single indices; None for other users."""
     if user.target not in (aten.select_copy.int, aten.unbind_copy.int):
         return None
     dim = user.args[1] if len(user.args) > 1 else 0
@@ -75,7 +76,7 @@ def _dim_read_by(user: Node, source: Node) -> int | None:
 
 
 def _route(source: Node, dim: int) -> _Route:
-    """Find the earliest node from which an index of dim `dim` of `source` can be taken."""
+    """Walk back over reshapes and permutations to the earliest node from which an index along `dim` can be taken."""
     route = _Route(source, dim, [])
     while not route.width and source.op == "call_function" and (not route.steps or len(source.users) == 1):
         before: Any = source.args[0]
@@ -101,7 +102,7 @@ def _route(source: Node, dim: int) -> _Route:
 
 
 def _permutation(order: list[int], shape: Sequence[Any]) -> tuple[Any, list[int]]:
-    """Return the call of a permutation with this result, or of a view if only dims of size 1 move."""
+    """Return (operator, argument) of the permutation `order` to `shape`; a view if only dims of size 1 move."""
     larger = [dim for dim, size in zip(order, shape, strict=True) if not isinstance(size, int) or size != 1]
     sizes = view_sizes(shape)
     if larger == sorted(larger) and sizes is not None:
@@ -110,9 +111,9 @@ def _permutation(order: list[int], shape: Sequence[Any]) -> tuple[Any, list[int]
 
 
 def _same_dim(before: Sequence[Any], after: Sequence[Any], dim: int) -> tuple[int, int] | None:
-    """Find the dim of `before` that contains a dim of `after`, and the number of its elements for one index.
+    """Find the dim of `before` that contains dim `dim` of `after`, and the number of its elements for one index.
 
-    This number is 0 if the two dims are equal.
+    This number is 0 if the two dims are equal. [2, 12] -> [2, 3, 4] gives (1, 4) for dim 1.
     """
     outer = [size for size in after[:dim] if not isinstance(size, int) or size != 1]
     skipped = 0

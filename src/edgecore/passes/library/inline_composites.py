@@ -24,7 +24,7 @@ _NEW_TENSORS = {
     aten.scaled_dot_product_attention.default,
 }
 # fmt: on
-"""Frequent composite operators that never return a view, so that this need not be found out by running them."""
+"""Frequent composite operators that never return a view; others are run with fake tensors to find out."""
 
 
 def inline_composites(program: ExportedProgram) -> None:

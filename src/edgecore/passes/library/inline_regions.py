@@ -16,9 +16,9 @@ _GRAD, _AUTOCAST = REGIONS
 
 
 def inline_regions(program: ExportedProgram) -> ExportedProgram:
-    """Replace each call of such a region by the nodes of its graph, in place.
+    """Replace each region under `no_grad()` or `autocast(enabled=False)` by the nodes of its graph, in place.
 
-    Regions that cast stay: `functionalize` leaves programs with these to torch.
+    Regions that cast stay, and `functionalize` leaves programs with such regions to torch.
     """
     parts = list(graph_modules(program.graph_module))
     if any(calls(part, *REGIONS) for part in parts):
@@ -30,7 +30,8 @@ def inline_regions(program: ExportedProgram) -> ExportedProgram:
 
 def _inline_calls(graph_module: GraphModule) -> None:
     for node in calls(graph_module, *REGIONS):
-        first = 1 if node.target is _GRAD else 4  # (enabled, body, ...), or (device, dtype, enabled, cache, body, ...)
+        # Position of the body in the arguments (enabled, body, ...) or (device, dtype, enabled, cache, body, ...).
+        first = 1 if node.target is _GRAD else 4
         if node.target is _AUTOCAST and node.args[2]:
             continue
         body = getattr(graph_module, node.args[first].target)  # type: ignore[union-attr,arg-type]
@@ -39,7 +40,7 @@ def _inline_calls(graph_module: GraphModule) -> None:
 
 
 def _inline(graph_module: GraphModule, node: Node, body: GraphModule, operands: list[Any]) -> None:
-    """Copy the nodes of a body before the call `node`, and let the users of the call read the results."""
+    """Copy the nodes of a region's body before its call `node`, and let the users of the call read the results."""
     copies: dict[Node, Any] = {}
     inputs = iter(operands)
     results: Any = ()
@@ -52,7 +53,7 @@ def _inline(graph_module: GraphModule, node: Node, body: GraphModule, operands: 
             with graph_module.graph.inserting_before(node):
                 copy = graph_module.graph.node_copy(inner, copies.__getitem__)
             copy.meta = dict(inner.meta)
-            if inner.op == "get_attr":  # the body of an inner region that stays
+            if inner.op == "get_attr":  # the node reads the body of an inner region that is not inlined
                 copy.target = _add_module(graph_module, getattr(body, str(inner.target)))
             copies[inner] = copy
     for user in list(node.users):

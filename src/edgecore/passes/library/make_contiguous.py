@@ -23,7 +23,7 @@ aten = torch.ops.aten
 
 
 def make_contiguous(program: ExportedProgram) -> ExportedProgram:
-    """Give all values of an edge program the default dim order, except values that cross its border.
+    """Give all values of a program the default dim order, except those that enter or leave it or a delegate.
 
     Inputs, mutable buffers and results of delegates are copied before operators read them. Results of the program and
     operands of delegates are copied back to their previous dim order. Weights are stored in the default dim order.
@@ -55,7 +55,7 @@ def _convert(graph_module: GraphModule, constants: Constants, mode: FakeTensorMo
             if _order(node):
                 _copy_for_operators(graph_module, node, mode)
             elif node.op == "placeholder":
-                _make_dense(node, mode)  # even dims of size 1 have strides, from which operators derive dim orders
+                _make_dense(node, mode)  # set strides also for dims of size 1, from which operators derive dim orders
         elif node.op == "call_function" and not is_control_flow(node) and not _copies_back(node):
             node.args = tuple(map(_contiguous_format, node.args))
             node.kwargs = {name: _contiguous_format(value) for name, value in node.kwargs.items()}

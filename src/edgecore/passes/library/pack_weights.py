@@ -104,7 +104,7 @@ def _look_up(graph_module: GraphModule, node: Node, weight: _Weight) -> None:
 def _supports_layer(weight: _Weight, node: Node) -> bool:
     """Return True if the kernel `mixed_linear` supports a layer and its weight.
 
-    At most one size of the input may be symbolic, because the reshapes to rows and back can infer only one size.
+    The input is reshaped to [rows, inputs] and back. A reshape can infer one size, so only one may be symbolic.
     """
     can_reshape = view_sizes(argument(node, "input").meta["val"].shape) is not None
     return weight.bits == 8 and weight.zero_points is None and can_reshape

@@ -21,8 +21,8 @@ _STRIDED = (aten.as_strided.default, aten.as_strided_copy.default)
 def rebase_strided(program: ExportedProgram) -> None:
     """Let each `as_strided` read the tensor that owns the memory, in place.
 
-    Its offset counts from the start of this memory, even if its input is a view of only a part; but later passes make
-    each view a separate tensor. Composite operators that would hide the owner are replaced first.
+    The offset of `as_strided` counts from the start of this memory, even if its input is a view of only a part; but
+    later passes make each view a separate tensor. Composite operators that would hide the owner are replaced first.
 
     Raises:
         CompileError: The tensor that owns the memory is unknown, not contiguous or of another dtype, or it has symbolic
@@ -57,7 +57,7 @@ def _rebase(node: Node, is_outermost: bool, mode: Any) -> None:
             "dtype, and made in the same branch, loop or region; use slices and reshapes instead"
         )
     size, stride, offset = (argument(node, name) for name in ("size", "stride", "storage_offset"))
-    # Only an example input may have an offset of its own, as a part of a larger tensor; the input of a call has none.
+    # Subtract the owner's offset: an example input may be part of a larger tensor, but the input of a call starts at 0.
     if offset is None:
         offset = source.meta["val"].storage_offset() - val.storage_offset()
     node.args, node.kwargs = (owner, size, stride, offset), {}

@@ -21,7 +21,7 @@ def remove_identities(program: ExportedProgram) -> ExportedProgram:
     """
     with edit(program) as graph_module:
         for node in all_calls(graph_module, aten.copy.default, *MAY_BE_IDENTITY):
-            source = node.args[1 if node.target is aten.copy.default else 0]  # `copy` replaces its first argument
+            source = node.args[1 if node.target is aten.copy.default else 0]  # `copy(a, b)` returns the content of b
             assert isinstance(source, Node)
             if _is_identity(source, node) and not _is_copied_to_output(source, node):
                 replace(node, source)

@@ -15,7 +15,6 @@ class ScalarToTensorPass(ExportPass):
     """Replaces each number that an operator takes as a tensor by a tensor without dims, for backends that need this."""
 
     def call_operator(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], meta: NodeMetadata) -> Any:
-        """Visit a call."""
         if isinstance(op, OpOverload):
             args, kwargs = map_args(op, _as_tensor, args, kwargs)
         return super().call_operator(op, args, kwargs, meta)

@@ -142,7 +142,7 @@ def _copy(editor: Editor, value: Any) -> Any:
 
 
 def _view(editor: Editor, values: dict[str, Any], prefix: str, bases: list[Any]) -> Any:
-    """Return the view of a base that the wrapper describes by arguments whose names start with `prefix`."""
+    """Return the view of a base tensor that `auto_functionalized_v2` describes by arguments named `prefix...`."""
     index = values.get(f"{prefix}_base_index")
     if index is None:
         return None

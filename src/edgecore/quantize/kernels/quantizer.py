@@ -34,7 +34,7 @@ UNTAGGED = operators("hardswish hardswish_")
 
 MEANS = with_roles(Role.AVERAGE) - operators("mean _adaptive_avg_pool2d adaptive_avg_pool3d")
 MASK = 1e4
-"""Constants of at least this magnitude belong to a mask."""
+"""A constant that has an element of at least this magnitude counts as an attention mask."""
 
 SOFTMAX = operators("softmax.int _softmax")
 FIXED = with_roles(Role.FIXED) - operators("hardsigmoid hardsigmoid_")
@@ -60,7 +60,7 @@ class QuantizationConfig:
 
 
 def config(parameters: Int8 | Int16x8, *, is_qat: bool) -> QuantizationConfig:
-    """Return the configuration for the parameters of a recipe."""
+    """Return the quantization configuration that the parameters of a recipe describe."""
     if isinstance(parameters, Int8):
         dtype, low, high, is_symmetric = torch.int8, -128, 127, parameters.symmetric
     else:
@@ -80,7 +80,7 @@ class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
         if target in LAYERS and target not in VOLUMES:
             axis = channel_dim(node) if config.is_per_channel else None
             if config.is_per_channel and axis is None:
-                return  # a transposed convolution with groups: no dim of the weight has all output channels
+                return  # skip a transposed convolution with groups: no dim of its weight has all output channels
             weight = weight_spec(torch.int8, -127, 127, axis, is_qat=config.is_qat)
             inputs = {node.args[0]: activation, node.args[1]: weight}
             mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, activation, inputs)
@@ -89,7 +89,7 @@ class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
         elif target in MATMULS and len(float_args(node)) == 2 and _are_matrices(node.all_input_nodes):
             mark(node, activation, dict.fromkeys(float_args(node), activation))
         elif target in SOFTMAX and output_spec(node.args[0]) is None:
-            return  # the input may contain masked scores: infinities, or numbers far from all others
+            return  # keep the softmax in float: its input may have masked scores, infinite or far from all others
         elif target in FIXED:
             mark(node, fixed_spec(target, activation.dtype), {node.args[0]: activation})
         elif target in MOVES:

@@ -14,7 +14,7 @@ NAME = "kernels"
 
 
 class Int16x8(RecipeParameters):
-    """Parameters of `int16x8`: activations of int16, weights of int8."""
+    """Parameters of the recipe `int16x8`: activations of int16, weights of int8."""
 
     weights: Literal["channel", "tensor"] = "channel"
     activations: Literal["static"] = "static"

@@ -79,23 +79,23 @@ def skip_copies(value: Node) -> Node:
 
 
 def split(editor: Editor, both: Node) -> tuple[Node, Node]:
-    """Return the real part and the imaginary part."""
+    """Split a tensor of parts [..., 2] into the real and the imaginary part."""
     real, imaginary = (editor.call(aten.select_copy.int, both, -1, index) for index in (0, 1))
     return real, imaginary
 
 
 def join(editor: Editor, real: Node, imaginary: Node) -> Node:
-    """Return both parts in one tensor."""
+    """Stack the real and the imaginary part along a new last dim."""
     return editor.call(aten.stack.default, [real, imaginary], -1)
 
 
 def from_front(dims: Any, rank: int) -> Any:
-    """Count negative dims from the front, because the parts have one more dim at the end."""
+    """Make negative dims nonnegative, because the tensor of the parts has one more dim at the end."""
     return [dim % rank for dim in dims] if isinstance(dims, (list, tuple)) else dims % rank
 
 
 def _moved(editor: Editor, value: Node) -> Node:
-    """Apply a movement of data to the parts."""
+    """Apply an operator that only moves data, such as `permute`, to the real and imaginary parts of its operand."""
     copy, names = _MOVES[value.target]
     source = value.args[0]
     assert isinstance(source, Node)
@@ -103,7 +103,7 @@ def _moved(editor: Editor, value: Node) -> Node:
     arguments = [spec.name for spec in copy._schema.arguments[1:]]
     values = [from_front(argument(value, name), rank) if name in names else argument(value, name) for name in arguments]
     if copy is aten.permute_copy.default:
-        values[0].append(rank)  # the dim of the parts stays last
+        values[0].append(rank)  # real and imaginary parts stay in the last dim
     return editor.call(copy, parts(editor, source), *values)
 
 
@@ -114,7 +114,7 @@ def _reshaped(editor: Editor, value: Node) -> Node:
 
 
 def _operands(editor: Editor, node: Node) -> tuple[Node, Node] | None:
-    """Return the parts of both operands; None if an operand is a number."""
+    """Return the real and imaginary parts of both operands; None if an operand is a number."""
     a, b = node.args[:2]
     return (parts(editor, a), parts(editor, b)) if isinstance(a, Node) and isinstance(b, Node) else None
 
@@ -124,7 +124,7 @@ def _is_real(value: Any) -> bool:
 
 
 def _scaled(editor: Editor, target: Any, both: Node, factor: Any) -> Node:
-    """Multiply or divide both parts by a real tensor or number."""
+    """Multiply or divide the real and imaginary parts by a real tensor or number."""
     return (
         editor.call(target, both, editor.call(aten.unsqueeze_copy.default, factor, -1))
         if isinstance(factor, Node)
@@ -145,7 +145,6 @@ def _product(editor: Editor, node: Node) -> Node | None:
 
 
 def _times(editor: Editor, both: Node, factor: complex) -> Node:
-    """Multiply by a complex number."""
     a, b = split(editor, both)
     mul = aten.mul.Scalar
     real = editor.call(aten.sub.Tensor, editor.call(mul, a, factor.real), editor.call(mul, b, factor.imag))
@@ -235,7 +234,7 @@ def _reduced(editor: Editor, node: Node) -> Node:
 
 
 def _transform(editor: Editor, node: Node) -> Node | None:
-    """Transform both parts, which are real; an inverse transform conjugates before and after the transform."""
+    """Transform the real and imaginary parts (a complex Fourier transform); the inverse conjugates input and result."""
     source = node.args[0]
     assert isinstance(source, Node)
     both = parts(editor, source)
@@ -262,9 +261,9 @@ def _spectrum(editor: Editor, real: Node, dims: Any, normalization: int) -> Node
 
 
 def real_inverse(editor: Editor, node: Node) -> Node | None:
-    """Compute `_fft_c2r` from parts, with transforms of real numbers.
+    """Compute `_fft_c2r` (complex spectrum to real tensor) from parts, with transforms of real numbers.
 
-    The spectrum is symmetric in the last dim: real parts are even, imaginary parts odd. The inverse transform is the
+    The spectrum is symmetric in the last dim: real parts are even, imaginary parts odd. So the inverse transform is the
     sum of the real and imaginary parts of the transform of (real part + imaginary part). Imaginary parts at frequencies
     that are their own mirror image are ignored.
     """
@@ -312,4 +311,4 @@ _PARTS: dict[Any, Callable[[Editor, Node], Node | None]] = {
     aten.sum.dim_IntList: _reduced, aten.mean.dim: _reduced,
 }
 # fmt: on
-"""Complex operator -> a function that computes the parts of its result; None if it cannot."""
+"""Complex operator -> a function that returns the parts of its result, or None if it cannot compute them."""

@@ -24,7 +24,7 @@ def _uses_the_default_generator(node: Node) -> bool:
 
 @decomposes(aten.put.default)
 def _put(value: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """Write elements of the flattened tensor; negative indices count from its end."""
+    """Write `source` to the elements `index` of the flattened tensor; negative indices count from its end."""
     flat, index, source = value.reshape(-1), index.reshape(-1), source.reshape(-1)
     index = torch.where(index < 0, index + value.numel(), index)
     written = flat.scatter_add(0, index, source) if accumulate else flat.scatter(0, index, source)
@@ -73,7 +73,7 @@ def _has_a_row_of_memory(node: Node) -> bool:
 def _as_strided_scatter(
     value: Tensor, source: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """Write elements of the flattened tensor at computed indices; torch's functionalization makes such calls."""
+    """Write `source` to elements of the flattened tensor; calls come from torch's functionalization of views."""
     places = torch.full([1] * len(size), 0 if storage_offset is None else storage_offset, dtype=torch.int64)
     for dim, (count, step) in enumerate(zip(size, stride, strict=True)):
         places = places + (torch.arange(count) * step).reshape([-1, *[1] * (len(size) - dim - 1)])

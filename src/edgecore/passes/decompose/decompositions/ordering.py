@@ -1,4 +1,4 @@
-"""Decompositions of operators that order elements into `topk`, and of running maxima and minima.
+"""Decompositions into `topk` of operators that sort or rank elements, and decompositions of running maxima and minima.
 
 Each function has the arguments of its ATen operator; `decompose` traces it.
 """
@@ -30,7 +30,7 @@ def _has_static_size(node: Node) -> bool:
 def _top(value: Tensor, count: int, dim: int, largest: bool) -> tuple[Tensor, Tensor]:
     """Return the `count` largest or smallest elements, ordered, and their indices.
 
-    Booleans become uint8: constants are folded by PyTorch, which has no `topk` for booleans.
+    Booleans are converted to uint8, because PyTorch, which folds constants, has no `topk` for booleans.
     """
     ordered = value.to(torch.uint8) if value.dtype == torch.bool else value
     values, indices = torch.topk(ordered, count, dim, largest=largest, sorted=True)

@@ -36,7 +36,7 @@ def _average_pool_1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """Average a row as an image of height 1."""
+    """Average windows of a row [..., W] as an image of height 1, [..., 1, W]."""
     kernel, steps, pads = (for_each(value, 1) for value in (kernel_size, stride or kernel_size, padding))
     image = value.unsqueeze(-2)
     pooled = aten.avg_pool2d.default(image, [1, *kernel], [1, *steps], [0, *pads], ceil_mode, count_include_pad)
@@ -45,7 +45,7 @@ def _average_pool_1d(
 
 @decomposes(aten.adaptive_avg_pool1d.default)
 def _adaptive_average_pool_1d(value: Tensor, output_size: Numbers) -> Tensor:
-    """Average a row to a size, as an image of height 1."""
+    """Average a row [..., W] to `output_size` as an image of height 1, [..., 1, W]."""
     if list(output_size) == [1]:
         return value.mean(-1, keepdim=True)
     pooled: Tensor = aten._adaptive_avg_pool2d.default(value.unsqueeze(-2), [1, *output_size])
@@ -67,7 +67,7 @@ def _windows_of_equal_size(image: Tensor, dim: int, count: int) -> tuple[Tensor,
     because the first of equal elements counts.
 
     Returns:
-        The tensor, the size of a window, and the index in `image` of each element along `dim`; None if it is the same.
+        The tensor, the size of a window, and for each element along `dim` its index in `image`; None if unchanged.
     """
     size = image.shape[dim]
     if size % count == 0:
@@ -100,7 +100,7 @@ def adaptive_max_pool_2d(value: Tensor, output_size: Numbers) -> tuple[Tensor, T
 
 
 def _average_weights(size: int, start: Tensor, end: Tensor, divisor: Tensor) -> Tensor:
-    """Return the matrix [windows, size] that computes for each window the sum of its elements over its `divisor`."""
+    """Return the matrix [windows, size] that adds the elements of each window and divides the sum by its `divisor`."""
     place = torch.arange(size)
     inside = torch.logical_and(place >= start.unsqueeze(1), place < end.unsqueeze(1))
     return inside.to(torch.float64) / divisor.unsqueeze(1)
@@ -114,7 +114,7 @@ def _gradient_of_average(grad: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 def average_windows(
     size: int, count: int, kernel: int, stride: int, padding: int, count_include_pad: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the first index and end of each of `count` windows over `size` elements, and the number it counts."""
+    """Return first index, end and divisor of the average of each of `count` windows over `size` elements."""
     start = torch.arange(count) * stride - padding
     end = torch.clamp(start + kernel, max=size + padding)
     inside = torch.clamp(end, max=size) - torch.clamp(start, min=0)

@@ -24,7 +24,7 @@ Filter = Callable[[Tensor], Tensor]
 
 
 def _applies(node: Node) -> bool:
-    """Return True for an image of static size with floating-point elements; eager mode rounds weights for uint8."""
+    """Return True for a floating-point image of static size; for uint8, eager mode would round the filter's weights."""
     sizes = argument(node, "output_size")
     is_float = argument(node, "self").meta["val"].is_floating_point()
     return is_float and has_static_space(node) and all(isinstance(size, int) for size in sizes)
@@ -39,7 +39,7 @@ def _cubic(distance: Tensor) -> Tensor:
 
 def _lanczos(distance: Tensor) -> Tensor:
     """Return the Lanczos filter with three lobes, sinc(x) sinc(x/3)."""
-    angle = torch.where(distance == 0, 1.0, distance * math.pi)  # at 0 the quotient below is 0/0
+    angle = torch.where(distance == 0, 1.0, distance * math.pi)  # avoid 0/0 below at distance 0
     product = 3 * torch.sin(angle) * torch.sin(angle / 3) / (angle * angle)
     return torch.where(distance == 0, 1.0, torch.where(distance < 3, product, 0.0))
 

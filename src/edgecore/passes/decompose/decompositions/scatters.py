@@ -52,11 +52,12 @@ def _masked_reduction(
     """Compute a product, maximum or minimum for each element of `value` over the row of `source` along `dim`.
 
     A mask [..., size of `value` along `dim`, size of `source` along `dim`] selects the elements of the row that belong
-    to it. Along the other dims, `index` may be smaller than `value`; it is padded with -1, which matches no element.
+    to an element of `value`. Along the other dims, `index` may be smaller than `value`; it is padded with -1, which
+    matches no element.
     """
     lowest, highest = limits(value.dtype)
     neutral = {"prod": 1, "amax": lowest, "amin": highest}[reduce]
-    # The mask alone would ignore an index that is out of range, but the kernel of this scatter refuses it.
+    # Scatter the start values, which also refuses an index that is out of range; the mask alone would ignore it.
     before = value.gather(dim, index) if include_self else torch.full(index.shape, neutral, dtype=value.dtype)
     value = value.scatter(dim, index, before)
     widths = [0 if axis == dim else size - index.shape[axis] for axis, size in enumerate(value.shape)]
@@ -113,7 +114,7 @@ def _embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sum, average or take the maximum of the rows of each bag, from the number of the bag of each row.
+    """Sum, average or take the maximum of the rows of each bag (group of rows), by the bag number of each row.
 
     Returns:
         The bags; the bag number of each row; the sizes of the bags; for the maximum, the row of the table from which

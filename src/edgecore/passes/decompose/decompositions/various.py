@@ -94,7 +94,7 @@ def _col2im(
     covered = [count * kernel for count, kernel in zip(sizes, kernel_size, strict=True)] == list(output_size)
     if not side_by_side or not covered:
         padded = [size + 2 * pad for size, pad in zip(output_size, padding, strict=True)]
-        places = []  # for each dim: [kernel, blocks], the index in the padded image
+        places = []  # for each of the two dims: [kernel, blocks], the index in the padded image
         for size, kernel, gap, step in zip(padded, kernel_size, dilation, stride, strict=True):
             count = (size - gap * (kernel - 1) - 1) // step + 1
             places.append((torch.arange(kernel) * gap).unsqueeze(1) + torch.arange(count) * step)
@@ -113,7 +113,7 @@ def _col2im(
 
 @decomposes(aten.addbmm.default)
 def _addbmm(added: Tensor, left: Tensor, right: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
-    """Add the sum of the batch's matrix products. A `beta` of 0 ignores `added`, even if it is not finite."""
+    """Add the sum of the batch's matrix products to `added`. A `beta` of 0 ignores `added`, even if not finite."""
     product = torch.bmm(left, right).sum(0, dtype=left.dtype)
     product = product if alpha == 1 else product * alpha
     if beta == 0:
@@ -188,7 +188,7 @@ def _bilinear(first: Tensor, second: Tensor, weight: Tensor, bias: Tensor | None
 
 @decomposes(aten.take.default, applies=lambda node: argument(node, "index").meta["val"].dim() == 0)
 def _take_one(value: Tensor, index: Tensor) -> Tensor:
-    """Read one element. torch's own decomposition converts the index to a number, which needs its value."""
+    """Read one element. torch's own decomposition converts the index to a number, but its value is unknown."""
     element: Tensor = aten.index.Tensor(value.reshape(-1), [index])
     return element
 
@@ -265,7 +265,7 @@ def _hypot(left: Tensor, right: Tensor) -> Tensor:
 
 @decomposes(aten.diagonal_scatter.default, applies=has_static_sizes)
 def _diagonal_scatter(value: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """Select each element from the matrix or from its new diagonal."""
+    """Write a diagonal: take each element from the new diagonal or from the old matrix, by a mask."""
     matrix = value.movedim((dim1, dim2), (-2, -1))
     rows, columns = matrix.shape[-2:]
     differences = torch.arange(columns).unsqueeze(0) - torch.arange(rows).unsqueeze(1)
@@ -323,7 +323,7 @@ def _batch_norm_with_update(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Normalize as in training; the reserved tensor is empty, as on a CPU."""
+    """Normalize as in training; the operator's result `reserve` is empty, as in eager mode on a CPU."""
     options = (running_mean, running_var, True, momentum, eps)
     normed, mean, invstd, new_mean, new_var = _batch_norm_in_training(value, weight, bias, *options)
     return normed, mean, invstd, value.new_empty(0, dtype=torch.uint8), new_mean, new_var
@@ -334,7 +334,7 @@ _TORCH_DECOMPOSED = (
     aten.native_layer_norm_backward.default,
     aten.native_group_norm_backward.default,
 )
-for _operator in _TORCH_DECOMPOSED:  # torch tags them `core`, but no runtime has kernels for them
+for _operator in _TORCH_DECOMPOSED:  # torch tags these gradients `core`, but no runtime has kernels
     decomposes(_operator)(get_decompositions([_operator])[_operator])
 
 

@@ -125,15 +125,16 @@ def _transposed(
         options: The arguments of the 2-d convolutions after the bias.
     """
     depth = planes.shape[1]
-    extra = -(-size // stride) - 1  # number of planes that a phase of the result has more than the input
-    entries: list[list[tuple[int, int]]] = []  # for each phase: (kernel entry, shift)
+    # planes that a phase (every `stride`-th plane) of the result has more than the input
+    extra = -(-size // stride) - 1
+    entries: list[list[tuple[int, int]]] = []  # for each phase of the result: (kernel entry, shift in planes)
     for phase in range(stride):
         offsets = [(entry, phase + padding - entry * dilation) for entry in range(weight.shape[2])]
         entries.append([(entry, offset // stride) for entry, offset in offsets if offset % stride == 0])
     shifts = [shift for phase_entries in entries for _, shift in phase_entries]
     before, after = max(0, -min(shifts)), max(0, max(shifts) + extra)
     planes = _pad_depth(planes, before, after)
-    surplus = before + after - extra  # number of planes that the padded input has more than a phase of the result
+    surplus = before + after - extra  # planes that the padded input has more than a phase of the result
     phases: list[Tensor | None] = []
     for phase_entries in entries:
         starts = [before + shift for _, shift in phase_entries]
@@ -141,7 +142,8 @@ def _transposed(
         kernels = [weight[:, :, entry] for entry, _ in phase_entries]
         phases.append(_convolve(taps, torch.stack(kernels, 2), bias, options) if phase_entries else None)
     computed = next(result for result in phases if result is not None)
-    # A phase without kernel entries occurs if the stride exceeds the kernel: its result is the bias.
+    # A phase of the result (every `stride`-th plane) has no kernel entry if the stride exceeds the kernel: it is the
+    # bias.
     empty = torch.zeros_like(computed) if bias is None else torch.zeros_like(computed) + bias.view(-1, 1, 1)
     if stride == 1:
         return computed

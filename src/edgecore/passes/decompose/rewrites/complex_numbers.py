@@ -41,7 +41,7 @@ def _view_as_real(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(aten.view_as_real_copy.default)
 def _viewed_parts(editor: Editor, node: Node) -> Node:
-    """Read the parts of a complex number that was made from parts, as in torch's decompositions."""
+    """Replace `view_as_real_copy(view_as_complex(x))`, which torch's decompositions contain, by x."""
     source = _complex_input(node)
     made = (aten.view_as_complex.default, aten.view_as_complex_copy.default)
     return parts(editor, source) if source is not None and source.target in made else node
@@ -49,7 +49,7 @@ def _viewed_parts(editor: Editor, node: Node) -> Node:
 
 @rewrites(aten.complex.default)
 def _complex(editor: Editor, node: Node) -> Node:
-    """Keep the operator: its readers take its operands. torch's decomposition would write into views of its result."""
+    """Keep `complex(a, b)`, whose readers take a and b instead; torch's decomposition would write into views."""
     return node
 
 
@@ -109,7 +109,7 @@ def _transform_of_real_numbers(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(aten._fft_r2c.default)
 def _transform_of_inner_dims(editor: Editor, node: Node) -> Node:
-    """Insert the transform anew if its strides, taken from eager mode, correspond to no dim order."""
+    """Replace the transform by a new, contiguous one if its strides in eager mode correspond to no dim order."""
     assert isinstance(node.target, OpOverload)
     return node if dim_order(node.meta["val"]) is not None else editor.call(node.target, *node.args)
 

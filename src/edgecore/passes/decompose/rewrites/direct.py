@@ -28,7 +28,7 @@ REWRITES: dict[OpOverload, Rewrite] = {}
 
 
 def rewrites(*targets: OpOverload) -> Callable[[Rewrite], Rewrite]:
-    """Register the decorated function for these operators."""
+    """Register the decorated function as the rewrite of these operators."""
 
     def register(function: Rewrite) -> Rewrite:
         REWRITES.update(dict.fromkeys(targets, function))
@@ -70,7 +70,7 @@ def _transposed_convolution(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(aten.linear.default)
 def _linear_of_a_row(editor: Editor, node: Node) -> Node | None:
-    """Make a single row a matrix, because executorch's kernel requires one."""
+    """Make a vector operand a matrix with one row, because executorch's kernel of `linear` requires a matrix."""
     if _input(node).meta["val"].dim() != 1 or argument(node, "weight").meta["val"].dim() != 2:
         return None
     matrix = editor.call(aten.unsqueeze.default, _input(node), 0)

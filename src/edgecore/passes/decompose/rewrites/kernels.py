@@ -36,7 +36,7 @@ def _attention(editor: Editor, node: Node) -> Node | None:
 
 
 def _fit(*tensors: Node) -> bool:
-    """Return True if query, key and value have the same floating dtype and batch size, apart from grouped heads."""
+    """Return True if query, key and value agree in floating dtype and batch size, and key heads divide query heads."""
     query, key, value = (node.meta["val"] for node in tensors)
     if not query.dim() == key.dim() == value.dim() or not query.dtype == key.dtype == value.dtype:
         return False
@@ -61,8 +61,8 @@ KERNEL_REWRITES: Mapping[OpOverload, Rewrite] = REWRITES | {
 
 
 def before_backends(rewrites: Mapping[OpOverload, Rewrite]) -> Mapping[OpOverload, Rewrite]:
-    """Return the rewrites for programs from which backends take a part.
+    """Return the rewrites to use before backends take parts of a program.
 
-    A backend may support the parts of a decomposed operator, so only operators whose parts no backend supports stay.
+    An operator is kept whole only if no backend supports the parts of its decomposition.
     """
     return REWRITES | {target: rewrite for target, rewrite in rewrites.items() if rewrite is _keep}
