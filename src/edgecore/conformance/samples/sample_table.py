@@ -1,4 +1,4 @@
-"""Samples of operators whose arguments do not follow from the schema. Fills `TABLE`."""
+"""Fill `TABLE` with sample calls of operators whose arguments do not follow from their schema."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ TABLE["aten.index.Tensor"] = _index
 
 
 class _Rows(torch.nn.Module):
-    """Writes rows of a buffer, as a KV cache does. A call repeated with the same arguments changes nothing."""
+    """A model that writes rows of a buffer, as for a KV cache. Repeating a call changes nothing."""
 
     rows: torch.Tensor
 
@@ -231,7 +231,7 @@ class _Rows(torch.nn.Module):
         self.register_buffer("rows", rows)
 
     def forward(self, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """Write `values` at the positions `index`, and return all rows."""
+        """Write `values` into the buffer at the positions `index`, and return all its rows."""
         torch.ops.aten.index_put_.default(self.rows, [*self.before, index], values)
         return self.rows.clone()
 
@@ -418,7 +418,7 @@ def _attention(make: Make) -> list[Sample]:
         return tuple(make(*shape) for _ in range(3))
 
     visible = torch.ones(5, 5, dtype=torch.bool).tril()
-    visible[2] = False  # eager gives zeros to a row without a visible key
+    visible[2] = False  # row 2 attends to no key: eager PyTorch returns zeros for it
     hidden = torch.zeros(2, 1, 1, 5).masked_fill(torch.tensor([True, False]).reshape(2, 1, 1, 1), -torch.inf)
     return [
         Sample(qkv(2, 4, 8)),

@@ -47,7 +47,7 @@ def main(
     list_only: bool,
     exactly: bool,
 ) -> None:
-    """List the checks that the patterns select, and run those that are not done.
+    """List the checks that the patterns select, and run each one that is not in `done`.
 
     Emits an event `checks` with the names of all selected checks. Then emits for each check: `seconds` (its time
     limit), `begin` (its name), `input` (a description of the input that it tries next; any number of times) and `row`
@@ -151,6 +151,6 @@ def _declared(library: Path) -> Declared:
 
     table = probe(str(library))
     if isinstance(table, str):
-        return Declared()  # the checks of the group `installation` report the reason
+        return Declared()  # it does not load: the checks `installation/...` report the reason
     flags, functions = (frozenset(table.get(key, ())) for key in ("flags", "functions"))
     return Declared(flags, functions, tuple(table.get("options", ())))
