@@ -62,7 +62,7 @@ class Snapshot:
 
 
 class Tap:
-    """A pass that makes the values of nodes outputs.
+    """A pass that makes the values of the nodes with given names outputs of the program.
 
     Attributes:
         index: Name of a tapped node -> its index among the user's outputs. Nodes that the program lacks are missing.
@@ -74,7 +74,7 @@ class Tap:
         self.index: dict[str, int] = {}
 
     def __call__(self, program: ExportedProgram) -> ExportedProgram:
-        """Append the outputs. With `only` they replace the user's outputs, so that other nodes become dead code."""
+        """Append the nodes' values to the outputs; with `only`, make them the only outputs and remove dead nodes."""
         graph, signature = program.graph, program.graph_signature
         output = graph.output_node()
         nodes = {node.name: node for node in graph.nodes}
@@ -134,11 +134,11 @@ def chunks(sites: Iterable[Site], limit: int) -> list[list[Site]]:
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """The positional and keyword inputs of one run."""
 Sample = tuple[Any, ...]
-"""The flat inputs of one run."""
+"""The inputs of one run as a flat tuple: the leaves of its `Call`."""
 
 
 def in_order(number: int, call: Call, exported: ExportedProgram) -> Call:
-    """Sort a sample's keyword arguments in the order of the exported program; refuse another structure of inputs."""
+    """Sort a sample's keyword arguments as in the exported program; raise `CompileError` if the inputs do not fit."""
     args, kwargs = call
     expected = exported.call_spec.in_spec
     try:
@@ -160,7 +160,7 @@ class Place(Protocol):
 
 
 class Here:
-    """This process as the place where the programs run."""
+    """This process as the place where the programs of a comparison run."""
 
     def __init__(self, *, has_state: bool) -> None:
         self._has_state = has_state
@@ -199,11 +199,11 @@ class DeviceProgram:
 
 
 class TapPrograms:
-    """The tapped programs: they contain all operations of the untapped program, and their outputs are bit-identical.
+    """Tapped programs: each has all operations of the untapped program, equal outputs bit by bit, and more outputs.
 
     Attributes:
-        programs: The programs.
-        seen: The sites whose values they return; the untapped program returns the outputs.
+        programs: The tapped programs.
+        seen: The sites whose values the programs return; the untapped program returns the outputs.
         changed: The sites that were left out, because their taps changed the outputs or failed to compile.
         failures: The number of tapped programs that failed.
         expected: The outputs of the untapped program for each sample.
@@ -228,7 +228,7 @@ class TapPrograms:
         self.expected = [untapped.run(sample) for sample in samples]
 
     def add(self, sites: Sequence[Site]) -> None:
-        """Tap the sites. If that changes the outputs, halve the set repeatedly to leave out the taps at fault."""
+        """Compile a program with taps at `sites`. If it fails or other outputs change, try each half of the sites."""
         pending = [list(sites)]
         while pending:
             group = pending.pop(0)
@@ -253,7 +253,7 @@ class TapPrograms:
         tap = Tap([site.tap for site in group])
         program = tapped_program(self._compile, tap, self._place)
         if program is None or not self._operations <= program.operations():
-            return None  # the backend fuses other operators; equal outputs on these samples do not rule that out
+            return None  # the taps change what the backend fuses, even if the outputs for these samples stay equal
         try:
             for sample, expected in zip(self._samples, self.expected, strict=True):
                 if not same_bits(program.run(sample)[: len(expected)], expected):
@@ -263,7 +263,7 @@ class TapPrograms:
         return program
 
     def values(self, sample: Sample) -> dict[str, torch.Tensor]:
-        """Return the values of all outputs and tapped sites, by the names of their taps."""
+        """Return the values of all outputs and tapped sites for one sample, by the name of the tapped node."""
         values: dict[str, torch.Tensor] = {}
         for program in (self._untapped, *self.programs):
             results = program.run(sample)

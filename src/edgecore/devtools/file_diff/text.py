@@ -12,7 +12,7 @@ from edgecore.devtools.profiling import short_operator
 from edgecore.numerics.decibels import decibels
 
 _ROWS = 4
-"""Number of rows that each section shows; the JSON has all rows."""
+"""Maximum number of rows that the text shows of each section; the JSON has all rows."""
 _WIDTH = 118
 
 

@@ -16,9 +16,9 @@ from edgecore.errors import EdgecoreError, FormatError
 from edgecore.format import PteFile
 
 NOTICEABLE = 0.03
-"""Smallest relative difference that counts as slower or faster; one machine varies by less within minutes."""
+"""Relative difference up to which two times count as the same: one machine varies by this much within minutes."""
 FEWEST = 10
-"""Smallest number of runs of each file for a verdict; fewer do not show the variation."""
+"""Smallest number of runs of each file for a verdict: fewer runs do not show how much the times vary."""
 _SIDES = 40
 """Inverse of the error probability on each side of an interval: 1 / 40 on both sides make 95 %."""
 _GROUPS = 4

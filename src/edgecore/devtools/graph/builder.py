@@ -55,7 +55,7 @@ class _Builder:
         self._makers: dict[int, str] = {}
         self._reads: dict[int, list[int]] = {}
         self._writes: list[tuple[int, int, int, str]] = []
-        """(arena, begin, end, id of the node) of each write to an arena, oldest first."""
+        """Writes to arenas, oldest first: (arena, first byte, end, id of the node that writes)."""
 
     def build(self) -> MethodGraph:
         name, plan = self._plan.name, self._plan
@@ -119,7 +119,8 @@ class _Builder:
             node.bytes = memoryview(self._pte.delegate_blob(delegate)).nbytes
             if self._meta and call.delegate_index < len(self._meta.delegates):
                 handles = self._meta.delegates[call.delegate_index].handles
-        # Leave out getitem: outside of delegates no instruction computes it, so it is not an operator there either.
+        # Leave out getitem, as no instruction outside of delegates computes it: the operators of a file must not depend
+        # on the backend.
         origins = (self._origins[handle] for handle in handles if handle in self._origins)
         computed = [origin for origin in origins if origin.operator != "getitem"]
         node.handles = [origin.handle for origin in computed]
@@ -150,7 +151,7 @@ class _Builder:
             compiler = load_compiler(find(delegate.id))
             if isinstance(compiler, BlobGraphReader):
                 return compiler.blob_graph(bytes(self._pte.delegate_blob(delegate)), self._pte.named_data)
-        except Exception:  # the backend is missing or broken, or the blob is damaged or of another version
+        except Exception:  # no graph: the backend is missing or broken, or the blob is damaged or of another version
             pass
         return None
 
@@ -228,7 +229,7 @@ class _Builder:
         return list(dict.fromkeys(reversed(writers)))
 
     def _place(self, index: int) -> tuple[int, int, int] | None:
-        """Return arena, begin and end of a value; None if it is not in an arena."""
+        """Return (arena, first byte, end) of a value; None if it is not in an arena."""
         value = self._value(index)
         if not isinstance(value, fmt.Tensor) or value.allocation_info is None:
             return None
@@ -251,7 +252,7 @@ class _Builder:
         return self._plan.values[index].val if 0 <= index < len(self._plan.values) else None
 
     def _tensors(self, indices: Sequence[int]) -> list[int]:
-        """Return the values of the arguments, with lists replaced by their items."""
+        """Return the indices of the argument values, with lists of tensors replaced by their items."""
         flat = []
         for index in indices:
             value = self._value(index)
@@ -272,7 +273,7 @@ class _Builder:
                 return str(number)
             case fmt.String(text):
                 return repr(text)
-            case fmt.IntList(items):  # indices of integer values, some of which are computed at run time
+            case fmt.IntList(items):  # items are indices of values; those computed at run time become None
                 return str([getattr(self._value(item), "int_val", None) for item in items])
             case fmt.DoubleList(items) | fmt.BoolList(items):
                 return str(items)
@@ -300,7 +301,7 @@ def stored_graph(delegate: fmt.DelegateMeta) -> BlobGraph | None:
 
 
 def kernel_name(key: str) -> str:
-    """Return "copy_" for "aten::copy_.out"."""
+    """Return the short name of a kernel: "copy_" for "aten::copy_.out"."""
     return key.rpartition("::")[2].partition(".")[0]
 
 

@@ -104,7 +104,7 @@ class MethodGraph:
 
 @dataclass(slots=True)
 class Graph:
-    """The graphs of a file's methods. `complete` is False if it does not record the operators of its delegates."""
+    """The graphs of a file's methods. `complete` is False if the file does not name the operators of its delegates."""
 
     complete: bool
     methods: list[MethodGraph]

@@ -95,7 +95,7 @@ def method_of(symbols: Symbols, block: str | None, events: Sequence[ProfileEvent
 
 
 class NoSymbols:
-    """Knows no origins: stands in if a trace is read without its program."""
+    """The symbols of a trace that is read without its program: no event has a known origin."""
 
     def methods(self) -> Sequence[str]:
         return ("",)
@@ -148,7 +148,7 @@ class ProgramSymbols:
             operator = operators[call.op_index].name.rpartition("::")[2]
             return operator == REPEATED.sub("", name.removeprefix(KERNEL)).partition(".")[0]
         if REPEATED.sub("", name) == DELEGATE or operation_number(event) is not None:
-            # Any operation fits, because the metadata lacks operations without debug handles, such as layout copies.
+            # Accept an operation of any name, as the metadata lacks operations without debug handles (layout copies).
             return isinstance(self._call(method, event.instruction_id), DelegateCall)
         return True
 
@@ -174,7 +174,7 @@ class ProgramSymbols:
                 number = operation_number(event)
                 handles = operations.get(name, () if number is None else operations.get(number, ()))
             elif REPEATED.sub("", event.name or "") != DELEGATE:
-                return Meaning((), backend)  # the runtime prepares the delegate, or copies data for it
+                return Meaning((), backend)  # the event is the runtime's: it prepares the delegate or copies data
         if name is None and meta and event.instruction_id < len(meta.instructions):
             handles = meta.instructions[event.instruction_id].handles
         nodes = self._nodes.get(method, {})
