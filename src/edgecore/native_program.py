@@ -9,7 +9,7 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 PROGRAM = _HERE / "bin" / "edgecore-run"
 LIBRARY_FOLDER = _HERE / "lib"
-"""The folder with the library of kernels, which the program finds by a path relative to its own."""
+"""The folder with the library of kernels, which edgecore-run finds by a path relative to its own file."""
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ _SECTIONS = {
     "Choose and keep figures": (search, sweep, budget, track),
     "Backends and kernels": (backends, doctor, new_backend, conformance, kernels),
 }
-"""The commands in the order in which a newcomer needs them."""
+"""Sections of the help, each with the modules of its commands, in the order in which a newcomer needs them."""
 _WHOLE_SENTENCE = 200
 """Maximum length of a command's description in the help; no description is longer, so none is cut."""
 _OF_PACKAGES = "Commands of installed packages"
@@ -56,7 +56,7 @@ class _Sections(TyperGroup):
     """Shows the commands by section."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names in the order of the sections; typer sorts them otherwise."""
+        """Return the names of the commands in the order of the sections; by default typer sorts them."""
         return list(self.commands)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -78,7 +78,7 @@ app = typer.Typer(
     help="Compile PyTorch models for edge devices; run, inspect and verify the files.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain text, which is also readable in logs and by programs
+    rich_markup_mode=None,  # print the help as plain text, which logs and programs can read, too
 )
 
 

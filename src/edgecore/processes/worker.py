@@ -56,8 +56,7 @@ def request_line(message: object) -> bytes:
 
 
 class Worker:
-    """A worker process in its own session, so that Ctrl-C reaches only this process, and `close` kills all its
-    children.
+    """A worker process in its own session: Ctrl-C reaches only its parent, and `close` also kills its children.
 
     Args:
         target: As for `worker_command`.
@@ -103,7 +102,7 @@ class Worker:
             if not line:
                 self._lines.put(b"")
                 raise WorkerEnded(self._process.wait())
-            with contextlib.suppress(ValueError):  # see `Parent.send`
+            with contextlib.suppress(ValueError):  # skip the half line of a killed fork
                 return json.loads(line)
 
     @property
@@ -121,7 +120,7 @@ class Worker:
 
     def forget_printed(self) -> None:
         """Drop all that the worker has printed. Call it only between requests, like `printed`."""
-        self._printed.seek(0)  # moves the worker's position, too
+        self._printed.seek(0)  # moves the position at which the worker prints, too
         self._printed.truncate()
 
     def close(self, seconds: float = 0) -> None:

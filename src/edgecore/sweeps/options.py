@@ -156,7 +156,7 @@ def read_options(source: str | Path | Mapping[str, Any]) -> SweepOptions:
 def _problem(error: ValidationError) -> str:
     """Describe the first problem of a file: the table, the key, and the remedy."""
     problems = error.errors()
-    # A union reports the problems of each member: prefer the table's problems to the literal's "not 'installed'".
+    # For a union such as `dict | Literal["installed"]` pydantic reports problems of each member: prefer the dict's.
     first = next((problem for problem in problems if problem["type"] != "literal_error"), problems[0])
     path = [str(part) for part in first["loc"] if not str(part).startswith(("function-before", "literal[", "dict["))]
     *tables, key = path or ["?"]

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from edgecore.sweeps.results.result import CellResult
 
 FLOAT = "float"
-"""The recipe that does not quantize."""
+"""The name of the recipe that does not quantize."""
 KERNELS = "kernels"
 """The name that stands for edgecore's own kernels in place of a backend."""
 
 
 @dataclass(frozen=True)
 class Build:
-    """The inputs of a file: a model, a backend, a recipe and a target runtime.
+    """The inputs from which a sweep compiles one file: a model, a backend, a recipe and a target runtime.
 
     Attributes:
         model: Name of the model.
@@ -62,7 +62,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a sweep: a file, and the number of threads to run it with.
+    """One cell of a sweep's table: a file to compile, and the number of threads to run it with.
 
     Attributes:
         build: The inputs of the file; cells that differ in threads share it.

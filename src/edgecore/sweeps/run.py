@@ -107,7 +107,7 @@ def _sweep(
         seconds, unknown = SweepPlan(unbuilt, plan.limits).estimate([*history, *map(row, built)], pool.width("build"))
         listener.planned(plan, len(built) - missing_times, seconds, unknown)
     session.run(missing, len(times) - len(known_times))
-    # Failed files are not measured, nor files for other devices, for which the compiler estimates cycles.
+    # Do not measure files that could not be made, nor files for other devices, whose compiler estimates cycles.
     unmeasured = [time for time in times if time not in session.results]
     session.run([time for time in unmeasured if _is_measurable(session.results[times[time]])], 0)
     done = SweepResult(list(map(row, plan.cells)), folder)
@@ -159,7 +159,7 @@ def _is_measurable(build: StepResult) -> bool:
 
 
 def _row(cell: Cell, steps: Sequence[Step], session: _Session) -> CellResult:
-    """Join the results of a cell's steps."""
+    """Join the results of a cell's steps (its compilation and its measurement) to one row."""
     parts = [session.results[step] for step in steps]
     bad = next((part for part in parts if part.status in ("failed", "made", "skipped")), parts[0])
     build, cached = cell.build, not any(step in session.computed for step in steps)

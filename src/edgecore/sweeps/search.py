@@ -114,7 +114,7 @@ def search(
 
 
 def _mixed(cell: Cell, max_loss: float) -> Cell:
-    """Return the cell with modules in floating point, so that it loses at most `max_loss`."""
+    """Return a copy of a cell that leaves modules in floating point, so as to lose at most `max_loss`."""
     build = cell.build
     key = digest(f"{build.key} {max_loss}")
     return replace(cell, build=replace(build, recipe=build.recipe + _MIXED, max_loss=max_loss, key=key))
@@ -124,7 +124,10 @@ _Order = Callable[[CellResult], tuple[float, float]]
 
 
 def _lossy(rows: Sequence[CellResult], order: _Order, max_loss: float) -> list[CellResult]:
-    """Return the recipes that lose too much, but would be better than the best acceptable one; the best first."""
+    """Return the recipes that lose too much accuracy, but are faster or smaller than the best acceptable one.
+
+    The best is first.
+    """
     best = _best(rows, order, max_loss)
     lossy = [row for row in rows if row.status == "ok" and row.recipe != FLOAT and not _is_good(row, max_loss)]
     return [row for row in sorted(lossy, key=order) if best is None or order(row) < order(best)]

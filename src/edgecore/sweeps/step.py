@@ -1,4 +1,4 @@
-"""The steps of a cell: each runs in its own process, and the store keeps its result by content."""
+"""The steps of a sweep (compile or measure a file): each runs in a process, and the store keeps its result."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Step:
         return text if self.kind != "time" else f"{text}, {self.threads or 'default'} threads"
 
     def result_file(self) -> str:
-        """Return the path of the step's result within the store. Times depend on the processor, too."""
+        """Return the path of the step's result within the store. The path of a measurement depends on the processor."""
         time = f"time-{self.threads}-{self.runs}-{digest(self.processor)[:8]}.json"
         return f"{self.build.key}/{RESULT if self.kind == 'build' else time}"
 

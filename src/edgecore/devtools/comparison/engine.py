@@ -227,7 +227,7 @@ class Engine:
             yield row
 
     def compare_outputs(self, number: int, expected: Expected) -> Iterator[CompareOutput]:
-        """Compare the outputs of the program without taps with PyTorch's, and those of the edge program with the model's."""
+        """Compare the outputs of the program without taps with PyTorch's, and the edge program's with the model's."""
         is_lowering_exact = self.quantized is None and not rounds(self._exported)
         for index, got in enumerate(self.taps.expected[number]):
             want = expected.float_outputs[index]
@@ -252,8 +252,7 @@ class Engine:
     def local(self, number: int, device: Mapping[str, torch.Tensor]) -> dict[str, tuple[Difference, Judgement]]:
         """Run each operator in PyTorch on the inputs that it had on the device, and judge its error, by tapped node.
 
-        An operator that rounds inside and exceeds the limit is judged again, by runs with noise. They take long, so other
-        operators have none.
+        Only an operator that rounds inside and exceeds the limit is judged again by runs with noise, as they take long.
         """
         judged = self._judged(number, device, {})
         suspects = {tap for tap, (_, judgement) in judged.items() if judgement.ratio > 1 and self.groups[tap].rounds}

@@ -1,4 +1,4 @@
-const SHOWN = 400;  // rows; more of them come by a button, so that a large model sorts at once
+const SHOWN = 400;  // number of rows before the button for more rows is pressed, so that the table of a large model sorts fast
 
 function tableView(section) {
   const columns = [["label", "", ""], ["backend", "backend", ""], ["calls", "calls", "number"], ["ns", "time", "number"], ["share", "%", "number"]];

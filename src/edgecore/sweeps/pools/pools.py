@@ -18,11 +18,11 @@ from edgecore.processes.worker import request_line, worker_command
 from edgecore.sweeps.step import Kind, Step, StepResult
 
 _KEPT_BYTES = 16 << 10
-"""Number of bytes that are kept from the end of a process's output."""
+"""Number of bytes that are kept of a process's stderr: the last ones."""
 
 
 class Pool(Protocol):
-    """Runs steps. Only one thread calls its methods."""
+    """Runs the steps of a sweep (compilations and measurements). Only one thread calls its methods."""
 
     @property
     def processor(self) -> str:
@@ -43,7 +43,7 @@ class Pool(Protocol):
         """Wait until a submitted step ends, and return all steps that have ended; their files are in their folders."""
 
     def cancel(self) -> None:
-        """Stop all running steps, and release the machines. No call follows."""
+        """Stop all running steps, and release the machines. No method is called afterwards."""
 
 
 class LocalPool:
