@@ -1,4 +1,4 @@
-// Show the comparison of two files: operators or modules with the times in each file, and operators that changed backend.
+// Show the comparison of two files: operators or modules with both times, and operators that changed backend.
 const isCompared = Boolean(report.compare);
 
 function differenceOf(row) {

@@ -34,7 +34,7 @@ function flameView(section) {
   draw();
 }
 
-// Draw the events of one run from left to right. Nested events lie below the event that contains them, threads below all.
+// Draw the events of one run from left to right. Nested events lie below the event around them, threads below all.
 function timelineView(section) {
   const end = Math.max(...report.timeline.map(([, start, length]) => start + length), 1);
   const levels = Math.max(...report.timeline.map(event => event[3])) + 1;

@@ -1,5 +1,5 @@
-// Show the graph in the order of execution: a row for each node, under its modules. Arcs at the left lead from a node to
-// the nodes that use its result, except to the next row. A module with one node has no row of its own.
+// Show the graph in the order of execution: a row for each node, under its modules. Arcs at the left lead from a node
+// to the nodes that use its result, except to the next row. A module with one node has no row of its own.
 const HEIGHT = 22;
 
 function modulesWithSeveral() {
@@ -14,7 +14,7 @@ function modulesWithSeveral() {
   return name => counts.get(name) > 1;
 }
 
-// Return for each node the operators of the profile that computed it: those with its id, else those with its debug handle.
+// Return for each node the operators of the profile that computed it: with its id, else with one of its debug handles.
 function operatorsOfNodes() {
   const add = (map, key, value) => map.set(key, [...(map.get(key) || []), value]);
   const byNode = new Map(), byHandle = new Map();

@@ -1,4 +1,4 @@
-const SHOWN = 400;  // number of rows before the button for more rows is pressed, so that the table of a large model sorts fast
+const SHOWN = 400;  // number of rows at first, so that the table of a large model sorts fast; a button shows more
 
 function tableView(section) {
   const columns = [["label", "", ""], ["backend", "backend", ""], ["calls", "calls", "number"], ["ns", "time", "number"], ["share", "%", "number"]];
