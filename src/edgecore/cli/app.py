@@ -1,4 +1,4 @@
-"""The typer application that joins the commands."""
+"""The typer application that joins all commands of `edgecore`, and its help."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Sections(TyperGroup):
         return list(self.commands)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write each section with one line for each command."""
+        """Write the help's list of commands: one section after the other, with one line for each command."""
         sections = {title: [_name(command) for command in commands] for title, commands in _SECTIONS.items()}
         built_in = {name for names in sections.values() for name in names}
         sections[_OF_PACKAGES] = [name for name in self.commands if name not in built_in]
@@ -108,7 +108,7 @@ _BUILT_IN = len(app.registered_commands)
 
 def run_command_line() -> None:
     """Run the command line of this process, and end the process with the exit status."""
-    # --debug is accepted anywhere in the command line.
+    # Remove --debug before typer parses the arguments, because it is accepted at any position.
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
         plugin_commands.add(app, _BUILT_IN, arguments)

@@ -31,7 +31,7 @@ def load_model(model: str) -> Loaded:
             raise CompileError(f"{model} does not exist")
         try:
             import torch
-            import torch.ao.quantization.fx._decomposed  # registers the operators of quantized models
+            import torch.ao.quantization.fx._decomposed  # importing this registers the operators of quantized models
         except ImportError as error:
             raise CompileError("compiling needs torch; run: pip install 'edgecore[compile]'") from error
         try:
@@ -154,7 +154,7 @@ def _torchvision(name: str) -> Made:
     trained = Path(torch.hub.get_dir(), "checkpoints", Path(weights.url).name).is_file()
     settings = {"weights": weights if trained else None}
     if not trained and "weights_backbone" in inspect.signature(models.get_model_builder(name)).parameters:
-        settings["weights_backbone"] = None  # otherwise torchvision downloads the weights of the backbone
+        settings["weights_backbone"] = None  # None: torchvision must not download the backbone's weights
     return models.get_model(name, **settings), torch.randn(1, 3, size[0], size[0]), trained
 
 

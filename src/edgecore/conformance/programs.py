@@ -253,5 +253,4 @@ def check_reasons(subject: BackendUnderTest, program: Any, description: str) -> 
 
 
 def _first(wrong: torch.Tensor) -> tuple[int, ...]:
-    """Return the index of the first true element."""
     return tuple(int(index) for index in wrong.nonzero()[0])

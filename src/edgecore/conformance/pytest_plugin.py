@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of the suite."""
+    """Add the options `--edgecore-backend` and `--edgecore-quick` to pytest."""
     group = parser.getgroup("edgecore")
     group.addoption("--edgecore-backend", metavar="NAME", action="append", help="check this installed backend")
     group.addoption("--edgecore-quick", action="store_true", help="fewer sizes and repetitions")

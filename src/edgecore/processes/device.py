@@ -53,7 +53,7 @@ class Device(ABC):
             EdgecoreError: The device cannot be reached, or the folder cannot be written.
         """
         self._progress(f"connecting to {self.name}")
-        place = shlex.quote(folder).replace("$HOME", "'\"$HOME\"'")  # $HOME must be outside of single quotes
+        place = shlex.quote(folder).replace("$HOME", "'\"$HOME\"'")  # the shell expands $HOME outside of single quotes
         done = self._shell(f"mkdir -p {place} && cd {place} && pwd && uname -m", 30)
         lines = done.out.splitlines()[-2:]  # the user's shell may print a greeting first
         if done.status or len(lines) < 2:

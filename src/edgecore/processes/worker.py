@@ -102,7 +102,7 @@ class Worker:
             if not line:
                 self._lines.put(b"")
                 raise WorkerEnded(self._process.wait())
-            with contextlib.suppress(ValueError):  # skip the half line of a killed fork
+            with contextlib.suppress(ValueError):  # skip a half line, which a killed fork may have left
                 return json.loads(line)
 
     @property

@@ -56,7 +56,7 @@ def main(parent: Parent) -> None:
 
 
 def _prepare_torch() -> None:
-    """Seed random weights, so that each step makes the same model, and leave the other processors to other cells."""
+    """Seed random weights, so that each step makes the same model, and leave the other processors to other steps."""
     import torch
 
     torch.set_num_threads(1)
@@ -64,7 +64,7 @@ def _prepare_torch() -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Let Linux kill this process when its parent ends, so that no cell outlives the sweep."""
+    """Let Linux kill this process when its parent ends, so that no step outlives the sweep."""
     if not sys.platform.startswith("linux"):
         return
     import ctypes
@@ -95,7 +95,7 @@ def _sample_digests(build: Build) -> dict[str, str]:
 
 
 def _has_library(build: Build) -> bool:
-    """Return True if the backend of a build has a native library that this version of edgecore can use."""
+    """Return True if the backend of a compilation has a native library that this version of edgecore can use."""
     from edgecore.plugin.diagnosis.doctor import check_library
 
     if build.backend_name == KERNELS:

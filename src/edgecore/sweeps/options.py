@@ -61,14 +61,14 @@ class RecipeOptions(BaseModel):
 
 
 class Limits(_Strict):
-    """Limits of a cell's process: seconds for each of its two steps, and MiB of resident memory."""
+    """Limits of each process of a sweep, which compiles or measures one file: seconds, and MiB of resident memory."""
 
     seconds: Annotated[float, Field(gt=0)] = 900.0
     memory_mb: Annotated[int, Field(ge=1)] = 8192
 
 
 class Selection(_Strict):
-    """Selects cells by patterns of names, where `*` stands for any characters. A missing key matches all cells."""
+    """Patterns of names that select cells of a sweep; `*` stands for any characters. A missing key matches all."""
 
     model: str = "*"
     backend: str = "*"

@@ -158,7 +158,7 @@ def _content(model: ModelOptions) -> list[str]:
 
 
 def named_files(build: Build) -> dict[str, Path]:
-    """Return the files that a build names, and the Python files that its functions may import.
+    """Return the files that a compilation (`Build`) names, and the Python files that its functions may import.
 
     Returns:
         Path as the build names it, absolute or relative to the current folder -> the same path. Files of installed
@@ -200,7 +200,7 @@ def _file_of(text: str) -> Path:
 
 
 def _backends(options: SweepOptions) -> dict[str, tuple[str, dict[str, Any], tuple[str, ...]]]:
-    """Return the backends of a sweep: name in the sweep -> (name of the backend, options, needs)."""
+    """Return the backends of a sweep: name in the sweep -> (name of the backend, options, resources of Ray nodes)."""
     from edgecore.plugin import registry
 
     if options.backends == "installed":

@@ -124,10 +124,7 @@ _Order = Callable[[CellResult], tuple[float, float]]
 
 
 def _lossy(rows: Sequence[CellResult], order: _Order, max_loss: float) -> list[CellResult]:
-    """Return the recipes that lose too much accuracy, but are faster or smaller than the best acceptable one.
-
-    The best is first.
-    """
+    """Return the recipes, best first, that lose too much accuracy but are better than the best acceptable one."""
     best = _best(rows, order, max_loss)
     lossy = [row for row in rows if row.status == "ok" and row.recipe != FLOAT and not _is_good(row, max_loss)]
     return [row for row in sorted(lossy, key=order) if best is None or order(row) < order(best)]

@@ -21,8 +21,8 @@ class Step:
     """One process of a sweep or search.
 
     Attributes:
-        kind: "build" makes the file of a build, "time" measures the times of a file.
-        build: The inputs of the file.
+        kind: "build" compiles a file, "time" measures its times.
+        build: The inputs of the compilation.
         limits: Limits of the process.
         needs: Resources that a Ray node must offer to run the step.
         threads: Number of threads of a measurement; 0 for the default.

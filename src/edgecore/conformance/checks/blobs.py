@@ -113,8 +113,7 @@ def try_all(emit: Emit, kind: str, count: int, program: str, inputs: str, option
 
     data = Path(program).read_bytes()
     arrays = arrays_of(inputs)
-    # Run once before limiting the address space: the first run loads libraries and fills memory pools, so the limit
-    # can be set relative to the memory in use after it.
+    # Run once first: this loads libraries and fills memory pools, which the limit on address space must not include.
     edgecore.load(data, options=options).forward(*arrays)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESS_SPACE, used + ADDRESS_SPACE))

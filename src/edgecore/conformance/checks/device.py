@@ -178,7 +178,7 @@ def copies(subject: BackendUnderTest) -> str:
         target = "edgecore.conformance.checks.device:count_in_session"
         limits = [len(state_model.inputs(method, step)) + 1 for method, step in STEPS]  # copies: inputs and a result
         for counts in in_child(subject, target, program, state_model, STEPS, **arguments):
-            later = list(zip(counts, limits, strict=True))[1:]  # the first run also copies initial values
+            later = list(zip(counts, limits, strict=True))[1:]  # skip the first run: it also copies initial values
             if any(count > limit for count, limit in later):
                 raise Failed(f"{name}: the steps copy {counts} times instead of {limits} times. {KINDS}")
             texts.append(f"{', '.join(map(str, counts))} in steps of {name}")

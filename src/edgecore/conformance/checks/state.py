@@ -156,7 +156,7 @@ def _in_another_process(
 def run_session(
     emit: Emit, program: str, options: Any, calls: list[Any], inputs: str, results: str, start: str, end: str
 ) -> None:
-    """Import the state in the file `start` unless it is empty, make the calls, and write the state to `end`."""
+    """Import the state in `start` unless it is empty, make the calls, and write results and the state to files."""
     emit("input", "a session in a process of its own")
     session, stored = edgecore.load(program, options=options, trust=True), Stored(inputs)
     if state := Path(start).read_bytes():

@@ -309,7 +309,7 @@ TABLE["aten.bmm.default"] = lambda make: [
 
 def _convolution(make: Make) -> list[Sample]:
     samples = []
-    # Columns: input channels, output channels, kernel, stride, padding, dilation, groups, bias.
+    # Columns of `rows`: input channels, output channels, kernel, stride, padding, dilation, groups, bias.
     rows: list[tuple[int, int, tuple[int, int], list[int], list[int], list[int], int, bool]] = [
         (3, 8, (3, 3), [1, 1], [1, 1], [1, 1], 1, True),
         (3, 8, (1, 1), [1, 1], [0, 0], [1, 1], 1, False),

@@ -41,7 +41,7 @@ def bisect(engine: Engine, progress: Callable[[str], object]) -> Iterator[Compar
     low = 0
     while (low := _first_wrong(engine, sites, low, known, progress)) < len(sites):
         culprit = sites[low]
-        engine.prepare(sites)  # group the nodes anew, as the bisection has removed sites
+        engine.prepare(sites)  # assign all nodes to the remaining sites: the bisection has removed some
         before = {node.name for node in engine.groups[culprit.tap].inputs}
         progress(f"compiling {culprit.tap}")
         inputs = _up_to(engine, [site for site in sites if site.value in before])
@@ -60,13 +60,13 @@ def bisect(engine: Engine, progress: Callable[[str], object]) -> Iterator[Compar
 def _first_wrong(
     engine: Engine, sites: list[Site], low: int, known: Sequence[Values], progress: Callable[[str], object]
 ) -> int:
-    """Return the index of the first site from `low` on whose value is wrong, or the number of sites.
+    """Return the index of the first site (place in the graph) from `low` on whose value is wrong, or `len(sites)`.
 
     Args:
         engine: Runs the model on the device and in PyTorch.
         sites: The sites in graph order. The function removes those up to which the program does not compile.
         low: The index to start at.
-        known: For each sample the device's values, by name of the tapped node; PyTorch computes from them.
+        known: For each sample the values read from the device, by node name; PyTorch computes from them.
         progress: Receives a short text before each compilation.
     """
     references = [
@@ -96,7 +96,7 @@ def _first_wrong(
 
 
 def _up_to(engine: Engine, sites: Sequence[Site]) -> list[Values]:
-    """Compile the program up to `sites`; return their values for each sample, {} for each if it does not compile."""
+    """Compile the program only up to `sites`; return the values there per sample, {} if it does not compile."""
     values_of_samples: list[Values] = [{} for _ in engine.samples]
     if not sites:
         return values_of_samples
@@ -111,7 +111,7 @@ def _up_to(engine: Engine, sites: Sequence[Site]) -> list[Values]:
 
 
 def _with_noise(engine: Engine, number: int, device: Values) -> dict[str, list[torch.Tensor]]:
-    """Return each site's values in several PyTorch runs with random noise before each rounding, by tapped node."""
+    """Run PyTorch several times with random noise before each rounding; return all values, by node name."""
     moved: dict[str, list[torch.Tensor]] = {}
     for seed in range(NOISE_SEEDS):
         for tap, value in engine.values(number, device, noise=engine.noise, seed=seed).items():

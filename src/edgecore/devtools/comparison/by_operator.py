@@ -127,7 +127,7 @@ def compare(
 
 
 def _tapped(engine: Engine, progress: Progress) -> Iterator[CompareRow | CompareOutput]:
-    """Compare the values that tapped programs return: for each sample all operators, then the outputs."""
+    """Compare, for each sample, the inner values that additional outputs of a program show, then the outputs."""
     hidden = {site.tap for site in engine.taps.changed}
     engine.prepare([site for site in engine.sites if site.tap not in hidden])
     for number, sample in enumerate(engine.samples):
@@ -138,7 +138,7 @@ def _tapped(engine: Engine, progress: Progress) -> Iterator[CompareRow | Compare
 
 
 def _worst(results: Iterable[CompareRow | CompareOutput]) -> tuple[dict[str, CompareRow], list[CompareOutput]]:
-    """Return the worst row over all samples: of each site, by the name of its tapped node, and of each output."""
+    """Return the worst row over all samples for each compared node, by its name, and for each output."""
     rows: dict[str, CompareRow] = {}
     outputs: dict[int, CompareOutput] = {}
     for row in results:

@@ -56,7 +56,7 @@ class EagerEdge:
 
     Args:
         edge: The program.
-        sites: The sites to report to the callback of `run`.
+        sites: Places in the graph whose values `run` reports to its callback.
         computes_in: The dtype to which floating-point results are rounded.
     """
 
@@ -105,8 +105,8 @@ class EagerEdge:
         Args:
             sample: The flat inputs.
             see: Called with the value of each site.
-            device: Values of the device, by the name of the tapped node. They replace the value of a site for the
-                operators that read it, so that each operator runs on the inputs that it had on the device.
+            device: Values of the device, by node name. Operators read them in place of PyTorch's values, so that each
+                operator runs on the inputs that it had on the device.
             by_row: Choose dynamic scales for each row, as some backends do.
             noise: Amplitude of the random noise that is added before each rounding, in quantization steps.
             seed: Seed of the noise.
@@ -114,7 +114,7 @@ class EagerEdge:
         device = device or {}
 
         def show(node: Node, result: Any) -> Any:
-            """If the node is a site, report its value, and return the device's value in its place."""
+            """If the node's value is to be compared, report it, and return the device's value in its place."""
             site = self._sites.get(node.name)
             if site is None:
                 return result
@@ -136,7 +136,7 @@ class EagerEdge:
         return list(results)[len(results) - self._results :]
 
     def groups(self, sites: Sequence[Site]) -> dict[str, Group]:
-        """Return the nodes that compute each site's value from other sites, by the name of its tapped node."""
+        """Return for each compared value, by node name, the nodes that compute it from other compared values."""
         ends = {site.value for site in sites}
         groups = {}
         for site in sites:
@@ -175,7 +175,7 @@ def _only_rounds(node: Node) -> bool:
 
 
 def float_names(edge: ExportedProgram, sites: Sequence[Site]) -> dict[str, str]:
-    """Return the name that the node of each site had in the exported program, by the name of the tapped node.
+    """Return for each compared value, by node name, the name of its node in the exported program.
 
     If lowering decomposed an exported node, only the last of its parts keeps the name, as it computes the same value.
     """

@@ -60,7 +60,7 @@ class CompileArguments:
 
 @dataclass(frozen=True)
 class Expected:
-    """PyTorch's values for one sample. Values of inner nodes are by the name of the tapped node.
+    """PyTorch's values for one sample. Values of inner nodes are by node name.
 
     Attributes:
         values: Values of the sites in the edge program, for each entry of `Engine.by_row_choices`.
@@ -82,7 +82,7 @@ class Engine:
         edge: The edge program.
         sites: The sites: places in the graph whose values can be compared.
         inside: The sites that need a tap, because they are not outputs of the model.
-        groups: The nodes that compute each site, by the name of the tapped node; `prepare` sets them.
+        groups: The nodes that compute each site, by the name of the site's node; `prepare` sets them.
         place: The machine that runs the programs.
         taps: The programs with taps: additional outputs that show the values of sites.
         samples: The flat inputs of all samples.
@@ -158,7 +158,7 @@ class Engine:
         return edgecore.compile(copy_program(program), backends=self.backends, runtime=self.runtime, passes=passes)
 
     def compile_tapped(self, tap: Tap) -> Any:
-        """Compile the model with taps added to it."""
+        """Compile the model with taps: additional outputs that show inner values."""
         return self.compile(self._exported, with_last(self._passes, tap))
 
     def prepare(self, sites: Sequence[Site]) -> None:
@@ -199,7 +199,7 @@ class Engine:
         noise: float = 0.0,
         seed: int = 0,
     ) -> dict[str, torch.Tensor]:
-        """Compute the values of the sites in PyTorch, on the `device`'s values of earlier sites if these are passed."""
+        """Compute all compared values in PyTorch. Operators read values in `device`, by node name, where present."""
         seen: dict[str, torch.Tensor] = {}
         self.eager.run(self.samples[number], partial(_keep, seen), device, by_row=by_row, noise=noise, seed=seed)
         return seen
@@ -211,7 +211,7 @@ class Engine:
         device: Mapping[str, torch.Tensor],
         only: Collection[str] | None = None,
     ) -> Iterator[CompareRow]:
-        """Compare the values in `device`, by the name of the tapped node, with PyTorch's; `only` selects some."""
+        """Compare the values in `device`, by node name, with PyTorch's; `only` names the nodes to compare."""
         local = self.local(number, device)
         for site in self.sites:
             if site.tap not in local or (only is not None and site.tap not in only):
@@ -250,7 +250,7 @@ class Engine:
             yield output
 
     def local(self, number: int, device: Mapping[str, torch.Tensor]) -> dict[str, tuple[Difference, Judgement]]:
-        """Run each operator in PyTorch on the inputs that it had on the device, and judge its error, by tapped node.
+        """Run each operator in PyTorch on the inputs that it had on the device; return its judged error, by node name.
 
         Only an operator that rounds inside and exceeds the limit is judged again by runs with noise, as they take long.
         """
@@ -268,7 +268,7 @@ class Engine:
     def _judged(
         self, number: int, device: Mapping[str, torch.Tensor], moved: Mapping[str, Sequence[torch.Tensor]]
     ) -> dict[str, tuple[Difference, Judgement]]:
-        """Judge each operator on its inputs on the device; `moved` has PyTorch's values with noise, by tapped node."""
+        """Judge each operator on its inputs on the device; `moved` has PyTorch's values with noise, by node name."""
         judged: dict[str, tuple[Difference, Judgement]] = {}
 
         def see(site: Site, want: torch.Tensor, unrounded: torch.Tensor | None) -> None:

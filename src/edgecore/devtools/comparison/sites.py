@@ -82,7 +82,7 @@ def sites_of(edge: ExportedProgram, pte: PteFile) -> list[Site]:
         covered = [group for group in operations if len(group) <= LARGEST_OPERATION]
         named = {handle for group in covered for handle in group}
         last = [nodes[group[-1]] for group in covered if group[-1] in nodes]
-        # Leave out data movement such as permute: as an output, its result would have to be stored in its layout.
+        # Leave out data movement such as permute: as an output, it would force the backend to produce its layout.
         ends |= {node.name: ids for node in last if node.target not in DATA_MOVEMENT}
         if not named or any(len(group) > LARGEST_OPERATION for group in operations):
             whole = [nodes[handle] for handle in handles if handle in nodes and handle not in named]
@@ -147,7 +147,7 @@ def short_name(node: Node) -> str:
 
 
 def _resolve(node: Node, backend: str) -> Iterator[Site]:
-    """Yield the site of a node's value. A quantized value is read as the output of the dequantize node after it."""
+    """Yield the place where a node's value can be read; for a quantized value, the dequantize node after it."""
     if is_dequantize(node):
         inner = node.args[0]
         if isinstance(inner, Node) and is_quantize(inner) and _step(inner) is not None:

@@ -119,7 +119,7 @@ def _with_first(base: PassList, function: Callable[[ExportedProgram], ExportedPr
 
 
 def chunks(sites: Iterable[Site], limit: int) -> list[list[Site]]:
-    """Split sites into groups of at most `limit` bytes of values; a larger value forms a group alone."""
+    """Split sites, which are values to read, into groups of at most `limit` bytes; a larger value is a group alone."""
     groups: list[list[Site]] = []
     room = 0
     for site in sites:
@@ -178,7 +178,7 @@ class Here:
 
 
 class DeviceProgram:
-    """A compiled program, and the index of each tap among its outputs."""
+    """A compiled program, and the index of each inner value among its outputs, by node name."""
 
     def __init__(self, compiled: Any, index: Mapping[str, int], place: Place) -> None:
         self.compiled = compiled
@@ -199,7 +199,7 @@ class DeviceProgram:
 
 
 class TapPrograms:
-    """Tapped programs: each has all operations of the untapped program, equal outputs bit by bit, and more outputs.
+    """Programs with taps (additional outputs): each has all operations of the untapped program, and equal outputs.
 
     Attributes:
         programs: The tapped programs.
@@ -228,7 +228,7 @@ class TapPrograms:
         self.expected = [untapped.run(sample) for sample in samples]
 
     def add(self, sites: Sequence[Site]) -> None:
-        """Compile a program with taps at `sites`. If it fails or other outputs change, try each half of the sites."""
+        """Compile a program with `sites` as additional outputs. If that fails or changes outputs, try each half."""
         pending = [list(sites)]
         while pending:
             group = pending.pop(0)
@@ -263,7 +263,7 @@ class TapPrograms:
         return program
 
     def values(self, sample: Sample) -> dict[str, torch.Tensor]:
-        """Return the values of all outputs and tapped sites for one sample, by the name of the tapped node."""
+        """Return all outputs and inner values that the programs show for one sample, by node name."""
         values: dict[str, torch.Tensor] = {}
         for program in (self._untapped, *self.programs):
             results = program.run(sample)
@@ -272,7 +272,7 @@ class TapPrograms:
 
 
 def tapped_program(compile_with: Callable[[Tap], Any], tap: Tap, place: Place) -> DeviceProgram | None:
-    """Compile a program with taps; return None if the compilation fails."""
+    """Compile a program with taps (additional outputs); return None if the compilation fails."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FallbackWarning)  # the untapped program's compilation has warned already

@@ -17,7 +17,7 @@ _WIDTH = 118
 
 
 def diff_text(diff: Differences) -> str:
-    """Return the text of a comparison."""
+    """Return the comparison of two files as text."""
     nothing = "identical" if diff.identical else "nothing that is compared differs, but some bytes do"
     names = diff.different()
     lines = [f"{diff.a} -> {diff.b}: " + (f"{', '.join(names)} changed" if names else nothing)]

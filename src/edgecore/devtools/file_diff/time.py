@@ -200,7 +200,7 @@ def measured_runs(
     inputs = [arguments(side, file) if arguments else () for side, file in zip(loaded, files, strict=True)]
     times: list[list[float]] = [[] for _ in files]
     for index in range(_WARMUP + runs):
-        for side in range(len(files))[:: 1 if index % 2 else -1]:  # reverse the order in every other turn
+        for side in range(len(files))[:: 1 if index % 2 else -1]:  # swap the order of files in every other turn
             start = time.perf_counter()
             loaded[side](*inputs[side])
             if index >= _WARMUP:

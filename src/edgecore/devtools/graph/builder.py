@@ -119,8 +119,7 @@ class _Builder:
             node.bytes = memoryview(self._pte.delegate_blob(delegate)).nbytes
             if self._meta and call.delegate_index < len(self._meta.delegates):
                 handles = self._meta.delegates[call.delegate_index].handles
-        # Leave out getitem, as no instruction outside of delegates computes it: the operators of a file must not depend
-        # on the backend.
+        # Leave out getitem, which no instruction outside of delegates computes: operators must not depend on backends.
         origins = (self._origins[handle] for handle in handles if handle in self._origins)
         computed = [origin for origin in origins if origin.operator != "getitem"]
         node.handles = [origin.handle for origin in computed]

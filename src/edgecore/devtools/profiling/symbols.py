@@ -42,7 +42,7 @@ class Meaning:
 
 
 class Symbols(Protocol):
-    """A source of origins. Implementations read a `.pte` or an ETRecord."""
+    """A source of the origins of events: graph nodes and a backend. Implementations read a `.pte` or an ETRecord."""
 
     def methods(self) -> Sequence[str]: ...
 
@@ -55,7 +55,7 @@ class Symbols(Protocol):
         ...
 
     def find(self, method: str, event: ProfileEvent) -> Meaning:
-        """Return the origin of an event."""
+        """Return the graph nodes and the backend that caused an event."""
         ...
 
 
@@ -111,7 +111,7 @@ class NoSymbols:
 
 
 class ProgramSymbols:
-    """Origins from a `.pte`. Without edgecore's metadata it knows only the backends."""
+    """The origins of events, read from a `.pte`. Without edgecore's metadata only their backends are known."""
 
     def __init__(self, pte: PteFile) -> None:
         self._plans = {plan.name: plan for plan in pte.program.execution_plan}
@@ -202,7 +202,7 @@ class RecordSymbols:
         delegated = instruction in self._delegates.get(method, {})
         if REPEATED.sub("", event.name or "") == DELEGATE:
             return delegated or instruction in self._handles.get(method, {})
-        return not (delegated and (event.name or "").startswith(KERNEL))  # a kernel may lack a debug handle
+        return not (delegated and (event.name or "").startswith(KERNEL))  # accept kernels without debug handles
 
     def size(self, method: str) -> int:
         delegates = self._delegates.get(method, {}).values()

@@ -69,16 +69,13 @@ class TraceEvent:
 
     @property
     def duration(self) -> int:
-        """Length, in the unit of the runtime's clock."""
+        """Duration of the event, in the unit of the runtime's clock."""
         return self.end - self.start
 
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """A block of a trace: a run of a method, or other events such as loading.
-
-    `method` is empty if it is unknown; `events` are in the order of time, an outer event before its nested ones.
-    """
+    """A run of a method, or other events such as loading. `events` are in the order of time, outer before nested."""
 
     name: str
     method: str
@@ -114,7 +111,7 @@ class Trace:
 
     def __init__(self, etdump: ETDump, symbols: Symbols | None = None) -> None:
         self._symbols: Symbols = symbols or NoSymbols()
-        self._shapes: dict[Any, tuple[str, list[tuple[Any, ...]]]] = {}  # (block name, events) -> (method, meanings)
+        self._shapes: dict[Any, tuple[str, list[tuple[Any, ...]]]] = {}  # block name, event keys -> method, origins
         self._meanings: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]] = {}  # method -> event -> meaning
         with garbage_kept():
             blocks = [self._block(run) for run in etdump.run_data]

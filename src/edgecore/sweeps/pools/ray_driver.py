@@ -204,7 +204,7 @@ def _first_line(error: Exception) -> str:
 
 
 def main(parent: Parent) -> None:
-    """Run tasks until there are no more requests."""
+    """Connect to a Ray cluster, and run a task for each request until there are no more."""
     requests = parent.requests()
     address = next(requests)
     driver = Driver(parent)
