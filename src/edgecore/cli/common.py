@@ -244,7 +244,7 @@ def check_folders(*outputs: Path | None) -> None:
 
 
 def parse_backend(text: str) -> tuple[str, dict[str, Any]]:
-    """Parse `qnn:soc=SM8650,required=true` into a name and options.
+    """Parse `qnn:soc=SM8650,required=true` into the name of a backend and its options.
 
     A value that is valid JSON is parsed (`true`, `8`); any other value is a string.
     """

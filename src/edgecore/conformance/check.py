@@ -43,7 +43,7 @@ class Check:
 
     @property
     def group(self) -> str:
-        """The part of the check's name before the slash."""
+        """The group of the check: the part of its name before the slash."""
         return self.name.partition("/")[0]
 
 
@@ -102,7 +102,7 @@ class BackendUnderTest:
 
     @property
     def backend(self) -> Backend:
-        """The backend and its options for `edgecore.compile(backends=[...])`."""
+        """The backend with the options under test, for `edgecore.compile(backends=[...])`."""
         from edgecore.backend import Backend
 
         return Backend(self.name, **self.options)

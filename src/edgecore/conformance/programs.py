@@ -89,7 +89,7 @@ def quantized(
         return model
     module = program.module()
     for part in module.modules():
-        part.training = False  # set directly, because `eval` of an exported module raises
+        part.training = False  # set the flag directly, because `eval` of an exported module raises
     return module
 
 
@@ -195,7 +195,7 @@ def difference(subject: BackendUnderTest, got: torch.Tensor, want: torch.Tensor,
         tolerance = max(tolerance, subject.tolerance)
     scale = max(magnitude(want), 1e-6)
     if step is not None:
-        margin = STEPS + 0.01  # 0.01 for the rounding of the results to float32
+        margin = STEPS + 0.01  # 0.01 steps more, because float32 rounds both results
         tolerance = max(tolerance, margin * step / scale)
     wrong = errors(want, got) > tolerance * scale
     if not wrong.any():

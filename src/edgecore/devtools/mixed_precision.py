@@ -163,7 +163,7 @@ def suggest(
     def build(skip: tuple[str, ...]) -> tuple[Any, float]:
         chosen = _with_skip(recipe, skip)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", QuantizationWarning)  # the search measures the accuracy itself
+            warnings.simplefilter("ignore", QuantizationWarning)  # superfluous: the search measures the accuracy
             program = edgecore.compile(model, inputs, backends=backends, quantize=chosen, calibration=calibration)
         loaded = edgecore.load(program.buffer, trust=True)
         return program, measured(on_device(loaded))

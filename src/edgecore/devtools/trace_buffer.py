@@ -139,7 +139,7 @@ def _read_totals(content: bytes, recorded: int, dropped: int, unit: float, metho
     if recorded > (len(content) - _HEADER.size) // _TOTAL.size:
         _refuse("are cut off")
     totals = [_TOTAL.unpack_from(content, _HEADER.size + index * _TOTAL.size) for index in range(recorded)]
-    ends: Counter[int] = Counter()  # hash of a method -> end of its last event
+    ends: Counter[int] = Counter()  # hash of a method's name -> end of its last event, in nanoseconds
     for runs in (True, False):
         for instruction, kind, key, count, low, high, whole, ticks, squares in totals:
             is_run = kind == _Kind.EXECUTE

@@ -75,7 +75,7 @@ def measure(
     data: Sequence[Any] = (),
     arguments: Callable[[Any, Any], Sequence[Any]] | None = None,
 ) -> Entry:
-    """Measure the figures of a file.
+    """Measure the sizes and run times of a file, for a new entry of its history.
 
     Args:
         file: The `.pte` or `.bpte`.

@@ -51,7 +51,7 @@ def worker_command(target: str, paths: Sequence[str]) -> list[str]:
 
 
 def request_line(message: object) -> bytes:
-    """Encode a request to a worker as a line."""
+    """Encode a request to a worker as a line of JSON."""
     return json.dumps(message).encode() + b"\n"
 
 

@@ -161,8 +161,8 @@ def named_files(build: Build) -> dict[str, Path]:
     """Return the files that a compilation (`Build`) names, and the Python files that its functions may import.
 
     Returns:
-        Path as the build names it, absolute or relative to the current folder -> the same path. Files of installed
-        packages are left out.
+        A map from each path, as the build names it (absolute or relative to the current folder), to the `Path`. Files
+        of installed packages are left out.
     """
     files: list[Path] = []
     for text in (build.source, build.calibration, build.accuracy):

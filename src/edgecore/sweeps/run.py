@@ -1,4 +1,4 @@
-"""`edgecore.sweep`: compute the cells of a plan in a pool, except those whose results are stored."""
+"""`edgecore.sweep`: compile, verify and measure the files of a sweep, except those whose results are stored."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def _row(cell: Cell, steps: Sequence[Step], session: _Session) -> CellResult:
 
 @contextmanager
 def _pool(ray: str | None, jobs: int | None) -> Iterator[Pool]:
-    """Yield the pool that runs the steps, and cancel the steps that still run at the end."""
+    """Yield the pool (of local processes or on a cluster) that runs the steps; at the end cancel those that run."""
     if ray is None:
         pool: Pool = LocalPool(jobs or os.cpu_count() or 1)
     else:

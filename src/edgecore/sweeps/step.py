@@ -40,7 +40,7 @@ class Step:
 
     @property
     def name(self) -> str:
-        """The name of the step in messages."""
+        """The name of the step for messages: model/backend/recipe/runtime, and for measurements the threads."""
         build = self.build
         text = f"{build.model}/{build.backend}/{build.recipe}/{build.runtime}"
         return text if self.kind != "time" else f"{text}, {self.threads or 'default'} threads"
@@ -51,12 +51,12 @@ class Step:
         return f"{self.build.key}/{RESULT if self.kind == 'build' else time}"
 
     def text(self) -> str:
-        """Return the step as JSON."""
+        """Return the step as JSON, from which `of_text` makes an equal step."""
         return json.dumps({**asdict(self), "limits": self.limits.model_dump()})
 
     @classmethod
     def of_text(cls, text: str) -> Step:
-        """Make a step of the JSON that `text` returns."""
+        """Make a step from the JSON that `Step.text` has returned."""
         content = json.loads(text)
         parts = {
             "build": Build(**content["build"]),
@@ -68,7 +68,7 @@ class Step:
 
 @dataclass(frozen=True)
 class StepResult:
-    """The result of a step.
+    """The result of a step: of one compilation or measurement.
 
     Attributes:
         status: As in `CellResult`.
@@ -92,7 +92,7 @@ class StepResult:
 
 
 def build_step(cell: Cell, limits: Limits) -> Step:
-    """Return the step that makes the file of a cell."""
+    """Return the step that compiles the file of a cell."""
     return Step("build", cell.build, limits, cell.needs)
 
 

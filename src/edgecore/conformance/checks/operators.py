@@ -67,7 +67,7 @@ class _Operator:
         rows = [row for row in subject.operators if row.operator == self.operator]
         claimed = list(dict.fromkeys(_dtype(name, self.operator) for row in rows for name in row.dtypes))
         by_dtype = {dtype: samples_of(self.operator, dtype, subject.quick) for dtype in claimed}
-        if subject.tolerance is not None:  # round inputs first: rounding in the backend would flip comparisons
+        if subject.tolerance is not None:  # round inputs now: if the backend did it, results of x < y would differ
             round_inputs(by_dtype.get(torch.float32, ()))
         if subject.quick:  # one sample per 16-bit dtype: most backends use the code for float32
             by_dtype |= {dtype: by_dtype[dtype][:1] for dtype in claimed[1:] if dtype in HALF}

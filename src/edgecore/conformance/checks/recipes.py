@@ -54,7 +54,7 @@ class _Linear(nn.Module):
 
 
 class _Convolution(nn.Module):
-    """Convolutions of images with 1 to 35 pixels: 1x1, 3x3, depthwise, grouped and strided."""
+    """A model of parallel convolutions of images with 1 to 35 pixels: 1x1, 3x3, depthwise, grouped and strided."""
 
     IMAGES = ((1, 1), (3, 5), (4, 4), (1, 17), (5, 7))
 
@@ -110,7 +110,7 @@ class _Attention(nn.Module):
 
 
 class _Embedding(nn.Module):
-    """An embedding, two linear layers and an activation."""
+    """A model of an embedding, two linear layers and an activation."""
 
     def __init__(self, quick: bool) -> None:
         super().__init__()

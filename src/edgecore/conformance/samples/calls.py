@@ -112,7 +112,7 @@ TABLE: dict[str, Samples] = {}
 
 
 def samples_of(operator: str, dtype: torch.dtype, quick: bool) -> list[Sample]:
-    """Make the samples of an operator that eager PyTorch accepts.
+    """Make sample calls of an operator, and return the ones that eager PyTorch accepts.
 
     Args:
         operator: Name such as "aten.add.Tensor".
@@ -139,7 +139,7 @@ def round_inputs(samples: Iterable[Sample]) -> None:
 
 
 def mixed_samples_of(operator: str, first: torch.dtype, second: torch.dtype, quick: bool) -> list[Sample]:
-    """Make the samples of an operator with two tensors of different dtypes, `first` and `second`."""
+    """Make sample calls of an operator with two tensors of different dtypes, `first` and `second`."""
     samples = []
     for sample in samples_of(operator, first, quick):
         is_tensor = [isinstance(arg, torch.Tensor) for arg in sample.args]
@@ -214,14 +214,14 @@ def _by_schema(target: OpOverload, make: Make) -> list[Sample]:
 
 
 def with_number(make: Make) -> list[Sample]:
-    """Make samples with a tensor and a number."""
+    """Make sample calls of an operator with a tensor and a number."""
     # A quick run uses only the first number: 0.5 for booleans, whose results are then floats and not integers.
     numbers = (0.5, 2, -1) if make.dtype == torch.bool else (2, 0.5, -1)
     return [Sample((tensor, number)) for tensor in make.tensors() for number in make.some(numbers, 1)]
 
 
 def binary(make: Make, low: float = -2, high: float = 2, **kwargs: Any) -> list[Sample]:
-    """Make samples with two tensors of broadcastable shapes; in one sample the second tensor is a constant.
+    """Make sample calls with two tensors of broadcastable shapes; in one call the second tensor is a constant.
 
     Args:
         make: Makes the tensors.

@@ -21,9 +21,9 @@ from edgecore.conformance.samples.calls import (
 
 
 def _each(*arguments: tuple[Any, ...], low: float = -2, high: float = 2) -> Samples:
-    """Return a maker of samples for an operator with one tensor.
+    """Return a function that makes sample calls of an operator with one tensor.
 
-    The maker calls the operator with tensors of all shapes and no other arguments, then once with each tuple of
+    The calls have tensors of all shapes and no other arguments; then there is one call with each tuple of
     `arguments` after the tensor.
     """
 
@@ -35,7 +35,7 @@ def _each(*arguments: tuple[Any, ...], low: float = -2, high: float = 2) -> Samp
 
 
 def _on(*calls: tuple[Any, ...], take: int | None = None) -> Samples:
-    """Return a maker of one sample for each tuple, such as `((2, 3), 1, {"keepdim": True})`.
+    """Return a function that makes a sample call for each tuple, such as `((2, 3), 1, {"keepdim": True})`.
 
     A tuple has the shape of the tensor, the other arguments, and optionally the keyword arguments. `take` is the index
     of the result to compare, if the operator returns several. Each 4d tensor is also tried with channels last.

@@ -127,7 +127,7 @@ def two_at_once(subject: BackendUnderTest, what: str, model: StateModel, first: 
 
 
 def in_child(subject: BackendUnderTest, target: str, program: Any, model: StateModel, calls: Calls, **more: Any) -> Any:
-    """Call a function of a check in a child process, and yield its results.
+    """Call a function that makes the calls of a session in a child process, and return its results.
 
     The function receives the path `program` of the `.pte`, the load `options`, the `calls`, the path of their `inputs`,
     and `more`.

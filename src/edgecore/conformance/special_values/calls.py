@@ -121,7 +121,7 @@ Examples: `("NaN",)` is one operand, `("NaN", "0")` two operands, and `("NaN", "
 
 @dataclass(frozen=True)
 class Call:
-    """A call of an operator.
+    """A call of an operator with special values (NaN, infinities, denormal numbers) among its inputs.
 
     Attributes:
         operator: Its name.

@@ -50,7 +50,7 @@ _ONE = torch.ones(1)
 
 @dataclass(frozen=True)
 class Difference:
-    """A kind of result that differs from PyTorch's.
+    """A result of a backend that differs from PyTorch's result, for one kind of inputs.
 
     Attributes:
         operator: The operator, such as "aten.relu.default".
@@ -270,7 +270,7 @@ class _Calls(torch.nn.Module):
         self.places = [[places[key] for key in of_call] for of_call in keys]
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the result of each call."""
+        """Make all calls, and return one output for each; `inputs` are the tensors of all calls."""
         values = []
         for case, places in zip(self.calls, self.places, strict=True):
             result = case.function(*(inputs[place] for place in places))

@@ -14,7 +14,7 @@ from edgecore.processes.worker import Parent
 
 
 def call_once(parent: Parent) -> None:
-    """Call the function of one request in this process."""
+    """Receive one request from the parent process, and call its function in this process."""
     faulthandler.enable()
     _call(parent, next(parent.requests()))
 

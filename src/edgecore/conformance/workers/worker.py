@@ -151,6 +151,6 @@ def _declared(library: Path) -> Declared:
 
     table = probe(str(library))
     if isinstance(table, str):
-        return Declared()  # it does not load: the checks `installation/...` report the reason
+        return Declared()  # the library does not load: the checks `installation/...` report the reason
     flags, functions = (frozenset(table.get(key, ())) for key in ("flags", "functions"))
     return Declared(flags, functions, tuple(table.get("options", ())))

@@ -52,7 +52,7 @@ class Group:
 
 
 class EagerEdge:
-    """An edge program that runs in PyTorch. Computes its constants once.
+    """An edge program that PyTorch runs. Its constants are computed only once.
 
     Args:
         edge: The program.

@@ -39,7 +39,7 @@ class There:
     def __init__(
         self, device: Device, samples: Sequence[Sample], *, has_state: bool, build: Path | None = None
     ) -> None:
-        """Prepare the inputs.
+        """Keep the arguments, and check that all inputs are tensors.
 
         Args:
             device: The device.

@@ -70,7 +70,7 @@ class CompareReport:
 
     @property
     def ok(self) -> bool:
-        """True if no operator and no pass is wrong."""
+        """True if no operator is wrong, and lowering has not changed the model."""
         return self.culprit is None and not self.conditions.lowering
 
     @property
@@ -245,7 +245,7 @@ def _columns(report: CompareReport, rows: Sequence[CompareRow], width: int) -> l
         )
     widths = [max(len(line[column]) for line in cells) for column in range(len(head))]
     over = sum(widths) + 2 * (len(widths) - 1) - width
-    for column in (1, 2):  # only the names of modules and operators may be shortened
+    for column in (1, 2):  # shorten only the names of modules and operators
         cutting = min(max(over, 0), max(widths[column] - 20, 0))
         widths[column] -= cutting
         over -= cutting

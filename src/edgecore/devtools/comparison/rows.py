@@ -41,22 +41,22 @@ class CompareRow:
 
     @property
     def module(self) -> str:
-        """The qualified name of the module, such as `features.3.conv`."""
+        """The qualified name of the operator's module, such as `features.3.conv`."""
         return self.group.module
 
     @property
     def operator(self) -> str:
-        """The names of the operators, such as `convolution + relu`."""
+        """The names of the operators that the row stands for, such as `convolution + relu`."""
         return self.group.operator
 
     @property
     def source(self) -> str:
-        """The line of the model, such as `/home/me/net.py:12`; empty if unknown."""
+        """The line of the model's source that calls the operator, such as `/home/me/net.py:12`; empty if unknown."""
         return self.group.source
 
     @property
     def backend(self) -> str:
-        """The id of the backend; `edgecore` for its own kernels."""
+        """The id of the backend that ran the operator; `edgecore` for edgecore's own kernels."""
         return self.site.backend or "edgecore"
 
     @property

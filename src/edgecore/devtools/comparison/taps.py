@@ -193,7 +193,7 @@ class DeviceProgram:
         return [as_tensor(result).detach().clone() for result in self._run(sample)]
 
     def operations(self) -> set[tuple[int, ...]]:
-        """Return the debug handles of each operation of a backend, and of each delegate as a whole."""
+        """Return the debug handles of each operation that a backend reports, and of each delegate as a whole."""
         delegates = delegates_of(self.compiled.pte)
         return {tuple(group) for _, handles, operations in delegates for group in (handles, *operations)}
 
@@ -275,7 +275,7 @@ def tapped_program(compile_with: Callable[[Tap], Any], tap: Tap, place: Place) -
     """Compile a program with taps (additional outputs); return None if the compilation fails."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FallbackWarning)  # the untapped program's compilation has warned already
+            warnings.simplefilter("ignore", FallbackWarning)  # compiling without taps has warned already
             compiled = compile_with(tap)
     except (CompileError, BackendError):
         return None

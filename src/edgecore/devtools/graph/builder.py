@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def graph_of(program: Any, *, blobs: bool = False) -> Graph:
-    """Return the graph of a file.
+    """Return the graph of a file: its instructions, and the operators inside its delegates.
 
     Args:
         program: Path or content of a `.pte` or `.bpte`, or a parsed `PteFile`.

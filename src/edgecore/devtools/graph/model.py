@@ -110,7 +110,7 @@ class Graph:
     methods: list[MethodGraph]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything for JSON; docs/ci.md lists the keys."""
+        """Return the graphs as a dict for JSON; docs/ci.md lists its keys."""
         return {
             "schema": SCHEMA,
             "complete": self.complete,

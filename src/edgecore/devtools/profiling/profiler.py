@@ -49,7 +49,7 @@ class Profile:
     """True if the trace was recorded elsewhere: it may lack the first runs, and the number of threads is unknown."""
 
     def summary(self, by: str = "operator") -> Summary:
-        """Add up the times by "operator", "module", "backend", "line" or "kernel"."""
+        """Add up the times of the runs by "operator", "module", "backend", "line" or "kernel"."""
         return summarize(self.trace, by)
 
     def table(self, by: str = "operator", top: int = 20, width: int = 100) -> str:

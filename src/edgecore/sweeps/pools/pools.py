@@ -32,7 +32,7 @@ class Pool(Protocol):
         """Return the maximum number of steps of a kind that may run at the same time."""
 
     def submit(self, step: Step, folder: Path) -> None:
-        """Begin a step.
+        """Begin a step: a compilation or a measurement.
 
         Args:
             step: The step.

@@ -132,7 +132,7 @@ class Driver:
                 self.check(request)
 
     def check(self, request: dict[str, Any]) -> None:
-        """Exit with a message if no node can run a step."""
+        """Exit with a message if no node of the cluster has the resources that a step needs."""
         wanted = {**request["resources"], "CPU": request["cores"], "memory": request["memory"]}
         if any(all(node.get(name, 0) >= size for name, size in wanted.items()) for node in self.resources):
             return
