@@ -172,7 +172,7 @@ class Parent:
 
 
 def main(target: str) -> None:
-    """Run the target of `worker_command`; called inside the worker."""
+    """Call the function `target` of `worker_command`, inside the worker process."""
     parent = Parent(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

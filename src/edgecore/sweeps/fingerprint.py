@@ -55,7 +55,7 @@ def versions(backend: str, sources: Iterable[str]) -> list[str]:
 def _distributions(backend: str) -> list[str]:
     """Return the package of a backend; none for "kernels" and for a backend that is not installed.
 
-    A package that cannot be imported raises an error: without it, stored results would have other keys.
+    A package that cannot be imported raises an error: leaving it out would change the keys of stored results.
     """
     from edgecore.errors import BackendDisabled, BackendNotFound
     from edgecore.plugin import registry

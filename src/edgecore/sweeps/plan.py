@@ -179,7 +179,7 @@ def named_files(build: Build) -> dict[str, Path]:
 
 
 def _python_files(module: str, file: Path) -> Iterator[Path]:
-    """Yield the Python files in the folder of a module, or of its top-level package, and the files of this package."""
+    """Yield the Python files that a module may import: beside it or its top-level package, and in this package."""
     names = module.split(".")
     place = file.parents[len(names) - (file.name != "__init__.py")]
     yield from place.glob("*.py")

@@ -22,7 +22,7 @@ class Listener(Protocol):
     """Receives the progress of a sweep, in the thread that called `sweep`."""
 
     def planned(self, plan: SweepPlan, known: int, seconds: float, unknown: int) -> None:
-        """Receive the plan, the number of known cells, and the estimated time of the others."""
+        """Receive the plan, the number of cells with stored results, and the estimated seconds of the others."""
 
     def begun(self, step: Step) -> None:
         """Receive a step that begins."""

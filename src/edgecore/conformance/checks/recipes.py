@@ -212,7 +212,7 @@ class _Case:
         return [Bounded(result.value[:rows], result.error[:rows]) for result in self._all_rows]
 
     def results_by_tensor(self, rows: int) -> list[Bounded] | None:
-        """Return the expected results if a dynamic scale is for a whole tensor; None if no scale is dynamic."""
+        """Return the expected results if each tensor has one dynamic scale; None if no scale is dynamic."""
         if not chooses_scales(self.quantized.program):
             return None
         if rows not in self._by_tensor:
@@ -303,7 +303,7 @@ class _Recipe:
         return _Case(file, program, example, rows, self.steps, is_rounded=subject.tolerance is not None)
 
     def _compare(self, subject: BackendUnderTest, case: _Case, name: str, environment: Mapping[str, str]) -> float:
-        """Run a case; return the maximum of error / bound over all results. Raise `Failed` if it is above 1.
+        """Run a program with its test data; return the maximum of error / bound. Raise `Failed` if it is above 1.
 
         A backend may choose dynamic scales for each row or for the whole tensor; either result passes.
         """

@@ -62,7 +62,7 @@ class Eager:
         self.methods = model.make(offset)
 
     def __call__(self, method: str, step: int) -> list[torch.Tensor]:
-        """Call a method with the inputs of a step, and return copies of its results."""
+        """Call a method with the inputs for the call number `step`, and return copies of its results."""
         return [result.clone() for result in eager(self.methods[method], self.model.inputs(method, step))]
 
 
@@ -157,7 +157,7 @@ class Stored:
         self.arrays: Mapping[str, Any] = dict(np.load(path))
 
     def __call__(self, session: Any, method: str, step: int) -> list[Any]:
-        """Call a method of a loaded program with the stored inputs of a step, and return its results as arrays."""
+        """Call a method of a loaded program with the stored inputs for call number `step`; return arrays."""
         prefix = f"{method} {step} "
         count = sum(name.startswith(prefix) for name in self.arrays)
         return outputs(session[method](*(self.arrays[f"{prefix}{index}"] for index in range(count))))

@@ -30,7 +30,7 @@ Outputs = Callable[[], list[Any]]
 
 
 class There:
-    """A remote device as the place where the programs of a comparison run.
+    """Runs the programs of a comparison on a remote device.
 
     The first call of a program runs all samples, in as few processes as `OUTPUT_BYTES` allows, because each transfer
     takes long. The outputs stay in files until they are read.

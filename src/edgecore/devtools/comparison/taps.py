@@ -160,7 +160,7 @@ class Place(Protocol):
 
 
 class Here:
-    """This process as the place where the programs of a comparison run."""
+    """Runs the programs of a comparison in this process."""
 
     def __init__(self, *, has_state: bool) -> None:
         self._has_state = has_state

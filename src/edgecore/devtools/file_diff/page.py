@@ -87,7 +87,7 @@ def diff_page(diff: Differences, programs: Sequence[PteFile], traces: Sequence[T
 
 
 def _traced(trace: Trace) -> dict[Key, _Row]:
-    """Return the page's rows of a trace. A row of time outside of operators has the module "" and a name in (...)."""
+    """Return the operators of a trace as rows. Time outside of operators has the module "" and a name in (...)."""
     rows: dict[Key, _Row] = {}
     for index, run in enumerate(trace.runs):
         counts: Counter[tuple[str, str]] = Counter()
@@ -108,7 +108,7 @@ def _traced(trace: Trace) -> dict[Key, _Row]:
 
 
 def _placed(operators: Iterable[Operator]) -> dict[Key, _Row]:
-    """Return the page's rows of a file that has no trace: its operators, without times."""
+    """Return the operators of a file that has no trace as rows of the page, without times."""
     rows: dict[Key, _Row] = {}
     counts: Counter[tuple[str, str]] = Counter()
     for row in operators:
@@ -121,7 +121,7 @@ def _placed(operators: Iterable[Operator]) -> dict[Key, _Row]:
 
 
 def _compared(name: str, module: str, sides: Sequence[_Row | None], rest: bool) -> dict[str, Any]:
-    """Return a row of the page, with difference, interval and verdict if both files have times."""
+    """Return the page's row of one operator or module: its time in both files, their difference and a verdict."""
     backends = [side.backend if side else "" for side in sides]
     times = [statistics.median(side.times) if side and side.times else None for side in sides]
     verdict: dict[str, Any] = {"difference": None, "interval": None, "verdict": ""}

@@ -77,7 +77,7 @@ def _medians(times: Sequence[float]) -> list[float]:
 
 
 def _rank_of_bounds(counts: Sequence[int], total: int) -> int:
-    """Return the rank of an interval's bounds among sorted values, from 1 at each end; 0 if no rank reaches 95 %.
+    """Return the rank, counted from each end of sorted values, at which they bound a 95 % interval; 0 if none does.
 
     Args:
         counts: Number of equally probable cases in which the statistic is 0, 1, 2 and so on.

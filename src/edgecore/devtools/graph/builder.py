@@ -157,7 +157,7 @@ class _Builder:
     def _operations(
         self, call: Node, graph: BlobGraph, reads: Sequence[int], writes: Sequence[int], delegate: int
     ) -> None:
-        """Add the operations of an opened blob, and connect them with the arguments of the call."""
+        """Add the operations inside a delegate's blob, and connect them with the arguments of the delegate call."""
         metas = self._meta.delegates if self._meta else []
         operations = metas[delegate].operations if delegate < len(metas) else []
         handles = {operation.name or operation.id: operation.handles for operation in operations}
