@@ -272,7 +272,7 @@ class _Builder:
                 return str(number)
             case fmt.String(text):
                 return repr(text)
-            case fmt.IntList(items):  # items are indices of values; those computed at run time become None
+            case fmt.IntList(items):  # items are indices of values; a value computed at run time becomes None
                 return str([getattr(self._value(item), "int_val", None) for item in items])
             case fmt.DoubleList(items) | fmt.BoolList(items):
                 return str(items)

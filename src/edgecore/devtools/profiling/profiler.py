@@ -87,7 +87,7 @@ class Profile:
         return [load, ("first run", first), ("threads", str(self.threads or "by default"))]
 
     def as_dict(self, by: str = "operator") -> dict[str, Any]:
-        """Return the figures for JSON: the runs, the rows by `by`, the events, and the estimated cycles."""
+        """Return the figures for JSON: the runs, the times summed up by `by`, the events, and the estimated cycles."""
         summary = self.summary(by)
         return {
             "file": self.file,

@@ -51,7 +51,7 @@ class Symbols(Protocol):
         ...
 
     def size(self, method: str) -> int:
-        """Return the number of events that a run of the method has without branches and loops."""
+        """Return the number of events of a run of the method that executes each instruction once."""
         ...
 
     def find(self, method: str, event: ProfileEvent) -> Meaning:
