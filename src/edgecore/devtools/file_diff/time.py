@@ -16,7 +16,7 @@ from edgecore.errors import EdgecoreError, FormatError
 from edgecore.format import PteFile
 
 NOTICEABLE = 0.03
-"""Relative difference up to which two times count as the same: one machine varies by this much within minutes."""
+"""Relative difference up to which two times count as the same; one machine varies by less within minutes."""
 FEWEST = 10
 """Smallest number of runs of each file for a verdict: fewer runs do not show how much the times vary."""
 _SIDES = 40
