@@ -84,7 +84,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the public names, imported or not, for completion in editors."""
+    """Return all public names, also those not imported yet, so that editors can complete them."""
     return sorted({*globals(), *__all__, *_MODULES, "__version__"})
 
 

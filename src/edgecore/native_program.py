@@ -9,11 +9,11 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 PROGRAM = _HERE / "bin" / "edgecore-run"
 LIBRARY_FOLDER = _HERE / "lib"
-"""The folder with the library of kernels, which the program finds by a path relative to its own."""
+"""The folder with the library of kernels, which edgecore-run finds by a path relative to its own file."""
 
 
 def main() -> None:
-    """Replace this process by the program; the entry point of the command `edgecore-run`."""
+    """Replace this process by the program edgecore-run: the entry point of the command of that name."""
     try:
         os.execv(PROGRAM, [str(PROGRAM), *sys.argv[1:]])
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The typer application that joins the commands."""
+"""The typer application that joins all commands of `edgecore`, and its help."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SECTIONS = {
     "Choose and keep figures": (search, sweep, budget, track),
     "Backends and kernels": (backends, doctor, new_backend, conformance, kernels),
 }
-"""The commands in the order in which a newcomer needs them."""
+"""Sections of the help, each with the modules of its commands, in the order in which a newcomer needs them."""
 _WHOLE_SENTENCE = 200
 """Maximum length of a command's description in the help; no description is longer, so none is cut."""
 _OF_PACKAGES = "Commands of installed packages"
@@ -56,11 +56,11 @@ class _Sections(TyperGroup):
     """Shows the commands by section."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names in the order of the sections; typer sorts them otherwise."""
+        """Return the names of the commands in the order of the sections; by default typer sorts them."""
         return list(self.commands)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write each section with one line for each command."""
+        """Write the help's list of commands: one section after the other, with one line for each command."""
         sections = {title: [_name(command) for command in commands] for title, commands in _SECTIONS.items()}
         built_in = {name for names in sections.values() for name in names}
         sections[_OF_PACKAGES] = [name for name in self.commands if name not in built_in]
@@ -78,7 +78,7 @@ app = typer.Typer(
     help="Compile PyTorch models for edge devices; run, inspect and verify the files.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain text, which is also readable in logs and by programs
+    rich_markup_mode=None,  # print the help as plain text, which logs and programs can read, too
 )
 
 
@@ -108,7 +108,7 @@ _BUILT_IN = len(app.registered_commands)
 
 def run_command_line() -> None:
     """Run the command line of this process, and end the process with the exit status."""
-    # --debug is accepted anywhere in the command line.
+    # Remove --debug before typer parses the arguments, because it is accepted at any position.
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
         plugin_commands.add(app, _BUILT_IN, arguments)

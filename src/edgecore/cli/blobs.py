@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def describe_blobs(pte: PteFile, index: int | None) -> list[dict[str, Any]]:
-    """Describe the blobs of a file.
+    """Describe the delegate blobs of a file.
 
     Args:
         pte: The file.

@@ -244,7 +244,7 @@ def check_folders(*outputs: Path | None) -> None:
 
 
 def parse_backend(text: str) -> tuple[str, dict[str, Any]]:
-    """Parse `qnn:soc=SM8650,required=true` into a name and options.
+    """Parse `qnn:soc=SM8650,required=true` into the name of a backend and its options.
 
     A value that is valid JSON is parsed (`true`, `8`); any other value is a string.
     """
@@ -259,11 +259,11 @@ def parse_backend(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def parse_load_options(texts: Sequence[str] | None) -> dict[str, dict[str, Any]]:
-    """Return the options of each backend, for `edgecore.load`."""
+    """Parse the values of --backend into the argument `options` of `edgecore.load`: backend -> option -> value."""
     options: dict[str, dict[str, Any]] = {}
     for text in texts or ():
         name, values = parse_backend(text)
-        if not values:  # the file says which backends it needs
+        if not values:  # a name alone has no effect: the file says which backends it needs
             raise typer.BadParameter(f"{text!r} is not NAME:key=value,...", param_hint="--backend")
         options.setdefault(name, {}).update(values)
     return options

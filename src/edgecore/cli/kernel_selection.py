@@ -12,7 +12,7 @@ from edgecore.errors import EdgecoreError
 from edgecore.format import ExecutionPlan, KernelCall, OptionalTensorList, ScalarType, Tensor, TensorList
 
 Operator = tuple[str, str]
-"""Name and overload; the overload is empty if there is none."""
+"""Name and overload of an operator: ("aten::add", "out"); the overload is empty if there is none."""
 
 _ROW = re.compile(r'^EDGECORE_OPERATOR\("([^"]+)", "([^"]*)", (\w+),', re.MULTILINE)
 _REAL_DTYPES = {ScalarType.COMPLEX64: ScalarType.FLOAT, ScalarType.COMPLEX128: ScalarType.DOUBLE}
@@ -24,16 +24,16 @@ DTYPES = {dtype.dtype_name: dtype for dtype in (*_INTEGERS, *_FLOATS, *_REAL_DTY
 
 @dataclass
 class Selection:
-    """Operators of a build. `dtypes` maps each to the dtypes of the tensor arguments of its calls."""
+    """The operators that a build needs. `dtypes` maps each operator to the dtypes of the tensors in its calls."""
 
     dtypes: dict[Operator, set[ScalarType]] = field(default_factory=dict)
 
     def add(self, operator: Operator, dtypes: Iterable[ScalarType]) -> None:
-        """Add an operator with some dtypes."""
+        """Add dtypes to an operator, and the operator if the selection lacks it."""
         self.dtypes.setdefault(operator, set()).update(dtypes)
 
     def add_calls(self, plan: ExecutionPlan) -> None:
-        """Add the calls of one method."""
+        """Add the operators that a method calls, with the dtypes of the tensors in these calls."""
         for chain in plan.chains:
             for instruction in chain.instructions:
                 if isinstance(call := instruction.instr_args, KernelCall):
@@ -60,8 +60,8 @@ class Selection:
     def mask(self) -> int:
         """Return the dtypes for which the kernels must be compiled: bit n for ScalarType n.
 
-        These include the dtypes in which kernels compute intermediate values: float32 for all floating-point dtypes,
-        int64 for integers and booleans, and the dtype of the real part for complex dtypes.
+        The result has also the dtypes in which kernels compute intermediate values: float32 for all floating-point
+        dtypes, int64 for integers and booleans, and the dtype of the real part for complex dtypes.
         """
         used = set().union(*self.dtypes.values())
         used |= {_REAL_DTYPES[dtype] for dtype in used & _REAL_DTYPES.keys()}
@@ -97,7 +97,7 @@ def bits(dtypes: Iterable[ScalarType]) -> int:
 
 
 def spelled(operator: Operator) -> str:
-    """Return `name.overload`, or `name` without an overload."""
+    """Return the text of an operator: `name.overload`, or `name` if it has no overload."""
     name, overload = operator
     return f"{name}.{overload}" if overload else name
 

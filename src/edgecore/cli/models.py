@@ -17,7 +17,7 @@ from edgecore.cli.common import complain
 from edgecore.errors import CompileError, EdgecoreError
 
 Loaded = tuple[Any, Any, Any]
-"""(module or exported program, example inputs or None, dynamic shapes or None)."""
+"""A loaded model: (module or exported program, example inputs or None, dynamic shapes or None)."""
 
 
 def load_model(model: str) -> Loaded:
@@ -31,7 +31,7 @@ def load_model(model: str) -> Loaded:
             raise CompileError(f"{model} does not exist")
         try:
             import torch
-            import torch.ao.quantization.fx._decomposed  # registers the operators of quantized models
+            import torch.ao.quantization.fx._decomposed  # importing this registers the operators of quantized models
         except ImportError as error:
             raise CompileError("compiling needs torch; run: pip install 'edgecore[compile]'") from error
         try:
@@ -96,7 +96,7 @@ def _reason(error: Exception) -> str:
 # Model libraries ------------------------------------------------------------------------------------------------------
 
 Made = tuple[Any, Any, bool]
-"""(network, example input, True if the weights are trained)."""
+"""A network of a model library: (network, example input, True if the weights are trained)."""
 
 
 def _library_model(library: str, name: str) -> Loaded:
@@ -113,7 +113,7 @@ def _library_model(library: str, name: str) -> Loaded:
             raise CompileError(
                 f"{library}:{name} needs the package {error.name}; run: pip install {library}"
             ) from error
-        except RuntimeError as error:  # torchvision of another build than torch
+        except RuntimeError as error:  # torchvision belongs to another build of torch
             raise CompileError(f"{library} cannot be imported: {_reason(error)}") from error
         torch.manual_seed(0)
         try:
@@ -149,12 +149,12 @@ def _torchvision(name: str) -> Made:
     weights = models.get_model_weights(name).DEFAULT
     transforms = weights.transforms()
     size: Sequence[int] = getattr(transforms, "crop_size", None) or getattr(transforms, "resize_size", None) or ()
-    if len(size) != 1:  # models of videos, image pairs and image lists
+    if len(size) != 1:  # the model takes videos, pairs of images or lists of images
         raise CompileError(f"torchvision:{name} takes no single image; name a function of yours as module:function")
     trained = Path(torch.hub.get_dir(), "checkpoints", Path(weights.url).name).is_file()
     settings = {"weights": weights if trained else None}
     if not trained and "weights_backbone" in inspect.signature(models.get_model_builder(name)).parameters:
-        settings["weights_backbone"] = None  # otherwise torchvision downloads the weights of the backbone
+        settings["weights_backbone"] = None  # None: torchvision must not download the backbone's weights
     return models.get_model(name, **settings), torch.randn(1, 3, size[0], size[0]), trained
 
 
@@ -181,7 +181,7 @@ def _transformers(name: str) -> Made:
     trained = is_here("config.json") and any(map(is_here, _WEIGHTS))
     if is_here("config.json"):  # trust_remote_code=False: neither run code of the repository, nor ask the user about it
         config = transformers.AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=False)
-    elif name in transformers.CONFIG_MAPPING:  # an architecture, such as `bert`
+    elif name in transformers.CONFIG_MAPPING:  # the name is that of an architecture, such as `bert`
         config = transformers.AutoConfig.for_model(name)
     else:
         raise CompileError(

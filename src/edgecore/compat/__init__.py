@@ -28,7 +28,7 @@ _MODULES = {
     "recipes": "export.recipes",
     "tensors": "exir.tensors",
 }
-"""Name below `edgecore.compat` -> name below `edgecore.executorch`."""
+"""Name of a module below `edgecore.compat` -> its name below `edgecore.executorch`."""
 
 
 class _Alias(MetaPathFinder, Loader):
@@ -46,7 +46,7 @@ class _Alias(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Restore the module's own spec, which the import system has replaced."""
+        """Restore the module's own `__spec__`, which the import system has replaced by the spec of the second name."""
         assert module.__spec__ is not None
         module.__spec__ = module.__spec__.loader_state
 

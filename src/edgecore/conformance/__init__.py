@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgecore.conformance.workers.session import list_checks as list_checks
     from edgecore.conformance.workers.session import run as run
 
-# The pytest plugin imports this package in every run of pytest, so each name is imported only when it is first used.
+# Import each public name only when it is first used, because each run of pytest imports this package (pytest plugin).
 __all__, __getattr__ = public_names(
     "edgecore.conformance",
     {

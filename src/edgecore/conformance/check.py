@@ -1,4 +1,4 @@
-"""`Check`, the type of all checks, and `BackendUnderTest`, their argument."""
+"""Define `Check`, one check of the conformance suite, and `BackendUnderTest`, the argument of its function."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
 
 class Failed(Exception):
-    """The backend fails a check. The text says what is wrong and where."""
+    """A check raises this exception if the backend fails it. The message says what is wrong and where."""
 
 
 class Skipped(Exception):
-    """The check does not apply to this backend or machine. The text is the reason."""
+    """A check raises this exception if it does not apply to the backend or machine. The message is the reason."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check of the suite.
+    """One check of the conformance suite.
 
     Attributes:
-        name: `group/name`.
-        run: Performs the check and returns a detail for the report. Raises `Failed` or `Skipped`; any other exception
-            is a failure, too.
+        name: Name of the form `group/name`, such as "blobs/truncated".
+        run: Function that performs the check and returns one line for the report. Raises `Failed` or `Skipped`; any
+            other exception counts as a failure, too.
         seconds: Time limit between two calls of `BackendUnderTest.trying`. A check that exceeds it counts as hanging.
-        needs_run: True if the check executes delegates. It is skipped if this machine cannot run them.
-        in_process: The reason that the check needs the runtime in this process; `run(runner=...)` reports it when it
-            skips the check. Empty if a runner can do the check.
+        needs_run: True if the check executes delegates. The suite skips it if this machine cannot run them.
+        in_process: The reason that the check needs the runtime in the suite's own process. If the suite runs files by
+            an external command (`run(runner=...)`), it skips the check with this reason. Empty: the command suffices.
     """
 
     name: str
@@ -43,19 +43,19 @@ class Check:
 
     @property
     def group(self) -> str:
-        """The part of the name before the slash."""
+        """The group of the check: the part of its name before the slash."""
         return self.name.partition("/")[0]
 
 
 @dataclass(frozen=True)
 class Declared:
-    """Parts of the table that the native library exports; empty if the library does not load."""
+    """Facts from the function table that a backend's native library exports; empty if the library does not load."""
 
     flags: frozenset[str] = frozenset()
     functions: frozenset[str] = frozenset()
-    """Names of the functions that the table has."""
+    """Names of the functions whose pointers in the table are not null, such as `execute`."""
     load_options: tuple[Mapping[str, Any], ...] = ()
-    """One dict for each option, with the keys name, type, when, help."""
+    """The options that the library takes: one dict for each, with the keys name, type, when, help."""
 
 
 @dataclass
@@ -72,18 +72,18 @@ class BackendUnderTest:
     tolerance: float | None
     seconds: float | None
     folder: Path
-    """Temporary folder for files of the checks."""
+    """Temporary folder for the files that checks write."""
     library: Path | None
-    """The native library; None if the backend only compiles."""
+    """Path of the backend's native library; None if the backend only compiles."""
     declared: Declared
     cannot_run: str = ""
     """Reason that this machine cannot execute the backend's delegates; empty if it can."""
     individually: bool = False
-    """True if the process died in this check before. The check then tries its inputs one by one to find the culprit."""
+    """True if this check killed the worker process before. It then tries its inputs singly, which shows the culprit."""
     last_input: str = ""
-    """The last argument of `trying` in this check."""
+    """The input that the running check tries: the last argument of `trying`."""
     runner: Runner | None = None
-    """The command that runs delegates; None: the runtime in this process runs them."""
+    """The external command that runs compiled files; None: the runtime in this process runs them."""
     limit: float = 60
     """Time limit of the running check, in seconds; see `Check.seconds`."""
     report_input: Callable[[str], None] = lambda text: None
@@ -97,12 +97,12 @@ class BackendUnderTest:
 
     @property
     def options_of_load(self) -> dict[str, dict[str, Any]]:
-        """The load options under test, as `edgecore.load(..., options=...)` takes them."""
+        """The load options under test as the argument `options` of `edgecore.load`: `{"acme": {name: value}}`."""
         return {self.backend_id: dict(self.load_options)} if self.load_options else {}
 
     @property
     def backend(self) -> Backend:
-        """The backend and its options for `edgecore.compile(backends=[...])`."""
+        """The backend with the options under test, for `edgecore.compile(backends=[...])`."""
         from edgecore.backend import Backend
 
         return Backend(self.name, **self.options)

@@ -1,4 +1,4 @@
-"""Functions that most checks use: compile, run and compare."""
+"""Functions with which checks compile and run models and compare the results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from edgecore.numerics.metrics import errors, magnitude, measure
 from edgecore.quantize import make_plan, quantize_model
 
 TOLERANCES = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
-"""Maximum difference of two results, relative to the largest value. Results of other dtypes must be equal."""
+"""Maximum difference of two results, relative to the largest value, by dtype. Other dtypes must give equal results."""
 
 DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
 
@@ -54,7 +54,7 @@ def _computes_with_floats(subject: BackendUnderTest, name: str) -> bool:
 
 
 def calibrating_recipe(subject: BackendUnderTest) -> str | None:
-    """Return the backend's first recipe that calibrates, or None."""
+    """Return the backend's first quantization recipe that needs calibration samples, or None."""
     recipes: Mapping[str, Any] = getattr(subject.compiler, "recipes", dict)()
     return next((name for name, recipe in recipes.items() if recipe.calibrates), None)
 
@@ -89,12 +89,12 @@ def quantized(
         return model
     module = program.module()
     for part in module.modules():
-        part.training = False  # `eval` of an exported module raises an error
+        part.training = False  # set the flag directly, because `eval` of an exported module raises
     return module
 
 
 def network(subject: BackendUnderTest, name: str) -> tuple[torch.nn.Module, Inputs, Any]:
-    """Return a network in the form of `as_supported`, its inputs and its program, compiled once per process."""
+    """Return a network (quantized if `as_supported` quantizes it), its inputs, and its program, compiled only once."""
     if integer_recipe(subject) is None:
         return _in_float(subject, name)
     key = ("compiled", name)
@@ -106,7 +106,7 @@ def network(subject: BackendUnderTest, name: str) -> tuple[torch.nn.Module, Inpu
 
 
 def network_model(subject: BackendUnderTest, name: str) -> tuple[torch.nn.Module, Inputs]:
-    """Return a network in the form of `as_supported`, and its inputs."""
+    """Return a network of the suite (quantized if `as_supported` quantizes it), and its inputs."""
     model, inputs = NETWORKS[name]()
     if integer_recipe(subject) is None:
         return model, inputs
@@ -135,8 +135,8 @@ def compiled(subject: BackendUnderTest, model: Any, inputs: Any, **settings: Any
 def load(subject: BackendUnderTest, program: Any, **settings: Any) -> Any:
     """Load a compiled program, or the bytes of a file, with the load options under test.
 
-    A program without a delegate of the backend takes no options for it. `settings` are passed to `edgecore.load`. With
-    a runner the result is a `RemoteProgram`, which loads the file when it is called.
+    The options are left out if the program has no delegate of the backend. `settings` are passed to `edgecore.load`. If
+    `subject.runner` (a command) runs the files, the result is a `RemoteProgram`, which loads its file when called.
     """
     has_delegates = isinstance(program, bytes) or subject.backend_id in program.report().delegates
     file = program if isinstance(program, bytes) else program.buffer
@@ -195,7 +195,7 @@ def difference(subject: BackendUnderTest, got: torch.Tensor, want: torch.Tensor,
         tolerance = max(tolerance, subject.tolerance)
     scale = max(magnitude(want), 1e-6)
     if step is not None:
-        margin = STEPS + 0.01  # float32 rounds the results, and so their difference
+        margin = STEPS + 0.01  # 0.01 steps more, because float32 rounds both results
         tolerance = max(tolerance, margin * step / scale)
     wrong = errors(want, got) > tolerance * scale
     if not wrong.any():
@@ -253,5 +253,4 @@ def check_reasons(subject: BackendUnderTest, program: Any, description: str) -> 
 
 
 def _first(wrong: torch.Tensor) -> tuple[int, ...]:
-    """Return the index of the first true element."""
     return tuple(int(index) for index in wrong.nonzero()[0])

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of the suite."""
+    """Add the options `--edgecore-backend` and `--edgecore-quick` to pytest."""
     group = parser.getgroup("edgecore")
     group.addoption("--edgecore-backend", metavar="NAME", action="append", help="check this installed backend")
     group.addoption("--edgecore-quick", action="store_true", help="fewer sizes and repetitions")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the rest of the plugin if the option is given."""
+    """Register the part of the plugin that adds tests if `--edgecore-backend` is given."""
     if config.getoption("edgecore_backend"):
         config.pluginmanager.register(_plugin(), "edgecore-conformance-checks")
 
@@ -35,7 +35,7 @@ def _plugin() -> Any:
     from edgecore.errors import BackendError
 
     class Backend(pytest.Collector):
-        """The tests of a backend. They share one run of the suite, which the first test starts."""
+        """The tests of a backend. They report the rows of one run of the suite, which the first test starts."""
 
         def prepare(self, quick: bool) -> list[pytest.Item]:
             self.settings = make_settings(self.name, quick=quick)
@@ -58,7 +58,7 @@ def _plugin() -> Any:
             while check not in self.done:
                 row = next(self.rows)
                 self.done[row.name] = row
-                if row.name == "installation/start":  # the worker cannot start: this row is the result of every test
+                if row.name == "installation/start":  # no worker process starts: report this row in every test
                     return row
             return self.done[check]
 
@@ -82,7 +82,7 @@ def _plugin() -> Any:
             return f"edgecore conformance {self.name.partition('/')[0]}", None, self.name
 
     class Checks:
-        @pytest.hookimpl(tryfirst=True)  # before -k and -m filter the items
+        @pytest.hookimpl(tryfirst=True)  # add the tests before pytest filters them by -k and -m
         def pytest_collection_modifyitems(
             self, session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
         ) -> None:

@@ -28,7 +28,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """Results of all checks of one run, in their order."""
+    """Results of all checks of one run of the conformance suite, in the order in which they ran."""
 
     backend: str
     rows: list[Row] = field(default_factory=list)
@@ -40,12 +40,12 @@ class Report:
 
     @property
     def failed(self) -> list[Row]:
-        """The rows of checks that failed."""
+        """The results of the checks that failed."""
         return [row for row in self.rows if row.outcome == "failed"]
 
     @property
     def seconds(self) -> float:
-        """Wall-clock time of all checks."""
+        """Wall-clock seconds of all checks together."""
         return sum(row.seconds for row in self.rows)
 
     def __str__(self) -> str:
@@ -58,24 +58,24 @@ class Report:
             mark = {"passed": "ok     ", "failed": "FAILED ", "skipped": "skipped"}[row.outcome]
             head = f"  {mark} {row.name.removeprefix(group + '/')}"
             text = f"{head}: {row.detail}" if row.detail else head
-            # Wrap failures, which are read in full; every other row stays on one line.
+            # Wrap the text of failed checks, which is read in full; keep every other result on one line.
             width = _WIDTH if row.outcome == "failed" else max(_WIDTH, len(text) + 1)
             lines += textwrap.wrap(text, width, subsequent_indent=" " * 10, break_long_words=False) or [text]
         return "\n".join([*lines, self.summary()])
 
     def summary(self) -> str:
-        """Return one line with the number of checks of each outcome and their time."""
+        """Return one line: how many checks passed, failed and were skipped, and the seconds that all of them took."""
         counts = Counter(row.outcome for row in self.rows)
         parts = [f"{counts[outcome]} {outcome}" for outcome in ("passed", "failed", "skipped") if counts[outcome]]
         return f"{self.backend}: {', '.join(parts) or 'no checks'} in {self.seconds:.0f} s"
 
     def to_json(self, path: str | Path) -> None:
-        """Write `{backend, ok, rows: [{name, group, outcome, detail, seconds}]}`."""
+        """Write the report as JSON: `{backend, ok, rows: [{name, group, outcome, detail, seconds}]}`."""
         content = {"backend": self.backend, "ok": self.ok, "rows": [asdict(row) for row in self.rows]}
         Path(path).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
     def to_junit(self, path: str | Path) -> None:
-        """Write JUnit XML: a test suite with one test case for each row."""
+        """Write the report as JUnit XML: a test suite with one test case for each check."""
         counts = Counter(row.outcome for row in self.rows)
         suite = ElementTree.Element(
             "testsuite",
@@ -99,5 +99,5 @@ class Report:
 
 
 def _printable(text: str) -> str:
-    """Replace control characters, which XML does not allow. Messages about damaged blobs may contain some."""
+    """Replace control characters, which XML does not allow: error messages about damaged blobs may contain some."""
     return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)

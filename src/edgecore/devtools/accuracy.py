@@ -1,4 +1,4 @@
-"""Metrics of models and programs, and the test whether a score is good enough, for `suggest` and `edgecore.search`."""
+"""Metrics that score a model or a compiled program, and the check of a score, for `suggest` and `edgecore.search`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Metric = Callable[[Run], float]
 """A function that scores a `Run`; a higher score is better."""
 
 FLOAT_SQNR = 40.0
-"""The default target in dB, if the user passes no metric: an error of 1 % of the float model's signal."""
+"""SQNR in dB that a quantized model must reach if the user passes no metric: an error of 1 % of the signal."""
 
 
 def lowest_sqnr(max_loss: float) -> float:

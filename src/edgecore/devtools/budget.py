@@ -31,7 +31,7 @@ LIMITS: dict[str, dict[str, type]] = {
     "delegates": {"allowed": list, "max_count": int},
     "time": {"relative_to": str, "max_ratio": float, "method": str, "runs": int, "threads": int},
 }
-"""The tables and keys that a file of limits may have, with the type of each value."""
+"""The tables and keys that a `.toml` file of limits may have, with the type of each value."""
 
 
 def figures(file: Any) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def check_budget(
     data: Sequence[Any] = (),
     arguments: Callable[[Any, Any], Sequence[Any]] | None = None,
 ) -> list[str]:
-    """Compare a file with limits.
+    """Compare a file with the limits of a `.toml`, and return the limits that it exceeds.
 
     Args:
         file: The `.pte` or `.bpte`.
@@ -229,7 +229,7 @@ def _time(
     data: Sequence[Any],
     arguments: Callable[..., Sequence[Any]] | None,
 ) -> list[str]:
-    """Run the reference and the file in turns; report the limit if the ratio's whole 95 % interval exceeds it."""
+    """Run both files in turns; return an error if the whole 95 % interval of their time ratio exceeds the limit."""
     runs, method, threads = limits.get("runs", 50), limits.get("method", "forward"), limits.get("threads")
     times = measured_runs(files, runs, method, (data, data), arguments, threads)
     ratio = difference(times[0], times[1], paired=True)
@@ -259,7 +259,7 @@ def write_expectation(measured: Mapping[str, Any]) -> str:
         f"allowed = {json.dumps(list(measured['kernel_operators']))}  # what kernels may compute",
     ]
     if measured["delegated"] is not None:
-        share = int(measured["delegated"] * 10_000) / 10_000  # rounded down: the file itself must pass
+        share = int(measured["delegated"] * 10_000) / 10_000  # round down, so that the measured file itself passes
         lines.append(f"min_delegated = {share}")
     allowed, count = json.dumps(list(measured["delegates"])), sum(measured["delegates"].values())
     return "\n".join([*lines, "", "[delegates]", f"allowed = {allowed}", f"max_count = {count}", ""])

@@ -28,7 +28,7 @@ from edgecore.format import (
 
 
 def describe(pte: PteFile) -> dict[str, Any]:
-    """Describe a program.
+    """Describe a program as plain data.
 
     Returns:
         A dict with the keys `profile` (target runtime), `producer`, `constant_bytes`, `external_data`, `named_data`,
@@ -50,7 +50,7 @@ def describe(pte: PteFile) -> dict[str, Any]:
 
 
 def describe_data(ptd: PtdFile) -> dict[str, Any]:
-    """Describe a `.ptd` file.
+    """Describe a `.ptd` file as plain data.
 
     Returns:
         A dict with the keys `data` (for each entry its key and size in bytes; for a tensor also dtype, shape and dim

@@ -94,7 +94,7 @@ def file_page(facts: dict[str, Any], pte: PteFile) -> str:
 
 
 def estimate_tables(pte: PteFile, methods: Sequence[str]) -> list[dict[str, Any]]:
-    """Return for each method with estimated cycles a table of them."""
+    """Return a table of estimated cycles for each method of which the file stores such estimates."""
     tables = []
     for method in methods:
         labels = ("operator", "module", "line")
@@ -125,7 +125,7 @@ def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
             continue
         sources = inputs.get(node.id, [])
         if node.kind == "operator" and inside[node.parent][0] == node.id:
-            # The file does not record which operator reads the delegate's inputs: show them at the first.
+            # Show the delegate's inputs at its first operator: the file does not record which operator reads them.
             sources = inputs.get(node.parent, [])
         row = {
             "id": node.id,
@@ -179,7 +179,7 @@ def node_of(run: Run, event: TraceEvent) -> str:
 
 
 def _operators(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], dict[tuple[Any, ...], int]]:
-    """Return the rows of the operators with their times, and a map from the key of each row to its index."""
+    """Return the page's rows of operators and times, and the index of each row by the `_key` of its events."""
     times: dict[tuple[Any, ...], list[int]] = {}
     calls: dict[tuple[Any, ...], int] = {}
     first: dict[tuple[Any, ...], tuple[TraceEvent, str]] = {}

@@ -19,14 +19,14 @@ from edgecore.format import DelegateCall, ExecutionPlan, KernelCall, Meta, PteFi
 from edgecore.format.etdump import ETDump, Event, ProfileEvent, RunData
 
 MAGIC = b"ECTR"
-_HEADER = struct.Struct("<4sHHQQQ")  # magic, version, record size, ticks per second, recorded events, dropped events
-_RECORD = struct.Struct("<IIHHI")  # begin, length, instruction, kind, id
-_TOTAL = struct.Struct("<HHIIIIIQQ")  # instruction, kind, id, count, min, max, method, sum, squares
+_HEADER = struct.Struct("<4sHHQQQ")  # fields: magic, version, record size, ticks per second, events, dropped events
+_RECORD = struct.Struct("<IIHHI")  # fields of an event: begin, length (both in ticks), instruction, kind, id
+_TOTAL = struct.Struct("<HHIIIIIQQ")  # fields of a total: instruction, kind, id, count, min, max, method, sum, squares
 _VERSION = 2
 _NAMED = 0x100  # flag of `kind`: `id` is the hash of an operation's name, not its number
-_OPEN = 0xFFFFFFFF  # the length of an event that has not ended
+_OPEN = 0xFFFFFFFF  # value of the field `length` of an event that has not ended
 _U64 = (1 << 64) - 1
-_LONGEST = 2.0**62  # caps times in nanoseconds, which overflow if the device's clock is wrong
+_LONGEST = 2.0**62  # maximum of a time in nanoseconds, which would overflow if a device's clock is wrong
 
 
 class _Kind(IntEnum):
@@ -125,7 +125,7 @@ def _read_ring(content: bytes, recorded: int, dropped: int, unit: float, methods
             if method is None:
                 _refuse("belong to a program with other methods")
             run_begin, begin = key << 32 | begin, 0
-        elif method is None:  # an event of loading, or of a run whose begin the ring has overwritten
+        elif method is None:  # skip an event of loading, or of a run whose begin the ring has overwritten
             dropped += 1
             continue
         start = _nanoseconds(float((run_begin + begin) & _U64), unit)
@@ -139,7 +139,7 @@ def _read_totals(content: bytes, recorded: int, dropped: int, unit: float, metho
     if recorded > (len(content) - _HEADER.size) // _TOTAL.size:
         _refuse("are cut off")
     totals = [_TOTAL.unpack_from(content, _HEADER.size + index * _TOTAL.size) for index in range(recorded)]
-    ends: Counter[int] = Counter()  # hash of a method -> end of its last event
+    ends: Counter[int] = Counter()  # hash of a method's name -> end of its last event, in nanoseconds
     for runs in (True, False):
         for instruction, kind, key, count, low, high, whole, ticks, squares in totals:
             is_run = kind == _Kind.EXECUTE
@@ -147,7 +147,7 @@ def _read_totals(content: bytes, recorded: int, dropped: int, unit: float, metho
                 _refuse("have an event of unknown kind")
             if is_run != runs:
                 continue
-            if whole == 0 and len(methods) == 1:  # loading has no method; with a single one, count it there
+            if whole == 0 and len(methods) == 1:  # loading belongs to no method: add it to the only method
                 method: _Method | None = methods[0]
             else:
                 method = next((known for known in methods if known.hash == whole), None)

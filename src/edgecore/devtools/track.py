@@ -75,7 +75,7 @@ def measure(
     data: Sequence[Any] = (),
     arguments: Callable[[Any, Any], Sequence[Any]] | None = None,
 ) -> Entry:
-    """Measure the figures of a file.
+    """Measure the sizes and run times of a file, for a new entry of its history.
 
     Args:
         file: The `.pte` or `.bpte`.
@@ -165,7 +165,7 @@ def _is_number(value: Any) -> bool:
 
 
 def append(path: Path, entry: Entry) -> None:
-    """Append an entry to a history, after a line end that an editor may have removed."""
+    """Append an entry to a history file; first add the last line's end if an editor has removed it."""
     with path.open("ab+") as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(end - 1, 0))

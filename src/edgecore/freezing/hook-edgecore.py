@@ -13,7 +13,7 @@ from PyInstaller.utils.hooks import collect_data_files, collect_dynamic_libs, co
 from edgecore.plugin import registry
 from edgecore.plugin.installed import entry_points
 
-# PyInstaller cannot see these imports, because importlib or the native module makes them.
+# Name the modules that importlib or the native module imports: PyInstaller cannot see such imports.
 hiddenimports = ["edgecore.errors", "edgecore.runtime.bundled", "json", "nanobind_backend._nb_backend_v1"]
 excludedimports = [
     *(f"edgecore.{name}" for name in ("cli", "conformance", "emit", "freezing", "ir", "memory", "partition", "passes")),

@@ -13,14 +13,14 @@ from typing import Any
 from edgecore.errors import EdgecoreError
 
 SCRIPTS = ("model", "dom", "state", "compare", "summary", "table", "tables", "drawings", "graph", "accuracy", "page")
-"""The scripts of a page; each may use those before it."""
+"""JavaScript files in `assets` (without `.js`) for the page of a report; each may use functions of those before it."""
 SWEEP_SCRIPTS = ("dom", "sweep")
-"""The scripts of the page of a sweep, whose content `edgecore.sweeps.results.page` makes."""
+"""JavaScript files for the page of a sweep, whose content `edgecore.sweeps.results.page` makes."""
 
 Tensor = tuple[str, str, str, int, int, int, int]
 """Name, module, source line, first byte, bytes, first and last step of a tensor in an arena."""
 Owner = tuple[int, int, list[str]]
-"""Begin, end and tensors of a used part of an arena."""
+"""First byte, end and tensors of a range of an arena that live tensors occupy."""
 
 
 def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPTS) -> str:
@@ -63,7 +63,7 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
 
     environment = Environment(loader=PackageLoader("edgecore.html", "assets"), autoescape=True)
     style, script = _asset("page.css"), "\n".join(['"use strict";', *(_asset(f"{name}.js") for name in scripts)])
-    # "<" could end the element or begin a comment in it; in JSON it occurs only in strings.
+    # Escape "<", which could end the script element or begin a comment in it; in JSON it occurs only in strings.
     packed = {**content, **{key: _packed(content[key]) for key in ("operators", "graph") if content.get(key)}}
     data = json.dumps(packed, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     policy = (

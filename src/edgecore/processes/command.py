@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 _POLL_SECONDS = 0.2
-"""Time between polls of the memory. A poll reads all of /proc, which takes milliseconds and disturbs measured times."""
+"""Seconds between two checks of a command's memory: each reads all of /proc for milliseconds and disturbs timings."""
 _DRAIN_SECONDS = 5.0
 _PART = 1 << 16
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
@@ -41,7 +41,7 @@ class Ended:
 
     @property
     def reason(self) -> str:
-        """Why the command failed: the last line of stderr, else of stdout, else a text for the exit status."""
+        """The reason of a failure: the last line of stderr, else of stdout, else a text for the exit status."""
         return last_line(self.err) or last_line(self.out) or exit_text(self.status)
 
 
@@ -95,7 +95,7 @@ def run_command(
         stopped = _wait(process, readers, seconds, memory_mb, stop)
     finally:
         kill_family(process)
-        end = time.monotonic() + _DRAIN_SECONDS  # a descendant in another session may still hold the pipes open
+        end = time.monotonic() + _DRAIN_SECONDS  # limited, as a child in another session may hold the pipes open
         for reader in readers:
             reader.join(max(0.0, end - time.monotonic()))
         for stream in (process.stdout, process.stderr):
@@ -139,7 +139,7 @@ def _wait(
     """Wait until the process ends or exceeds a limit; return the exceeded limit."""
     end = time.monotonic() + seconds
     while True:
-        # stderr normally closes when the process ends. Waiting for that returns at once, while `Popen.wait` polls.
+        # Wait for the reader of stderr, which normally ends with the process: unlike `Popen.wait`, this does not poll.
         pause = min(_POLL_SECONDS, max(0.0, end - time.monotonic()))
         readers[0].join(pause)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -169,7 +169,7 @@ def _drain(stream: IO[bytes], kept: bytearray, count: int | None) -> None:
 
 
 def _feed(stream: IO[bytes], parts: Iterable[bytes]) -> None:
-    with contextlib.suppress(OSError), stream:  # if the process has ended, its own message says why
+    with contextlib.suppress(OSError), stream:  # ignore a broken pipe: the process has ended, and says why
         for part in parts:
             stream.write(part)
 

@@ -53,7 +53,7 @@ class Device(ABC):
             EdgecoreError: The device cannot be reached, or the folder cannot be written.
         """
         self._progress(f"connecting to {self.name}")
-        place = shlex.quote(folder).replace("$HOME", "'\"$HOME\"'")  # leave the single quotes around $HOME
+        place = shlex.quote(folder).replace("$HOME", "'\"$HOME\"'")  # the shell expands $HOME outside of single quotes
         done = self._shell(f"mkdir -p {place} && cd {place} && pwd && uname -m", 30)
         lines = done.out.splitlines()[-2:]  # the user's shell may print a greeting first
         if done.status or len(lines) < 2:
@@ -164,7 +164,7 @@ class Device(ABC):
         return EdgecoreError(f"{self.name}: {what}: {done.reason}")
 
     def _start(self, command: Sequence[str], timeout: float, **settings: Any) -> Ended:
-        """Run a command on this machine, such as ssh, that runs another on the device; return that one's outcome.
+        """Run a local command, such as ssh, that runs a command on the device; return the outcome on the device.
 
         `settings` are further arguments of `run_command`.
         """
@@ -199,7 +199,7 @@ class Local(Device):
 
 
 class Ssh(Device):
-    """A machine with an ssh server, reached with the user's ssh configuration. Never asks for a password.
+    """A machine with an ssh server. The user's ssh configuration applies; ssh never asks for a password.
 
     ssh gives up a machine that does not answer for a minute, for example because it was switched off.
     """

@@ -51,13 +51,12 @@ def worker_command(target: str, paths: Sequence[str]) -> list[str]:
 
 
 def request_line(message: object) -> bytes:
-    """Encode a request to a worker as a line."""
+    """Encode a request to a worker as a line of JSON."""
     return json.dumps(message).encode() + b"\n"
 
 
 class Worker:
-    """A worker process in its own session, so that Ctrl-C reaches only this process, and `close` kills all its
-    children.
+    """A worker process in its own session: Ctrl-C reaches only its parent, and `close` also kills its children.
 
     Args:
         target: As for `worker_command`.
@@ -103,7 +102,7 @@ class Worker:
             if not line:
                 self._lines.put(b"")
                 raise WorkerEnded(self._process.wait())
-            with contextlib.suppress(ValueError):  # see `Parent.send`
+            with contextlib.suppress(ValueError):  # skip a half line, which a killed fork may have left
                 return json.loads(line)
 
     @property
@@ -121,7 +120,7 @@ class Worker:
 
     def forget_printed(self) -> None:
         """Drop all that the worker has printed. Call it only between requests, like `printed`."""
-        self._printed.seek(0)  # moves the worker's position, too
+        self._printed.seek(0)  # moves the position at which the worker prints, too
         self._printed.truncate()
 
     def close(self, seconds: float = 0) -> None:
@@ -173,7 +172,7 @@ class Parent:
 
 
 def main(target: str) -> None:
-    """Run the target of `worker_command`; called inside the worker."""
+    """Call the function `target` of `worker_command`, inside the worker process."""
     parent = Parent(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

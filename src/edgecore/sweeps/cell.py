@@ -1,4 +1,4 @@
-"""Run one step of a cell in its own process: compile, verify, compare and judge a model, or measure a file."""
+"""Run one step of a sweep in its own process: compile, verify, compare and judge a model, or measure a file."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from edgecore.sweeps.step import FILE, REPORT, Kind, Step, StepResult
 
 _PR_SET_PDEATHSIG = 1
 _REFUSALS = (ErrorCode.NOT_SUPPORTED, ErrorCode.NOT_FOUND)
-"""Error codes for a missing device, driver or simulator.
+"""Error codes of a missing device, driver or simulator, without which this machine cannot run a file.
 
-An incompatible native library causes the same codes, but counts as a failure: `_has_library` tells the difference.
+An incompatible native library causes the same codes, but counts as a failure: see `_has_library`.
 """
 
 
@@ -56,7 +56,7 @@ def main(parent: Parent) -> None:
 
 
 def _prepare_torch() -> None:
-    """Seed random weights, so that each step makes the same model, and leave the other processors to other cells."""
+    """Seed random weights, so that each step makes the same model, and leave the other processors to other steps."""
     import torch
 
     torch.set_num_threads(1)
@@ -64,7 +64,7 @@ def _prepare_torch() -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Let Linux kill this process when its parent ends, so that no cell outlives the sweep."""
+    """Let Linux kill this process when its parent ends, so that no step outlives the sweep."""
     if not sys.platform.startswith("linux"):
         return
     import ctypes
@@ -95,7 +95,7 @@ def _sample_digests(build: Build) -> dict[str, str]:
 
 
 def _has_library(build: Build) -> bool:
-    """Return True if the backend of a build has a native library that this version of edgecore can use."""
+    """Return True if the backend of a compilation has a native library that this version of edgecore can use."""
     from edgecore.plugin.diagnosis.doctor import check_library
 
     if build.backend_name == KERNELS:
@@ -107,7 +107,7 @@ def _has_library(build: Build) -> bool:
 
 
 def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]:
-    """Compile a model, verify the file, compare it with PyTorch, and judge it. Return status and reason."""
+    """Compile a model, verify the file, compare it with PyTorch, and score it. Return (status, reason)."""
     import edgecore
     from edgecore.cli.commands.verify import violations_of
     from edgecore.cli.models import function_of, load_model
@@ -175,7 +175,7 @@ def _judge(judge: Callable[..., float], model: Any, program: Any) -> tuple[float
 
 
 def calibration_of(build: Build) -> Any:
-    """Return the samples of a build: a folder, the result of its function, or None."""
+    """Return the calibration samples for a compilation: a folder, the result of the user's function, or None."""
     from edgecore.cli.models import function_of
 
     if build.calibration is None:
@@ -184,7 +184,7 @@ def calibration_of(build: Build) -> Any:
 
 
 def _samples_of(build: Build, recipe: Recipe | None) -> Any:
-    """Return the samples of a build, or None if its recipe takes none, such as one for weights only."""
+    """Return the calibration samples for a compilation; None for a recipe that takes none (weights only)."""
     from edgecore.plugin import registry
     from edgecore.quantize.plan import make_plan, takes_calibration
 
@@ -201,7 +201,7 @@ def _is_function(text: str) -> bool:
 
 
 def _measure(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]:
-    """Measure loading and running a file. Return status and reason."""
+    """Measure the times of loading and running a file. Return (status, reason)."""
     from edgecore.cli.commands.bench import measure
 
     file = folder / FILE

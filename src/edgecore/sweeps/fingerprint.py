@@ -1,4 +1,4 @@
-"""Compute digests of the files and package versions on which the results of cells depend."""
+"""Compute digests of the files and package versions on which the results of a sweep depend."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def versions(backend: str, sources: Iterable[str]) -> list[str]:
 def _distributions(backend: str) -> list[str]:
     """Return the package of a backend; none for "kernels" and for a backend that is not installed.
 
-    A package that cannot be imported is an error: leaving it out would change the keys of cells.
+    A package that cannot be imported raises an error: leaving it out would change the keys of stored results.
     """
     from edgecore.errors import BackendDisabled, BackendNotFound
     from edgecore.plugin import registry
@@ -132,5 +132,5 @@ def _installed_folders() -> tuple[str, ...]:
 
 
 def unchanged(inputs: dict[str, str]) -> bool:
-    """Return True if the files and folders still have these digests."""
+    """Return True if the files and folders, by path, still have the digests in `inputs`."""
     return all(file_digest(Path(path)) == known for path, known in inputs.items())

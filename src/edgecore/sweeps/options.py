@@ -61,14 +61,14 @@ class RecipeOptions(BaseModel):
 
 
 class Limits(_Strict):
-    """Limits of a cell's process: seconds for each of its two steps, and MiB of resident memory."""
+    """Limits of each process of a sweep, which compiles or measures one file: seconds, and MiB of resident memory."""
 
     seconds: Annotated[float, Field(gt=0)] = 900.0
     memory_mb: Annotated[int, Field(ge=1)] = 8192
 
 
 class Selection(_Strict):
-    """Selects cells by patterns of names, where `*` stands for any characters. A missing key matches all cells."""
+    """Patterns of names that select cells of a sweep; `*` stands for any characters. A missing key matches all."""
 
     model: str = "*"
     backend: str = "*"
@@ -156,7 +156,7 @@ def read_options(source: str | Path | Mapping[str, Any]) -> SweepOptions:
 def _problem(error: ValidationError) -> str:
     """Describe the first problem of a file: the table, the key, and the remedy."""
     problems = error.errors()
-    # A union reports the problems of each member: prefer the table's problems to the literal's "not 'installed'".
+    # For a union such as `dict | Literal["installed"]` pydantic reports problems of each member: prefer the dict's.
     first = next((problem for problem in problems if problem["type"] != "literal_error"), problems[0])
     path = [str(part) for part in first["loc"] if not str(part).startswith(("function-before", "literal[", "dict["))]
     *tables, key = path or ["?"]

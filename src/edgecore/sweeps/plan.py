@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from edgecore.sweeps.results.result import CellResult
 
 FLOAT = "float"
-"""The recipe that does not quantize."""
+"""The name of the recipe that does not quantize."""
 KERNELS = "kernels"
 """The name that stands for edgecore's own kernels in place of a backend."""
 
 
 @dataclass(frozen=True)
 class Build:
-    """The inputs of a file: a model, a backend, a recipe and a target runtime.
+    """The inputs from which a sweep compiles one file: a model, a backend, a recipe and a target runtime.
 
     Attributes:
         model: Name of the model.
@@ -62,7 +62,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a sweep: a file, and the number of threads to run it with.
+    """One cell of a sweep's table: a file to compile, and the number of threads to run it with.
 
     Attributes:
         build: The inputs of the file; cells that differ in threads share it.
@@ -158,11 +158,11 @@ def _content(model: ModelOptions) -> list[str]:
 
 
 def named_files(build: Build) -> dict[str, Path]:
-    """Return the files that a build names, and the Python files that its functions may import.
+    """Return the files that a compilation (`Build`) names, and the Python files that its functions may import.
 
     Returns:
-        Path as the build names it, absolute or relative to the current folder -> the same path. Files of installed
-        packages are left out.
+        A map from each path, as the build names it (absolute or relative to the current folder), to the `Path`. Files
+        of installed packages are left out.
     """
     files: list[Path] = []
     for text in (build.source, build.calibration, build.accuracy):
@@ -179,7 +179,7 @@ def named_files(build: Build) -> dict[str, Path]:
 
 
 def _python_files(module: str, file: Path) -> Iterator[Path]:
-    """Yield the Python files in the folder of a module, or of its top-level package, and the files of this package."""
+    """Yield the Python files that a module may import: beside it or its top-level package, and in this package."""
     names = module.split(".")
     place = file.parents[len(names) - (file.name != "__init__.py")]
     yield from place.glob("*.py")
@@ -200,7 +200,7 @@ def _file_of(text: str) -> Path:
 
 
 def _backends(options: SweepOptions) -> dict[str, tuple[str, dict[str, Any], tuple[str, ...]]]:
-    """Return the backends of a sweep: name in the sweep -> (name of the backend, options, needs)."""
+    """Return the backends of a sweep: name in the sweep -> (name of the backend, options, resources of Ray nodes)."""
     from edgecore.plugin import registry
 
     if options.backends == "installed":

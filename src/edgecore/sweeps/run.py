@@ -1,4 +1,4 @@
-"""`edgecore.sweep`: compute the cells of a plan in a pool, except those whose results are stored."""
+"""`edgecore.sweep`: compile, verify and measure the files of a sweep, except those whose results are stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Listener(Protocol):
     """Receives the progress of a sweep, in the thread that called `sweep`."""
 
     def planned(self, plan: SweepPlan, known: int, seconds: float, unknown: int) -> None:
-        """Receive the plan, the number of known cells, and the estimated time of the others."""
+        """Receive the plan, the number of cells with stored results, and the estimated seconds of the others."""
 
     def begun(self, step: Step) -> None:
         """Receive a step that begins."""
@@ -43,10 +43,10 @@ def sweep(
 ) -> SweepResult:
     """Compile, verify, compare and measure each cell of a sweep; needs the extra `edgecore[compile]`.
 
-    Each cell runs in processes with limits; if one fails, the cell's row has the reason. First the files are made,
-    `jobs` at a time, then times are measured one after the other. `output` keeps the results: an interrupted sweep
-    continues where it stopped, and a cell is computed again only if its model, the files that it read, its options or
-    the packages have changed.
+    A cell is one model, backend, recipe, runtime and number of threads. It runs in processes with limits; if one fails,
+    the cell's row has the reason. First the files are made, `jobs` at a time, then times are measured one after the
+    other. `output` keeps the results: an interrupted sweep continues where it stopped, and a cell is computed again
+    only if its model, the files that it read, its options or the packages have changed.
 
     Args:
         source: Path of a `sweep.toml`, its content as a mapping, or a plan.
@@ -107,7 +107,7 @@ def _sweep(
         seconds, unknown = SweepPlan(unbuilt, plan.limits).estimate([*history, *map(row, built)], pool.width("build"))
         listener.planned(plan, len(built) - missing_times, seconds, unknown)
     session.run(missing, len(times) - len(known_times))
-    # Failed files are not measured, nor files for other devices, for which the compiler estimates cycles.
+    # Do not measure files that could not be made, nor files for other devices, whose compiler estimates cycles.
     unmeasured = [time for time in times if time not in session.results]
     session.run([time for time in unmeasured if _is_measurable(session.results[times[time]])], 0)
     done = SweepResult(list(map(row, plan.cells)), folder)
@@ -159,7 +159,7 @@ def _is_measurable(build: StepResult) -> bool:
 
 
 def _row(cell: Cell, steps: Sequence[Step], session: _Session) -> CellResult:
-    """Join the results of a cell's steps."""
+    """Join the results of a cell's steps (its compilation and its measurement) to one row."""
     parts = [session.results[step] for step in steps]
     bad = next((part for part in parts if part.status in ("failed", "made", "skipped")), parts[0])
     build, cached = cell.build, not any(step in session.computed for step in steps)
@@ -176,7 +176,7 @@ def _row(cell: Cell, steps: Sequence[Step], session: _Session) -> CellResult:
 
 @contextmanager
 def _pool(ray: str | None, jobs: int | None) -> Iterator[Pool]:
-    """Yield the pool that runs the steps, and cancel the steps that still run at the end."""
+    """Yield the pool (of local processes or on a cluster) that runs the steps; at the end cancel those that run."""
     if ray is None:
         pool: Pool = LocalPool(jobs or os.cpu_count() or 1)
     else:

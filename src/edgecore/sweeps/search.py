@@ -27,7 +27,7 @@ class Found:
     """The result of `search`.
 
     Attributes:
-        best: The best cell that loses at most `max_loss`; None if there is none.
+        best: The best cell (a recipe and its file) that loses at most `max_loss`; None if there is none.
         rows: All cells that were tried.
         recipe: The recipe of the best cell, for `edgecore.compile(quantize=...)`; None for the float model.
         folder: The folder to which `CellResult.file` and `report` are relative.
@@ -114,7 +114,7 @@ def search(
 
 
 def _mixed(cell: Cell, max_loss: float) -> Cell:
-    """Return the cell with modules in floating point, so that it loses at most `max_loss`."""
+    """Return a copy of a cell that leaves modules in floating point, so as to lose at most `max_loss`."""
     build = cell.build
     key = digest(f"{build.key} {max_loss}")
     return replace(cell, build=replace(build, recipe=build.recipe + _MIXED, max_loss=max_loss, key=key))
@@ -124,7 +124,7 @@ _Order = Callable[[CellResult], tuple[float, float]]
 
 
 def _lossy(rows: Sequence[CellResult], order: _Order, max_loss: float) -> list[CellResult]:
-    """Return the recipes that lose too much, but would be better than the best acceptable one; the best first."""
+    """Return the recipes, best first, that lose too much accuracy but are better than the best acceptable one."""
     best = _best(rows, order, max_loss)
     lossy = [row for row in rows if row.status == "ok" and row.recipe != FLOAT and not _is_good(row, max_loss)]
     return [row for row in sorted(lossy, key=order) if best is None or order(row) < order(best)]

@@ -1,4 +1,4 @@
-"""The steps of a cell: each runs in its own process, and the store keeps its result by content."""
+"""The steps of a sweep (compile or measure a file): each runs in a process, and the store keeps its result."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Step:
     """One process of a sweep or search.
 
     Attributes:
-        kind: "build" makes the file of a build, "time" measures the times of a file.
-        build: The inputs of the file.
+        kind: "build" compiles a file, "time" measures its times.
+        build: The inputs of the compilation.
         limits: Limits of the process.
         needs: Resources that a Ray node must offer to run the step.
         threads: Number of threads of a measurement; 0 for the default.
@@ -40,23 +40,23 @@ class Step:
 
     @property
     def name(self) -> str:
-        """The name of the step in messages."""
+        """The name of the step for messages: model/backend/recipe/runtime, and for measurements the threads."""
         build = self.build
         text = f"{build.model}/{build.backend}/{build.recipe}/{build.runtime}"
         return text if self.kind != "time" else f"{text}, {self.threads or 'default'} threads"
 
     def result_file(self) -> str:
-        """Return the path of the step's result within the store. Times depend on the processor, too."""
+        """Return the path of the step's result within the store. The path of a measurement depends on the processor."""
         time = f"time-{self.threads}-{self.runs}-{digest(self.processor)[:8]}.json"
         return f"{self.build.key}/{RESULT if self.kind == 'build' else time}"
 
     def text(self) -> str:
-        """Return the step as JSON."""
+        """Return the step as JSON, from which `of_text` makes an equal step."""
         return json.dumps({**asdict(self), "limits": self.limits.model_dump()})
 
     @classmethod
     def of_text(cls, text: str) -> Step:
-        """Make a step of the JSON that `text` returns."""
+        """Make a step from the JSON that `Step.text` has returned."""
         content = json.loads(text)
         parts = {
             "build": Build(**content["build"]),
@@ -68,7 +68,7 @@ class Step:
 
 @dataclass(frozen=True)
 class StepResult:
-    """The result of a step.
+    """The result of a step: of one compilation or measurement.
 
     Attributes:
         status: As in `CellResult`.
@@ -92,7 +92,7 @@ class StepResult:
 
 
 def build_step(cell: Cell, limits: Limits) -> Step:
-    """Return the step that makes the file of a cell."""
+    """Return the step that compiles the file of a cell."""
     return Step("build", cell.build, limits, cell.needs)
 
 

@@ -14,18 +14,18 @@ from edgecore.sweeps.step import FILE, RESULT, Step, StepResult
 
 
 class Store:
-    """The results of steps in a folder: for each build one folder with its file, its report and its results."""
+    """The stored results of steps: for each compilation one folder with its file, its report and all results."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
     def path(self, build: Build) -> Path:
-        """Return the folder of a build."""
+        """Return the folder with the file and results of a compilation."""
         return self.folder / build.key
 
     def find(self, step: Step) -> StepResult | None:
-        """Return the valid result of a step, or None."""
+        """Return the stored result of a step; None without one, or if its inputs changed or its limit was raised."""
         result = self.read(step)
         if result is None:
             return None
@@ -58,7 +58,7 @@ class Store:
             self.discard(folder)
 
     def scratch(self, step: Step) -> Path:
-        """Make a folder for a step. For a measurement, the folder has a link to the file."""
+        """Make a temporary folder for a running step. For a measurement, the folder has a link to the file."""
         name = step.result_file().replace("/", ".")
         folder = self.folder / f"{name}.{os.getpid()}.partial"
         shutil.rmtree(folder, ignore_errors=True)

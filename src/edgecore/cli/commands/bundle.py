@@ -51,7 +51,7 @@ def command(
     check_folders(output)
     if is_bundled(file):
         raise typer.BadParameter(f"{file} has test cases already; give its .pte file")
-    read_file(file)  # raises for a file of another kind, before the model runs
+    read_file(file)  # raises an error before the model runs if the file is of another kind
     with progress(f"running {model}"), hold_stderr():
         source, example, _ = load_model(model)
         suite = eager_suite(method, source, example, samples)
@@ -59,7 +59,7 @@ def command(
     count = len(suite.test_cases)
     try:
         wrong = sum(result.passed is False for result in edgecore.verify_bundled(output, data or ()).results)
-    except EdgecoreError as error:  # a backend or file of weights is not on this machine
+    except EdgecoreError as error:  # do not check the file: a backend or weights are missing here
         complain(f"{output} is not checked here: {error}")
         wrong = 0
     if wrong:

@@ -60,7 +60,7 @@ def command(
 
 
 Entry = tuple[str, "Buffer", dict[str, Any]]
-"""A readable name, the bytes, and their description in the index."""
+"""One part of a file, to be written as a file: a readable name, the bytes, and their description in the index."""
 
 
 def _write(folder: Path, kind: str, number: int, name: str, data: Buffer, facts: dict[str, Any]) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def _of_program(pte: PteFile) -> dict[str, list[Entry]]:
 
 
 def _specs(pte: PteFile, index: int) -> dict[str, str]:
-    """Return the compile specs of the first delegate that uses this blob: key to value in hexadecimal digits."""
+    """Return the compile specs of the first delegate that uses blob `index`: key to value in hexadecimal digits."""
     for plan in pte.program.execution_plan:
         for delegate in plan.delegates:
             if delegate.processed is not None and delegate.processed.index == index:

@@ -98,7 +98,7 @@ def command(
         typer.Option(metavar="DIR", help="Sources of the operator library; by default those of this package."),
     ] = None,
 ) -> None:
-    """Write a C table with chosen operators, overloads and dtypes: the union of those of files, names and YAML.
+    """Write a C table of the operators, overloads and dtypes that files, names and YAML select together.
 
     An application that links this table contains no other kernels. The CMake function
     edgecore_kernels(TARGET app PTE a.pte) calls this command.

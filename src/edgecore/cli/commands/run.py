@@ -141,7 +141,7 @@ def _read_npy(path: Path) -> Any:
     try:
         array = numpy.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
-        # numpy's own message advises to load the file as a pickle, which can execute code.
+        # Replace numpy's message: it advises to load the file as a pickle, which can execute code.
         raise EdgecoreError(f"{path} is not a .npy file with numbers; numpy.save writes such a file") from error
     if not isinstance(array, numpy.ndarray):
         raise EdgecoreError(f"{path} is an archive of arrays; pass one .npy file for each input")
@@ -175,7 +175,7 @@ def _summary(output: Any) -> dict[str, Any]:
     try:
         flat: Any = view.cast("B")
         values = flat.cast(view.format).tolist()
-    except (TypeError, ValueError):  # memoryview supports neither float16 nor bfloat16
+    except (TypeError, ValueError):  # no statistics: memoryview supports neither float16 nor bfloat16
         return row
     if values:
         row |= {"min": min(values), "max": max(values), "mean": sum(values) / len(values)}

@@ -22,8 +22,8 @@ HANG = 20
 
 MAX_PLANNED_BYTES = 64 << 20
 ADDRESS_SPACE = 8 << 30
-"""Bytes of address space that the child process may map after its first run. If a damaged blob makes the backend
-allocate more, the allocation fails, instead of filling the machine's memory.
+"""Bytes of address space that the child process may map after its first run. Without this limit, a damaged blob that
+makes the backend allocate without end would fill the machine's memory.
 """
 
 
@@ -67,7 +67,7 @@ def _summary(outcomes: Iterable[str]) -> str:
 
 
 def _outcomes_of_runner(subject: BackendUnderTest, kind: str, count: int) -> Iterator[str]:
-    """With the runner, load and run each damaged file in a process of its own; yield the outcomes."""
+    """Load and run each damaged file by the command `subject.runner`; yield "rejected" or "ran" for each file."""
     from edgecore.conformance.checks.networks import delegated
     from edgecore.conformance.programs import load
 
@@ -113,7 +113,7 @@ def try_all(emit: Emit, kind: str, count: int, program: str, inputs: str, option
 
     data = Path(program).read_bytes()
     arrays = arrays_of(inputs)
-    # The first run loads libraries and fills memory pools, which the limit on address space must not include.
+    # Run once first: this loads libraries and fills memory pools, which the limit on address space must not include.
     edgecore.load(data, options=options).forward(*arrays)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESS_SPACE, used + ADDRESS_SPACE))
@@ -145,7 +145,7 @@ def _flipped(blob: bytes, count: int, rng: random.Random) -> Damaged:
 
 
 def _overwritten(blob: bytes, count: int, rng: random.Random) -> Damaged:
-    """Overwrite an aligned integer of 1 to 8 bytes by a value that parsers may not expect: 0, 1, limits of dtypes."""
+    """Overwrite 1, 2, 4 or 8 aligned bytes of the blob by a number that parsers may not expect, such as 0 or 0xFFFF."""
     values = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
     for _ in range(count):
         width = rng.choice((1, 2, 4, 4, 8))

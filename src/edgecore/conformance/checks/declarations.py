@@ -22,14 +22,14 @@ from edgecore.errors import EdgecoreError
 from edgecore.plugin import BlobGraph, BlobGraphReader
 
 THREADS = {"HOST_THREADS", "OWN_THREADS", "NO_THREADS", "VENDOR_THREADS"}
-"""Flags that tell which threads compute; a backend declares one of these flags."""
+"""Flags that say which threads a backend computes in; each backend declares exactly one of them."""
 
 MAX_IDLE_LOAD = 0.15
-"""Maximum processor load (1 is one core) of a loaded program that is not being called."""
+"""Maximum processor load of a loaded program while nothing calls it; 1 means one busy core."""
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """Yield the checks of this module."""
+    """Yield the checks of the group `declarations`."""
     counted = "threads are counted in the process that runs"
     yield Check("declarations/threads", threads, needs_run=True, in_process=counted)
     yield Check(
@@ -45,9 +45,9 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 def threads(subject: BackendUnderTest) -> str:
     """Check the backend's threads in a process that loads, runs and destroys a program with threads=1.
 
-    While the program runs, there may be more threads only if the backend declares OWN_THREADS or VENDOR_THREADS. After
-    the program is destroyed, only VENDOR_THREADS may leave threads; `lifetime` checks that their number does not grow.
-    Between calls, threads must not spin.
+    Only a backend that declares OWN_THREADS or VENDOR_THREADS may start threads while the program runs. After the
+    program is destroyed, all of them must have ended, except with VENDOR_THREADS (the checks `lifetime/...` ensure that
+    their number does not grow). Between calls, no thread may busy-wait.
     """
     if not sys.platform.startswith("linux"):
         raise Skipped("the check needs /proc")
@@ -62,15 +62,15 @@ def threads(subject: BackendUnderTest) -> str:
         )
     if after > before and declared != "VENDOR_THREADS":
         raise Failed(f"it declares {declared}, and {after - before} threads are left after the model is destroyed")
-    if counts["busy"] > MAX_IDLE_LOAD * 0.3:  # measured over 0.3 s
+    if counts["busy"] > MAX_IDLE_LOAD * 0.3:  # `busy` is in seconds of processor time, measured over 0.3 s
         raise Failed(f"it declares {declared}, and uses {counts['busy'] / 0.3:.0%} of a processor between calls")
     return f"{declared}: {peak - before} more while executing with threads=1, {max(after - before, 0) or 'none'} left"
 
 
 def memory(subject: BackendUnderTest) -> str:
-    """Run a network, and report how much of its declared memory it uses.
+    """Run a network, and report how many bytes its delegates declare and allocate.
 
-    The runtime itself raises an error if a delegate allocates more than it declared.
+    The check need not compare both: the runtime raises an error if a delegate allocates more than it declared.
     """
     name, _, _, program = delegated(subject)
     meta = fmt.get_meta(program.pte)
@@ -87,8 +87,8 @@ def memory(subject: BackendUnderTest) -> str:
 def buffers(subject: BackendUnderTest) -> str:
     """Check that the backend accesses no memory outside of its inputs and outputs.
 
-    The results must also be correct for unaligned inputs, and for an output in the memory of an input, unless the
-    runtime rejects such an output.
+    The results must also be correct for unaligned inputs, and for an output that lies in the memory of an input, unless
+    the runtime rejects such an output.
     """
     files = write_files(subject)
     arguments = {key: files[key] for key in ("program", "inputs", "outputs", "options")}
@@ -121,7 +121,7 @@ def trust(subject: BackendUnderTest) -> str:
 
 
 def _error_without_trust(subject: BackendUnderTest, file: bytes, inputs: Inputs) -> str:
-    """Load a file with the runner and trust=False. Return the error message; empty if the file loads."""
+    """Load a file by the command `subject.runner` with trust=False. Return the error message; empty if it loads."""
     try:
         load(subject, file, trust=False).forward(*inputs)
     except EdgecoreError as error:
@@ -132,8 +132,8 @@ def _error_without_trust(subject: BackendUnderTest, file: bytes, inputs: Inputs)
 def profile_events(subject: BackendUnderTest) -> str:
     """Check that the trace of a run contains the calls of its delegates, and that the metadata explains their events.
 
-    An event need not have a node of the model: edgecore adds operations such as layout copies, and a backend may report
-    a whole delegate as one operation.
+    An event need not belong to a node of the model, because edgecore adds operations such as layout copies to a blob,
+    and a backend may report a whole delegate as one operation.
     """
     name, _, inputs, program = delegated(subject)
     model = load(subject, program, trace=True)
@@ -157,7 +157,8 @@ def profile_events(subject: BackendUnderTest) -> str:
 def blob_graph(subject: BackendUnderTest) -> str:
     """Check that the graph of each blob is in execution order, and has the operations of `debug_handle_map` as nodes.
 
-    An operation that has all debug handles stands for the whole partition, and is not a node of the graph.
+    An operation of `debug_handle_map` with the handles of all nodes stands for the whole partition, so the graph does
+    not need a node for it.
     """
     name, _, _, program = delegated(subject)
     pte = fmt.read_pte(program.buffer)

@@ -1,4 +1,4 @@
-"""Check values in device memory: between delegates, on the way from and to the host, and as state between runs."""
+"""Check tensors in device memory: between two delegates, copied from and to the host, and kept from run to run."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from edgecore.conformance.workers.process import call, results
 Emit = Callable[[str, Any], None]
 
 NEEDED = ("buffer_create", "buffer_destroy", "buffer_map", "buffer_unmap")
-"""The functions that a library must have before the runtime uses device memory of the backend."""
+"""The functions that a backend's library must have, or else the runtime keeps all tensors in host memory."""
 
 SIZES = (2, 6, 1, 6, 3)
 MAX_COPIES = 5
-"""Copies in a run of `_Zigzag`: two inputs and the host operator's result to the device, `a` and the output back."""
+"""Maximum copies in a run of `_Zigzag`: two inputs and a host result to the device, `a` and the output to the host."""
 
 NEIGHBOURS = (
     "execute must read and write the buffer of each argument from byte_offset on; delegates may get a buffer that "
@@ -64,11 +64,11 @@ IN_PROCESS = {
     "sessions at once": "edgecore-run makes one call at a time",
     "copies": "the check counts calls of functions of the library in its process",
 }
-"""The reason that a check needs the runtime in this process instead of edgecore-run, by the name of the check."""
+"""The reason that a check cannot use the program edgecore-run in place of the runtime in this process, by its name."""
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """Yield the checks of this module."""
+    """Yield the checks of the group `device`."""
     for name, function in (
         ("between delegates", between_delegates),
         ("dynamic sizes", dynamic_sizes),
@@ -81,7 +81,7 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 def between_delegates(subject: BackendUnderTest) -> str:
-    """Check values that pass from one delegate to another, to the host, or to both."""
+    """Check tensors that pass from one delegate to another delegate, to a kernel on the host, or to both."""
     model, inputs, program = _zigzag(subject)
     loaded = load(subject, program)
     for number in range(4):
@@ -95,7 +95,7 @@ def between_delegates(subject: BackendUnderTest) -> str:
 
 
 def dynamic_sizes(subject: BackendUnderTest) -> str:
-    """Check values of symbolic sizes between delegates; their buffers have the maximum size."""
+    """Check tensors of symbolic sizes that pass between delegates, in device buffers of the maximum size."""
     model, inputs, program = _zigzag(subject, dynamic=True)
     loaded = load(subject, program)
     for size in SIZES:
@@ -106,7 +106,7 @@ def dynamic_sizes(subject: BackendUnderTest) -> str:
 
 
 def pending_executions(subject: BackendUnderTest) -> str:
-    """Check runs that are started in two sessions and waited for in reverse order."""
+    """Check two runs that are started in two sessions of a program, and then waited for in reverse order."""
     model, inputs, program = _zigzag(subject)
     first = load(subject, program)
     both = (first, first.new_session())
@@ -121,9 +121,9 @@ def pending_executions(subject: BackendUnderTest) -> str:
 
 
 def resident_state(subject: BackendUnderTest) -> str:
-    """Check mutable buffers that the runtime keeps in device memory, between runs, methods and sessions.
+    """Check mutable buffers that the runtime keeps in device memory from run to run, for all methods and sessions.
 
-    Reset, export and import must find the content on the device.
+    Resetting, exporting and importing the state must read and write the content in device memory.
     """
     names = []
     for name, model, program in _state(subject):
@@ -157,7 +157,7 @@ def sessions_at_once(subject: BackendUnderTest) -> str:
 
 
 def copies(subject: BackendUnderTest) -> str:
-    """Check the number of copies between host and device: the calls of `buffer_map`, counted in a child process."""
+    """Check the number of copies between host and device. A child process counts them: each copy calls `buffer_map`."""
     _, inputs, program = _zigzag(subject)
     path = subject.folder / "zigzag"
     path.with_suffix(".pte").write_bytes(program.buffer)
@@ -176,9 +176,9 @@ def copies(subject: BackendUnderTest) -> str:
     for name, state_model, program in _state(subject):
         arguments = {"library": str(subject.library)}
         target = "edgecore.conformance.checks.device:count_in_session"
-        limits = [len(state_model.inputs(method, step)) + 1 for method, step in STEPS]  # all inputs, and the result
+        limits = [len(state_model.inputs(method, step)) + 1 for method, step in STEPS]  # copies: inputs and a result
         for counts in in_child(subject, target, program, state_model, STEPS, **arguments):
-            later = list(zip(counts, limits, strict=True))[1:]  # the first run brings the initial values to the device
+            later = list(zip(counts, limits, strict=True))[1:]  # skip the first run: it also copies initial values
             if any(count > limit for count, limit in later):
                 raise Failed(f"{name}: the steps copy {counts} times instead of {limits} times. {KINDS}")
             texts.append(f"{', '.join(map(str, counts))} in steps of {name}")
@@ -186,7 +186,7 @@ def copies(subject: BackendUnderTest) -> str:
 
 
 def count_in_runs(emit: Emit, path: str, options: Any, library: str) -> None:
-    """Run a program three times. Result: the number of calls of `buffer_map` in each run."""
+    """Run a program three times, and emit the number of calls of `buffer_map` in each run."""
     from edgecore.conformance.workers.measure import arrays_of
     from edgecore.conformance.workers.table_patches import count_maps
 
@@ -197,7 +197,7 @@ def count_in_runs(emit: Emit, path: str, options: Any, library: str) -> None:
 
 
 def count_in_session(emit: Emit, program: str, options: Any, calls: list[Any], inputs: str, library: str) -> None:
-    """Make the calls of a session. Result: the number of calls of `buffer_map` in each."""
+    """Make the given calls in one session, and emit the number of calls of `buffer_map` in each."""
     from edgecore.conformance.workers.table_patches import count_maps
 
     maps = count_maps(library)
@@ -206,7 +206,7 @@ def count_in_session(emit: Emit, program: str, options: Any, calls: list[Any], i
 
 
 def _differences(count: Callable[[], int], functions: list[Callable[[], Any]]) -> list[int]:
-    """Return the change of `count` during each function."""
+    """Call each function, and return by how much the result of `count()` grew meanwhile."""
     changes = []
     for function in functions:
         before = count()
@@ -216,9 +216,9 @@ def _differences(count: Callable[[], int], functions: list[Callable[[], Any]]) -
 
 
 class _Zigzag(nn.Module):
-    """A model that makes two delegates, separated by `outside`, an operator that the backend does not support.
+    """A model that becomes two delegates, because the backend does not support the operator `outside` between them.
 
-    `a` passes to the host and to the second delegate, `c` only to the second delegate.
+    The first delegate computes the tensor `a` for the host and for the second delegate, and `c` for the second only.
     """
 
     def __init__(self, outside: Callable[[torch.Tensor], torch.Tensor]) -> None:
@@ -239,11 +239,11 @@ _OUTSIDE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "aten.tan.default": torch.tan,
     "aten.flip.default": lambda x: torch.flip(x, [1]),
 }
-"""Candidates for an operator that the backend does not support."""
+"""Operators of which `_zigzag` uses the first one that the backend does not support."""
 
 
 def _zigzag(subject: BackendUnderTest, dynamic: bool = False) -> tuple[nn.Module, Inputs, Any]:
-    """Return the module, its inputs, and its program, in which the backend has two delegates.
+    """Return an instance of `_Zigzag`, its inputs, and its compiled program, in which the backend has two delegates.
 
     Raises:
         Skipped: The backend has no device memory, or the model does not make two delegates.
@@ -268,10 +268,10 @@ def _zigzag(subject: BackendUnderTest, dynamic: bool = False) -> tuple[nn.Module
 
 
 def _state(subject: BackendUnderTest) -> Iterator[tuple[str, Any, Any]]:
-    """Yield (name, model, program) of the models whose mutable buffers the runtime keeps and only the backend uses.
+    """Yield (name, model, program) of each model whose mutable buffers the runtime keeps and only delegates use.
 
     Raises:
-        Skipped: The backend has no device memory, or the host uses the buffers of each model, too.
+        Skipped: The backend has no device memory, or in each model an operator on the host uses the buffers, too.
     """
     _need_functions(subject)
     has_model = False

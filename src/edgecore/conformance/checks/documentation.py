@@ -46,7 +46,7 @@ def readme(subject: BackendUnderTest) -> str:
 
 
 def operators(subject: BackendUnderTest) -> str:
-    """Check that `operator_support()` returns rows with dtypes, at least one and none twice."""
+    """Check that `operator_support()` returns at least one row, each row with dtypes, and no row twice."""
     rows = subject.operators
     if not rows:
         raise Failed("operator_support() is empty")

@@ -20,19 +20,19 @@ from edgecore.plugin.installed.entry_points import searched
 from edgecore.processes.command import exit_text, run_command
 
 MAX_IMPORT_SECONDS = 0.1
-"""Maximum processor time for importing the package and calling its hook, which delays every load of a file."""
+"""Maximum processor seconds for importing a backend's package and calling its hook: both delay each load of a file."""
 
 _SECONDS = 60
-"""Time limit of the process that imports the package."""
+"""Time limit in seconds for the child process that imports the backend's package."""
 
 HEAVY = ("torch", "numpy", "pydantic")
-"""Packages that the `__init__` of a backend must not import: files run without them."""
+"""Packages that the `__init__` of a backend must not import, because loading and running a file does not need them."""
 
 SYMBOL = "edgecore_backend_v0"
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """Yield one check for each finding of `edgecore doctor`, then the checks of this module."""
+    """Yield one check for each finding of `edgecore doctor` about the backend, then the other checks of the group."""
     diagnoses = diagnose(subject.distribution)
     findings = next(row.findings for row in diagnoses if row.backend.backend_id == subject.backend_id)
     for finding in findings:
@@ -71,7 +71,7 @@ print("conformance", json.dumps([seconds, heavy]))
 def light_import(subject: BackendUnderTest) -> str:
     """Check that importing the package and calling its hook `edgecore_backends()` is quick and prints nothing.
 
-    Neither may import a package of `HEAVY`.
+    Neither step may import torch, numpy or pydantic.
     """
     package = _package(subject)
     command = [sys.executable, "-c", _IMPORT, package, *HEAVY]
@@ -141,7 +141,7 @@ def missing_library(subject: BackendUnderTest) -> str:
 
 
 def foreign_version(subject: BackendUnderTest) -> str:
-    """Check that a library which declares another interface version is rejected with a clear error message."""
+    """Check that the runtime rejects a library that declares interface version 99.0, with an error that names 99.0."""
     arguments = {"backend_id": subject.backend_id, "program": str(_program(subject)), "library": str(subject.library)}
     answer = results(call("edgecore.conformance.workers.measure:load_patched", arguments), subject.trying)[0]
     _expect_error(answer["error"], "loading a library of interface version 99.0", "99.0")
@@ -156,7 +156,7 @@ def _expect_error(error: str, action: str, name: str) -> None:
 
 
 def _program(subject: BackendUnderTest) -> Path:
-    """Write a file with a delegate of the backend, and return its path."""
+    """Write a `.pte` file that has a delegate of the backend, and return its path."""
     path = subject.folder / "delegated.pte"
     if not path.exists():
         path.write_bytes(delegated(subject)[3].buffer)

@@ -18,25 +18,25 @@ from edgecore.conformance.programs import eager
 from edgecore.conformance.workers.process import call, results
 
 HEAP = 24
-"""Limit of the heap's average growth in bytes for one load or call. The smallest block of malloc has 32 bytes with its
-header, so greater growth means that each load or call leaks at least one block.
+"""Limit in bytes for the heap's average growth per load or call. A leak of one block per load or call exceeds it,
+because the smallest block of malloc has 32 bytes with its header.
 """
 
 PAGE = 4096
-"""Limit of the address space's growth in bytes for one step of a measurement, which is many loads or calls."""
+"""Limit in bytes for the growth of the address space in one step of a measurement; a step makes many loads or calls."""
 
 SPARSE = 3, 16
-"""Multipliers of the limits (heap, address space) for growth that only some steps show. Libraries fill caches now and
-then, so sporadic growth must be this much larger to count as a leak.
+"""Factors for the limits `HEAP` and `PAGE` if memory grows in some steps of a measurement but not in all. Libraries
+fill caches now and then, so growth that is not steady must be this much larger to count as a leak.
 """
 
 RETRY_FACTOR = 4
-"""Multiplier of the number of loads or calls in the second measurement, which confirms a suspected leak."""
+"""Factor by which the second measurement, which confirms a suspected leak, makes more loads or calls than the first."""
 
 
 EXACT_HEAP = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
-"""Environment in which glibc's malloc counts only blocks in use as allocated. By default malloc also counts freed
-blocks in the caches of threads, whose number depends on how a driver's threads take turns.
+"""Environment variable that turns off the thread caches of glibc's malloc. malloc counts the freed blocks in these
+caches as allocated; their number varies with the timing of threads, so the count of the heap would vary, too.
 """
 
 
@@ -62,8 +62,8 @@ def _check_steady(subject: BackendUnderTest, *, rounds: int, calls: int) -> str:
         raise Skipped("the check needs /proc")
     files = write_files(subject)
     unit, loops = ("load", "rounds") if rounds > 1 else ("call", "calls")
-    # Caches and memory pools grow only for a while. So growth counts as a leak only if a second, longer measurement
-    # shows it, too.
+    # Count growth of memory as a leak only if a second, longer measurement shows it, too: caches and memory pools grow
+    # at first, but not for long.
     for factor, grown_steps in ((1, 2), (RETRY_FACTOR, 3)):
         settings = {"rounds": rounds, "calls": calls}
         settings[loops] *= factor
@@ -91,17 +91,17 @@ def _check_steady(subject: BackendUnderTest, *, rounds: int, calls: int) -> str:
 
 
 def _grows(growth: Sequence[int], limit: int, sparse: int, steps: int) -> bool:
-    """Return True if `growth`, the growth of memory in successive steps, shows a leak.
+    """Return True if `growth`, the bytes by which memory grew in each step of a measurement, shows a leak.
 
-    Memory leaks if it grows by at least `limit` in every step, or by at least `limit * sparse` in at least `steps`
-    steps while the other steps release at most half of the growth.
+    A leak is growth by at least `limit` in every step, or by at least `limit * sparse` in at least `steps` steps while
+    the other steps release at most half of all growth.
     """
     many = sum(step >= limit * sparse for step in growth) >= steps
     return min(growth) >= limit or (many and sum(growth) >= sum(step for step in growth if step > 0) / 2)
 
 
 def write_files(subject: BackendUnderTest) -> dict[str, Any]:
-    """Write a compiled network, its inputs and the outputs of eager PyTorch to files, once per worker process.
+    """Write a compiled network, its inputs and its outputs in eager PyTorch to files; only the first call writes them.
 
     Returns:
         The paths `program`, `inputs` and `outputs`, and the `options` for loading the program.

@@ -1,4 +1,4 @@
-"""Check several methods in a file, several loaded copies of a file, and several threads at the same time."""
+"""Check files with several methods, several loaded copies of one file, and calls from several threads at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 def several_methods(subject: BackendUnderTest) -> str:
-    """Check a file that has all networks of the suite as methods, one of them twice: both methods share its weights."""
+    """Check a file that has each network of the suite as a method; two methods are the MLP and share its weights."""
     models, inputs = _methods(subject)
     loaded = load(subject, compiled(subject, models, inputs))
     for _ in range(2):
@@ -55,7 +55,7 @@ def several_instances(subject: BackendUnderTest) -> str:
 
 
 def thread_counts(subject: BackendUnderTest) -> str:
-    """Check that programs with 1, 2 and 5 threads compute the same results."""
+    """Check that a program loaded with threads=1, 2 and 5 gives the results of eager PyTorch each time."""
     name, model, inputs, program = delegated(subject)
     for threads in (1, 2, 5):
         subject.trying(f"{name}, threads={threads}")
@@ -113,7 +113,7 @@ def _scaled(inputs: Inputs, number: int) -> Inputs:
 
 
 def _at_once(function: Callable[[int], None], count: int = THREADS) -> None:
-    """Call `function` with 0 to `count` - 1 in as many threads, and raise the first exception of a thread."""
+    """Call `function(0)` to `function(count - 1)`, each in a thread, and raise the first exception of any thread."""
     problems: list[BaseException] = []
     start = threading.Barrier(count)
 

@@ -35,7 +35,7 @@ def delegated(subject: BackendUnderTest) -> tuple[str, nn.Module, Inputs, Any]:
 def recipe_programs(subject: BackendUnderTest) -> dict[str, Any]:
     """Compile the MLP and the convnet with each recipe of the backend. Return the programs by `RECIPE, NETWORK`.
 
-    A network is left out if the recipe quantizes nothing in it: some recipes leave small weights in floating point.
+    Omits a network in which the recipe quantizes nothing: some recipes leave small weights in floating point.
     """
     if "recipes" not in subject.cache:
         programs = {}
@@ -108,4 +108,4 @@ class _Recipe:
 
 
 MAX_ERROR = 0.25
-"""Maximum relative error (by norm) of a quantized network. 4-bit weights cause a few percent, a wrong scale 100 %."""
+"""Maximum of |quantized - float| / |float| (norms of network results): 4-bit weights cause 0.05, a wrong scale 1."""

@@ -1,6 +1,6 @@
 """Check each operator that the backend claims: compile and run sample calls, and compare with eager PyTorch.
 
-A result that differs from eager PyTorch is also right if it agrees with edgecore's kernels.
+A result that differs from eager PyTorch counts as right if it agrees with the result of edgecore's own CPU kernels.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from edgecore.ir.dialect.dtypes import dtype_name
 from edgecore.ir.dialect.op_sets import DATA_MOVEMENT
 
 OTHER_DTYPES = (torch.float64, torch.int32)
-"""Dtypes that the suite tries although the backend does not claim them: each delegated call must be correct."""
+"""Dtypes that the suite also tries if the backend does not claim them: a call that is delegated must be correct."""
 
 HALF = (torch.float16, torch.bfloat16)
 
 RUNTIMES = ("executorch-1.5", "edgecore")
-"""Target runtimes in the order in which they are tried: a backend may support more calls in files for `edgecore`."""
+"""Target runtimes to compile for, in this order: in files for the second one, a backend may support more calls."""
 
 COMPANIONS = ("aten.add.Tensor", "aten.mul.Tensor", "aten.sub.Tensor", "aten.maximum.default")
-"""Operators that precede a call that only moves data: backends do not delegate partitions without computation."""
+"""Operators to call before one that only moves data, because backends delegate no partition that computes nothing."""
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
@@ -67,9 +67,9 @@ class _Operator:
         rows = [row for row in subject.operators if row.operator == self.operator]
         claimed = list(dict.fromkeys(_dtype(name, self.operator) for row in rows for name in row.dtypes))
         by_dtype = {dtype: samples_of(self.operator, dtype, subject.quick) for dtype in claimed}
-        if subject.tolerance is not None:  # use exact inputs: a backend that rounds them would flip comparisons, floors
+        if subject.tolerance is not None:  # round inputs now: if the backend did it, results of x < y would differ
             round_inputs(by_dtype.get(torch.float32, ()))
-        if subject.quick:  # one sample each for fp16 and bf16: most backends use the code for float32
+        if subject.quick:  # one sample per 16-bit dtype: most backends use the code for float32
             by_dtype |= {dtype: by_dtype[dtype][:1] for dtype in claimed[1:] if dtype in HALF}
         samples = [sample for of_dtype in by_dtype.values() for sample in of_dtype]
         if not samples:
@@ -104,7 +104,7 @@ class _Operator:
     def _must_support(self, subject: BackendUnderTest, dtype: torch.dtype, first: torch.dtype) -> None:
         """Raise `Failed` if no call of the operator with the claimed dtype `dtype` is delegated.
 
-        Tries calls whose tensors all have this dtype, and calls of two tensors with the dtypes `first` and `dtype`,
+        Tries calls whose tensors all have this dtype, and calls of one tensor with dtype `first` and one with `dtype`,
         because a backend may support a dtype only together with another one.
         """
         samples, name = samples_of(self.operator, dtype, subject.quick), dtype_name(dtype)
@@ -122,7 +122,7 @@ class _Operator:
     def _in_networks(self, subject: BackendUnderTest) -> str:
         """Check an operator of torch's library `quantized_decomposed`, for which the suite has no sample calls.
 
-        Search for a delegated call of the operator in the networks that are quantized with the backend's recipes.
+        The check passes if a network that one of the backend's recipes quantizes has a delegated call of the operator.
         """
         for recipe, program in recipe_programs(subject).items():
             if count := delegated_calls(subject, program).count(self.operator):
@@ -131,19 +131,19 @@ class _Operator:
 
 
 class _Result:
-    """Result of compiling sample calls of an operator: which are delegated, and why the others are not."""
+    """Result of compiling sample calls of an operator: how many are delegated, and why the others are not."""
 
     def __init__(self) -> None:
         self.delegated = 0
         self.seen = 0
-        """Number of calls of the operator in the edge program, delegated or not."""
+        """Number of calls of the operator in the compiled program, delegated or not."""
         self.dtypes: set[str] = set()
         """Dtypes of the inputs and outputs of delegated calls."""
         self.reasons: list[str] = []
-        """Reasons of the calls that were not delegated."""
+        """The backend's reasons for the calls that it did not delegate."""
 
     def add(self, other: _Result) -> None:
-        """Merge the result of the same calls in another program: keep the greater counts, and join the rest."""
+        """Merge the result of another program with the same calls: keep the greater counts, join dtypes and reasons."""
         self.delegated = max(self.delegated, other.delegated)
         self.seen = max(self.seen, other.seen)
         self.dtypes |= other.dtypes
@@ -163,10 +163,10 @@ def _try(
     Args:
         subject: The backend under test.
         operator: The operator, such as "aten.add.Tensor".
-        samples: Its calls.
+        samples: The calls of the operator to compile.
         runtime: The target runtime.
-        inside: Compute boolean inputs by `x > 0` and convert boolean results by `torch.where` in the model, because a
-            backend may support booleans only inside of a delegate.
+        inside: Let the model take and return floats in place of booleans: it computes boolean inputs by `x > 0` and
+            converts boolean results by `torch.where`. A backend may support booleans only inside of a delegate.
         recipe: Quantize the model by this recipe, because a backend may support an operator only on integers.
     """
     if not subject.individually and len(samples) > 1:
@@ -182,7 +182,7 @@ def _try(
             result = _try_together(subject, operator, [sample], runtime, inside, recipe)
         except EdgecoreError as error:
             if not _runs_without_backend(operator, sample):
-                continue  # edgecore alone fails on this sample too
+                continue  # skip the sample, as edgecore fails on it without the backend, too
             raise Failed(f"{operator}{sample}: {error}") from error
         except Died as problem:
             raise Failed(f"{operator}{sample}: {problem}") from problem
@@ -218,14 +218,14 @@ def _try_together(
             continue
         if reference is None:
             reference = _reference(model, inputs)
-            eager(in_float, inputs)  # sets `owners`
+            eager(in_float, inputs)  # `forward` sets `in_float.owners`, which names the failing sample
         if difference(subject, actual, reference[index], step):
             raise Failed(f"{operator}{samples[in_float.owners[index]]}: {problem}")
     return result
 
 
 def _reference(model: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Compute the results with edgecore's kernels, without the backend."""
+    """Compute a model's results with edgecore's CPU kernels, without the backend."""
     return outputs(edgecore.load(edgecore.compile(model, tuple(inputs)).buffer).forward(*inputs))
 
 
@@ -265,7 +265,7 @@ _ONE = torch.ones(1)
 
 
 class _Calls(torch.nn.Module):
-    """A model that calls an operator once for each sample, with the inputs of the samples one after the other."""
+    """A model that calls an operator once for each sample. Its inputs are the tensors of all samples in order."""
 
     def __init__(self, operator: str, samples: Sequence[Sample], companion: str, inside: bool) -> None:
         super().__init__()

@@ -22,22 +22,22 @@ from edgecore.conformance.samples.network_models import NETWORKS
 from edgecore.errors import CompileError, EdgecoreError
 
 LOOSE = 0.05
-"""Maximum error, relative to the largest value, if an option has another value than its default: options may reduce
-the precision.
+"""Maximum error, relative to the largest result, of a network compiled with an option's non-default value. It is large,
+because options may reduce the precision.
 """
 
 UNKNOWN = "no_such_option_of_this_backend"
 
 
 class _Wrong:
-    """A value whose type is wrong for every option."""
+    """A value that each option must reject, because no option has this type."""
 
     def __repr__(self) -> str:
         return "a value of a wrong type"
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """Yield the checks of unknown options, and one check for each option."""
+    """Yield the checks of unknown options, and one check for each option for compiling and for loading."""
     yield Check("options/unknown", unknown)
     for name, field in subject.compiler.Options.model_fields.items():
         yield Check(f"options/{name}", _Option(name, field), seconds=120)
@@ -60,7 +60,7 @@ def unknown_load(subject: BackendUnderTest) -> str:
 
 
 class _Option:
-    """Check that an option has a description and a default, rejects wrong values, and works with valid ones."""
+    """Check that an option has a description and a default, rejects invalid values, and works with valid ones."""
 
     def __init__(self, name: str, field: FieldInfo) -> None:
         self.name = name
@@ -93,7 +93,7 @@ class _Option:
         return f"{len(wrong)} wrong values rejected; works with {', '.join(tried) or 'its default'}{elsewhere}"
 
     def _has_effect(self, subject: BackendUnderTest, value: Any) -> bool:
-        """Return True if a value of the option changes a program or the printed output.
+        """Return True if compiling the suite's networks with `value` gives another program or prints something.
 
         Raises:
             Failed: A network does not compile, or its results are wrong.
@@ -139,8 +139,8 @@ class _LoadOption:
 def _declared(field: FieldInfo, key: str) -> list[Any]:
     """Return the values of an option that a backend declares as `Field(..., json_schema_extra={key: [...]})`.
 
-    The keys are `device_only` (the file does not run on this machine) and `compiles_elsewhere` (some machines cannot
-    compile with the value).
+    The keys are `device_only` (values with which a file does not run on the machine that compiles) and
+    `compiles_elsewhere` (values with which some machines cannot compile).
     """
     extra = field.json_schema_extra
     return list(extra.get(key, [])) if isinstance(extra, dict) else []  # type: ignore[arg-type]
@@ -152,7 +152,7 @@ def _compile_with(subject: BackendUnderTest, name: str, value: Any) -> None:
 
 
 def _is_refused(subject: BackendUnderTest, name: str, value: Any) -> bool:
-    """Return True if the backend cannot compile with a value on this machine; its error must name the option."""
+    """Return True if compiling with this value of the option raises an error here; the error must name the option."""
     try:
         _compile_with(subject, name, value)
     except CompileError as error:
@@ -178,7 +178,7 @@ def _expect_load_rejection(subject: BackendUnderTest, name: str, value: Any) -> 
     try:
         loaded = load(subject, program, options=options)
         if subject.runner is not None:
-            loaded.forward(*inputs)  # only the first call loads the file
+            loaded.forward(*inputs)  # a runner loads the file only at the first call
     except (EdgecoreError, TypeError) as error:
         return _text_naming_option(error, name, value)
     raise Failed(f"{name}={value!r} is accepted when loading")
@@ -192,7 +192,7 @@ def _text_naming_option(error: Exception, name: str, value: Any) -> str:
 
 
 def _out_of_range(field: FieldInfo) -> list[Any]:
-    """Return invalid values of an option: just beyond the bounds of a number, or not among the choices."""
+    """Return invalid values of an option: numbers just beyond its bounds, or a text that is not among its choices."""
     values: list[Any] = []
     for bound in field.metadata:
         match bound:
@@ -208,7 +208,7 @@ def _out_of_range(field: FieldInfo) -> list[Any]:
 
 
 def _other_values(field: FieldInfo, present: Any) -> list[Any]:
-    """Return valid values of an option other than `present`: booleans, choices, and the bounds of numbers."""
+    """Return valid values of an option other than `present`: booleans, its choices, or the bounds of its numbers."""
     plain = _plain(field.annotation)
     values = [False, True] if plain is bool else _choices(plain)
     if get_origin(plain) in (tuple, list):
@@ -250,7 +250,7 @@ def _visible(program: Any) -> Any:
 
 @contextmanager
 def _captured() -> Iterator[bytearray]:
-    """Capture the output of Python and libraries on stdout and stderr. The bytes are complete after the block."""
+    """Capture what Python and libraries print in the `with` block; the yielded bytes are complete when it ends."""
     printed = bytearray()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

@@ -30,7 +30,7 @@ from edgecore.pipeline.lowering import LoweredProgram, lower, lower_to_edge
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """Yield the checks of this module."""
+    """Yield the checks of the group `partitioner`."""
     yield Check("partitioner/only tags", only_tags)
     yield Check("partitioner/deterministic", deterministic)
     yield Check("partitioner/reasons", reasons)
@@ -113,7 +113,7 @@ def debug_handles(subject: BackendUnderTest) -> str:
 
 
 def reproducible(subject: BackendUnderTest) -> str:
-    """Check that compiling twice, also in another process with another hash seed, gives the same bytes."""
+    """Check that blobs are equal if they are compiled twice, and in a process with another PYTHONHASHSEED."""
     first, second = _digests(subject, subject.trying), _digests(subject, subject.trying)
     settings = {"backend": subject.name, "options": dict(subject.options)}
     target = "edgecore.conformance.checks.partitioner:digests_elsewhere"
@@ -165,7 +165,7 @@ def _edge(subject: BackendUnderTest, name: str) -> ExportedProgram:
 
 def lowered(subject: BackendUnderTest, name: str) -> LoweredProgram:
     """Lower the network `name` with the backend's partitioner."""
-    network(subject, name)  # raises a better error message than `lower` if the network does not compile
+    network(subject, name)  # compile the network first: if it fails, the error is clearer than that of `lower`
     return lower(_exported(subject, name), [_partitioner(subject)])
 
 

@@ -1,4 +1,4 @@
-"""Check the backend together with each other backend, in both orders of priority, and around a kernel of edgecore."""
+"""Check programs of two backends, in both orders of priority, and programs with a CPU kernel between two delegates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOREIGN = (
     "aten.expm1.default",
     "aten.nan_to_num.default",
 )
-"""Candidates for the operator between two partitions: the first one that the backend does not claim is used."""
+"""Operators for a test model, which calls the first one that the backend does not claim between two partitions."""
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
@@ -85,10 +85,10 @@ class _Twice(torch.nn.Module):
         super().__init__()
         self.model = model
         self.between: Any = resolve(between)
-        self.training = False  # eval() would call eval() of a quantized model, an exported module, which raises
+        self.training = False  # eval() would raise if `model` is an exported (quantized) module
 
     def forward(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
-        """Return the network's results for `inputs`, and for inputs that the operator computes from these results."""
+        """Run the network on `inputs`, then on inputs that `between` computes from the results; return all results."""
         first = outputs(self.model(*inputs))
         joined = torch.cat([result.flatten() for result in first])
         changed = self.between(joined)

@@ -15,7 +15,7 @@ from edgecore.quantize import make_plan
 from edgecore.recipe import NAMES, Recipe, Rule
 
 SKIPPED = "up"
-"""The layer of the network that the check of rules excludes."""
+"""Name of the layer that the check of a recipe's rules excludes from quantization."""
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
@@ -42,9 +42,9 @@ def declaration_problem(name: str, support: RecipeSupport) -> str:
 
 
 def trial_parameters(support: RecipeSupport) -> Iterator[dict[str, Any]]:
-    """Yield the parameters to try: each choice other than the default, and twice the default of a number.
+    """Yield values of a recipe's parameters to try: each choice but the default, and for a number twice its default.
 
-    `embeddings` is left out, because edgecore itself quantizes embedding tables.
+    Omits the parameter `embeddings`, because edgecore, not the backend, quantizes embedding tables.
     """
     defaults = support.parameters().model_dump()
     for name, schema in support.parameters.model_json_schema().get("properties", {}).items():
@@ -69,7 +69,7 @@ class _Parameters:
             recipe = Recipe(self.name, **parameters)
             try:
                 make_plan(recipe, {subject.backend.name: subject.compiler})
-            except CompileError:  # the value needs another parameter too
+            except CompileError:  # the recipe takes this value only together with another parameter
                 refused.append(str(recipe))
                 continue
             subject.trying(f"attention with quantize={recipe!r}")

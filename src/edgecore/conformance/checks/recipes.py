@@ -29,15 +29,15 @@ from edgecore.plugin import ConfigurableCompiler
 
 _QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
 MAX_ROWS = 40
-"""Maximum number of rows: more than twice the height of the largest known tile, which has 16 rows."""
+"""Maximum number of matrix rows to test: more than twice the 16 rows of the highest known micro-kernel tile."""
 STATIC = (1, 2, 3, 7, 8, 9, 14, 15, 16, 17, 31, 33, MAX_ROWS)
-"""Numbers of rows for a backend that does not support symbolic sizes."""
+"""Numbers of matrix rows to compile for, one by one, if a backend does not support symbolic sizes."""
 WIDTHS = (1, 2, 15, 16, 7, 8, 17, 9, 31, 33, 32, 63, 64, 65, 96)
-"""Numbers of columns. A quick run uses every third width."""
+"""Numbers of matrix columns to test. A quick run uses every third of them."""
 
 
 class _Linear(nn.Module):
-    """Linear layers: one for each input width, and one with an activation for each output width."""
+    """A model of parallel linear layers: one for each input width, and one with ReLU for each output width."""
 
     def __init__(self, quick: bool) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class _Linear(nn.Module):
 
 
 class _Convolution(nn.Module):
-    """Convolutions of images with 1 to 35 pixels: 1x1, 3x3, depthwise, grouped and strided."""
+    """A model of parallel convolutions of images with 1 to 35 pixels: 1x1, 3x3, depthwise, grouped and strided."""
 
     IMAGES = ((1, 1), (3, 5), (4, 4), (1, 17), (5, 7))
 
@@ -110,7 +110,7 @@ class _Attention(nn.Module):
 
 
 class _Embedding(nn.Module):
-    """An embedding, two linear layers and an activation."""
+    """A model of an embedding, two linear layers and an activation."""
 
     def __init__(self, quick: bool) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ NETWORKS: dict[str, type[Any]] = {
 
 
 def _arguments(inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the arguments of a network: its only input, or the list of its inputs."""
+    """Return the arguments for `forward` of a test network: its only input, or one list of all inputs."""
     return (inputs[0],) if len(inputs) == 1 else (list(inputs),)
 
 
@@ -162,10 +162,10 @@ class _Case:
 
     Args:
         file: The path of the `.pte` file to write.
-        program: The program.
-        example: Its inputs, with the largest number of rows.
-        rows: The numbers of rows.
-        steps: `RecipeSupport.steps`.
+        program: The compiled program of a quantized network.
+        example: Inputs of the program, with the largest number of rows.
+        rows: Numbers of rows with which the program runs.
+        steps: Quantization steps by which a result may be off, as the backend declares (`RecipeSupport.steps`).
         is_rounded: True if the backend may round its inputs to a lower precision; the inputs are then chosen so that
             rounding does not change their quantized values.
     """
@@ -205,14 +205,14 @@ class _Case:
             raise Skipped(f"the suite has {reason}") from None
 
     def results_by_row(self, rows: int) -> list[Bounded]:
-        """Return the results with dynamic scales for each row.
+        """Return the expected results for inputs of `rows` rows if each row has its own dynamic quantization scale.
 
-        Rows do not depend on later rows, so the results for fewer rows are the first rows of the full results.
+        No row depends on a later one, so these are the first rows of the results for the largest number of rows.
         """
         return [Bounded(result.value[:rows], result.error[:rows]) for result in self._all_rows]
 
     def results_by_tensor(self, rows: int) -> list[Bounded] | None:
-        """Return the results with dynamic scales for whole tensors; None if the program has no dynamic scales."""
+        """Return the expected results if each tensor has one dynamic scale; None if no scale is dynamic."""
         if not chooses_scales(self.quantized.program):
             return None
         if rows not in self._by_tensor:
@@ -221,10 +221,10 @@ class _Case:
 
 
 def on_steps(program: ExportedProgram, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Replace each input that the program quantizes with a constant scale by its nearest quantization step.
+    """Round each input that the program quantizes with a constant scale to the nearest multiple (step) of the scale.
 
-    A backend that reads inputs in a lower precision may round a number between two steps to the other step, and one
-    step of an input changes results by several steps.
+    Without this, a backend that reads inputs in a lower precision could round a number between two steps to the other
+    step, and one step of an input changes results by several steps.
     """
     nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
 
@@ -292,7 +292,7 @@ class _Recipe:
         try:
             return compiled(subject, model, arguments, quantize=self.recipe, calibration=samples, dynamic_shapes=shapes)
         except NothingToQuantize as error:
-            if self.network == "linear":  # each recipe must quantize linear layers
+            if self.network == "linear":  # no reason to skip: each recipe must quantize linear layers
                 raise
             raise Skipped(str(error)) from None
 
@@ -303,9 +303,9 @@ class _Recipe:
         return _Case(file, program, example, rows, self.steps, is_rounded=subject.tolerance is not None)
 
     def _compare(self, subject: BackendUnderTest, case: _Case, name: str, environment: Mapping[str, str]) -> float:
-        """Return the maximum of error / bound over all results. Raise `Failed` if it is above 1.
+        """Run a program with its test data; return the maximum of error / bound. Raise `Failed` if it is above 1.
 
-        A backend may choose dynamic scales for each row or for the whole tensor: both results pass.
+        A backend may choose dynamic scales for each row or for the whole tensor; either result passes.
         """
         description = f"{self.recipe}, {self.network}" + (f", kernels of {name}" if name else "")
         arrays = run_calls(subject, case.file, case.rows, description, environment)
@@ -359,7 +359,7 @@ def _worst(got: torch.Tensor, share: torch.Tensor, want: Bounded) -> str:
 
 
 QUICK = 3
-"""Maximum number of configurations in a quick run."""
+"""Maximum number of kernel configurations that a quick run tries."""
 
 
 def configurations(subject: BackendUnderTest) -> tuple[dict[str, Mapping[str, str]], list[str]]:
@@ -432,7 +432,7 @@ def run_calls(
 def _run_calls_remotely(
     subject: BackendUnderTest, file: Path, rows: Sequence[int], description: str, environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Do the same as `run_calls` with the runner, in one process."""
+    """Do what `run_calls` does, but by the command `subject.runner`, which makes all calls in one process."""
     subject.trying(f"{description}: {len(rows)} numbers of rows")
     inputs = dict(np.load(file.with_suffix(".npz"))) if rows else {}
     count = len(inputs) // max(len(rows), 1)

@@ -1,4 +1,4 @@
-"""Check symbolic sizes: run a loaded program with its minimum and maximum size and sizes between, up and down."""
+"""Check symbolic sizes: run a loaded program with its minimum, its maximum and other sizes, in changing order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from edgecore.errors import EdgecoreError
 MIN_SIZE, MAX_SIZE = 1, 9
 ORDER = (MIN_SIZE, 4, MAX_SIZE, 3, MIN_SIZE, MAX_SIZE)
 
-# The dim of the inputs that has a symbolic size, by the name of the network.
+# Index of the dimension of the inputs that has a symbolic size, by the name of the network.
 SYMBOLIC_DIM = {"mlp": 0, "convnet": 0, "attention": 1, "elementwise": 0, "mixed": 0}
 
 
@@ -75,7 +75,7 @@ class _Each(torch.nn.Module):
         self.targets = targets
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Apply each operator to the same inputs."""
+        """Return the result of each operator: of `x`, or of `x` and `y` if it takes two tensors."""
         return tuple(target(x, y) if count == 2 else target(x) for target, count in self.targets)
 
 

@@ -1,4 +1,4 @@
-"""Check mutable buffers that a backend claims and keeps in state sets: sessions, reset, export, import, failures."""
+"""Check mutable buffers that a backend keeps for each session: sessions, reset, export, import, failed runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ IN_PROCESS = {
     "failed run": "the check replaces a function of the library in its process",
     "pending executions": "edgecore-run waits for each call",
 }
-"""The reason that a check needs the runtime in this process instead of edgecore-run, by the name of the check."""
+"""The reason that a check cannot use the program edgecore-run in place of the runtime in this process, by its name."""
 
 INITIAL = (
     "instance_create must give a buffer that the set does not have yet its initial values, and must not change a "
@@ -55,7 +55,7 @@ EXTERNAL = (
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """Yield the checks of this module."""
+    """Yield the checks of the group `state`."""
     for name, function in (
         ("initial values", initial_values),
         ("sessions", sessions),
@@ -115,7 +115,7 @@ def reset(subject: BackendUnderTest) -> str:
 def export_and_import(subject: BackendUnderTest) -> str:
     """Check that a session can continue from a state that another process exported.
 
-    Also pass the state to a program whose buffers the runtime keeps, and from there back to the backend.
+    Also import the state into a program in which the runtime, not the backend, keeps the buffers, and then back.
     """
     for name, model, program in _claimed(subject):
         reference, middle = Eager(model), len(STEPS) // 2
@@ -139,7 +139,7 @@ def export_and_import(subject: BackendUnderTest) -> str:
 def _in_another_process(
     subject: BackendUnderTest, program: Any, model: StateModel, calls: Calls, state: bytes
 ) -> tuple[list[list[torch.Tensor]], bytes]:
-    """Import a state, unless it is empty, and make calls. Return their results, and the state after them."""
+    """In another process, import `state` unless it is empty, and make `calls`. Return (results, state after them)."""
     if subject.runner is not None:
         session = load(subject, program)
         if state:
@@ -156,7 +156,7 @@ def _in_another_process(
 def run_session(
     emit: Emit, program: str, options: Any, calls: list[Any], inputs: str, results: str, start: str, end: str
 ) -> None:
-    """Import the state in `start` unless it is empty, make the calls, store their results, and export to `end`."""
+    """Import the state in `start` unless it is empty, make the calls, and write results and the state to files."""
     emit("input", "a session in a process of its own")
     session, stored = edgecore.load(program, options=options, trust=True), Stored(inputs)
     if state := Path(start).read_bytes():
@@ -195,7 +195,7 @@ def damaged_states(subject: BackendUnderTest) -> str:
 def failed_run(subject: BackendUnderTest) -> str:
     """Check that a failed run makes the state unusable, and that a reset or an import makes it usable again.
 
-    In a child process the suite replaces `execute` by a function that calls it and then reports a failure.
+    In a child process the suite replaces the library's `execute` by a function that calls it and then reports failure.
     """
     for name, model, program in _claimed(subject):
         subject.trying(f"{name}, a run that fails")
@@ -218,7 +218,7 @@ def failed_run(subject: BackendUnderTest) -> str:
 def fail_runs(
     emit: Emit, program: str, options: Any, calls: list[Any], inputs: str, library: str, results: str
 ) -> None:
-    """Run, fail, reset, run, fail, import, run. Store the results of the runs, and emit a result for each problem."""
+    """Run, fail a run, reset, run, fail a run, import, run. Write the results to a file, and emit problems."""
     from edgecore.conformance.workers.table_patches import fail_executions
 
     emit("input", "executions that fail")
@@ -254,7 +254,7 @@ def methods(subject: BackendUnderTest) -> str:
 
 
 def initial_values_outside(subject: BackendUnderTest) -> str:
-    """Check that a program takes its initial values from a `.ptd` file, also from another one than its own."""
+    """Check that buffers take their initial values from a `.ptd` file, also from one with other values than its own."""
     for name, model, _ in _claimed(subject):
         subject.trying(f"{name}, initial values in a .ptd")
         files = [model.compile(subject.backend, offset, external_data="state") for offset in (0, 0.5)]
@@ -288,7 +288,7 @@ def _claimed(subject: BackendUnderTest) -> Iterator[tuple[str, StateModel, Any]]
     Raises:
         Skipped: The backend keeps no state.
     """
-    # With a runner, the library may exist only on the device, so its functions are unknown.
+    # A runner (an external command) may have the library only on its device, so its functions are unknown.
     is_known = bool(subject.declared.functions) or subject.runner is None
     if is_known and "state_set_create" not in subject.declared.functions:
         raise Skipped(

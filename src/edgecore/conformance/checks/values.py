@@ -1,4 +1,4 @@
-"""Check the values that delegates report for debugging (`host->event_value`)."""
+"""Check the intermediate values that delegates report for debugging (by `host->event_value`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edgecore.runtime.values import OperationValue
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """Yield the checks of this module."""
+    """Yield the checks of the group `values`."""
     listening = "edgecore-run does not listen to the values of operations"
     yield Check("values/equal to eager", equal_to_eager, needs_run=True, in_process=listening)
 
@@ -46,14 +46,14 @@ def equal_to_eager(subject: BackendUnderTest) -> str:
 def _compare(
     subject: BackendUnderTest, network: str, values: list[OperationValue], expected: dict[int, torch.Tensor]
 ) -> int:
-    """Compare the values of operations with the values of their nodes; return the number of compared values."""
+    """Compare values that delegates reported with eager's values of the nodes; return the number of compared values."""
     last: dict[int, OperationValue] = {}
     for row in values:
         if not row.handles:
             raise Failed(
                 f"{network}: delegate {row.delegate} reports a value of {row.operation!r}, which debug_handle_map lacks"
             )
-        last.update(dict.fromkeys(row.handles, row))  # several operations may compute one node
+        last.update(dict.fromkeys(row.handles, row))  # keep the last value of a node: several operations may compute it
     count = 0
     for handle, row in last.items():
         want, got = expected.get(handle), torch.utils.dlpack.from_dlpack(row.value)
@@ -71,7 +71,7 @@ def _compare(
 
 
 def _values_of_nodes(lowered_program: LoweredProgram, inputs: Any) -> dict[int, torch.Tensor]:
-    """Return the value (the first, if there are several) of each node inside of a delegate, by debug handle."""
+    """Run a program in eager; return the first result of each node inside of a delegate, by the node's debug handle."""
     values: dict[int, torch.Tensor] = {}
 
     def record(node: Node, result: Any, is_inside: bool) -> None:

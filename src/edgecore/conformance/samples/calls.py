@@ -21,7 +21,7 @@ from edgecore.ir.dialect.edge_operators import VIEW_COPIES
 Shape = tuple[int, ...]
 
 SHAPES: tuple[Shape, ...] = ((3, 5, 7), (1,), (0, 3), (), (2, 3, 1, 5), (257, 129), (1, 8, 33, 31))
-"""Odd sizes, one element, no elements, rank 0, a size of 1, large, an image. A quick run uses the first three."""
+"""Shapes of inputs: odd sizes, one element, no elements, rank 0, a size of 1, large, an image. Quick runs use three."""
 
 BROADCASTS: tuple[tuple[Shape, Shape], ...] = (
     ((3, 5, 7), (3, 5, 7)),
@@ -39,14 +39,14 @@ VOLUME: Shape = (2, 3, 4, 6, 7)
 
 @dataclass(frozen=True)
 class Weight:
-    """A tensor argument that is a constant of the model."""
+    """A tensor argument of a sample call that is a constant of the test model, not one of its inputs."""
 
     tensor: torch.Tensor
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One call of an operator. Its tensors are inputs of the model.
+    """One sample call of an operator. The tensors among its arguments become inputs of the test model.
 
     Attributes:
         args: Positional arguments.
@@ -66,7 +66,7 @@ class Sample:
 
     @property
     def inputs(self) -> list[torch.Tensor]:
-        """The tensors that become inputs of the model, in the order of the arguments."""
+        """The tensors that become inputs of the test model, in the order of the call's arguments."""
         return [arg for arg in _flat(self.args) if isinstance(arg, torch.Tensor)]
 
 
@@ -87,7 +87,7 @@ class Make:
         return tensor.to(memory_format=torch.channels_last) if channels_last else tensor
 
     def some(self, values: Sequence[Any], quick: int = 3) -> Sequence[Any]:
-        """Return all values, or the first few in a quick run."""
+        """Return all of `values`, or in a quick run only the first `quick` of them."""
         return values[:quick] if self.quick else values
 
     def tensors(self, low: float = -2, high: float = 2) -> list[torch.Tensor]:
@@ -108,11 +108,11 @@ RANGES = {
 """Domain (min, max) of unary operators that are not defined for all numbers, by operator name."""
 
 TABLE: dict[str, Samples] = {}
-"""Makers of samples by the name of the operator, such as "aten.add.Tensor"."""
+"""Functions that make the sample calls of an operator, by the operator's name, such as "aten.add.Tensor"."""
 
 
 def samples_of(operator: str, dtype: torch.dtype, quick: bool) -> list[Sample]:
-    """Make the samples of an operator that eager PyTorch accepts.
+    """Make sample calls of an operator, and return the ones that eager PyTorch accepts.
 
     Args:
         operator: Name such as "aten.add.Tensor".
@@ -132,14 +132,14 @@ def samples_of(operator: str, dtype: torch.dtype, quick: bool) -> list[Sample]:
 
 
 def round_inputs(samples: Iterable[Sample]) -> None:
-    """Round the floating-point inputs of samples to bfloat16, in place: backends of low precision read them exactly."""
+    """Round floating-point inputs to bfloat16, in place, so that backends of low precision read them exactly."""
     for tensor in (tensor for sample in samples for tensor in sample.inputs):
         if tensor.is_floating_point():
             tensor.copy_(tensor.bfloat16())
 
 
 def mixed_samples_of(operator: str, first: torch.dtype, second: torch.dtype, quick: bool) -> list[Sample]:
-    """Make the samples of an operator with two tensors of different dtypes, `first` and `second`."""
+    """Make sample calls of an operator with two tensors of different dtypes, `first` and `second`."""
     samples = []
     for sample in samples_of(operator, first, quick):
         is_tensor = [isinstance(arg, torch.Tensor) for arg in sample.args]
@@ -192,7 +192,7 @@ def _runs(operator: str, sample: Sample) -> bool:
     try:
         result = evaluate(operator, sample, sample.inputs)
     except (RuntimeError, NotImplementedError, IndexError, ValueError, TypeError):
-        return False  # torch does not support this dtype or shape either
+        return False  # torch itself does not support the dtype or shape of the sample
     return all(isinstance(value, torch.Tensor) for value in (result if isinstance(result, (tuple, list)) else [result]))
 
 
@@ -206,7 +206,7 @@ def _by_schema(target: OpOverload, make: Make) -> list[Sample]:
         return binary(make)
     if required in (["Tensor", "number"], ["Tensor", "Scalar"]):
         return with_number(make)
-    if required == ["Tensor", "int"]:  # for most operators the int is a dim
+    if required == ["Tensor", "int"]:  # take the int for a dim, which it is in most operators
         return [Sample((make(3, 5, 7), dim)) for dim in (0, 1, -1)]
     if required == ["Tensor", "List[int]"]:
         return [Sample((make(3, 5, 7), dims)) for dims in ([0], [-1], [0, 2])]
@@ -214,14 +214,14 @@ def _by_schema(target: OpOverload, make: Make) -> list[Sample]:
 
 
 def with_number(make: Make) -> list[Sample]:
-    """Make samples with a tensor and a number."""
-    # A quick run uses only the first number. With 2, a boolean tensor gives integers; with 0.5 it gives floats.
+    """Make sample calls of an operator with a tensor and a number."""
+    # A quick run uses only the first number: 0.5 for booleans, whose results are then floats and not integers.
     numbers = (0.5, 2, -1) if make.dtype == torch.bool else (2, 0.5, -1)
     return [Sample((tensor, number)) for tensor in make.tensors() for number in make.some(numbers, 1)]
 
 
 def binary(make: Make, low: float = -2, high: float = 2, **kwargs: Any) -> list[Sample]:
-    """Make samples with two tensors of broadcastable shapes; in one sample the second tensor is a constant.
+    """Make sample calls with two tensors of broadcastable shapes; in one call the second tensor is a constant.
 
     Args:
         make: Makes the tensors.

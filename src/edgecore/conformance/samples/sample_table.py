@@ -1,4 +1,4 @@
-"""Samples of operators whose arguments do not follow from the schema. Fills `TABLE`."""
+"""Fill `TABLE` with sample calls of operators whose arguments do not follow from their schema."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from edgecore.conformance.samples.calls import (
 
 
 def _each(*arguments: tuple[Any, ...], low: float = -2, high: float = 2) -> Samples:
-    """Return a maker of samples for an operator with one tensor.
+    """Return a function that makes sample calls of an operator with one tensor.
 
-    The maker calls the operator with tensors of all shapes and no other arguments, then once with each tuple of
+    The calls have tensors of all shapes and no other arguments; then there is one call with each tuple of
     `arguments` after the tensor.
     """
 
@@ -35,7 +35,7 @@ def _each(*arguments: tuple[Any, ...], low: float = -2, high: float = 2) -> Samp
 
 
 def _on(*calls: tuple[Any, ...], take: int | None = None) -> Samples:
-    """Return a maker of one sample for each tuple, such as `((2, 3), 1, {"keepdim": True})`.
+    """Return a function that makes a sample call for each tuple, such as `((2, 3), 1, {"keepdim": True})`.
 
     A tuple has the shape of the tensor, the other arguments, and optionally the keyword arguments. `take` is the index
     of the result to compare, if the operator returns several. Each 4d tensor is also tried with channels last.
@@ -221,7 +221,7 @@ TABLE["aten.index.Tensor"] = _index
 
 
 class _Rows(torch.nn.Module):
-    """Writes rows of a buffer, as a KV cache does. A call repeated with the same arguments changes nothing."""
+    """A model that writes rows of a buffer, as for a KV cache. Repeating a call changes nothing."""
 
     rows: torch.Tensor
 
@@ -231,7 +231,7 @@ class _Rows(torch.nn.Module):
         self.register_buffer("rows", rows)
 
     def forward(self, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """Write `values` at the positions `index`, and return all rows."""
+        """Write `values` into the buffer at the positions `index`, and return all its rows."""
         torch.ops.aten.index_put_.default(self.rows, [*self.before, index], values)
         return self.rows.clone()
 
@@ -309,7 +309,7 @@ TABLE["aten.bmm.default"] = lambda make: [
 
 def _convolution(make: Make) -> list[Sample]:
     samples = []
-    # Columns: input channels, output channels, kernel, stride, padding, dilation, groups, bias.
+    # Columns of `rows`: input channels, output channels, kernel, stride, padding, dilation, groups, bias.
     rows: list[tuple[int, int, tuple[int, int], list[int], list[int], list[int], int, bool]] = [
         (3, 8, (3, 3), [1, 1], [1, 1], [1, 1], 1, True),
         (3, 8, (1, 1), [1, 1], [0, 0], [1, 1], 1, False),
@@ -418,7 +418,7 @@ def _attention(make: Make) -> list[Sample]:
         return tuple(make(*shape) for _ in range(3))
 
     visible = torch.ones(5, 5, dtype=torch.bool).tril()
-    visible[2] = False  # eager gives zeros to a row without a visible key
+    visible[2] = False  # row 2 attends to no key: eager PyTorch returns zeros for it
     hidden = torch.zeros(2, 1, 1, 5).masked_fill(torch.tensor([True, False]).reshape(2, 1, 1, 1), -torch.inf)
     return [
         Sample(qkv(2, 4, 8)),

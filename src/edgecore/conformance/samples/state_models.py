@@ -50,19 +50,19 @@ class StateModel:
 
 
 def without_claims(subject: BackendUnderTest) -> edgecore.Backend:
-    """Return the backend with the option that leaves all mutable buffers to the runtime."""
+    """Return the backend with the option set by which the runtime, not the backend, keeps all mutable buffers."""
     return edgecore.Backend(subject.name, skip_mutable_buffer=True, **subject.options)
 
 
 class Eager:
-    """A session of a model in eager PyTorch."""
+    """A session of a `StateModel` in eager PyTorch: the reference for the results of a compiled program."""
 
     def __init__(self, model: StateModel, offset: float = 0) -> None:
         self.model = model
         self.methods = model.make(offset)
 
     def __call__(self, method: str, step: int) -> list[torch.Tensor]:
-        """Call a method, and return its results."""
+        """Call a method with the inputs for the call number `step`, and return copies of its results."""
         return [result.clone() for result in eager(self.methods[method], self.model.inputs(method, step))]
 
 
@@ -88,7 +88,7 @@ def check_calls(
 def compare(
     subject: BackendUnderTest, what: str, remedy: str, got: Sequence[torch.Tensor], want: Sequence[torch.Tensor]
 ) -> None:
-    """Raise `Failed` with the remedy if results differ."""
+    """Raise `Failed`, with the text `remedy` in the message, if the results `got` differ from `want`."""
     try:
         check_results(subject, what, got, want)
     except Failed as problem:
@@ -96,7 +96,7 @@ def compare(
 
 
 def two_at_once(subject: BackendUnderTest, what: str, model: StateModel, first: Any, remedy: str) -> None:
-    """Run all steps several times in `first` and in a second session, in two threads at once, each after a reset."""
+    """Run two sessions, `first` and a new one, in two threads at once: several times a reset and then all `STEPS`."""
     problems: list[BaseException] = []
 
     def run_session(session: Any) -> None:
@@ -127,7 +127,7 @@ def two_at_once(subject: BackendUnderTest, what: str, model: StateModel, first: 
 
 
 def in_child(subject: BackendUnderTest, target: str, program: Any, model: StateModel, calls: Calls, **more: Any) -> Any:
-    """Call a function of a check in a child process, and yield its results.
+    """Call a function that makes the calls of a session in a child process, and return its results.
 
     The function receives the path `program` of the `.pte`, the load `options`, the `calls`, the path of their `inputs`,
     and `more`.
@@ -151,26 +151,26 @@ def in_child(subject: BackendUnderTest, target: str, program: Any, model: StateM
 
 
 class Stored:
-    """The inputs that `in_child` stored."""
+    """Inputs of calls, read from the `.npz` file that `in_child` has written."""
 
     def __init__(self, path: str) -> None:
         self.arrays: Mapping[str, Any] = dict(np.load(path))
 
     def __call__(self, session: Any, method: str, step: int) -> list[Any]:
-        """Make a call of a loaded program, and return its results as arrays."""
+        """Call a method of a loaded program with the stored inputs for call number `step`; return arrays."""
         prefix = f"{method} {step} "
         count = sum(name.startswith(prefix) for name in self.arrays)
         return outputs(session[method](*(self.arrays[f"{prefix}{index}"] for index in range(count))))
 
 
 def save_results(path: str, rows: Sequence[Sequence[Any]]) -> None:
-    """Store the results of calls, for `read_results`."""
+    """Write the results of calls to an `.npz` file, which `read_results` reads."""
     arrays = {f"{row} {index}": array for row, arrays in enumerate(rows) for index, array in enumerate(arrays)}
     np.savez(path, **arrays)
 
 
 def read_results(path: Path) -> list[list[torch.Tensor]]:
-    """Read the results of calls."""
+    """Read the results of each call from the `.npz` file that `save_results` has written."""
     rows: list[list[torch.Tensor]] = []
     with np.load(path) as stored:
         for name in stored.files:
@@ -184,7 +184,7 @@ def read_results(path: Path) -> list[list[torch.Tensor]]:
 
 
 class _Total(nn.Module):
-    """Adds each input to a buffer of the same shape, or multiplies the buffer by each input."""
+    """A model that adds each input to a buffer of the same shape, or multiplies the buffer by each input."""
 
     def __init__(self, total: torch.Tensor, multiplies: bool) -> None:
         super().__init__()
@@ -193,7 +193,7 @@ class _Total(nn.Module):
         self.register_buffer("total", total)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Change the buffer, and compute a result of its new content."""
+        """Change the buffer `total`, and return a result computed from its new content."""
         if self.multiplies:
             self.total.copy_(self.total * x)
             return self.total + x
@@ -202,7 +202,7 @@ class _Total(nn.Module):
 
 
 class _Rows(nn.Module):
-    """Writes rows of a matrix; an input has their positions."""
+    """A model that writes rows of a matrix, its buffer, at the positions that an input gives."""
 
     def __init__(self, rows: torch.Tensor) -> None:
         super().__init__()
@@ -210,13 +210,13 @@ class _Rows(nn.Module):
         self.register_buffer("rows", rows)
 
     def forward(self, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
-        """Write the rows, and compute a result of all of them."""
+        """Write `x` into the rows at the positions `at`, and return the squares of the whole matrix."""
         self.rows[at] = x
         return self.rows * self.rows
 
 
 class _Keys(nn.Module):
-    """Writes keys and values into caches [1, heads, positions, channels], and attends to all positions."""
+    """A model that writes keys and values into caches [1, heads, positions, channels], and attends to all positions."""
 
     def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:
         super().__init__()
@@ -226,7 +226,7 @@ class _Keys(nn.Module):
         self.register_buffer("values", values)
 
     def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
-        """Write keys and values, and attend."""
+        """Write keys and values at the positions `at`, and return the attention of `q` to both caches."""
         self.keys[:, :, at] = k
         self.values[:, :, at] = v
         return torch.nn.functional.scaled_dot_product_attention(q, self.keys, self.values)

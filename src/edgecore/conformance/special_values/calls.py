@@ -70,7 +70,7 @@ POOLS = frozenset(
 """Poolings."""
 
 VALUES = UNARY | BINARY | CHOICES | REDUCTIONS | NORMALIZATIONS | POOLS
-"""All operators that are tried with special values."""
+"""All operators that are tried with special values: NaN, infinities and denormal numbers."""
 
 NOT_VALUES = frozenset(
     {
@@ -102,18 +102,18 @@ NOT_VALUES = frozenset(
         "aten.bitwise_not.default",
     }
 )
-"""Operators that are not tried: they move elements, take indices, sum up products, or compute with integers."""
+"""Operators not tried with special values: they move elements, take indices, sum up products, or compute integers."""
 
 NUMBERS = ("positive number", "negative number", "0")
 """Labels of ordinary elements."""
 
 ORDINARY = "numbers"
-"""Label of rows that have only ordinary elements."""
+"""Label of an input row that has no NaN, infinity or denormal number."""
 
 DENORMAL = {torch.float32: 1e-40, torch.float16: 3e-6}
 
 Label = tuple[str, ...]
-"""Name of the inputs of one result element.
+"""Name of the input elements from which an operator computes one element of its result.
 
 Examples: `("NaN",)` is one operand, `("NaN", "0")` two operands, and `("NaN", "last")` a row whose last element is NaN.
 """
@@ -121,7 +121,7 @@ Examples: `("NaN",)` is one operand, `("NaN", "0")` two operands, and `("NaN", "
 
 @dataclass(frozen=True)
 class Call:
-    """A call of an operator.
+    """A call of an operator with special values (NaN, infinities, denormal numbers) among its inputs.
 
     Attributes:
         operator: Its name.
@@ -142,7 +142,7 @@ class Call:
 
 
 def calls_of(operator: str, dtype: torch.dtype) -> list[Call]:
-    """Make the calls of an operator.
+    """Make calls of an operator with NaN, infinities and denormal numbers among ordinary inputs.
 
     Args:
         operator: One of `VALUES`.
@@ -166,7 +166,7 @@ def _elements(dtype: torch.dtype) -> tuple[tuple[str, float], ...]:
 
 
 def _unary(operator: str, dtype: torch.dtype) -> Iterator[Call]:
-    # 63 elements leave a scalar tail after vectors of 8 or 16; it contains special elements, too.
+    # Use 63 elements: a loop over vectors of 8 or 16 leaves a scalar tail, in which special elements lie, too.
     labels, values = zip(*(_elements(dtype) * 8)[:63], strict=True)
     tensor = torch.tensor(values).to(dtype).reshape(7, 9)
     seen = set()
@@ -183,7 +183,7 @@ def _unary(operator: str, dtype: torch.dtype) -> Iterator[Call]:
 
 @dataclass(frozen=True)
 class _Function:
-    """The operator, with the arguments of a sample that are not inputs."""
+    """A function that calls the operator with its inputs, and with the other arguments of a sample."""
 
     operator: str
     sample: Sample
@@ -194,7 +194,7 @@ class _Function:
 
 
 def _pairs(dtype: torch.dtype) -> tuple[list[Label], torch.Tensor, torch.Tensor]:
-    """Return all pairs of elements and then the same pairs in reverse order: labels, and two tensors [16, 8]."""
+    """Return all pairs of elements, then the same pairs in reverse order: labels, and two operands [16, 8]."""
     pairs = list(product(_elements(dtype), repeat=2))
     pairs += pairs[::-1]
     left, right = (torch.tensor([pair[side][1] for pair in pairs]).to(dtype).reshape(16, 8) for side in (0, 1))
@@ -240,7 +240,7 @@ def _choices(operator: str, dtype: torch.dtype) -> Iterator[Call]:
 
 
 def _rows(n: int, dtype: torch.dtype) -> tuple[list[Label], torch.Tensor]:
-    """Return labels, and rows [20, n] with special elements in front, in the middle, at the end, or everywhere."""
+    """Return 20 labels, and rows [20, n] with NaN, inf and so on in front, in the middle, at the end, or everywhere."""
     numbers = [(0.5, -0.75, 2.0, 1.25, -1.5)[index % 5] for index in range(n)]
     labels: list[Label] = []
     rows: list[list[float]] = []
@@ -330,7 +330,7 @@ def _label(value: float, dtype: torch.dtype) -> str:
 
 
 CHANNELS = 9
-"""Channels of images: one more than a vector of 8."""
+"""Channels of the images for poolings: 9, so that one channel is left after a vector of 8."""
 
 
 def _pools(operator: str, dtype: torch.dtype) -> Iterator[Call]:
@@ -342,7 +342,7 @@ def _pools(operator: str, dtype: torch.dtype) -> Iterator[Call]:
     for kernel in sizes[dims]:
         labels, rows = _rows(math.prod(kernel), dtype)
         grid = (4, 5) if dims == 2 else (*(1,) * (dims - 1), len(labels))
-        # Each channel has the same windows, rotated by the number of the channel.
+        # Give each channel the same pooling windows, in an order that is rotated by the channel's index.
         orders = [[(index + channel) % len(labels) for index in range(len(labels))] for channel in range(CHANNELS)]
         image = _image(torch.stack([rows[order] for order in orders]), kernel, grid)
         per_window = [labels[index] for order in orders for index in order]
@@ -365,7 +365,7 @@ def _image(windows: torch.Tensor, kernel: Sequence[int], grid: Sequence[int]) ->
 
 @dataclass(frozen=True)
 class _Pool:
-    """A pooling with its arguments. Returns only the values if the operator also returns indices."""
+    """A pooling operator with its arguments. A call returns only the values if the operator also returns indices."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]

@@ -40,17 +40,17 @@ TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2}
 """Maximum error of a number x, relative to max(|x|, 1); it is generous, since other checks are about rounding."""
 
 LARGE = 1e4
-"""Larger results are called large: they do not come from the ordinary numbers among the inputs."""
+"""Results of at least this size are called large: the ordinary numbers among the inputs give no such results."""
 
 SECONDS = 240
-"""Time limit of a run."""
+"""Time limit in seconds for one run of the program in a child process."""
 
 _ONE = torch.ones(1)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A kind of result that differs from PyTorch's.
+    """A result of a backend that differs from PyTorch's result, for one kind of inputs.
 
     Attributes:
         operator: The operator, such as "aten.relu.default".
@@ -184,7 +184,7 @@ def check_page(page: Path, measured: Measured) -> None:
 
 
 def _changes(first: set[Difference], others: set[Difference]) -> set[Difference]:
-    """Return the rows of `others` that `first` lacks. A row that only `first` has is added with PyTorch's result."""
+    """Return the rows of `others` that `first` lacks, and the rows that only `first` has, with PyTorch's result."""
     keys = {(row.operator, row.dtype, row.reads) for row in first ^ others}
     here = {row for row in others if (row.operator, row.dtype, row.reads) in keys}
     differing = {(row.operator, row.dtype, row.reads) for row in here}
@@ -193,7 +193,7 @@ def _changes(first: set[Difference], others: set[Difference]) -> set[Difference]
 
 
 def _supported(name: str | None, options: Mapping[str, Any], dtype: torch.dtype) -> set[str]:
-    """Return the operators that the backend's table has for a dtype."""
+    """Return the operators that the backend supports with inputs of a dtype, according to its operator table."""
     if name is None:
         return set(VALUES) | {"aten.where.self"}
     from edgecore.plugin import TargetingCompiler, registry
@@ -215,21 +215,21 @@ def _runs(case: Call) -> bool:
 
 
 def _references(case: Call) -> list[torch.Tensor]:
-    """Return the results of eager PyTorch, computed in the dtype and in float64. Both are right.
+    """Return two results of eager PyTorch, computed in the dtype of the inputs and in float64; each counts as right.
 
-    They may differ: in PyTorch 2.14 `gelu(inf)` is NaN in vectors of float32, and inf in the elements after the last
-    vector.
+    They may differ: PyTorch 2.14 computes `gelu(inf)` in float32 as NaN in full vectors, and as inf in the elements
+    after the last full vector.
     """
     want = case.function(*case.inputs)
     try:
         exact = case.function(*(tensor.double() for tensor in case.inputs))
     except RuntimeError:
-        return [want]  # a constant of the call has the other dtype
+        return [want]  # no result in float64, because a constant of the call has the dtype of `want`
     return [want, exact.to(want.dtype)]
 
 
 def _delegated(name: str | None, program: Any, operators: set[str]) -> tuple[list[str], list[str]]:
-    """Return the operators that run in the backend, and the operators of which no call does.
+    """Return two lists: the operators that run in the backend, and the operators of which it runs no call.
 
     Operators that edgecore replaces by others are in neither list.
 
@@ -265,12 +265,12 @@ class _Calls(torch.nn.Module):
         for case, of_call in zip(calls, keys, strict=True):
             tensors |= dict(zip(of_call, case.inputs, strict=True))
         self.inputs = tuple(tensors.values())
-        """The inputs of all calls, each tensor once."""
+        """Inputs of the model: the input tensors of all calls, without duplicates."""
         places = {key: index for index, key in enumerate(tensors)}
         self.places = [[places[key] for key in of_call] for of_call in keys]
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the result of each call."""
+        """Make all calls, and return one output for each; `inputs` are the tensors of all calls."""
         values = []
         for case, places in zip(self.calls, self.places, strict=True):
             result = case.function(*(inputs[place] for place in places))
@@ -325,7 +325,7 @@ def _compare(
     got: torch.Tensor,
     tolerance: float,
 ) -> None:
-    """Add the differences and faults of one call. Each of `references`, PyTorch's results, counts as right."""
+    """Add the elements of `got` that agree with none of `references` to `differences` or `measured.faults`."""
     want = references[0]
     dtype = dtype_name(case.inputs[0].dtype)
     if want.dtype == torch.bool:
@@ -352,7 +352,7 @@ def _compare(
         if right[index]:
             agrees.add((label, word))
             continue
-        # Ordinary elements must give the right result; 0 alone may not, as in powers, quotients and logarithms.
+        # A wrong result of ordinary inputs is a fault, unless all inputs are 0, as in 0 ** 0 or a logarithm.
         if all(part in (*NUMBERS, ORDINARY) for part in label) and set(label) != {"0"} and np.isfinite(expected):
             measured.faults.append(f"{case.operator}, {dtype}, {', '.join(label)}: {value} instead of {expected}")
             continue
@@ -365,13 +365,13 @@ def _compare(
         ):
             other += ", which no input is"
         new.add(Difference(case.operator, dtype, label, word, "another number" if word == other else other))
-    # Inputs that give the right result elsewhere (another place, other arguments) are listed with both results.
+    # If equal inputs give the right result in another place or with other arguments, list both results.
     new |= {replace(row, result=row.expected) for row in new if (row.reads, row.expected) in agrees}
     differences |= new
 
 
 def _right(want: torch.Tensor, got: torch.Tensor, tolerance: float, tiny: float) -> torch.Tensor:
-    """Compare elements. A denormal number differs from 0, although the difference is within the tolerance."""
+    """Return a mask of the elements of `got` that count as equal to `want`; 0 does not count as a denormal number."""
     same = (want == got) | (want.isnan() & got.isnan())
     near = (want - got).abs() <= tolerance * want.abs().clamp(min=1)
     is_denormal = (want != 0) & (want.abs() < tiny)

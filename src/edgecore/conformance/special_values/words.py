@@ -71,7 +71,7 @@ def highest(value: float) -> str:
 
 
 def _results(differences: Iterable[Difference]) -> dict[tuple[str, str, Label], tuple[str, str]]:
-    """Join the results of equal inputs, as in "NaN or inf"."""
+    """Join the different results that equal inputs give to one text, such as "NaN or inf"."""
     joined: dict[tuple[str, str, Label], tuple[set[str], set[str]]] = {}
     for row in differences:
         expected, result = joined.setdefault((row.operator, row.dtype, row.reads), (set(), set()))
@@ -91,7 +91,7 @@ def _rank(inputs: str) -> int:
 
 
 def _describe(labels: Collection[Label]) -> list[str]:
-    """Describe briefly the elements on which a set of results depends."""
+    """Return short descriptions of the input elements that have these labels: single ones, placed ones, pairs."""
     single = [label for (label, *rest) in labels if not rest]
     pairs = {label for label in labels if len(label) == 2 and label[1] in ELEMENTS}
     placed = {label for label in labels if len(label) == 2 and label[1] not in ELEMENTS}

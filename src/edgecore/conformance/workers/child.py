@@ -1,4 +1,4 @@
-"""The code inside the child processes of `process.py`: each request is a function of the suite and its arguments."""
+"""Code that runs in the child processes of `process.py`: call the function that the parent process requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgecore.processes.worker import Parent
 
 
 def call_once(parent: Parent) -> None:
-    """Serve one request in this process."""
+    """Receive one request from the parent process, and call its function in this process."""
     faulthandler.enable()
     _call(parent, next(parent.requests()))
 
@@ -57,5 +57,5 @@ def _call(parent: Parent, request: dict[str, Any]) -> NoReturn:
         status = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    # Skip the destructors of libraries: a crash there is not what the check tests, and would hide its result.
+    # End without the destructors of libraries: a crash in one of them would hide the result of the check.
     os._exit(status)

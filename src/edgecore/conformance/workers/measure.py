@@ -38,7 +38,7 @@ def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], round
     library maps itself. It is counted without malloc's area, which grows and shrinks with fragmentation.
     """
     arrays = arrays_of(inputs)
-    for step in range(6):  # after the first step, pools and caches are filled and symbols are bound
+    for step in range(6):  # step 0 fills pools and caches and binds symbols; later steps show leaks
         for number in range(rounds):
             model = edgecore.load(program, options=options, trust=True, threads=2)
             for call in range(calls):
@@ -90,7 +90,7 @@ def threads_during(emit: Emit, program: str, inputs: str, options: dict[str, Any
     def watch() -> None:
         nonlocal peak
         while not stop.is_set():
-            peak = max(peak, _threads() - 1)  # without the thread that runs this function
+            peak = max(peak, _threads() - 1)  # do not count the thread that runs `watch`
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -143,7 +143,7 @@ def guarded(emit: Emit, program: str, inputs: str, outputs: str, options: dict[s
 
 
 def trusts(emit: Emit, program: str, options: dict[str, Any]) -> None:
-    """Load a file whose blob does not match its digest, with trust=False. Result: the error message, or empty."""
+    """Load a file whose blob does not match its digest, with trust=False. Emit the error message, or "" if it loads."""
     emit("input", "a file whose blob was changed")
     try:
         edgecore.load(program, options=options)
@@ -154,7 +154,7 @@ def trusts(emit: Emit, program: str, options: dict[str, Any]) -> None:
 
 
 def load_without_library(emit: Emit, backend_id: str, program: str) -> None:
-    """Load a file without the backend's library. Result: the library's path, and the error of loading."""
+    """Load a file for a backend whose library is missing. Emit the library's path, and the error message."""
     from edgecore.plugin import registry
 
     info = registry.find(backend_id)
@@ -164,7 +164,7 @@ def load_without_library(emit: Emit, backend_id: str, program: str) -> None:
 
 
 def load_patched(emit: Emit, backend_id: str, program: str, library: str) -> None:
-    """Set the interface version in the library's table to 99.0, and load a file. Result: the error message."""
+    """Set the interface version in the library's table to 99.0, load a file for it, and emit the error message."""
     emit("input", "a library that declares interface version 99.0")
     table = writable_table(library)
     table.header.major, table.header.minor = 99, 0

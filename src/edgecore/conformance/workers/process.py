@@ -19,7 +19,7 @@ from edgecore.processes.worker import Worker, WorkerEnded, WorkerHangs
 Event = tuple[str, Any]
 _CHILD = "edgecore.conformance.workers.child"
 _servers: dict[tuple[str, ...], Worker] = {}
-"""The server processes that fork, by `sys.path`."""
+"""Server processes, which import the compiler once and fork a child for each call, by their `sys.path`."""
 
 
 def call(
@@ -75,7 +75,7 @@ def call(
 
 
 def _server() -> Worker:
-    """Return the server process for the present `sys.path`; start it if none is running."""
+    """Return the server process (see `_servers`) for the present `sys.path`; start it if it is not running."""
     key = tuple(sys.path)
     if key not in _servers or not _servers[key].alive:
         worker = _servers[key] = Worker(f"{_CHILD}:call_in_forks", searched())
@@ -110,7 +110,7 @@ def results(events: Iterator[Event], trying: Callable[[str], None]) -> list[Any]
 def _describe_end(status: int, output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     if status < 0:
-        # Skip the report of faulthandler, which only repeats the signal.
+        # Skip the lines that faulthandler prints: they only repeat the signal, which `exit_text` names.
         own = [line for line in lines if not line.startswith(("Fatal Python error", "File ", "Current thread"))]
         last = f"; its last output: {own[-1][:200]}" if own and "Extension modules" not in own[-1] else ""
         return f"died of {exit_text(status)}{last}"

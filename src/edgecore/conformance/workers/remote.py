@@ -1,4 +1,4 @@
-"""Programs that a command runs, in place of the runtime in this process; see `runner.py`."""
+"""Programs that an external command runs, in place of the runtime in this process; see `runner.py`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edgecore.errors import ErrorCode, ExecutionError
 
 
 class LoadFailed(ExecutionError):
-    """The file does not load, or does not load with these options on this processor."""
+    """The external command cannot load the file, or cannot load it with these options on its processor."""
 
 
 _OUTCOME = re.compile(r"^call (\d+): (ok|failed: .*)$", re.M)
@@ -86,7 +86,7 @@ class RemoteProgram:
         return [self._process.outputs(number) for number in numbers]
 
     def new_session(self) -> RemoteProgram:
-        """Return a program with state of its own, in the same process."""
+        """Return a session of the same program that has state of its own; one process runs all sessions."""
         other = object.__new__(RemoteProgram)
         other._process, other._session = self._process, self._process.new_session()
         return other
@@ -108,7 +108,7 @@ class RemoteProgram:
         self._do(f"import {name}")
 
     def write_trace(self, path: Path) -> None:
-        """Write the trace of the calls; needs `trace=True`."""
+        """Write the trace of all calls to a file; only for a program that was made with `trace=True`."""
         path.write_bytes(self._process.read("run.etdp"))
 
     def _do(self, line: str) -> None:
@@ -134,7 +134,7 @@ class _Process:
         self._outcomes: list[str] = []
 
     def add(self, session: int, line: str) -> int:
-        """Add a line, to be executed in a session; return its number."""
+        """Add a line to `calls.txt`, which a session of the program is to execute; return the line's index."""
         if session != self._current:
             self.lines.append(f"session {session}")
             self._current = session
@@ -142,14 +142,14 @@ class _Process:
         return len(self.lines) - 1
 
     def new_session(self) -> int:
-        """Make a session, and return its number."""
+        """Add a session of the program, and return its number."""
         self._current = self._sessions
         self._sessions += 1
         self.lines.append(f"session {self._current}")
         return self._current
 
     def save(self, value: Any) -> str:
-        """Write an input to a file, and return its name."""
+        """Write an input tensor to an `.npy` file, and return the name of the file."""
         tensor = torch.as_tensor(value).detach().contiguous()
         array = tensor.view(torch.int16).numpy().view("V2") if tensor.dtype == torch.bfloat16 else tensor.numpy()
         name = f"input_{self._inputs}.npy"
@@ -158,7 +158,7 @@ class _Process:
         return name
 
     def run(self) -> None:
-        """Make all calls, in a new process.
+        """Start the command, which makes all calls of `calls.txt` in a new process.
 
         Raises:
             LoadFailed: The file does not load.
@@ -168,7 +168,7 @@ class _Process:
         for path in [*self.folder.glob("call_*_output_*.npy"), self.folder / "run.etdp"]:
             path.unlink(missing_ok=True)
         (self.folder / "calls.txt").write_text("".join(f"{line}\n" for line in self.lines))
-        self.subject.trying(self.subject.last_input)  # the time limit counts from here
+        self.subject.trying(self.subject.last_input)  # repeat the input to restart the check's time limit
         seconds = 0.9 * self.subject.limit
         done = self.runner.run(str(self.folder), self.arguments, seconds, self.environment)
         outcomes = _OUTCOME.findall(done.out)
@@ -188,12 +188,12 @@ class _Process:
                 self.expect(number)
 
     def expect(self, number: int) -> None:
-        """Raise `ExecutionError` if a call of the last run has failed."""
+        """Raise `ExecutionError` if line `number` of `calls.txt` has failed in the last run of the command."""
         if self._outcomes[number] != "ok":
             raise ExecutionError(self._outcomes[number].removeprefix("failed: "), ErrorCode.INTERNAL)
 
     def outputs(self, number: int) -> list[torch.Tensor]:
-        """Return the outputs of a call of the last run; raise `ExecutionError` if it has failed."""
+        """Return the outputs of line `number` of `calls.txt` in the last run; raise `ExecutionError` if it failed."""
         self.expect(number)
         tensors: list[torch.Tensor] = []
         while not tensors or self._output(number, len(tensors)).is_file():

@@ -212,5 +212,5 @@ def make_settings(
 
 
 def chosen(check: str, patterns: Sequence[str], exactly: bool) -> bool:
-    """Return True if a pattern selects the check; see `rows`."""
+    """Return True if one of `patterns` (complete names if `exactly` is true) selects the check."""
     return check in patterns if exactly else any(pattern in check or fnmatch(check, pattern) for pattern in patterns)

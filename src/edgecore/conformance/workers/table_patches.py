@@ -19,7 +19,7 @@ _POINTER = ctypes.c_void_p
 _EXECUTE = ctypes.CFUNCTYPE(ctypes.c_int32, _POINTER, _POINTER, _POINTER, ctypes.c_uint64, ctypes.c_uint32, _POINTER)
 _BUFFER_MAP = ctypes.CFUNCTYPE(ctypes.c_int32, _POINTER, ctypes.c_uint64, ctypes.c_uint64, _POINTER, _POINTER)
 _keep: list[Any] = []
-"""Callbacks that C calls: they must not be freed."""
+"""Python callbacks that the library calls, kept here so that Python does not free them."""
 
 
 def writable_table(library: str) -> Any:
@@ -34,7 +34,7 @@ def writable_table(library: str) -> Any:
     protect = ctypes.CDLL(None, use_errno=True).mprotect
     size = ctypes.c_size_t(2 * mmap.PAGESIZE)
     if protect(ctypes.c_void_p(page), size, mmap.PROT_READ | mmap.PROT_WRITE) != 0:
-        size = ctypes.c_size_t(mmap.PAGESIZE)  # two pages fail if the table's page is the last page of its mapping
+        size = ctypes.c_size_t(mmap.PAGESIZE)  # two pages fail if the table lies in the last page of its mapping
         protect(ctypes.c_void_p(page), size, mmap.PROT_READ | mmap.PROT_WRITE)
     return Backend.from_address(address)
 
@@ -56,7 +56,7 @@ def fail_executions(library: str) -> Callable[[bool], None]:
 
 
 def count_maps(library: str) -> Callable[[], int]:
-    """Count the calls of `buffer_map`. Return the function that returns their number."""
+    """Count the calls of the library's function `buffer_map`. Return a function that returns their number so far."""
     count = 0
 
     def buffer_map(original: Any, *arguments: Any) -> int:
@@ -69,7 +69,7 @@ def count_maps(library: str) -> Callable[[], int]:
 
 
 def _replace(table: Any, name: str, prototype: Any, function: Callable[..., int]) -> None:
-    """Replace a function of the table by `function(original, *arguments)`."""
+    """Replace the C function `name` in a library's table by a call of `function(original, *arguments)`."""
     original = prototype(getattr(table, name))
     callback = prototype(lambda *arguments: function(original, *arguments))
     _keep.extend((original, callback))

@@ -47,7 +47,7 @@ def main(
     list_only: bool,
     exactly: bool,
 ) -> None:
-    """List the checks that the patterns select, and run those that are not done.
+    """List the checks that the patterns select, and run each one that is not in `done`.
 
     Emits an event `checks` with the names of all selected checks. Then emits for each check: `seconds` (its time
     limit), `begin` (its name), `input` (a description of the input that it tries next; any number of times) and `row`
@@ -64,7 +64,7 @@ def main(
     """
     from edgecore.conformance.workers.session import chosen
 
-    warnings.simplefilter("error", FallbackWarning)  # a fallback is a warning for users and a failure here
+    warnings.simplefilter("error", FallbackWarning)  # a check fails if a partition falls back to kernels
     with tempfile.TemporaryDirectory(prefix="edgecore-conformance-") as folder:
         subject = _subject(settings, Path(folder), emit)
         selected = [check for check in _checks(subject) if chosen(check.name, patterns, exactly)]
@@ -151,6 +151,6 @@ def _declared(library: Path) -> Declared:
 
     table = probe(str(library))
     if isinstance(table, str):
-        return Declared()  # the checks of the group `installation` report the reason
+        return Declared()  # the library does not load: the checks `installation/...` report the reason
     flags, functions = (frozenset(table.get(key, ())) for key in ("flags", "functions"))
     return Declared(flags, functions, tuple(table.get("options", ())))

@@ -1,6 +1,7 @@
 """Compare a model on the device with PyTorch, operator by operator.
 
-The engine runs the model on both sides. Taps, or a bisection, yield plain rows of figures, which the report shows.
+`Engine` runs the model on the device and in PyTorch. Taps (additional outputs that show inner values), or a bisection,
+yield rows of figures, which the report shows.
 """
 
 from edgecore.devtools.comparison.by_operator import compare

@@ -1,4 +1,4 @@
-"""Find the first wrong operator without taps: compile the program only up to a site, so that it is the output."""
+"""Find the first wrong operator by bisection: compile the program only up to an inner value, which is the output."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from edgecore.numerics.limits import NOISE_SEEDS, error_limit
 from edgecore.numerics.metrics import measure
 
 Values = dict[str, torch.Tensor]
-"""The values of sites, by the names of their taps."""
+"""Values of sites (places in the graph that a device can return), by the name of the node made an output (tap)."""
 
 
 def bisect(engine: Engine, progress: Callable[[str], object]) -> Iterator[CompareRow | CompareOutput]:
-    """Bisect the model for the first wrong site, and compare the operator of that site with PyTorch.
+    """Bisect the model for the first wrong site (place in the graph), and compare the operator there with PyTorch.
 
     A site is wrong if its value differs from PyTorch's by more than noise before each rounding can explain. The
     bisection assumes that all sites after a wrong one are wrong, too. If the operator alone turns out to be right,
     then errors of earlier operators have added up; the search continues after it, and PyTorch uses the device's value
-    of this site from then on. Sites up to which the program does not compile are left out.
+    of this site from then on. The search skips sites up to which the program does not compile.
 
     Args:
         engine: Runs the model on the device and in PyTorch.
@@ -41,7 +41,7 @@ def bisect(engine: Engine, progress: Callable[[str], object]) -> Iterator[Compar
     low = 0
     while (low := _first_wrong(engine, sites, low, known, progress)) < len(sites):
         culprit = sites[low]
-        engine.prepare(sites)  # groups nodes by the remaining sites; the bisection has removed some
+        engine.prepare(sites)  # assign all nodes to the remaining sites: the bisection has removed some
         before = {node.name for node in engine.groups[culprit.tap].inputs}
         progress(f"compiling {culprit.tap}")
         inputs = _up_to(engine, [site for site in sites if site.value in before])
@@ -60,13 +60,13 @@ def bisect(engine: Engine, progress: Callable[[str], object]) -> Iterator[Compar
 def _first_wrong(
     engine: Engine, sites: list[Site], low: int, known: Sequence[Values], progress: Callable[[str], object]
 ) -> int:
-    """Return the index of the first wrong site from `low` on, or the number of sites.
+    """Return the index of the first site (place in the graph) from `low` on whose value is wrong, or `len(sites)`.
 
     Args:
         engine: Runs the model on the device and in PyTorch.
-        sites: The sites. Those up to which the program does not compile are removed from the list.
+        sites: The sites in graph order. The function removes those up to which the program does not compile.
         low: The index to start at.
-        known: For each sample the device's values, by tap; PyTorch computes later values from them.
+        known: For each sample the values read from the device, by node name; PyTorch computes from them.
         progress: Receives a short text before each compilation.
     """
     references = [
@@ -96,7 +96,7 @@ def _first_wrong(
 
 
 def _up_to(engine: Engine, sites: Sequence[Site]) -> list[Values]:
-    """Compile the program up to `sites`, and return their values for each sample; {} for each if it fails."""
+    """Compile the program only up to `sites`; return the values there per sample, {} if it does not compile."""
     values_of_samples: list[Values] = [{} for _ in engine.samples]
     if not sites:
         return values_of_samples
@@ -111,7 +111,7 @@ def _up_to(engine: Engine, sites: Sequence[Site]) -> list[Values]:
 
 
 def _with_noise(engine: Engine, number: int, device: Values) -> dict[str, list[torch.Tensor]]:
-    """Return the values of each site, by tap, of several PyTorch runs with random noise before each rounding."""
+    """Run PyTorch several times with random noise before each rounding; return all values, by node name."""
     moved: dict[str, list[torch.Tensor]] = {}
     for seed in range(NOISE_SEEDS):
         for tap, value in engine.values(number, device, noise=engine.noise, seed=seed).items():

@@ -127,7 +127,7 @@ def compare(
 
 
 def _tapped(engine: Engine, progress: Progress) -> Iterator[CompareRow | CompareOutput]:
-    """Compare the values that taps show: for each sample all operators, then the outputs."""
+    """Compare, for each sample, the inner values that additional outputs of a program show, then the outputs."""
     hidden = {site.tap for site in engine.taps.changed}
     engine.prepare([site for site in engine.sites if site.tap not in hidden])
     for number, sample in enumerate(engine.samples):
@@ -138,7 +138,7 @@ def _tapped(engine: Engine, progress: Progress) -> Iterator[CompareRow | Compare
 
 
 def _worst(results: Iterable[CompareRow | CompareOutput]) -> tuple[dict[str, CompareRow], list[CompareOutput]]:
-    """Reduce the rows of all samples to the worst row of each site, by tap, and of each output, by number."""
+    """Return the worst row over all samples for each compared node, by its name, and for each output."""
     rows: dict[str, CompareRow] = {}
     outputs: dict[int, CompareOutput] = {}
     for row in results:
@@ -153,7 +153,7 @@ def _worst(results: Iterable[CompareRow | CompareOutput]) -> tuple[dict[str, Com
 def _calls(
     model: torch.nn.Module | ExportedProgram, inputs: Any, calibration: Calibration | None, count: int
 ) -> tuple[list[Call], str]:
-    """Return the first `count` samples, and their origin (`Conditions.origin`)."""
+    """Return the first `count` samples, and where they come from: "inputs", "calibration" or "example"."""
     if inputs is not None:
         single = isinstance(inputs, (tuple, torch.Tensor, Mapping))
         return _first(read_samples([inputs] if single else inputs), count), "inputs"

@@ -23,16 +23,16 @@ from edgecore.numerics.evaluate import Evaluator
 from edgecore.numerics.rounding import Rounding, chooses_scales
 from edgecore.passes.quantized import is_quantize
 
-_SHOWN_OPERATORS = 3  # names of operators in a row; the others are counted
+_SHOWN_OPERATORS = 3  # operator names that a row of the report shows; the others are only counted
 _UNNAMED = RESHAPES | {operator.getitem}
 
 See = Callable[[Site, torch.Tensor, "torch.Tensor | None"], None]
-"""A callback: receives a site, its value, and its value before quantization (None if it is not quantized)."""
+"""A callback that receives a site, its value, and the value before quantization (None if it is not quantized)."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """The nodes that compute the value of a site from the values of other sites.
+    """The nodes that compute the value of one site (a compared place in the graph) from the values of other sites.
 
     Attributes:
         nodes: The nodes, in the order of the graph.
@@ -52,11 +52,11 @@ class Group:
 
 
 class EagerEdge:
-    """An edge program that runs in PyTorch. Computes its constants once.
+    """An edge program that PyTorch runs. Its constants are computed only once.
 
     Args:
         edge: The program.
-        sites: The sites to report to the callback of `run`.
+        sites: Places in the graph whose values `run` reports to its callback.
         computes_in: The dtype to which floating-point results are rounded.
     """
 
@@ -105,8 +105,8 @@ class EagerEdge:
         Args:
             sample: The flat inputs.
             see: Called with the value of each site.
-            device: Values of the device, by tap. They replace the value of a site for the operators that read it, so
-                that each operator runs on the inputs that it had on the device.
+            device: Values of the device, by node name. Operators read them in place of PyTorch's values, so that each
+                operator runs on the inputs that it had on the device.
             by_row: Choose dynamic scales for each row, as some backends do.
             noise: Amplitude of the random noise that is added before each rounding, in quantization steps.
             seed: Seed of the noise.
@@ -114,7 +114,7 @@ class EagerEdge:
         device = device or {}
 
         def show(node: Node, result: Any) -> Any:
-            """Report the value of a site, and replace it by the device's value."""
+            """If the node's value is to be compared, report it, and return the device's value in its place."""
             site = self._sites.get(node.name)
             if site is None:
                 return result
@@ -136,7 +136,7 @@ class EagerEdge:
         return list(results)[len(results) - self._results :]
 
     def groups(self, sites: Sequence[Site]) -> dict[str, Group]:
-        """Return the group of nodes that computes each site, by tap."""
+        """Return for each compared value, by node name, the nodes that compute it from other compared values."""
         ends = {site.value for site in sites}
         groups = {}
         for site in sites:
@@ -175,7 +175,7 @@ def _only_rounds(node: Node) -> bool:
 
 
 def float_names(edge: ExportedProgram, sites: Sequence[Site]) -> dict[str, str]:
-    """Return, by tap, the name that the node of each site had in the exported program.
+    """Return for each compared value, by node name, the name of its node in the exported program.
 
     If lowering decomposed an exported node, only the last of its parts keeps the name, as it computes the same value.
     """

@@ -1,4 +1,4 @@
-"""The engine of a comparison: runs a model on the device and in PyTorch."""
+"""Run a model on the device and in PyTorch, and compare its values and outputs."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ class CompileArguments:
 
 @dataclass(frozen=True)
 class Expected:
-    """PyTorch's values for one sample.
+    """PyTorch's values for one sample. Values of inner nodes are by node name.
 
     Attributes:
-        values: The values of the sites by tap, for each entry of `Engine.by_row_choices`.
-        outputs: The outputs, for each of these entries.
-        floats: The values of the float model by tap; empty if the model was not quantized.
+        values: Values of the sites in the edge program, for each entry of `Engine.by_row_choices`.
+        outputs: Outputs of the edge program, for each entry of `Engine.by_row_choices`.
+        floats: Values of the sites in the float model; empty if the model was not quantized.
         float_outputs: The outputs of the float model.
     """
 
@@ -82,9 +82,9 @@ class Engine:
         edge: The edge program.
         sites: The sites: places in the graph whose values can be compared.
         inside: The sites that need a tap, because they are not outputs of the model.
-        groups: The nodes that compute each site, by tap; `prepare` sets them.
+        groups: The nodes that compute each site, by the name of the site's node; `prepare` sets them.
         place: The machine that runs the programs.
-        taps: The tapped programs.
+        taps: The programs with taps: additional outputs that show the values of sites.
         samples: The flat inputs of all samples.
         computes_in: The dtype in which the backends compute floating-point values.
         steps: The difference that the recipe allows a quantized result, in steps (`RecipeSupport.steps`).
@@ -158,11 +158,11 @@ class Engine:
         return edgecore.compile(copy_program(program), backends=self.backends, runtime=self.runtime, passes=passes)
 
     def compile_tapped(self, tap: Tap) -> Any:
-        """Compile the model with taps added to it."""
+        """Compile the model with taps: additional outputs that show inner values."""
         return self.compile(self._exported, with_last(self._passes, tap))
 
     def prepare(self, sites: Sequence[Site]) -> None:
-        """Set up the PyTorch runs so that the nodes between two of `sites` form one group."""
+        """Set up the PyTorch runs so that they compare `sites`; the nodes between two sites count as one operator."""
         self.eager = EagerEdge(self.edge, sites, self.computes_in)
         self.groups: dict[str, Group] = self.eager.groups(sites)
         self._names = float_names(self.edge, sites)
@@ -199,7 +199,7 @@ class Engine:
         noise: float = 0.0,
         seed: int = 0,
     ) -> dict[str, torch.Tensor]:
-        """Compute the values of the sites in PyTorch, on the `device`'s values of earlier sites if these are passed."""
+        """Compute all compared values in PyTorch. Operators read values in `device`, by node name, where present."""
         seen: dict[str, torch.Tensor] = {}
         self.eager.run(self.samples[number], partial(_keep, seen), device, by_row=by_row, noise=noise, seed=seed)
         return seen
@@ -211,7 +211,7 @@ class Engine:
         device: Mapping[str, torch.Tensor],
         only: Collection[str] | None = None,
     ) -> Iterator[CompareRow]:
-        """Compare the device's values, by tap, with PyTorch's; `only` restricts the rows to these taps."""
+        """Compare the values in `device`, by node name, with PyTorch's; `only` names the nodes to compare."""
         local = self.local(number, device)
         for site in self.sites:
             if site.tap not in local or (only is not None and site.tap not in only):
@@ -227,7 +227,7 @@ class Engine:
             yield row
 
     def compare_outputs(self, number: int, expected: Expected) -> Iterator[CompareOutput]:
-        """Compare the untapped program's outputs with PyTorch's, and the edge program's outputs with the model's."""
+        """Compare the outputs of the program without taps with PyTorch's, and the edge program's with the model's."""
         is_lowering_exact = self.quantized is None and not rounds(self._exported)
         for index, got in enumerate(self.taps.expected[number]):
             want = expected.float_outputs[index]
@@ -250,9 +250,9 @@ class Engine:
             yield output
 
     def local(self, number: int, device: Mapping[str, torch.Tensor]) -> dict[str, tuple[Difference, Judgement]]:
-        """Run each operator in PyTorch on the device's inputs of it, and judge the difference of the results, by tap.
+        """Run each operator in PyTorch on the inputs that it had on the device; return its judged error, by node name.
 
-        Only operators that round inside and exceed the limit are judged again with noise, because this takes long.
+        Only an operator that rounds inside and exceeds the limit is judged again by runs with noise, as they take long.
         """
         judged = self._judged(number, device, {})
         suspects = {tap for tap, (_, judgement) in judged.items() if judgement.ratio > 1 and self.groups[tap].rounds}
@@ -268,7 +268,7 @@ class Engine:
     def _judged(
         self, number: int, device: Mapping[str, torch.Tensor], moved: Mapping[str, Sequence[torch.Tensor]]
     ) -> dict[str, tuple[Difference, Judgement]]:
-        """Judge each operator on the device's inputs of it; `moved` has values of runs with noise, by tap."""
+        """Judge each operator on its inputs on the device; `moved` has PyTorch's values with noise, by node name."""
         judged: dict[str, tuple[Difference, Judgement]] = {}
 
         def see(site: Site, want: torch.Tensor, unrounded: torch.Tensor | None) -> None:

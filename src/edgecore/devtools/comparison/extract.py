@@ -61,7 +61,7 @@ def extract(engine: Engine, row: CompareRow, folder: str | Path) -> list[Path]:
 
     Args:
         engine: Runs the model on the device and in PyTorch.
-        row: The row.
+        row: The row of the operator in the comparison.
         folder: The folder to write to; it is created if it does not exist.
 
     Returns:
@@ -128,9 +128,9 @@ def operator_program(engine: Engine, row: CompareRow) -> tuple[ExportedProgram, 
 
 
 def device_values(engine: Engine, row: CompareRow, number: int, inputs: Sequence[str]) -> dict[str, torch.Tensor]:
-    """Return the device's values of nodes for one sample: of `inputs` by name, and of the row by its tap.
+    """Return the device's values for one sample: of the nodes `inputs`, and of the row's operator; by node name.
 
-    A node before a quantization has no tap; the value of the dequantize node after it stands in.
+    The value of a node before a quantization cannot be read; the value of the dequantize node after it replaces it.
     """
     wanted = {row.site.tap, *(_tap_of(engine, name) or name for name in inputs)}
     placeholders = [node for node in engine.edge.graph.nodes if node.op == "placeholder"]

@@ -12,16 +12,16 @@ from edgecore.numerics.limits import RELATIVE_BOUND, error_limit, noise_limit, u
 from edgecore.numerics.metrics import Difference, magnitude
 
 TIE = 0.1
-"""Half the width of a tie, in quantization steps: within it of the middle between two quantized values, a device may
-round to the other neighbour. Summing in another order moves a value by about 0.001 steps."""
+"""Distance, in quantization steps, from the middle between two quantized values, within which a device may round to
+either of them (a tie). Summing in another order moves a value by about 0.001 steps."""
 
 MORE_THAN_TIES = 0.01
-"""The share of elements that may be rounded to the wrong neighbour without a tie; above it the operator is at fault."""
+"""Share of elements that may be rounded to the wrong quantized value without a tie; more mean a wrong operator."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """The error of one operator relative to its limit.
+    """The error of one operator on the device relative to the largest error that rounding explains.
 
     Attributes:
         ratio: Error divided by limit: above 1 the operator is wrong, and 1 if there is no finite limit.
@@ -44,7 +44,7 @@ def judge(
     steps: int = 0,
     moved: Sequence[torch.Tensor] = (),
 ) -> Judgement:
-    """Judge the error of one operator that both sides computed on the device's inputs.
+    """Judge the error of one operator that the device and PyTorch computed on equal inputs.
 
     Args:
         gap: The difference of `got` from `want`.
@@ -86,8 +86,8 @@ def _judge_steps(
     low, high = float(want.min()) - step / 2, float(want.max()) + step / 2
     off = want.ne(got)
     want, got, exact = want[off].double(), got[off].double(), unrounded[off].double()
-    exact = torch.where(exact.isnan(), want, exact)  # NaN quantizes to an arbitrary number, so expect PyTorch's
-    exact = exact.clamp(low, high)  # PyTorch's value was saturated, so the expected value is, too
+    exact = torch.where(exact.isnan(), want, exact)  # NaN quantizes to any number: expect that of PyTorch
+    exact = exact.clamp(low, high)  # quantization has saturated `want`, so saturate `exact`, too
     excess = ((got - exact).abs() - slack) / step - 0.5
     largest, share = float(excess.max()), int((excess > TIE).sum()) / off.numel()
     ratio = max(largest, share / MORE_THAN_TIES)
@@ -101,5 +101,5 @@ def _judge_steps(
 
 
 def _limit(unrounded: torch.Tensor, computes_in: torch.dtype) -> float:
-    """Return the error to allow before rounding: 0 unless the backend computes in float16."""
+    """Return the error allowed in a value before its quantization: 0 unless the backend computes in float16."""
     return RELATIVE_BOUND[computes_in] * magnitude(unrounded) if computes_in == torch.float16 else 0.0

@@ -26,11 +26,11 @@ OUTPUT_BYTES = 128 << 20
 """Bytes of outputs that one process on the device may keep; more samples are split over several processes."""
 
 Outputs = Callable[[], list[Any]]
-"""A function that reads the outputs of one call."""
+"""A function that reads the outputs of one call of the device from files."""
 
 
 class There:
-    """A remote device as the place where the programs of a comparison run.
+    """Runs the programs of a comparison on a remote device.
 
     The first call of a program runs all samples, in as few processes as `OUTPUT_BYTES` allows, because each transfer
     takes long. The outputs stay in files until they are read.
@@ -39,7 +39,7 @@ class There:
     def __init__(
         self, device: Device, samples: Sequence[Sample], *, has_state: bool, build: Path | None = None
     ) -> None:
-        """Prepare the inputs.
+        """Keep the arguments, and check that all inputs are tensors.
 
         Args:
             device: The device.
@@ -96,7 +96,7 @@ class There:
         tensors: Sequence[Tensor | None],
         samples: Sequence[Sample],
     ) -> list[Outputs]:
-        """Run some samples in one process."""
+        """Run the program on `samples` in one process on the device."""
         folder, device = Path(self._folder.name), self._device
         runner, libraries = programs
         lines = []
@@ -125,7 +125,7 @@ class There:
         return [partial(_read, reader, outputs, tensors) for outputs in recorded]
 
     def _input(self, value: torch.Tensor) -> str:
-        """Write an input to a file, push it (the device keeps equal files only once), and return its path there."""
+        """Copy an input to a file on the device, which keeps equal files only once; return the file's path there."""
         value = value.detach().contiguous()
         array = value.view(torch.int16).numpy().view("V2") if value.dtype == torch.bfloat16 else value.numpy()
         path = Path(self._folder.name) / "input.npy"
@@ -133,14 +133,14 @@ class There:
         return self._device.push(path)
 
     def _push(self, path: Path) -> str:
-        """Push a file that does not change, once; return its path on the device."""
+        """Copy a file that does not change to the device, unless it has been copied; return its path there."""
         if path not in self._pushed:
             self._pushed[path] = self._device.push(path)
         return self._pushed[path]
 
 
 def _outputs(pte: PteFile) -> list[Tensor | None]:
-    """Return the program's table entry of each output; None for an output that is not a tensor."""
+    """Return the `Tensor` table entry of each output of the program; None for an output that is not a tensor."""
     plan = next(plan for plan in pte.program.execution_plan if plan.name == METHOD)
     values = (plan.values[index].val for index in plan.outputs)
     return [value if isinstance(value, Tensor) else None for value in values]
@@ -151,7 +151,7 @@ def _bytes(tensor: Tensor | None) -> int:
 
 
 def _recorded(etdump: ETDump) -> list[list[Recorded]]:
-    """Return the recorded outputs of each run."""
+    """Return the outputs that the trace has recorded of each run."""
     return [_of_run(run) for run in etdump.run_data if (run.name or "").startswith("Execute")]
 
 

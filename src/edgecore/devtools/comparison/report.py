@@ -70,7 +70,7 @@ class CompareReport:
 
     @property
     def ok(self) -> bool:
-        """True if no operator and no pass is wrong."""
+        """True if no operator is wrong, and lowering has not changed the model."""
         return self.culprit is None and not self.conditions.lowering
 
     @property
@@ -134,7 +134,6 @@ class CompareReport:
 
 
 def _page(report: CompareReport, title: str) -> str:
-    """Return a report as an HTML page."""
     rows = [
         {
             "module": row.module,
@@ -170,7 +169,7 @@ def _page(report: CompareReport, title: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Culprit(CompareRow):
-    """The row of the first wrong operator; knows its report, so that it can extract itself."""
+    """The row of the first wrong operator. `extract` writes the operator as a test case."""
 
     report: CompareReport = field(repr=False, compare=False)
 
@@ -215,7 +214,7 @@ def _title(report: CompareReport) -> str:
 
 
 def _chosen(rows: Sequence[CompareRow], top: int) -> list[CompareRow]:
-    """Return the rows with the largest errors, in the order of the model."""
+    """Return the `top` rows with the largest errors, in the order of the model; 0 means all rows."""
     if not top or len(rows) <= top:
         return list(rows)
     ranked = sorted(rows, key=lambda row: (-row.judgement.ratio, row.local.sqnr, row.accumulated.sqnr))
@@ -246,7 +245,7 @@ def _columns(report: CompareReport, rows: Sequence[CompareRow], width: int) -> l
         )
     widths = [max(len(line[column]) for line in cells) for column in range(len(head))]
     over = sum(widths) + 2 * (len(widths) - 1) - width
-    for column in (1, 2):  # only the names of modules and operators may be shortened
+    for column in (1, 2):  # shorten only the names of modules and operators
         cutting = min(max(over, 0), max(widths[column] - 20, 0))
         widths[column] -= cutting
         over -= cutting

@@ -1,4 +1,4 @@
-"""The rows of a comparison: plain data about operators, outputs and conditions."""
+"""The rows of a comparison with PyTorch: plain data about operators, outputs and conditions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgecore.numerics.metrics import Difference
 
 @dataclass(frozen=True)
 class CompareRow:
-    """One operator, or several that the backend computes as one. Has the figures of the worst sample.
+    """Figures of the worst sample for one operator, or for several that the backend computes as one.
 
     Attributes:
         site: The place of the value in the graph.
@@ -41,31 +41,31 @@ class CompareRow:
 
     @property
     def module(self) -> str:
-        """The qualified name of the module, such as `features.3.conv`."""
+        """The qualified name of the operator's module, such as `features.3.conv`."""
         return self.group.module
 
     @property
     def operator(self) -> str:
-        """The names of the operators, such as `convolution + relu`."""
+        """The names of the operators that the row stands for, such as `convolution + relu`."""
         return self.group.operator
 
     @property
     def source(self) -> str:
-        """The line of the model, such as `/home/me/net.py:12`; empty if unknown."""
+        """The line of the model's source that calls the operator, such as `/home/me/net.py:12`; empty if unknown."""
         return self.group.source
 
     @property
     def backend(self) -> str:
-        """The id of the backend; `edgecore` for its own kernels."""
+        """The id of the backend that ran the operator; `edgecore` for edgecore's own kernels."""
         return self.site.backend or "edgecore"
 
     @property
     def wrong(self) -> bool:
-        """True if the local error is more than rounding explains."""
+        """True if the operator's own error on the device is larger than rounding explains."""
         return self.judgement.ratio > 1
 
     def worst_of(self, other: CompareRow) -> CompareRow:
-        """Combine the rows of two samples: return the worst figures of both."""
+        """Return a row with the worse figures of two rows, which are of one operator and two samples."""
         local = max(self, other, key=lambda row: (row.judgement.ratio, -row.local.sqnr))
         return replace(
             local,
@@ -83,13 +83,13 @@ class CompareRow:
 
 @dataclass(frozen=True)
 class CompareOutput:
-    """One output of the model. Has the figures of the worst sample.
+    """Errors of one output of the model in the worst sample.
 
     Attributes:
         index: The number of the output.
-        own: The device against the edge program in PyTorch.
-        of_device: The device against the float model.
-        of_reference: The edge program in PyTorch against the float model.
+        own: Error of the device against the edge program in PyTorch.
+        of_device: Error of the device against the float model.
+        of_reference: Error of the edge program in PyTorch against the float model.
         lowering: The error that lowering caused, as a sentence fragment; empty if none.
     """
 
@@ -100,7 +100,7 @@ class CompareOutput:
     lowering: str = ""
 
     def worst_of(self, other: CompareOutput) -> CompareOutput:
-        """Combine two samples: return the worst figures of both."""
+        """Return an output with the larger errors of two samples."""
         pairs = ((getattr(self, name), getattr(other, name)) for name in ("own", "of_device", "of_reference"))
         own, of_device, of_reference = (min(pair, key=lambda gap: gap.sqnr) for pair in pairs)
         return CompareOutput(self.index, own, of_device, of_reference, other.lowering or self.lowering)
@@ -136,7 +136,7 @@ class Conditions:
 
     @property
     def way(self) -> str:
-        """How the values were read, and the effect of this, as a sentence."""
+        """A sentence that says how the values were read from the device, and which operators have no row therefore."""
         if self.cut:
             return "the program was cut instead of tapped: only the operator that was searched for has a row"
         if not self.sites:

@@ -20,8 +20,8 @@ from edgecore.passes.quantized import is_dequantize, is_quantize, parameters_of
 METHOD = "forward"
 
 LARGEST_OPERATION = 8
-"""The largest number of nodes that a backend fuses in one operation. A larger operation is a whole network, in which
-any operator may be tapped."""
+"""The largest number of nodes that a backend fuses. An operation that a backend reports with more nodes is a whole
+network, of which any node may become an output."""
 
 _ACTIVATIONS = {
     "relu",
@@ -75,14 +75,14 @@ def sites_of(edge: ExportedProgram, pte: PteFile) -> list[Site]:
     """
     nodes = {node.meta["debug_handle"]: node for node in calls(edge.graph_module) if "debug_handle" in node.meta}
     dependent = depends_on_inputs(edge)
-    ends = dict[str, str]()  # name of a node -> id of its backend
+    ends = dict[str, str]()  # name of each node whose value exists on the device -> id of its backend
     inside_of = dict[int, str]()
     for ids, handles, operations in delegates_of(pte):
         inside_of |= dict.fromkeys(handles, ids)
         covered = [group for group in operations if len(group) <= LARGEST_OPERATION]
         named = {handle for group in covered for handle in group}
         last = [nodes[group[-1]] for group in covered if group[-1] in nodes]
-        # Tapping a data movement would force its layout.
+        # Leave out data movement such as permute: as an output, it would force the backend to produce its layout.
         ends |= {node.name: ids for node in last if node.target not in DATA_MOVEMENT}
         if not named or any(len(group) > LARGEST_OPERATION for group in operations):
             whole = [nodes[handle] for handle in handles if handle in nodes and handle not in named]
@@ -132,7 +132,7 @@ def depends_on_inputs(edge: ExportedProgram) -> set[Node]:
 
 
 def _may_end(node: Node) -> bool:
-    """Guess, for a backend that does not declare what it fuses, whether the operator's result exists on the device."""
+    """Guess if a node's result exists on the device, for a backend that does not declare which operators it fuses."""
     name = short_name(node)
     if is_quantize(node) or is_dequantize(node) or node.target in DATA_MOVEMENT or name.startswith(_SIZES):
         return False
@@ -147,7 +147,7 @@ def short_name(node: Node) -> str:
 
 
 def _resolve(node: Node, backend: str) -> Iterator[Site]:
-    """Yield the site of a node's value; for a quantized value at the dequantize node that follows."""
+    """Yield the place where a node's value can be read; for a quantized value, the dequantize node after it."""
     if is_dequantize(node):
         inner = node.args[0]
         if isinstance(inner, Node) and is_quantize(inner) and _step(inner) is not None:

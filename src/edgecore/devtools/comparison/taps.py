@@ -62,7 +62,7 @@ class Snapshot:
 
 
 class Tap:
-    """A pass that makes the values of nodes outputs.
+    """A pass that makes the values of the nodes with given names outputs of the program.
 
     Attributes:
         index: Name of a tapped node -> its index among the user's outputs. Nodes that the program lacks are missing.
@@ -74,7 +74,7 @@ class Tap:
         self.index: dict[str, int] = {}
 
     def __call__(self, program: ExportedProgram) -> ExportedProgram:
-        """Append the outputs. With `only` they replace the user's outputs, so that other nodes become dead code."""
+        """Append the nodes' values to the outputs; with `only`, make them the only outputs and remove dead nodes."""
         graph, signature = program.graph, program.graph_signature
         output = graph.output_node()
         nodes = {node.name: node for node in graph.nodes}
@@ -119,7 +119,7 @@ def _with_first(base: PassList, function: Callable[[ExportedProgram], ExportedPr
 
 
 def chunks(sites: Iterable[Site], limit: int) -> list[list[Site]]:
-    """Split sites into groups of at most `limit` bytes of values; a larger value forms a group alone."""
+    """Split sites, which are values to read, into groups of at most `limit` bytes; a larger value is a group alone."""
     groups: list[list[Site]] = []
     room = 0
     for site in sites:
@@ -134,11 +134,11 @@ def chunks(sites: Iterable[Site], limit: int) -> list[list[Site]]:
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """The positional and keyword inputs of one run."""
 Sample = tuple[Any, ...]
-"""The flat inputs of one run."""
+"""The inputs of one run as a flat tuple: the leaves of its `Call`."""
 
 
 def in_order(number: int, call: Call, exported: ExportedProgram) -> Call:
-    """Sort a sample's keyword arguments in the order of the exported program; refuse another structure of inputs."""
+    """Sort a sample's keyword arguments as in the exported program; raise `CompileError` if the inputs do not fit."""
     args, kwargs = call
     expected = exported.call_spec.in_spec
     try:
@@ -160,7 +160,7 @@ class Place(Protocol):
 
 
 class Here:
-    """This process as the place where the programs run."""
+    """Runs the programs of a comparison in this process."""
 
     def __init__(self, *, has_state: bool) -> None:
         self._has_state = has_state
@@ -178,7 +178,7 @@ class Here:
 
 
 class DeviceProgram:
-    """A compiled program, and the index of each tap among its outputs."""
+    """A compiled program, and the index of each inner value among its outputs, by node name."""
 
     def __init__(self, compiled: Any, index: Mapping[str, int], place: Place) -> None:
         self.compiled = compiled
@@ -193,17 +193,17 @@ class DeviceProgram:
         return [as_tensor(result).detach().clone() for result in self._run(sample)]
 
     def operations(self) -> set[tuple[int, ...]]:
-        """Return the debug handles of each operation of a backend, and of each delegate as a whole."""
+        """Return the debug handles of each operation that a backend reports, and of each delegate as a whole."""
         delegates = delegates_of(self.compiled.pte)
         return {tuple(group) for _, handles, operations in delegates for group in (handles, *operations)}
 
 
 class TapPrograms:
-    """The tapped programs: they contain all operations of the untapped program, and their outputs are bit-identical.
+    """Programs with taps (additional outputs): each has all operations of the untapped program, and equal outputs.
 
     Attributes:
-        programs: The programs.
-        seen: The sites whose values they return; the untapped program returns the outputs.
+        programs: The tapped programs.
+        seen: The sites whose values the programs return; the untapped program returns the outputs.
         changed: The sites that were left out, because their taps changed the outputs or failed to compile.
         failures: The number of tapped programs that failed.
         expected: The outputs of the untapped program for each sample.
@@ -228,7 +228,7 @@ class TapPrograms:
         self.expected = [untapped.run(sample) for sample in samples]
 
     def add(self, sites: Sequence[Site]) -> None:
-        """Tap the sites. If that changes the outputs, halve the set repeatedly to leave out the taps at fault."""
+        """Compile a program with `sites` as additional outputs. If that fails or changes outputs, try each half."""
         pending = [list(sites)]
         while pending:
             group = pending.pop(0)
@@ -253,7 +253,7 @@ class TapPrograms:
         tap = Tap([site.tap for site in group])
         program = tapped_program(self._compile, tap, self._place)
         if program is None or not self._operations <= program.operations():
-            return None  # the backend fuses other operators; equal outputs on these samples do not rule that out
+            return None  # the taps change what the backend fuses, even if the outputs for these samples stay equal
         try:
             for sample, expected in zip(self._samples, self.expected, strict=True):
                 if not same_bits(program.run(sample)[: len(expected)], expected):
@@ -263,7 +263,7 @@ class TapPrograms:
         return program
 
     def values(self, sample: Sample) -> dict[str, torch.Tensor]:
-        """Return the values of all outputs and tapped sites, by the names of their taps."""
+        """Return all outputs and inner values that the programs show for one sample, by node name."""
         values: dict[str, torch.Tensor] = {}
         for program in (self._untapped, *self.programs):
             results = program.run(sample)
@@ -272,10 +272,10 @@ class TapPrograms:
 
 
 def tapped_program(compile_with: Callable[[Tap], Any], tap: Tap, place: Place) -> DeviceProgram | None:
-    """Compile a program with taps; return None if the compilation fails."""
+    """Compile a program with taps (additional outputs); return None if the compilation fails."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FallbackWarning)  # the untapped program's compilation has warned already
+            warnings.simplefilter("ignore", FallbackWarning)  # compiling without taps has warned already
             compiled = compile_with(tap)
     except (CompileError, BackendError):
         return None

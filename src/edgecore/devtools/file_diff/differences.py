@@ -37,11 +37,11 @@ class Differences:
     time: dict[str, Any] | None = None
 
     def different(self) -> list[str]:
-        """Return the names of the sections that differ."""
+        """Return the names of the sections, such as "size", in which the files differ."""
         return [name for name in SECTIONS if (getattr(self, name) or {}).get("different")]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything for JSON; docs/ci.md lists the keys."""
+        """Return all differences as a dict for JSON; docs/ci.md lists its keys."""
         sections = {name: getattr(self, name) for name in SECTIONS}
         head = {"schema": SCHEMA, "a": self.a, "b": self.b, "identical": self.identical}
         return {**head, "different": self.different(), **sections}

@@ -20,18 +20,18 @@ from edgecore.html import page, table
 Key = tuple[str, str, int]
 """Identity of a row in both files: (module, operators, number among the rows with equal module and operators)."""
 Place = tuple[str, str]
-"""Module and operator of a node."""
+"""Module and operator of a node, such as ("features.0", "aten.relu.default")."""
 
 
 @dataclass(slots=True)
 class _Row:
-    """The place, line and times of an operator in one file.
+    """The backend, source line and times of one row of the page (one or more operators) in one file.
 
     Attributes:
         backend: Id of the backend, or "kernels".
         line: Line of the source.
         times: Nanoseconds in each run; empty if there is no trace.
-        places: The nodes that it computes.
+        places: Module and operator of each node that the row covers.
     """
 
     backend: str
@@ -87,7 +87,7 @@ def diff_page(diff: Differences, programs: Sequence[PteFile], traces: Sequence[T
 
 
 def _traced(trace: Trace) -> dict[Key, _Row]:
-    """Return the rows of a trace. Time outside of operators has the module "" and a name in parentheses."""
+    """Return the operators of a trace as rows. Time outside of operators has the module "" and a name in (...)."""
     rows: dict[Key, _Row] = {}
     for index, run in enumerate(trace.runs):
         counts: Counter[tuple[str, str]] = Counter()
@@ -108,7 +108,7 @@ def _traced(trace: Trace) -> dict[Key, _Row]:
 
 
 def _placed(operators: Iterable[Operator]) -> dict[Key, _Row]:
-    """Return the rows of a file's operators, without times."""
+    """Return the operators of a file that has no trace as rows of the page, without times."""
     rows: dict[Key, _Row] = {}
     counts: Counter[tuple[str, str]] = Counter()
     for row in operators:
@@ -121,13 +121,13 @@ def _placed(operators: Iterable[Operator]) -> dict[Key, _Row]:
 
 
 def _compared(name: str, module: str, sides: Sequence[_Row | None], rest: bool) -> dict[str, Any]:
-    """Return a row of the page, with difference, interval and verdict if both files have times."""
+    """Return the page's row of one operator or module: its time in both files, their difference and a verdict."""
     backends = [side.backend if side else "" for side in sides]
     times = [statistics.median(side.times) if side and side.times else None for side in sides]
     verdict: dict[str, Any] = {"difference": None, "interval": None, "verdict": ""}
     if all(times):
         verdict = difference(*(side.times for side in sides if side))
-    elif None not in times:  # a time of 0 is too short for the clock
+    elif None not in times:  # a median of 0 ns: too short for the clock
         verdict["verdict"] = "cannot tell"
     elif None in sides:
         verdict["verdict"] = "only in " + ("B" if sides[0] is None else "A")
@@ -174,7 +174,7 @@ def _modules(keys: Sequence[Key], sides: Sequence[dict[Key, _Row]]) -> list[dict
 
 
 def _shared_module(module: str, inside: Sequence[set[str]]) -> str:
-    """Return the module toward which the operators of `module` count; `inside` has the modules of each file."""
+    """Return the module to which the operators of `module` are added; `inside` has the modules of each file."""
     own, other = inside if module in inside[0] else inside[::-1]
     if module in other:
         return module
@@ -184,7 +184,7 @@ def _shared_module(module: str, inside: Sequence[set[str]]) -> str:
 
 
 def _placement(diff: Differences, method: str, members: dict[Place, list[int]]) -> list[dict[str, Any]]:
-    """List the operators that changed backend or arguments, with their row indexes."""
+    """List the operators that changed backend or arguments or are in one file only, with their row indexes."""
     rows = []
     for kind in ("moved", "changed", "gone", "added"):
         for row in diff.operators[kind]:

@@ -12,12 +12,12 @@ from edgecore.devtools.profiling import short_operator
 from edgecore.numerics.decibels import decibels
 
 _ROWS = 4
-"""Number of rows that each section shows; the JSON has all rows."""
+"""Maximum number of rows that the text shows of each section; the JSON has all rows."""
 _WIDTH = 118
 
 
 def diff_text(diff: Differences) -> str:
-    """Return the text of a comparison."""
+    """Return the comparison of two files as text."""
     nothing = "identical" if diff.identical else "nothing that is compared differs, but some bytes do"
     names = diff.different()
     lines = [f"{diff.a} -> {diff.b}: " + (f"{', '.join(names)} changed" if names else nothing)]

@@ -16,9 +16,9 @@ from edgecore.errors import EdgecoreError, FormatError
 from edgecore.format import PteFile
 
 NOTICEABLE = 0.03
-"""Smallest relative difference that counts as slower or faster; one machine varies by less within minutes."""
+"""Relative difference up to which two times count as the same; one machine varies by less within minutes."""
 FEWEST = 10
-"""Smallest number of runs of each file for a verdict; fewer do not show the variation."""
+"""Smallest number of runs of each file for a verdict: fewer runs do not show how much the times vary."""
 _SIDES = 40
 """Inverse of the error probability on each side of an interval: 1 / 40 on both sides make 95 %."""
 _GROUPS = 4
@@ -77,7 +77,7 @@ def _medians(times: Sequence[float]) -> list[float]:
 
 
 def _rank_of_bounds(counts: Sequence[int], total: int) -> int:
-    """Return the rank of an interval's bounds among sorted values, from 1 at each end; 0 if no rank reaches 95 %.
+    """Return the rank, counted from each end of sorted values, at which they bound a 95 % interval; 0 if none does.
 
     Args:
         counts: Number of equally probable cases in which the statistic is 0, 1, 2 and so on.
@@ -200,7 +200,7 @@ def measured_runs(
     inputs = [arguments(side, file) if arguments else () for side, file in zip(loaded, files, strict=True)]
     times: list[list[float]] = [[] for _ in files]
     for index in range(_WARMUP + runs):
-        for side in range(len(files))[:: 1 if index % 2 else -1]:  # reverse the order in every other turn
+        for side in range(len(files))[:: 1 if index % 2 else -1]:  # swap the order of files in every other turn
             start = time.perf_counter()
             loaded[side](*inputs[side])
             if index >= _WARMUP:

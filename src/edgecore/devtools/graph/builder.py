@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def graph_of(program: Any, *, blobs: bool = False) -> Graph:
-    """Return the graph of a file.
+    """Return the graph of a file: its instructions, and the operators inside its delegates.
 
     Args:
         program: Path or content of a `.pte` or `.bpte`, or a parsed `PteFile`.
@@ -55,7 +55,7 @@ class _Builder:
         self._makers: dict[int, str] = {}
         self._reads: dict[int, list[int]] = {}
         self._writes: list[tuple[int, int, int, str]] = []
-        """(arena, begin, end, id of the node) of each write to an arena, oldest first."""
+        """Writes to arenas, oldest first: (arena, first byte, end, id of the node that writes)."""
 
     def build(self) -> MethodGraph:
         name, plan = self._plan.name, self._plan
@@ -119,7 +119,7 @@ class _Builder:
             node.bytes = memoryview(self._pte.delegate_blob(delegate)).nbytes
             if self._meta and call.delegate_index < len(self._meta.delegates):
                 handles = self._meta.delegates[call.delegate_index].handles
-        # Leave out getitem: outside of delegates no instruction computes it, so it is not an operator there either.
+        # Leave out getitem, which no instruction outside of delegates computes: operators must not depend on backends.
         origins = (self._origins[handle] for handle in handles if handle in self._origins)
         computed = [origin for origin in origins if origin.operator != "getitem"]
         node.handles = [origin.handle for origin in computed]
@@ -150,14 +150,14 @@ class _Builder:
             compiler = load_compiler(find(delegate.id))
             if isinstance(compiler, BlobGraphReader):
                 return compiler.blob_graph(bytes(self._pte.delegate_blob(delegate)), self._pte.named_data)
-        except Exception:  # the backend is missing or broken, or the blob is damaged or of another version
+        except Exception:  # no graph: the backend is missing or broken, or the blob is damaged or of another version
             pass
         return None
 
     def _operations(
         self, call: Node, graph: BlobGraph, reads: Sequence[int], writes: Sequence[int], delegate: int
     ) -> None:
-        """Add the operations of an opened blob, and connect them with the arguments of the call."""
+        """Add the operations inside a delegate's blob, and connect them with the arguments of the delegate call."""
         metas = self._meta.delegates if self._meta else []
         operations = metas[delegate].operations if delegate < len(metas) else []
         handles = {operation.name or operation.id: operation.handles for operation in operations}
@@ -228,7 +228,7 @@ class _Builder:
         return list(dict.fromkeys(reversed(writers)))
 
     def _place(self, index: int) -> tuple[int, int, int] | None:
-        """Return arena, begin and end of a value; None if it is not in an arena."""
+        """Return (arena, first byte, end) of a value; None if it is not in an arena."""
         value = self._value(index)
         if not isinstance(value, fmt.Tensor) or value.allocation_info is None:
             return None
@@ -251,7 +251,7 @@ class _Builder:
         return self._plan.values[index].val if 0 <= index < len(self._plan.values) else None
 
     def _tensors(self, indices: Sequence[int]) -> list[int]:
-        """Return the values of the arguments, with lists replaced by their items."""
+        """Return the indices of the argument values, with lists of tensors replaced by their items."""
         flat = []
         for index in indices:
             value = self._value(index)
@@ -272,7 +272,7 @@ class _Builder:
                 return str(number)
             case fmt.String(text):
                 return repr(text)
-            case fmt.IntList(items):  # indices of integer values, some of which are computed at run time
+            case fmt.IntList(items):  # items are indices of values; a value computed at run time becomes None
                 return str([getattr(self._value(item), "int_val", None) for item in items])
             case fmt.DoubleList(items) | fmt.BoolList(items):
                 return str(items)
@@ -300,7 +300,7 @@ def stored_graph(delegate: fmt.DelegateMeta) -> BlobGraph | None:
 
 
 def kernel_name(key: str) -> str:
-    """Return "copy_" for "aten::copy_.out"."""
+    """Return the short name of a kernel: "copy_" for "aten::copy_.out"."""
     return key.rpartition("::")[2].partition(".")[0]
 
 

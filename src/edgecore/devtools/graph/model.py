@@ -104,13 +104,13 @@ class MethodGraph:
 
 @dataclass(slots=True)
 class Graph:
-    """The graphs of a file's methods. `complete` is False if it does not record the operators of its delegates."""
+    """The graphs of a file's methods. `complete` is False if the file does not name the operators of its delegates."""
 
     complete: bool
     methods: list[MethodGraph]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything for JSON; docs/ci.md lists the keys."""
+        """Return the graphs as a dict for JSON; docs/ci.md lists its keys."""
         return {
             "schema": SCHEMA,
             "complete": self.complete,

@@ -130,7 +130,7 @@ class Peak:
     owners: list[Allocation]
 
     def as_rows(self) -> list[dict[str, Any]]:
-        """Return the owners for JSON."""
+        """Return the tensors that are live at the peak as dicts for JSON."""
         keys = ("name", "operator", "module", "source", "bytes")
         return [{key: getattr(owner, key) for key in keys} for owner in self.owners]
 

@@ -78,7 +78,7 @@ def estimate_lines(estimated: list[Estimate], by: str, top: int) -> list[str]:
 
 
 def estimate_label(estimate: Estimate, by: str) -> str:
-    """Return the label of the group in which an estimate is summed up."""
+    """Return the backend, operation, operator, module or line (as `by` says) by which an estimate is summed up."""
     if by == "backend":
         return estimate.backend
     if by == "kernel" or not estimate.origins:

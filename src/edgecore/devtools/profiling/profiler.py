@@ -49,7 +49,7 @@ class Profile:
     """True if the trace was recorded elsewhere: it may lack the first runs, and the number of threads is unknown."""
 
     def summary(self, by: str = "operator") -> Summary:
-        """Add up the times by "operator", "module", "backend", "line" or "kernel"."""
+        """Add up the times of the runs by "operator", "module", "backend", "line" or "kernel"."""
         return summarize(self.trace, by)
 
     def table(self, by: str = "operator", top: int = 20, width: int = 100) -> str:
@@ -87,7 +87,7 @@ class Profile:
         return [load, ("first run", first), ("threads", str(self.threads or "by default"))]
 
     def as_dict(self, by: str = "operator") -> dict[str, Any]:
-        """Return the figures for JSON: the runs, the rows by `by`, the events, and the estimated cycles."""
+        """Return the figures for JSON: the runs, the times summed up by `by`, the events, and the estimated cycles."""
         summary = self.summary(by)
         return {
             "file": self.file,

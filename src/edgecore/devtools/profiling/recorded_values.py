@@ -60,7 +60,7 @@ class Values:
 
 
 def _dense(tensor: Tensor) -> bool:
-    """Return True if the elements neither overlap nor leave gaps."""
+    """Return True if the elements of a tensor neither overlap nor leave gaps in memory."""
     if len(tensor.strides) != len(tensor.sizes):
         return False
     expected = 1

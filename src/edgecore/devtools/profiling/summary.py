@@ -134,7 +134,7 @@ def _rest(event: TraceEvent) -> str:
 
 
 def label(event: TraceEvent, by: str) -> str:
-    """Return the label of the group in which an operator's event is summed up."""
+    """Return the operator, module, backend, line or kernel (as `by` says) by which an event is summed up."""
     if by == "backend":
         return event.backend or KERNELS
     if by == "kernel":
@@ -145,7 +145,7 @@ def label(event: TraceEvent, by: str) -> str:
 
 
 def label_of_origins(origins: Sequence[Origin], by: str) -> str:
-    """Return the label of graph nodes that were computed together."""
+    """Return the operator, module or source line by which graph nodes that run together are summed up."""
     if by == "operator":
         return operators(origins)
     if by == "module":

@@ -42,7 +42,7 @@ class Meaning:
 
 
 class Symbols(Protocol):
-    """A source of origins. Implementations read a `.pte` or an ETRecord."""
+    """A source of the origins of events: graph nodes and a backend. Implementations read a `.pte` or an ETRecord."""
 
     def methods(self) -> Sequence[str]: ...
 
@@ -51,11 +51,11 @@ class Symbols(Protocol):
         ...
 
     def size(self, method: str) -> int:
-        """Return the number of events that a run of the method has without branches and loops."""
+        """Return the number of events of a run of the method that executes each instruction once."""
         ...
 
     def find(self, method: str, event: ProfileEvent) -> Meaning:
-        """Return the origin of an event."""
+        """Return the graph nodes and the backend that caused an event."""
         ...
 
 
@@ -95,7 +95,7 @@ def method_of(symbols: Symbols, block: str | None, events: Sequence[ProfileEvent
 
 
 class NoSymbols:
-    """Knows no origins: stands in if a trace is read without its program."""
+    """The symbols of a trace that is read without its program: no event has a known origin."""
 
     def methods(self) -> Sequence[str]:
         return ("",)
@@ -111,7 +111,7 @@ class NoSymbols:
 
 
 class ProgramSymbols:
-    """Origins from a `.pte`. Without edgecore's metadata it knows only the backends."""
+    """The origins of events, read from a `.pte`. Without edgecore's metadata only their backends are known."""
 
     def __init__(self, pte: PteFile) -> None:
         self._plans = {plan.name: plan for plan in pte.program.execution_plan}
@@ -148,7 +148,7 @@ class ProgramSymbols:
             operator = operators[call.op_index].name.rpartition("::")[2]
             return operator == REPEATED.sub("", name.removeprefix(KERNEL)).partition(".")[0]
         if REPEATED.sub("", name) == DELEGATE or operation_number(event) is not None:
-            # Any operation fits, because the metadata lacks operations without debug handles, such as layout copies.
+            # Accept an operation of any name, as the metadata lacks operations without debug handles (layout copies).
             return isinstance(self._call(method, event.instruction_id), DelegateCall)
         return True
 
@@ -174,7 +174,7 @@ class ProgramSymbols:
                 number = operation_number(event)
                 handles = operations.get(name, () if number is None else operations.get(number, ()))
             elif REPEATED.sub("", event.name or "") != DELEGATE:
-                return Meaning((), backend)  # the runtime prepares the delegate, or copies data for it
+                return Meaning((), backend)  # the event is the runtime's: it prepares the delegate or copies data
         if name is None and meta and event.instruction_id < len(meta.instructions):
             handles = meta.instructions[event.instruction_id].handles
         nodes = self._nodes.get(method, {})
@@ -202,7 +202,7 @@ class RecordSymbols:
         delegated = instruction in self._delegates.get(method, {})
         if REPEATED.sub("", event.name or "") == DELEGATE:
             return delegated or instruction in self._handles.get(method, {})
-        return not (delegated and (event.name or "").startswith(KERNEL))  # a kernel may lack a debug handle
+        return not (delegated and (event.name or "").startswith(KERNEL))  # accept kernels without debug handles
 
     def size(self, method: str) -> int:
         delegates = self._delegates.get(method, {}).values()

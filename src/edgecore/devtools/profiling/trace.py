@@ -69,13 +69,13 @@ class TraceEvent:
 
     @property
     def duration(self) -> int:
-        """Length, in the unit of the runtime's clock."""
+        """Duration of the event, in the unit of the runtime's clock."""
         return self.end - self.start
 
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """A block of the trace. `method` is empty if unknown; `events` are in the order of time, outer before nested."""
+    """A run of a method, or other events such as loading. `events` are in the order of time, outer before nested."""
 
     name: str
     method: str
@@ -111,7 +111,7 @@ class Trace:
 
     def __init__(self, etdump: ETDump, symbols: Symbols | None = None) -> None:
         self._symbols: Symbols = symbols or NoSymbols()
-        self._shapes: dict[Any, tuple[str, list[tuple[Any, ...]]]] = {}  # block name and events -> method, meanings
+        self._shapes: dict[Any, tuple[str, list[tuple[Any, ...]]]] = {}  # block name, event keys -> method, origins
         self._meanings: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]] = {}  # method -> event -> meaning
         with garbage_kept():
             blocks = [self._block(run) for run in etdump.run_data]
@@ -246,5 +246,5 @@ def _nest(events: Sequence[TraceEvent]) -> None:
 
 def _contains(outer: TraceEvent, event: TraceEvent) -> bool:
     if outer.kind == "operation" and event.start == outer.end:
-        return False  # a delegate's operations do not nest; one of no measurable length starts where another ends
+        return False  # operations do not nest: `event`, too short for the clock, starts where `outer` ends
     return outer.start <= event.start and event.end <= outer.end

@@ -76,7 +76,7 @@ def profile_on(
 
 
 def environment_of(push: Callable[[Path], str], runner: Path) -> dict[str, str]:
-    """Push the library that edgecore-run needs; return the environment variables with which it finds the library.
+    """Copy the library that edgecore-run needs to the device; return the environment in which edgecore-run finds it.
 
     Raises:
         EdgecoreError: The library is missing.

@@ -1,6 +1,6 @@
-// Errors of operators in the order of execution, in dB: the higher, the closer to the reference. The line is the error since
-// the input of the model, the dots are the errors of single operators.
-const HIGHEST = 120;  // dB; values that are equal, or closer than this, lie at the top
+// Draw the SQNR of operators in dB, in the order of execution: the higher, the closer to the reference. The line shows
+// the error since the input of the model, the dots show the errors of single operators.
+const HIGHEST = 120;  // dB at the top of the drawing; equal values, and values with a higher SQNR, lie there
 
 function accuracyView(section) {
   const { rows, culprit } = report.accuracy;

@@ -1,4 +1,4 @@
-// The comparison of two files: operators or modules with both times, and operators that run elsewhere.
+// Show the comparison of two files: operators or modules with both times, and operators that changed backend.
 const isCompared = Boolean(report.compare);
 
 function differenceOf(row) {

@@ -1,4 +1,4 @@
-// Elements of the document. Text from the report becomes text nodes and attributes, never markup.
+// Make elements of the document. Text from the report becomes text nodes and attributes, never markup.
 const SVG = "http://www.w3.org/2000/svg";
 
 function fill(made, attributes, children) {
@@ -15,7 +15,7 @@ function fill(made, attributes, children) {
 const element = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-// Click, Enter and Space do the same.
+// Return attributes of an element that calls `action` on a click, and on Enter or Space while it has the focus.
 function pressed(action) {
   return {
     tabindex: 0,
@@ -28,7 +28,7 @@ function pressed(action) {
   };
 }
 
-// Replace the cells of a table's head; the button that has the focus keeps it.
+// Replace the cells of a table's head. If a button in a replaced cell had the focus, the new button there gets it.
 function replaceHead(head, cells) {
   const place = [...head.children].findIndex(cell => cell.contains(document.activeElement));
   head.replaceChildren(...cells);
@@ -36,7 +36,7 @@ function replaceHead(head, cells) {
   if (button) button.focus();
 }
 
-// A box of a drawing: a rectangle, its text if there is room, and all of it as a tooltip.
+// Make a box of a drawing: a rectangle, as much of `text` as fits inside, and `tooltip`.
 function box(x, y, width, height, colour, text, tooltip, members, more = {}) {
   const shape = svg("rect", {
     x, y, width: Math.max(width, 0.3), height, fill: colour, class: "box", "data-members": members.join(" "),

@@ -1,6 +1,6 @@
-const ROW = 20;  // height of a box in drawings
+const ROW = 20;  // height of a box in drawings, in pixels
 
-// Times of modules as boxes below one another: a box is as wide as its time. A double click makes a module fill the width.
+// Draw a flame graph: a box for each module, as wide as its time, below its parent. A double click widens a module.
 function flameView(section) {
   const root = moduleTree();
   const path = element("div", { class: "bar" });
@@ -34,7 +34,7 @@ function flameView(section) {
   draw();
 }
 
-// One run from left to right: what a delegate or an operator contains lies below it, threads below all.
+// Draw the events of one run from left to right. Nested events lie below the event around them, threads below all.
 function timelineView(section) {
   const end = Math.max(...report.timeline.map(([, start, length]) => start + length), 1);
   const levels = Math.max(...report.timeline.map(event => event[3])) + 1;
@@ -59,7 +59,7 @@ function timelineView(section) {
   draw();
 }
 
-// Each arena: instructions from left to right, addresses from bottom to top.
+// Draw each arena with its tensors as boxes: instructions from left to right, addresses from bottom to top.
 function memoryView(section) {
   const [width, height] = [1000, 300];
   for (const arena of report.memory) {

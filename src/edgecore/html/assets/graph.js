@@ -1,5 +1,5 @@
-// The graph in the order of execution: a row for each node, under its modules. Arcs at the left lead from a node to
-// those that use its result, unless they follow at once. A module with one node is in the row of that node.
+// Show the graph in the order of execution: a row for each node, under its modules. Arcs at the left lead from a node
+// to the nodes that use its result, except to the next row. A module with one node has no row of its own.
 const HEIGHT = 22;
 
 function modulesWithSeveral() {
@@ -14,7 +14,7 @@ function modulesWithSeveral() {
   return name => counts.get(name) > 1;
 }
 
-// For each node the operators of the profile that computed it: those that name it, else those of the same model's nodes.
+// Return for each node the operators of the profile that computed it: with its id, else with one of its debug handles.
 function operatorsOfNodes() {
   const add = (map, key, value) => map.set(key, [...(map.get(key) || []), value]);
   const byNode = new Map(), byHandle = new Map();
@@ -52,7 +52,7 @@ function graphView(section) {
       if (!hidden) rows.push({ node, index, depth: modules.length, prefix: (node.module || "").slice(outer) });
       placeOf.set(node.id, rows.length - 1);
     });
-    const order = [];  // of rows that stand for nodes, so that modules between two nodes do not count
+    const order = [];  // number of rows so far that stand for nodes; rows of modules between two nodes do not count
     rows.forEach((row, place) => order.push((place ? order[place - 1] : 0) + (row.node || closed.has(row.group) ? 1 : 0)));
     const arcs = [];
     for (const row of rows) {

@@ -1,4 +1,4 @@
-// The data of the page, and what the views compute from it. Nothing in this file changes the document.
+// The data of the page, and functions by which views compute from it. Nothing in this file changes the document.
 const report = JSON.parse(document.getElementById("report").textContent);
 const rowsOf = packed => packed ? packed.rows.map(row => Object.fromEntries(row.map((value, place) => [packed.keys[place], value]))) : [];
 const operators = rowsOf(report.operators).map((row, index) => ({ index, ...row }));
@@ -6,7 +6,7 @@ const nodes = rowsOf(report.graph);
 const total = operators.reduce((sum, row) => sum + row.ns, 0);
 
 const GROUPS = { event: "event", operator: "operator", module: "module", backend: "backend", line: "source line", kernel: "kernel" };
-// Colours of Okabe and Ito, which people who cannot tell red from green can tell apart.
+// The colours of Okabe and Ito: people with red-green colour blindness can tell them apart.
 const COLOURS = ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#0072b2", "#d55e00", "#999999"];
 const backends = [...new Set(operators.filter(row => !row.rest).map(row => row.backend))];
 
@@ -25,7 +25,7 @@ const bytes = count => count.toLocaleString("en-US") + " bytes";
 const percent = share => (100 * share).toFixed(1) + " %";
 const median = values => [...values].sort((a, b) => a - b)[values.length >> 1];
 
-// Rows of the table: operators with the same label are one row. `members` are indexes of operators.
+// Return the rows of the table: one for all operators with one label. A row's `members` are indexes of operators.
 function grouped(by, filter) {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   const rows = new Map();
@@ -44,7 +44,7 @@ function grouped(by, filter) {
   return [...rows.values()].map(row => ({ ...row, backend: [...row.backends].join(", ") }));
 }
 
-// The modules as a tree: a node has the time of all operators in it. Operators are the leaves.
+// Return the modules as a tree whose leaves are operators. A node has the time of all operators below it.
 function moduleTree() {
   const root = { name: "a run", ns: 0, members: [], children: new Map() };
   for (const one of operators) {

@@ -1,4 +1,4 @@
-// The page: a tab for each view that the report has data for, and the facts of what is selected.
+// Build the page: a tab for each view for which the report has data, and the facts about the selected operators.
 const VIEWS = [
   ["summary", "Summary", report.facts, summaryView],
   ["compare", "Operators", isCompared && operators.length, compareView],

@@ -1,4 +1,4 @@
-// The state of the page: it is in the part of the address behind "#", so that a link or a reload brings it back.
+// Keep the state of the page in the part of the address behind "#", so that a link or a reload restores it.
 const state = { view: "", by: "module", filter: "", sort: "ns", descending: true, selected: new Set() };
 const listeners = [];
 
@@ -30,13 +30,13 @@ function change(values) {
   for (const listener of listeners) listener(values);
 }
 
-// Select operators; the same ones again: none.
+// Select operators by their indexes; if exactly these are selected, clear the selection.
 function select(members) {
   const same = members.length === state.selected.size && members.every(index => state.selected.has(index));
   change({ selected: new Set(same ? [] : members) });
 }
 
-// Mark what is selected in a view.
+// Give the class "selected" to the elements of a view whose operators are all selected.
 function mark(root) {
   for (const one of root.querySelectorAll("[data-members]")) {
     const members = one.dataset.members.split(" ").filter(Boolean).map(Number);

@@ -1,4 +1,4 @@
-// The page of a sweep: a matrix of its cells with filters, a scatter with the best front, and the regressions.
+// Build the page of a sweep: a matrix of its cells with filters, a scatter plot with the Pareto front, and regressions.
 const data = JSON.parse(document.getElementById("report").textContent);
 const cells = data.cells.map(values => Object.fromEntries(data.keys.map((key, index) => [key, values[index]])));
 const DIMENSIONS = ["model", "backend", "recipe", "runtime", "threads", "status"];
@@ -36,7 +36,7 @@ function show(cell) {
   aside.hidden = false;
 }
 
-// The matrix is built once. A filter only hides rows, columns and cells, and marks the best of what is left.
+// Build the matrix once. A filter only hides rows, columns and cells, and marks the best of the visible cells.
 const columns = [...new Set(cells.map(columnOf))], models = [...new Set(cells.map(cell => cell.model))];
 const heads = columns.map(name => element("th", { scope: "col" }, name));
 const lines = models.map(model => element("tr", {}, element("th", { scope: "row" }, model), ...columns.map(() => element("td"))));
@@ -90,7 +90,7 @@ function filterMatrix(rows) {
   });
 }
 
-// The points that no other point beats in both figures.
+// Return the Pareto front: the points that no other point beats in both figures.
 function front(points) {
   const found = [];
   for (const point of [...points].sort((a, b) => a.u - b.u || a.v - b.v)) {

@@ -1,4 +1,4 @@
-const SHOWN = 400;  // rows; more of them come by a button, so that a large model sorts at once
+const SHOWN = 400;  // number of rows at first, so that the table of a large model sorts fast; a button shows more
 
 function tableView(section) {
   const columns = [["label", "", ""], ["backend", "backend", ""], ["calls", "calls", "number"], ["ns", "time", "number"], ["share", "%", "number"]];

@@ -1,7 +1,7 @@
-// The order of two cells: that of the numbers that they begin with ("-2.5 dB" before "10.1 dB"), else of the texts.
+// Compare two cells: by the numbers with which they begin ("-2.5 dB" before "10.1 dB"), else as texts.
 const inOrder = (a, b) => parseFloat(a) - parseFloat(b) || String(a).localeCompare(String(b), "en", { numeric: true });
 
-// Tables of a report, one below another. A click on a head sorts; the filter hides rows of all tables.
+// Show the tables of a report, one below another. A click on a head sorts; the filter hides rows of all tables.
 function tablesView(section) {
   const bodies = [];
   const filter = element("input", { type: "search", placeholder: "filter", "aria-label": "Filter rows", oninput: () => {

@@ -18,11 +18,11 @@ from edgecore.processes.worker import request_line, worker_command
 from edgecore.sweeps.step import Kind, Step, StepResult
 
 _KEPT_BYTES = 16 << 10
-"""Number of bytes that are kept from the end of a process's output."""
+"""Number of bytes that are kept of a process's stderr: the last ones."""
 
 
 class Pool(Protocol):
-    """Runs steps. Only one thread calls its methods."""
+    """Runs the steps of a sweep (compilations and measurements). Only one thread calls its methods."""
 
     @property
     def processor(self) -> str:
@@ -32,7 +32,7 @@ class Pool(Protocol):
         """Return the maximum number of steps of a kind that may run at the same time."""
 
     def submit(self, step: Step, folder: Path) -> None:
-        """Begin a step.
+        """Begin a step: a compilation or a measurement.
 
         Args:
             step: The step.
@@ -43,11 +43,11 @@ class Pool(Protocol):
         """Wait until a submitted step ends, and return all steps that have ended; their files are in their folders."""
 
     def cancel(self) -> None:
-        """Stop all running steps, and release the machines. No call follows."""
+        """Stop all running steps, and release the machines. No method is called afterwards."""
 
 
 class LocalPool:
-    """Runs steps in processes of this machine: several builds at the same time, but one measurement alone."""
+    """Runs steps in processes of this machine: several compilations at the same time, but one measurement alone."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs

@@ -30,7 +30,7 @@ RETRIES = 3
 """Number of times that a task is repeated if its node is lost."""
 _CHECK_SECONDS = 2.0
 _ANSWER_SECONDS = 20.0
-"""Time limit for the list of nodes; a cluster that does not answer in time is lost."""
+"""Time limit in seconds for asking the cluster for its nodes; a cluster that does not answer counts as lost."""
 _CANCEL_SECONDS = 5.0
 
 
@@ -86,7 +86,7 @@ def _check_packages(step: Step, wanted: list[str]) -> None:
 
 
 def _has(place: Path, files: dict[str, tuple[str, str]]) -> bool:
-    """Return True if files are here under the same paths, as on a disk that all nodes share."""
+    """Return True if this node has all `files` with equal content below `place`, as on a disk that nodes share."""
     return all(file_digest(place / name) == digest for name, (_, digest) in files.items())
 
 
@@ -116,7 +116,7 @@ class Driver:
         self.nodes = {"cores": cores, "timing": len(measuring), "processors": processors}
 
     def ask(self, answered: threading.Event) -> None:
-        """Read the resources of the nodes again, and set `answered`."""
+        """Read the resources of the nodes again, then set the event `answered`."""
         self.find_nodes()
         answered.set()
 
@@ -132,7 +132,7 @@ class Driver:
                 self.check(request)
 
     def check(self, request: dict[str, Any]) -> None:
-        """Exit with a message if no node can run a step."""
+        """Exit with a message if no node of the cluster has the resources that a step needs."""
         wanted = {**request["resources"], "CPU": request["cores"], "memory": request["memory"]}
         if any(all(node.get(name, 0) >= size for name, size in wanted.items()) for node in self.resources):
             return
@@ -196,7 +196,7 @@ def _put(path: str, digest: str) -> Any:
     return ray.put(Path(path).read_bytes())
 
 
-_put_once = cache(_put)  # the digest is part of the key: a changed file is stored again
+_put_once = cache(_put)  # caches by path and digest, so that a changed file is stored again
 
 
 def _first_line(error: Exception) -> str:
@@ -204,7 +204,7 @@ def _first_line(error: Exception) -> str:
 
 
 def main(parent: Parent) -> None:
-    """Run tasks until there are no more requests."""
+    """Connect to a Ray cluster, and run a task for each request until there are no more."""
     requests = parent.requests()
     address = next(requests)
     driver = Driver(parent)

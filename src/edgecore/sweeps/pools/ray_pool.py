@@ -23,7 +23,7 @@ from edgecore.sweeps.plan import named_files
 from edgecore.sweeps.step import FILE, Kind, Step, StepResult
 
 TIMING = "timing"
-"""The resource of nodes that measure times."""
+"""Name of the Ray resource that marks the nodes on which a sweep measures times."""
 _DRIVER = "edgecore.sweeps.pools.ray_driver:main"
 _SECONDS_TO_CONNECT = 10
 _SECONDS_TO_END = 20
@@ -36,7 +36,7 @@ def packages_of(backend: str, library: str) -> list[str]:
 
 
 def _check_reachable(address: str) -> None:
-    """Connect once, since Ray itself would wait for minutes for a cluster that does not exist."""
+    """Raise an error if there is no cluster at the address, because Ray itself would wait for it for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise EdgecoreError(f"the address of a Ray cluster is HOST:PORT; got {address!r}")
@@ -114,11 +114,11 @@ class RayPool:
         return [(self.steps.pop(number), StepResult(**result))]
 
     def cancel(self) -> None:
-        """End the requests, after which the process cancels the running steps."""
+        """Close the connection to the driver process, which then cancels the running steps."""
         self.connection.close(_SECONDS_TO_END)
 
     def _digest(self, path: Path) -> str:
-        """Return the digest of a file. It is cached for a model's files, which all cells of the model need."""
+        """Return the digest of a file. Cache it for the files of a model, which many steps need."""
         if path.name == FILE:
             return file_digest(path)
         if path not in self.digests:

@@ -15,7 +15,7 @@ from edgecore.sweeps.results.result import GOOD
 from edgecore.sweeps.step import Step, StepResult
 
 _SHOWN = 8
-"""Number of running steps that are shown."""
+"""Maximum number of running steps in the live list."""
 
 
 class Display:
@@ -38,7 +38,7 @@ class Display:
         self.live.stop()
 
     def planned(self, plan: SweepPlan, known: int, seconds: float, unknown: int) -> None:
-        """Print the plan."""
+        """Print the number of cells, how many of them are known, and the estimated seconds of the others."""
         missing = len(plan.cells) - known
         estimate = f", about {_duration(seconds)} by earlier results" if seconds else ""
         without = f" ({unknown} without an estimate)" if unknown and missing else ""
@@ -51,7 +51,7 @@ class Display:
         self._print(f"{known} are known, {missing} are to be computed{estimate}{without}")
 
     def begun(self, step: Step) -> None:
-        """Show a step that begins."""
+        """Add a step that begins to the list of running steps."""
         self.running[step] = time.monotonic()
 
     def ended(self, step: Step, result: StepResult, left: int) -> None:

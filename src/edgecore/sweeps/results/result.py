@@ -21,7 +21,7 @@ Status = Literal["ok", "made", "skipped", "wrong", "failed"]
 
 @dataclass(frozen=True)
 class CellResult:
-    """The result of one cell. Unknown figures are None.
+    """The result of one cell of a sweep: of one file, run with one number of threads. Unknown figures are None.
 
     Attributes:
         cell: Name of the cell: `model/backend/recipe/runtime/threads`.
