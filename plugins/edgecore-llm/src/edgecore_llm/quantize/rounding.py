@@ -58,8 +58,9 @@ def _scales_of_8_bits(groups: Tensor) -> Tensor:
 
 
 def _scales_of_4_bits(groups: Tensor) -> Tensor:
-    """Return the scales of groups w. For integers q, the scale <w, q> / <q, q> is best: it reduces the squared error
-    from <w, w> by <w, q>^2 / <q, q>.
+    """Return a 4-bit scale for each group w of weights: of the integers q that candidates give, the best.
+
+    The best scale of integers q is <w, q> / <q, q>, which reduces the squared error from <w, w> by <w, q>^2 / <q, q>.
     """
     largest = groups.gather(-1, groups.abs().argmax(-1, keepdim=True))
     inverse = torch.where(largest == 0, torch.zeros(()), 1 / largest)

@@ -70,7 +70,7 @@ class Value:
         return array.reshape((1,) * (len(self.order) - array.ndim) + array.shape).transpose(self.order)
 
     def permuted(self, dims: Sequence[int]) -> Value:
-        """Permute the dims: dim i of the result is dim `dims[i]`. Only `order` changes; the tensor is not transposed."""
+        """Permute the dims: dim i of the result is dim `dims[i]`. Only `order` changes, not the tensor's memory."""
         return Value(self.tensor, tuple(dims.index(dim) for dim in self.order), self.quantization)
 
 

@@ -173,7 +173,7 @@ class TosaTable(OperatorTable[Lower]):
             return f"computes with {' and '.join(sorted(map(dtype_name, dtypes)))}"
         quantizations = {node: query.parameters.of(node) for node in floats}
         if self.spec.floating and not (self.spec.integer and all(quantizations.values())):
-            return None  # without integers throughout, the call computes in floating point, which the specification supports
+            return None  # the call computes in floating point, which the specification supports
         reasons = (self._quantization_reason(name, quantizations[node]) for node, name in floats.items())
         return next(filter(None, reasons), None)
 

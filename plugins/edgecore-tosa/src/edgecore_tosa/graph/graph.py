@@ -99,7 +99,7 @@ class Operator:
 
 @dataclass(eq=False)
 class Graph:
-    """A TOSA graph: operators in an executable order. Constants are no operators here, but one CONST each in the file."""
+    """A TOSA graph: operators in an executable order. Constants are no operators here, but CONST ones in the file."""
 
     inputs: list[Tensor] = field(default_factory=list)
     operators: list[Operator] = field(default_factory=list)

@@ -88,7 +88,7 @@ def product(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _quotient(b: Builder) -> Value:
-    """Write a quotient; a constant divisor (the only one for quantized values) becomes a product with its reciprocal."""
+    """Write a quotient; a constant divisor (as quantized values need) becomes a product with its reciprocal."""
     divisor = b.real_constant(b.argument("other"))
     if divisor is not None:
         return product(b, b.input(), b.real_operand(1 / divisor))

@@ -25,7 +25,7 @@ _MAX_PARTS_WITHOUT_GATHER = 64
 
 
 def runs(indices: Array) -> list[tuple[int, int]]:
-    """Split a list of indices into maximal runs that count up by 1, such as 4, 5, 6; return (first, count) of each run."""
+    """Split indices into maximal runs that count up by 1, such as 4, 5, 6; return (first, count) of each run."""
     ends = np.flatnonzero(np.diff(indices) != 1) + 1
     return [(int(run[0]), len(run)) for run in np.split(indices, ends)]
 

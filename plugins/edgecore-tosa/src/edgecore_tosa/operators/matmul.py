@@ -56,7 +56,7 @@ def _addmm(b: Builder) -> Value:
 
 
 def _attention(b: Builder) -> Value:
-    """Write softmax(query @ key^T * scale + mask) @ value in floating point."""
+    """Write floating-point attention: softmax(query @ key^T * scale + mask) @ value."""
     query, key, value = (b.input(name) for name in ("query", "key", "value"))
     scale = b.argument("scale")
     swapped = (*range(len(key.order) - 2), len(key.order) - 1, len(key.order) - 2)
