@@ -50,7 +50,7 @@ class NanMode(IntEnum):
 
 
 class Rounding(IntEnum):
-    """Rounding modes of RESCALE; DOUBLE_ROUND needs TOSA's extension "doubleround"."""
+    """Rounding modes of RESCALE; DOUBLE_ROUND needs TOSA's extension EXT-DOUBLEROUND."""
 
     UNKNOWN = 0
     SINGLE_ROUND = 1

@@ -49,7 +49,7 @@ class TensorInfo:
 
 
 def simulator_library() -> str:
-    """Return the absolute path of the simulator's shared library; `edgecore_tosa/simulator.h` declares its functions."""
+    """Return the absolute path of the simulator's shared library, whose C interface is `edgecore_tosa/simulator.h`."""
     return own_library(edgecore_tosa.__path__, "edgecore_tosa_simulator")
 
 

@@ -1,4 +1,4 @@
-"""The entry point for edgecore: the delegate's library, the emulation layer that it loads, and versions for `doctor`."""
+"""The entry point for edgecore: the delegate's library, the emulation layer that it loads, and versions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def load_options() -> dict[str, str]:
 
 
 def self_test() -> list[tuple[str, bool, str, str]]:
-    """Return rows of `edgecore doctor` with the versions of the converter, the emulation layer and the Vulkan loader."""
+    """Return rows of `edgecore doctor` with the versions of the converter, emulation layer and Vulkan loader."""
     from edgecore_vgf import versions
 
     return versions.self_test()

@@ -176,7 +176,7 @@ def _tensor(resource: Resource, number: int) -> TensorInfo:
 
 
 def _places(segment: Segment) -> set[int]:
-    """Return the numbers of the resources that a descriptor binds; two equal descriptors, of equal results, count once."""
+    """Return the numbers of the resources that descriptors bind; equal descriptors (of equal results) count once."""
     resources: set[int] = set()
     bindings: set[tuple[int, int]] = set()
     known: set[tuple[int, int, int]] = set()

@@ -52,7 +52,7 @@ def read_graph(blob: Buffer) -> s.Graph:
 
 
 def _check(graph: s.Graph, data_size: int) -> None:
-    """Check rules that the schema cannot express: ids refer to values, lists to no lists, and constants are complete."""
+    """Check rules that the schema cannot express: ids refer to values, and the bytes of constants are complete."""
     count = len(graph.values)
     for index, entry in enumerate(graph.values):
         value = entry.value
