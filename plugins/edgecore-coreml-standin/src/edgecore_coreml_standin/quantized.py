@@ -60,7 +60,7 @@ def constexpr_blockwise_shift_scale(data: Tensor, scale: Tensor, offset: Tensor 
 def constexpr_lut_to_dense(
     indices: Tensor, lut: Tensor, shape: Tensor | None = None, vector_axis: Tensor | None = None
 ) -> Tensor:
-    # The operator's form of iOS 16 has one table, and its indices are packed into bytes from the lowest bit on.
+    # On iOS 16, `constexpr_lut_to_dense` has one table, and its indices are packed into bytes from the lowest bit on.
     if shape is not None:
         return lut[_unpacked(indices, lut.shape[0].bit_length() - 1, shape)]
     groups = [torch.arange(size) // (size // count) for size, count in zip(indices.shape, lut.shape, strict=False)]

@@ -44,10 +44,10 @@ class CoreMLCompiler:
         """
         if options.model_type == "COMPILED_MODEL":
             check_compiler()
-        converters()  # raises an error now if coremltools is missing, instead of one per operator later
+        converters()  # check now that coremltools is installed, or each operator would report it later
 
         def can_hold(buffer: MutableBuffer) -> bool:
-            """Return True if a Core ML state can hold a buffer: states are float16, and float32 needs "FLOAT16"."""
+            """Return True if a float16 state can hold a buffer: a float32 one only with compute_precision=FLOAT16."""
             halves = options.compute_precision == "FLOAT16" and buffer.initial.dtype == torch.float32
             return options.take_over_mutable_buffer and (halves or buffer.initial.dtype == torch.float16)
 

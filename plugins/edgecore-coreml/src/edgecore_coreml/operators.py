@@ -88,8 +88,8 @@ def _max_pool(query: NodeQuery) -> str | None:
 def _windows(query: NodeQuery) -> str | None:
     """Refuse a pooling with ceil_mode if PyTorch drops a last window that begins in the padding after the input.
 
-    coremltools drops such a window too if there is padding, but Core ML's specification does not say that its runtime
-    does.
+    coremltools also drops such a window if there is padding, but Core ML's specification does not say so of its
+    runtime.
     """
     if not query.argument("ceil_mode"):
         return None
@@ -199,7 +199,7 @@ def _known_size(query: NodeQuery) -> str | None:
     """Return a reason if Core ML would compute another output size or other positions from the factors, or None."""
     before, after = (val.shape[-2:] for val in (query.argument("input").meta["val"], query.node.meta["val"]))
     if query.argument("scale_factors") is None:
-        return None  # given sizes are exact, because coremltools derives the factors from them
+        return None  # coremltools derives the factors from the given size, so the size is exact
     for factor, old, new in zip(_factors(query), before, after, strict=True):
         if not isinstance(old, int):
             is_exact = factor == int(factor)
@@ -255,7 +255,7 @@ class CoreMLTable(OperatorTable[None]):
         self.constants_as_inputs = constants_as_inputs
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], NodeQuery]:
-        """Return a function that creates, for a node, the query that constraints of the table read."""
+        """Return a function that creates, for a node, the query object that constraints of the table inspect."""
         if not self.constants_as_inputs:
             return super().make_query(program, is_decomposed=is_decomposed)
         constants = Constants(program)

@@ -51,8 +51,7 @@ class Scheme:
         is_per_channel: Weights have a scale per output channel.
         has_activations: Quantize activations to uint8.
         has_symmetric_weights: The zero point of weights is the middle of the integer range.
-        has_symmetric_activations: The zero point of uint8 activations is 128, but 0 for operators with non-negative
-            results.
+        has_symmetric_activations: The zero point of uint8 activations is 128, or 0 for non-negative results.
         observer: How activation ranges are observed in calibration, by its name in `edgecore.Recipe`.
     """
 

@@ -33,7 +33,7 @@ class ExportOptions:
         calibration: Tokens of a sample text. GPTQ rounds all linear layers except the output layer by their inputs on
             this text. Without sample tokens, each weight is rounded to nearest.
         backends: Backends of edgecore to delegate supported parts to, such as "xnnpack".
-        windows: Number of positions that a layer sees, 0 for all. Layer i has number i % len(windows). Empty: as in the
+        windows: Number of positions that a layer sees, 0 for all. Layer i has item i % len(windows). Empty: as the
             model.
         sinks: Number of first positions that layers with one of `windows` also see (attention sinks).
         constants: Additional constant methods: numbers, texts, and lists of them. `get_eos_ids` replaces the
@@ -86,7 +86,7 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
         dynamic_shapes=({0: tokens}, {0: tokens}, {0: rows}),
         backends=list(options.backends),
         runtime="edgecore",
-        constant_tensor_alignment=64,  # so that each block of packed weights begins at a cache line
+        constant_tensor_alignment=64,  # aligns packed weights with cache lines
         constant_methods=_constant_methods(checkpoint, options, decoder.rewindable),
     )
     program.save(file)

@@ -248,7 +248,7 @@ def _rope(parameters: Config, values: Config, head_dim: int) -> Rope:
         return Rope(theta, dims)
     if kind == "linear":
         return Rope(theta, dims, (_divisor(parameters, "factor"),) * (dims // 2))
-    if kind == "divisors":  # a GGUF file stores the divisors of all frequencies
+    if kind == "divisors":  # a GGUF file may store the divisor of each frequency itself
         return Rope(theta, dims, _divisors(parameters, "divisors", dims))
     if kind == "llama3":
         original = _count(parameters, "original_max_position_embeddings")

@@ -5,10 +5,10 @@ sequence, and `slots` [T] the index of its sequence (all 0 if None). Tokens affe
 cache.
 
 Cached keys are [slots, kv_heads, rows / 16, key_size, 16], cached values [slots, kv_heads, rows, value_size]: float32,
-float16 or int8. An int8 row has one scale per head: the largest magnitude of the row's head / 127. Position p lies in
-row p if p < `sinks`, else in row `sinks + (p - sinks) % (rows - sinks)`. So a cache with fewer rows than positions is a
-ring buffer whose first `sinks` rows (attention sinks) are never overwritten. A ring buffer needs `sinks + window + T -
-1` rows for calls of up to T tokens.
+float16 or int8. An int8 row has one scale per head: largest magnitude / 127. Position p lies in row p if
+p < `sinks`, else in row `sinks + (p - sinks) % (rows - sinks)`. So a cache with fewer rows than positions is a ring
+buffer whose first `sinks` rows (attention sinks) are never overwritten. For calls of T tokens, a ring buffer needs
+`sinks + window + T - 1` rows.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def cache_rows(positions: Tensor, rows: int, sinks: int) -> Tensor:
 
 
 def turn(x: Tensor, table: Tensor, positions: Tensor) -> Tensor:
-    """Rotate the first `dims` values of each head of x [T, heads, size] by a table's rotary embeddings."""
+    """Apply rotary embeddings (a table [context, dims]) to the first `dims` values of heads x [T, heads, size]."""
     half = table.shape[1] // 2
     cos, sin = table.index_select(0, positions)[:, None].chunk(2, -1)
     first, second, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
@@ -151,8 +151,8 @@ def rope_update_cache(
         k_cache: The keys of the cache, which are written.
         v_cache: The values of the cache, which are written.
         qkv: float32 [T, heads * key_size + kv_heads * (key_size + value_size)]: queries, keys, values of each token.
-        table: float32 [context, dims] from `edgecore_llm.model.rotary`, which rotates queries and keys; None: they are
-            not rotated.
+        table: float32 [context, dims] from `edgecore_llm.model.rotary`, which rotates queries and keys; None: no
+            rotation.
         positions: int64 [T], the position of each token in its sequence.
         slots: int64 [T], the index of each token's sequence in the cache; None: all 0.
         heads: The number of query heads.
@@ -187,7 +187,7 @@ def rope_update_cache(
 
 
 def round_heads(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Convert heads x [T, heads, size] to a cache's dtype; return them and scales [T, heads], 1 unless it is int8."""
+    """Convert heads x [T, heads, size] to a cache's dtype; return them and scales [T, heads], 1 unless int8."""
     if dtype == torch.int8:
         values, scales = packing.round_rows(x, x.shape[-1])
         return values.flatten(2), scales[..., 0]

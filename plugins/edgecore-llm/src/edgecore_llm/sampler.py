@@ -18,15 +18,15 @@ _FIRST_CANDIDATES = 256
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is drawn from the logits. The default of each setting leaves the logits unchanged.
+    """The settings for drawing a token from logits. The default of each setting leaves the logits unchanged.
 
     Attributes:
         temperature: Divisor of the logits; 0 takes the largest logit.
         top_k: Keep only the `top_k` largest logits; 0 for all.
         top_p: Keep the most probable tokens until their probabilities sum up to `top_p`.
         min_p: Drop tokens whose probability is below `min_p` times the largest one.
-        repetition_penalty: Positive logits of the last `penalty_window` tokens are divided by this number, and negative
-            logits multiplied.
+        repetition_penalty: Positive logits of the last `penalty_window` tokens are divided by this, negative
+            multiplied.
         presence_penalty: Number that is subtracted from the logit of each of the last `penalty_window` tokens.
         frequency_penalty: Number that is subtracted once per occurrence of a token among the last `penalty_window`.
         penalty_window: How many of the last tokens the penalties count; 0 for all.
@@ -107,7 +107,7 @@ def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], N
             tokens = _largest(scores, min(count, 4 * len(tokens)))
         tokens = tokens[: int(np.searchsorted(np.cumsum(weights(tokens)), sampling.top_p * total)) + 1]
     elif sampling.min_p > 0:
-        # Preselect by a slightly lower bound than in the exact test below, so that rounding loses no token.
+        # Preselect tokens by a slightly lower bound than `min_p`, so that rounding loses none; the exact test follows.
         tokens = _largest(scores, min(count, int((scores >= largest + math.log(sampling.min_p) - 1e-3).sum())))
     else:
         tokens = _largest(scores, count) if count < len(scores) else np.arange(count)  # sorting everything is slow

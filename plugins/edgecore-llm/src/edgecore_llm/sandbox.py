@@ -140,7 +140,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return bounded
 
     def _bounded_filter(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a filter so that the sizes of its arguments are checked before a call; context arguments stay first."""
+        """Wrap a filter to check the sizes of its arguments first; Jinja's context stays the first argument."""
 
         def bounded(*arguments: Any, **named: Any) -> Any:
             first = 1 if hasattr(function, "jinja_pass_arg") else 0

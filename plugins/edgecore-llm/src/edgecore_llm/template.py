@@ -49,8 +49,7 @@ class ChatTemplate:
     ) -> str:
         """Return the text of a chat.
 
-        The text contains the spellings of special tokens, including the first token of the sequence, so `encode` adds
-        no `bos`.
+        The text has the spellings of all special tokens, also of the sequence's first, so `encode` adds no `bos`.
 
         Args:
             messages: The messages, each with `role` and `content`.
@@ -108,8 +107,7 @@ class ChatTemplate:
         tokens: list[int] = []
         for index, part in enumerate(parts):
             is_text = index % 2 == 1
-            # The template's text before its first special token continues the message before it, so encode it without a
-            # space.
+            # The template's text before its first special token continues a message, so encode it without a space.
             first = None if is_text else tokenizer.special_texts.search(part)
             cut = 0 if not is_text and not tokens else len(part) if first is None else first.start()
             if head := part[:cut]:

@@ -116,7 +116,7 @@ class TosaCompiler(ABC, Generic[T]):
         return RECIPES
 
     def _artifact_folder(self, options: T, tosa: bytes) -> Path | None:
-        """Create a folder for a delegate's intermediate files, named by its TOSA graph's hash; None if unwanted."""
+        """Create a folder for a delegate's intermediate files, named by its TOSA graph's hash; None to keep none."""
         parent = options.dump_intermediate_artifacts_to
         if parent is None:
             return None

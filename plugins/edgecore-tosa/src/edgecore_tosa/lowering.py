@@ -22,8 +22,7 @@ def lower(program: ExportedProgram, spec: TosaSpec) -> Graph:
     Each operator names the calls that it computes (`Operator.source` and `others`).
 
     Args:
-        program: The partition, as `BackendCompiler.preprocess` receives it. The operator table of `spec` must support
-            its calls.
+        program: The partition, as `BackendCompiler.preprocess` receives it. `spec` must support its calls.
         spec: The TOSA specification: profile and extensions.
     """
     part = PartitionView(program)

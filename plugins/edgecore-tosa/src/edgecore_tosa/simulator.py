@@ -20,7 +20,7 @@ from edgecore.plugin import own_library
 from edgecore_tosa.graph import NUMPY, Array
 from edgecore_tosa.schema import DType
 
-# Result codes of the C interface in `simulator.h` that tell something about the graph.
+# Result codes that the C functions of `simulator.h` return for a graph.
 _OK, _INVALID_GRAPH, _NOT_SUPPORTED, _OUT_OF_MEMORY = 0, 1, 2, 4
 # Ranges of the values of those dtypes that numpy stores in wider integers.
 _LIMITS = {DType.INT4: (-7, 7), DType.INT48: (-(2**47), 2**47 - 1)}

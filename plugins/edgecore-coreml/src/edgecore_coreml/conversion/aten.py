@@ -1,4 +1,4 @@
-"""Rewrite a partition for coremltools: it reads only the ATEN dialect, and views only by ATEN names (`view`)."""
+"""Rewrite a partition to the ATEN dialect, which coremltools reads: for example, `view` instead of `view_copy`."""
 
 from __future__ import annotations
 
@@ -72,8 +72,7 @@ def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgr
         copies[node] = copied = graph.node_copy(node, copies.__getitem__)
         copied.meta = {"val": node.meta["val"]} if "val" in node.meta else {}
         if node.op == "placeholder" and isinstance(val := node.meta["val"], torch.Tensor):
-            # coremltools refuses inputs with unusual strides, even if only a dim of size 1 has one: make the input
-            # contiguous.
+            # coremltools refuses inputs with unusual strides, even of a dim of size 1: make the input contiguous.
             copied.meta["val"] = val.new_empty(val.shape)
         if constants.has(node):
             weights.add(copied)
@@ -148,8 +147,7 @@ def _rewritten(
     if (weight := stored(target, args, is_constant)) is not None:
         return weight
     if target is aten.convolution.default and _is_variable(bias := args[2], is_constant):
-        # coremltools supports a computed bias only from iOS 17 on, and never in transposed convolutions: add it
-        # separately.
+        # Add a computed bias by a separate `add`: coremltools supports it only from iOS 17 on, and never if transposed.
         result = _added(graph, target, (*args[:2], None, *args[3:]))
         shape = [1, -1, *[1] * (result.meta["val"].dim() - 2)]
         return aten.add.Tensor, (result, _added(graph, aten.view.default, (bias, shape)))
@@ -184,7 +182,7 @@ def _added(graph: Graph, target: Any, args: tuple[Any, ...], **kwargs: Any) -> N
 def _with_defaults(target: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the arguments of a call with the defaults that coremltools' converter does not know."""
     if target is aten.max_pool2d.default and (len(args) < 3 or not args[2]):
-        return (*args[:2], args[1], *args[3:])  # PyTorch's default stride is the kernel size
+        return (*args[:2], args[1], *args[3:])  # PyTorch's default stride of a pooling is its kernel size
     if target is aten.elu.default and len(args) == 1:
         return (*args, 1.0)
     return (*args, *_HARDTANH[len(args) - 1 :]) if target is aten.hardtanh.default else args

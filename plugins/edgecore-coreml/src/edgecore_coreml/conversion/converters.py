@@ -30,8 +30,7 @@ def _register_replacements() -> None:
     from coremltools.converters.mil.frontend.torch.ops import index_put, lstm
     from coremltools.converters.mil.mil import types
 
-    # coremltools converts `lstm.input` only in scripted models, not in exported ones: give its converter a scripted
-    # node.
+    # coremltools converts `lstm.input` only in scripted models, so give its converter a scripted node.
     @register_torch_op(torch_alias=["lstm.input"])  # type: ignore[untyped-decorator]
     def _lstm(context: Any, node: Any) -> None:
         scripted = copy.copy(node)  # coremltools' converter of scripted models needs a name for each result
@@ -39,8 +38,7 @@ def _register_replacements() -> None:
         lstm(context, scripted)
         context.add(tuple(context[name] for name in scripted.outputs), node.name)
 
-    # coremltools demands that the tensor and the values of index_put have one dtype, but takes a float16 state for
-    # float32.
+    # coremltools needs one dtype for tensor and values of index_put, but takes a float16 state for float32.
     @register_torch_op(torch_alias=["index_put"], override=True)  # type: ignore[untyped-decorator]
     def _index_put(context: Any, node: Any) -> None:
         x, values = (context[node.inputs[place]] for place in (0, 2))

@@ -1,8 +1,7 @@
 """Convert calls that dequantize constants to weights that Core ML stores in 1 to 8 bits.
 
 coremltools' converters support zero points only in the dtype of the integers, and scales per block only for matrices.
-So a call that dequantizes a constant becomes a call of a function of this module, for which `converters.py` has a
-converter.
+So a call that dequantizes a constant becomes a call of a function of this module, which `converters.py` converts.
 """
 
 from __future__ import annotations
@@ -170,7 +169,7 @@ def stores_table(query: NodeQuery) -> str | None:
 
 
 def needed_system(node: Node, is_constant: Callable[[Any], bool]) -> tuple[str, str] | None:
-    """Return the oldest system that supports a quantize or dequantize call, and a description; None for other calls."""
+    """Return (oldest system that supports a quantize or dequantize call, description of the feature), or None."""
     if node.target not in (QUANTIZE, *STORED):
         return None
     if node.target is CODEBOOK:
@@ -199,7 +198,7 @@ def _fits(matrix: Sequence[int], blocks: int, shape: Sequence[int]) -> bool:
 
 
 def _is_weight(query: NodeQuery) -> bool:
-    """Return True if the integers, scales and zero points of a call are constant."""
+    """Return True if the integers, scales and zero points of a dequantize call are constant."""
     return all(query.is_constant(_before_cast(source)) for source in query.node.all_input_nodes)
 
 

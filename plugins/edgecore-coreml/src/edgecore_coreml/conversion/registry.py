@@ -62,8 +62,8 @@ def has_converter(converters: frozenset[str], operator: str) -> bool:
 def converters() -> frozenset[str]:
     """Return the names of all operators that the installed coremltools converts, such as "add" for `aten.add.Tensor`.
 
-        Raises:
-            CompileError: coremltools is not installed, has an untested version, or cannot be imported.
+    Raises:
+        CompileError: coremltools is not installed, has an untested version, or cannot be imported.
     """
     version = check_version()
     path = _cache_folder() / f"coremltools-{version}.json"

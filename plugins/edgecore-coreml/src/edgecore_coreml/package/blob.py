@@ -139,8 +139,7 @@ def _append(name: str, content: Any, contents: list[bytes], nodes: list[dict[str
     """Append the node and bytes of a file; for a folder, append its entries, then its node.
 
     Returns:
-        The offset of the end of the bytes, of which the first are at `start`. The node of the file or folder is the
-        last.
+        The end of the bytes, which begin at `start`. The last node is the file or folder itself.
     """
     children, end = dict[str, int](), start
     region = {"offset": 0, "size": 0}
@@ -161,8 +160,7 @@ def _nodes(blob: bytes | memoryview) -> tuple[Sequence[Any], memoryview]:
     """Return the nodes of a blob's file tree, and the bytes of the files, which precede the tree."""
     end = bytes(blob[-_MAX_TEXT:])[::-1]
     try:
-        # The bytes of files follow the reversed JSON text; decode as Latin-1, which accepts all bytes, to find the
-        # text's end.
+        # To find the end of the JSON text before the files' bytes, decode all as Latin-1, which accepts any bytes.
         _, size = json.JSONDecoder().raw_decode(end.decode("latin-1"))
         tree = parse(end[:size])
     except (ValueError, RecursionError):

@@ -36,7 +36,7 @@ def check_compiler() -> None:
 
 
 def compile_model(blob: bytes) -> bytes:
-    """Return a copy of a blob with the model compiled: the metadata stay the same.
+    """Return a copy of a blob in which the compiled model replaces the model package.
 
     Raises:
         CompileError: Apple's compiler fails; the error has the compiler's message.

@@ -38,8 +38,7 @@ def quantize_weights(
         selects: Returns True for calls whose weights to quantize, if they are float32 constants with two or more dims.
         recipe: The name of the recipe, for the error message.
         bits: 4 or 8.
-        group: Smallest number of elements of an output channel that share a scale; None for one scale per output
-            channel.
+        group: Minimum number of elements of a channel that share a scale; None for a scale per output channel.
 
     Raises:
         CompileError: The program has no such weight.
@@ -71,8 +70,7 @@ def _is_depthwise(node: Node) -> bool:
 def _elements(shape: torch.Size, group: int) -> int | None:
     """Return the number of elements of a weight's row (index of dim 0) that share a scale; None for a whole row.
 
-    It is the smallest number >= `group` of whole indices of dim 1 that divides the row: Core ML needs blocks of equal
-    size.
+    It is the smallest whole number of dim 1's indices, >= `group`, that divides the row: blocks must be of equal size.
     """
     inner = math.prod(shape[2:])
     counts = [count for count in range(1, shape[1]) if shape[1] % count == 0 and count * inner >= group]
@@ -127,7 +125,7 @@ def _rounded(rows: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Tenso
 
 
 def _best_scales(rows: torch.Tensor, bits: int) -> torch.Tensor:
-    """Return, [rows, 1], the scale of least squared error per row; the scales tried clip more or fewer large values."""
+    """Return each row's scale of least squared error, [rows, 1]; candidates clip more or fewer large values."""
     magnitude = rows.abs().amax(1, keepdim=True).clamp(min=SMALLEST_SCALE)
     smallest, best = torch.full_like(magnitude, torch.inf), magnitude
     for step in _STEPS[bits]:

@@ -2,8 +2,8 @@
 
 The module takes the graph, the configuration file and the options as arguments, and starts ten times faster than the
 command line. But its interface is not documented and may change. If the interface has changed, or if a flag only exists
-on the command line, `compile_tosa` runs the command line. Module and command line both run in a separate process, and
-give equal bytes.
+on the command line, `compile_tosa` runs the command line. Module and command line run in a separate process and give
+equal bytes.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def _compile_by_command(tosa: bytes, options: EthosUOptions, config: Configurati
     if done.status < 0:
         raise _crashed(done, options)
     if done.status:
-        # Cut a traceback down to its exception, on the last line; a refused flag gives `vela: error: ...` instead.
+        # Vela's message is the exception on the last line of a traceback; for a refused flag, it is `vela: error: ...`.
         message = re.split(r"^\w[\w.]*(?:Error|Exception): |^vela: error: ", done.err.strip(), flags=re.MULTILINE)[-1]
         raise _refused(message, options)
     summary = (folder / f"graph_summary_{options.system}.csv").read_text(encoding="utf-8")

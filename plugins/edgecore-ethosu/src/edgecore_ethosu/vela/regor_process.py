@@ -1,8 +1,7 @@
 """`python -m edgecore_ethosu.vela.regor_process`: compile a TOSA graph with `ethosu.regor`, Vela's compiler.
 
 The compiler runs in a process of its own, because it crashes on some graphs. The process reads the pickled arguments of
-`compile_graph` from standard input, and writes the pickled result to standard output. To start fast, this module
-imports little.
+`compile_graph` from standard input, and writes the pickled result to standard output. It imports little, to start fast.
 """
 
 from __future__ import annotations

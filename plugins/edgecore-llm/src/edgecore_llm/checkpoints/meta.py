@@ -108,8 +108,7 @@ class MetaCheckpoint:
         scales = self._tensors.get(_beside(name, "scales"))
         if scales is None:
             return None
-        # A linear layer of 4 bits has a scale per group of columns; of 8 bits, per row. Embedding tables always have 8
-        # bits.
+        # A linear layer has a scale per column group (4 bits) or per row (8 bits). Embedding tables have 8 bits.
         return 4 if scales.numel() > len(scales) and name != "embed_tokens.weight" else 8
 
     def read_quantized(self, name: str, start: int, stop: int) -> QuantizedMatrix:
@@ -130,7 +129,7 @@ class MetaCheckpoint:
     def _rows(self, name: str, source: str, start: int, stop: int | None) -> Tensor:
         """Return rows of tensor `source` (a matrix, its scales or bias), in Hugging Face's order of matrix `name`."""
         projection = re.search(r"self_attn\.([qk])_proj\.", name)
-        is_first = ".adaptor.A." in name  # keep their order: the rows of a LoRA matrix A are ranks, not outputs
+        is_first = ".adaptor.A." in name  # the rows of a LoRA matrix A are ranks, not outputs, so their order stays
         if projection is None or is_first or self.params.get("use_hf_rope", False):
             return self._tensors[source][start:stop]
         heads = self.config.heads if projection[1] == "q" else self.config.kv_heads
@@ -220,8 +219,7 @@ class MetaCheckpoint:
             "num_attention_heads": params["n_heads"],
             "num_key_value_heads": params.get("n_kv_heads"),
             "head_dim": params.get("head_dim") or params["dim"] // max(params["n_heads"], 1),
-            # Read sizes from the tensors, because `params.json` has rounded sizes, and for Llama 2 the vocabulary size
-            # -1.
+            # Read sizes from the tensors: `params.json` has rounded sizes, and for Llama 2 a vocabulary of -1.
             "vocab_size": self.shape("embed_tokens.weight")[0],
             "intermediate_size": self.shape("layers.0.mlp.gate_proj.weight")[0],
             "rms_norm_eps": params.get("norm_eps", 1e-5),

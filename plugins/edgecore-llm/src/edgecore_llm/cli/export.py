@@ -27,7 +27,7 @@ _EXCLUDED_BY_SETTINGS = (
 
 @takes(ExportArguments)
 def export_command(arguments: ExportArguments) -> None:
-    """Compile a checkpoint to a file."""
+    """Compile a checkpoint of a language model to a `.pte` file."""
     if arguments.settings or arguments.config is not None:
         _export_by_settings(arguments)
     else:

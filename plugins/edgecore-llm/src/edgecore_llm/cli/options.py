@@ -51,7 +51,7 @@ class AnswerArguments:
 
     @property
     def sampling(self) -> Sampling:
-        """How the next token is drawn from the logits: temperature, top-k and the other arguments.
+        """The settings for drawing the next token: temperature, top-k and the other arguments.
 
         Raises:
             typer.BadParameter: A value is outside of its range.

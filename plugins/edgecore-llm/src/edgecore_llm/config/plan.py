@@ -140,7 +140,7 @@ def plan(config: LlmConfig) -> Plan:
         ConfigError: A setting is not supported; the error says why, and what to do.
     """
     changed = dict(_changed(config, LlmConfig()))
-    # A flag `--group_size` also sets this OpenVINO option (see flags.py); the copy is no setting of the user.
+    # `--group_size` also sets `backend.openvino.nncf_compression_group_size` (flags.py), so ignore a value equal to it.
     if changed.get("backend.openvino.nncf_compression_group_size") == config.quantization.group_size:
         changed.pop("backend.openvino.nncf_compression_group_size", None)
     for key, value in changed.items():
@@ -163,8 +163,7 @@ def plan(config: LlmConfig) -> Plan:
         checkpoint=checkpoint,
         repository=REPOSITORIES.get(name),
         params=config.base.params,
-        # The default "llama3" does not restrict the family, because users also leave it for checkpoints of other
-        # families.
+        # The default "llama3" does not restrict the family, because users also leave it for other models.
         family=_FAMILIES[name] if name != "llama3" else None,
         tokenizer=config.base.tokenizer_path,
         output=None if output is None else Path(config.export.output_dir) / output,

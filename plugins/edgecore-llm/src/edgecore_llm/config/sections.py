@@ -17,7 +17,7 @@ class Section(BaseModel):
 
 
 def _json_text(value: Any) -> Any:
-    """Convert an object to JSON text, and check text for JSON with an object; other values pass unchanged."""
+    """Convert an object to JSON text; check that a text is JSON of an object; other values pass unchanged."""
     if isinstance(value, dict):
         return json.dumps(value)
     if isinstance(value, str):
@@ -39,7 +39,7 @@ def _two_numbers(value: Any) -> Any:
 
 
 def _preq_mode(value: Any) -> Any:
-    """Return the value of a mode, for which ExecuTorch's own files give the enumerator's name, such as `preq_8da4w`."""
+    """Replace the name of ExecuTorch's enumerator, such as `preq_8da4w`, by the mode's value; keep other values."""
     return {"preq_8da4w": "8da4w", "preq_8da4w_out_8da8w": "8da4w_output_8da8w"}.get(value, value)
 
 

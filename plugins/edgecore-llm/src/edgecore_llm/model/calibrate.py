@@ -29,7 +29,7 @@ class RoundedMatrix:
     Attributes:
         name: Name of the matrix in the decoder, such as "layers.0.mlp.down_proj".
         value: The rounded matrix in packed form.
-        loss: Sum of squared errors of the matrix's products with the calibration inputs, divided by their sum of
+        loss: Sum of squared errors of the matrix's products with the calibration inputs, relative to the products'
             squares.
         nearest_loss: The loss if each weight were rounded to nearest.
     """

@@ -42,8 +42,7 @@ class Layer:
     """The configuration of one decoder layer.
 
     Attributes:
-        rope: Index of the layer's rotary embedding in `DecoderConfig.ropes`; None for a layer without a rotary
-            embedding.
+        rope: Index of the layer's rotary embedding in `DecoderConfig.ropes`; None for a layer without one.
         window: How many positions a token sees, including its own; 0 for all.
         sinks: How many of the first positions each token also sees, if the layer has a window.
     """

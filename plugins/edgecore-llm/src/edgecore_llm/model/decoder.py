@@ -62,7 +62,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """The gated feed-forward network. Blocks of 16 gate and 16 value rows alternate, each padded with zero rows."""
+    """The gated feed-forward network. Gate and value rows alternate in blocks of 16, after padding with zero rows."""
 
     def __init__(self, config: DecoderConfig, precision: Precision) -> None:
         super().__init__()
@@ -84,8 +84,7 @@ class Block(nn.Module):
     def __init__(self, config: DecoderConfig, window: int, sinks: int, rows: int, precision: Precision) -> None:
         super().__init__()
         self.config = config
-        # A projection adds the residual itself if neither a norm nor a factor is between the projection and the
-        # addition.
+        # A projection adds the residual itself if no norm or factor is between projection and addition.
         self.adds_at_once = not config.branch_norms and config.residual_multiplier == 1
         self.self_attn = Attention(config, window, sinks, rows, precision)
         self.mlp = FeedForward(config, precision)
@@ -122,9 +121,8 @@ class Decoder(nn.Module):
         precision: The bits of the weights.
 
     Attributes:
-        rewindable: How many of the last positions can be dropped again; None for all. The limit exists because a
-            position written to the ring buffer of a windowed layer overwrites an older one, which the shortened
-            sequence may need.
+        rewindable: How many of the last positions can be dropped again; None for all. A position that a windowed layer
+            writes into its ring buffer overwrites an older one, which a shorter sequence may need.
     """
 
     def __init__(self, config: DecoderConfig, *, context: int, chunk: int, precision: Precision = Precision()) -> None:

@@ -87,8 +87,7 @@ def load_decoder(
         context: Maximum number of positions of a sequence.
         chunk: Maximum number of tokens per call.
         precision: The bits of the weights and caches.
-        is_lazy: Make matrices lazy constants of edgecore, which `compile` reads one by one; the decoder itself cannot
-            run.
+        is_lazy: Make matrices lazy constants of edgecore, which `compile` reads one by one; the decoder cannot run.
         rounded: Packed matrices by name, which replace matrices of the checkpoint.
 
     Raises:

@@ -60,7 +60,7 @@ class PortableAttention(nn.Module):
     def __init__(self, config: DecoderConfig, window: int, context: int, form: Form, precision: Precision) -> None:
         super().__init__()
         self.config, self.window = config, window
-        # `llama::custom_sdpa` cannot apply a soft cap to the attention scores.
+        # `llama::custom_sdpa` has no soft cap of the attention scores, so models with one use the form "aten".
         self.form: Form = "aten" if config.attention_softcap else form
         self.sizes = [config.heads * config.head_dim, *[config.kv_heads * config.head_dim] * 2]
         bits, group, rank = precision.linear, precision.group, config.adapter_rank
@@ -201,8 +201,7 @@ class PortableDecoder(nn.Module):
 
         Args:
             tokens: int64 [1, T].
-            input_pos: int64 [1], the position of the first token. Earlier calls must have computed all earlier
-                positions.
+            input_pos: int64 [1], the position of the first token. Earlier calls must have computed all before it.
         """
         config = self.config
         step = Step(input_pos, tokens.shape[1], self.context, self.form)

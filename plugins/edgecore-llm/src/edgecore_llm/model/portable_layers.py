@@ -24,8 +24,7 @@ class PortableMatrix(nn.Module):
     def __init__(self, rows: int, columns: int, bits: Bits, group: int) -> None:
         super().__init__()
         self.rows, self.columns, self.bits = rows, columns, bits
-        # XNNPACK supports 4-bit groups only if they divide the row, and 8 bits only with a scale per row; so use 8 bits
-        # if not.
+        # Use 4 bits if groups divide the row, otherwise 8 bits with a scale per row, as XNNPACK needs it.
         has_groups = bits == 4 and group > 0 and columns % group == 0
         self.group = group if has_groups else columns
         self.has_more_bits = bits == 4 and group > 0 and not has_groups

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def factors(size: int) -> tuple[Tensor, Tensor]:
-    """Return Hadamard matrices [a, a] and [b, b] with a * b = `size`; their Kronecker product is the one [size, size].
+    """Return two Hadamard matrices whose Kronecker product is the Hadamard matrix [size, size].
 
     Raises:
         ValueError: The size is not a power of two.

@@ -27,8 +27,7 @@ class QuantizedMatrix:
     """A matrix of integers with scales: weight [o, i] = values [o, i] * scales [o, i // 32].
 
     Attributes:
-        values: int8 [outputs, inputs]; 4 bits: in [-8, 7]. 8 bits: in [-127, 127], but -128 if a checkpoint contains
-            it.
+        values: int8 [outputs, inputs]; 4 bits: in [-8, 7]. 8 bits: in [-127, 127], or -128 if a checkpoint has it.
         scales: float16 [outputs, ceil(inputs / 32)].
         bits: 4 or 8.
     """

@@ -26,8 +26,7 @@ def quantize(weight: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:
         weight: [outputs, inputs].
         bits: 4 or 8.
         group: Number of inputs per scale: a multiple of 32; 0 for a whole row. The packed layout always stores a scale
-            per 32 inputs, so larger groups save no bytes and lose precision; they only reproduce the results of other
-            tools.
+            per 32 inputs, so larger groups save no bytes and lose precision; they only reproduce other tools' results.
 
     Raises:
         ValueError: `bits` or `group` has another value.
@@ -58,9 +57,9 @@ def _scales_of_8_bits(groups: Tensor) -> Tensor:
 
 
 def _scales_of_4_bits(groups: Tensor) -> Tensor:
-    """Return a 4-bit scale for each group w of weights: of the integers q that candidates give, the best.
+    """Return a 4-bit scale for each group w of weights, the best of those that `EXTREMES` lead to.
 
-    The best scale of integers q is <w, q> / <q, q>, which reduces the squared error from <w, w> by <w, q>^2 / <q, q>.
+    Integers q have the best scale <w, q> / <q, q>, which reduces the squared error from <w, w> by <w, q>^2 / <q, q>.
     """
     largest = groups.gather(-1, groups.abs().argmax(-1, keepdim=True))
     inverse = torch.where(largest == 0, torch.zeros(()), 1 / largest)
@@ -77,6 +76,6 @@ def _scales_of_4_bits(groups: Tensor) -> Tensor:
 
 
 def to_half(scales: Tensor) -> Tensor:
-    """Convert scales to float16; a tiny scale becomes the smallest positive float16, as 0 would make weights 0."""
+    """Convert scales to float16; a tiny one becomes the smallest positive float16, as 0 would make its weights 0."""
     tiny = (scales != 0) & (scales.abs() < SMALLEST_SCALE)
     return scales.where(~tiny, scales.sign() * SMALLEST_SCALE).clamp(-65504.0, 65504.0).to(torch.float16)

@@ -28,7 +28,7 @@ def is_portable(program: edgecore.Program) -> bool:
 
 
 def portable_facts(program: edgecore.Program, path: str | Path) -> dict[str, Any]:
-    """Return the metadata of a portable `.pte`, as arguments of `Metadata`.
+    """Return the metadata of a `.pte` for ExecuTorch's text runner, as arguments of `Metadata`.
 
     Raises:
         SessionError: The file has no key-value cache.
@@ -46,8 +46,7 @@ def portable_facts(program: edgecore.Program, path: str | Path) -> dict[str, Any
         "chunk": chunk,
         "vocabulary": int(forward.outputs[0].shape[-1]),
         "eos_ids": tuple(token for token in (eos if isinstance(eos, (list, tuple)) else [eos]) if token >= 0),
-        # A file without the mark `KEEPS_ALL` may have ring buffers, which overwrite old positions: assume that none can
-        # be dropped.
+        # A file without the mark `KEEPS_ALL` may have ring buffers, so assume that no position can be dropped again.
         "rewindable": None if _constant(program, KEEPS_ALL, False) else 0,
     }
     return {
@@ -58,7 +57,7 @@ def portable_facts(program: edgecore.Program, path: str | Path) -> dict[str, Any
 
 
 class PortableForward:
-    """Calls a portable `forward(tokens [1, T], input_pos)` with the arguments of edgecore's `forward`."""
+    """Calls `forward(tokens [1, T], input_pos)` of ExecuTorch's form with the arguments of edgecore's `forward`."""
 
     def __init__(self, program: edgecore.Program) -> None:
         self._method = program["forward"]

@@ -23,8 +23,7 @@ METADATA_METHOD = "get_llm_metadata"
 """The constant method of a file that returns its metadata as a JSON text."""
 FORMAT = 2
 """Version of the metadata; raised when the meaning of an entry changes."""
-# Header of a saved session: magic bytes, number of tokens, `_written`, length of the metadata text, number of dropped
-# tokens.
+# Header of a saved session: magic bytes; numbers of tokens, written positions, metadata bytes, dropped tokens.
 _SAVED = struct.Struct("<4sIIIQ")
 _MARK = b"ECS2"
 
@@ -219,7 +218,7 @@ class Session:
         return deque(self._compute(tokens, is_last_only=True), maxlen=1)[0]
 
     def shift(self, keep: int, count: int = 1) -> None:
-        """Drop half of the tokens after the first `keep`, the oldest, or more if `count` new tokens would not fit.
+        """Drop the older half of the tokens after the first `keep`, or more to make room for `count` new tokens.
 
         The remaining tokens are computed again at their new positions, so later results equal those of a new session
         that begins with the remaining tokens. Rotating the cached keys would be faster, but the cached values would

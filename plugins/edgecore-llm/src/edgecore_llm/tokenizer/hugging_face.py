@@ -93,7 +93,7 @@ class HuggingFaceTokenizer(Tokenizer):
 
     @cached_property
     def _continued(self) -> tuple[Any, Any]:
-        """`_plain` and `_with_specials` without the space before a text, for a text that continues another text."""
+        """The tokenizers `_plain` and `_with_specials` for text that continues another text, so without a space."""
         if not self._has_prefix:
             return self._plain, self._with_specials
         content = json.loads(self.text)
@@ -105,7 +105,7 @@ class HuggingFaceTokenizer(Tokenizer):
 
     @cached_property
     def _alphabet(self) -> dict[str, int]:
-        """GPT-2's characters for bytes -> bytes: a printable byte is its own character, others are U+0100 and up."""
+        """Map GPT-2's character of a byte to the byte: printable bytes are themselves, others U+0100 and up."""
         printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
         others = [byte for byte in range(0x100) if byte not in printable]
         shifted = {chr(0x100 + index): byte for index, byte in enumerate(others)}

@@ -22,7 +22,7 @@ _LLAMA3_COUNT = 256
 
 
 def llama3_specials() -> list[str]:
-    """Return the special tokens of Llama 3.1, which its file does not list; their ids follow the last rank."""
+    """Return the special tokens of Llama 3.1, which its tokenizer file does not list; their ids follow the ranks."""
     reserved = iter(range(_LLAMA3_COUNT))
     names = (_LLAMA3_NAMED.get(index) or f"reserved_special_token_{next(reserved)}" for index in range(_LLAMA3_COUNT))
     return [f"<|{name}|>" for name in names]

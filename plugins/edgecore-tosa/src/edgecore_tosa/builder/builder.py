@@ -35,15 +35,14 @@ DTYPES = {
 
 @dataclass(frozen=True)
 class Value:
-    """A value of the model as it is stored in the TOSA graph: its dims may be in another order, and quantized.
+    """A value of the model as it is stored in the TOSA graph: with dims in any order, and perhaps quantized.
 
     Attributes:
         tensor: The tensor of the TOSA graph that holds the elements.
         order: For each dim of the tensor, the corresponding dim of the model's value.
         quantization: The quantization parameters; None for floating point, booleans and plain integers.
-        hidden: Boolean array that broadcasts to the model's value; where it is True, the element counts as minus
-            infinity, whatever the tensor holds. None: no element does. Only a softmax may read a value with hidden
-            elements.
+        hidden: Boolean array that broadcasts to the model's value: True for elements that count as minus infinity,
+            whatever the tensor holds; None for no element. Only a softmax may read a value with hidden elements.
     """
 
     tensor: Tensor

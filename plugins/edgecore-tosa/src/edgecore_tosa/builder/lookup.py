@@ -49,7 +49,7 @@ def table(b: Builder, x: Value, function: Function) -> Value:
     finer = 1.0 if result.dtype == DType.INT16 else float(FRACTION)
     points = np.nan_to_num(points / (result.step / finer), nan=0.0, posinf=1e9, neginf=-1e9)
     outside = np.abs(points) > LIMIT
-    # Results that cross the 16-bit limit between two entries need entries beyond the limit, so store halves.
+    # Results that cross the 16-bit limit between two entries need entries beyond the limit, so store half of each.
     if q.dtype == DType.INT16 and (outside[1:] != outside[:-1]).any():
         points, finer = points / 2, finer / 2
     raw = lookup(b, index, np.rint(points))
@@ -61,8 +61,7 @@ def _interpolated(function: Function, q: Quantization) -> Array:
     """Return the entries of the lookup table for a function of an int16 value.
 
     TABLE interpolates linearly between entries. Each entry is corrected by half of the interpolation error in the
-    middle of the intervals beside it, so that the error is positive in some places and negative in others, and half as
-    large.
+    middle of the intervals beside it, so that the error, partly positive and partly negative, is half as large.
     """
     halves = np.arange(2 * ENTRIES - 1) * (FRACTION // 2) - 32768
     values = _real(function, q, halves)
@@ -83,8 +82,7 @@ def lookup(b: Builder, index: Tensor, entries: Array) -> Tensor:
 def exact_entries(numbers: Array) -> Array:
     """Return the entries of a table in which `lookup` of the index `256 * i + 1 - 32768` gives exactly `numbers[i]`.
 
-    At this index, TABLE's interpolation returns 127 * entry 2i + entry 2i + 1, so the numbers may have 22 bits and a
-    sign.
+    At this index, TABLE returns 127 * entry 2i + entry 2i + 1, so the numbers may have 22 bits and a sign.
 
     Args:
         numbers: 256 integers, of absolute value below 127 * 32767.

@@ -125,8 +125,7 @@ class TosaTable(OperatorTable[Lower]):
         """Return why a value cannot be an input or output of a partition, or None if it can.
 
         With only the profile INT, floating-point values cannot cross. With both profiles, dequantized values cannot,
-        because the partition that reads them would not know their scale; but outputs of the program can be dequantized
-        values.
+        because the partition that reads them would not know their scale; but the program's outputs can be such values.
         """
         if is_dequantize(node) and any(user.op != "output" for user in node.users):
             return "real numbers that stand for integers"
@@ -219,7 +218,7 @@ def _rank(query: NodeQuery) -> str | None:
 
 
 def symmetric_weight(query: Query, name: str, *axes: int) -> str | None:
-    """Return why a weight is neither a floating-point constant nor a constant int8 with zero point 0, or None.
+    """Return why a weight is not a constant of floats, or of int8 with zero point 0; return None if it is.
 
     Args:
         query: The call.

@@ -52,7 +52,7 @@ class Tensor:
         shape: The sizes of the dims; (n,) for a list of n sizes.
         dtype: The type of the elements.
         data: The elements of a constant as an array of `shape`; None if an operator computes them.
-        name: The name in the file; `Graph.to_bytes` chooses one if it is empty.
+        name: The name in the serialized graph, such as "t37", which `Graph.to_bytes` sets.
     """
 
     shape: tuple[int, ...]
@@ -99,7 +99,7 @@ class Operator:
 
 @dataclass(eq=False)
 class Graph:
-    """A TOSA graph: operators in an executable order. Constants are no operators here, but CONST ones in the file."""
+    """A TOSA graph: operators in an executable order. Constants are tensors here, and CONST operators in the file."""
 
     inputs: list[Tensor] = field(default_factory=list)
     operators: list[Operator] = field(default_factory=list)

@@ -29,8 +29,7 @@ class Layer:
 
     Attributes:
         weight: The weight's elements in the model's dim order.
-        weight_dtype: Its dtype; INT4 for integers from -7 to 7, if the input is int8 and the target has TOSA's
-            extension int4.
+        weight_dtype: Its dtype; INT4 for integers from -7 to 7, if the input is int8 and the target has TOSA's int4.
         scales: The scale of the accumulator: one per output channel, or a single one; (1.0,) for floating point.
         accumulator: The dtype of the accumulator.
         output: The dtype of the bias and the unscaled result: the accumulator's, but float16 for float16 inputs.
@@ -64,7 +63,7 @@ class Layer:
         return self.scale_of(slice(None))
 
     def scale_of(self, channels: slice) -> float | list[float]:
-        """Return the accumulator's scale for some output channels, or a list of a scale for each."""
+        """Return the accumulator's scale for some output channels, or a list with a scale per channel."""
         return list(self.scales[channels]) if len(self.scales) > 1 else self.scales[0]
 
 
@@ -122,7 +121,7 @@ def _volume(b: Builder) -> Value:
 
 
 def _of_image(b: Builder, name: str, dims: int) -> list[int]:
-    """Expand an argument of a convolution of a sequence or image to (rows, columns)."""
+    """Return a convolution's argument, such as its stride, as (rows, columns), also for a sequence."""
     numbers = list(for_each(b.argument(name), dims))
     return numbers if dims == 2 else [0 if name == "padding" else 1, *numbers]
 
@@ -256,7 +255,7 @@ def _check_transposed(query: Query) -> str | None:
         return "transposed with padding of the kernel's size or more"
     if groups > _MAX_GROUPS:
         return f"transposed with {groups} groups, more than {_MAX_GROUPS}"
-    # With several groups, dim 1 of the weight has only the output channels of one group, so no scale per index.
+    # With several groups, dim 1 of the weight has the output channels of one group only, so no scale per index.
     return symmetric_weight(query, "weight", *([1] if groups == 1 else []))
 
 

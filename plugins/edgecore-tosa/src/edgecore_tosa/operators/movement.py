@@ -51,7 +51,7 @@ def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
     tensor = x.tensor if in_place else b.read(x, [*short, *dims])
     order = [dim for _, after in groups for dim in after]
     for dim, size in enumerate(shape):
-        if size == 1:  # a dim of size 1 goes after the dim before it
+        if size == 1:  # put a dim of size 1 right after the preceding dim
             order.insert(order.index(dim - 1) + 1 if dim else 0, dim)
     return Value(b.reshape(tensor, [shape[dim] for dim in order]), tuple(order), x.quantization)
 

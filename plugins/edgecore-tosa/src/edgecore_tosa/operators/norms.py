@@ -59,8 +59,7 @@ def normalized(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tens
        eps is much larger than the squares, k is smaller.
     3. D = sum(Z**2) + count * eps, shifted to fit 30 bits, and by another 2e bits if eps needs it. Squares are rounded
        before they are summed, in each dim.
-    4. D << 2h has 31 or 30 bits for some h; a table maps it to an entry, about 1 / sqrt of it. The result is Z * (entry
-       << h).
+    4. D << 2h has 31 or 30 bits; a table maps it to an entry, about its 1 / sqrt. The result is Z * (entry << h).
 
     The relative error is below 2**-14 from the table, plus at most count**2 / 2**30 from rounding squares (for a row
     with a single large element). With rows of 1,024 elements, an int8 result differs by at most 1 step.
@@ -77,7 +76,7 @@ def normalized(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tens
         mean = b.rescale(total, 2.0**fraction / norm.count, DType.INT32)
         whole, *extremes = (b.compute(Op.SUB, x, mean) for x in (whole, *extremes))
     largest = b.compute(Op.MAXIMUM, extremes[0], b.compute(Op.SUB, b.number(0, DType.INT32, x.rank), extremes[1]))
-    eps = norm.count * norm.eps / q.step**2 * 4.0**fraction / 2 ** (16 + bits)  # what step 3 adds to D for k = 0
+    eps = norm.count * norm.eps / q.step**2 * 4.0**fraction / 2 ** (16 + bits)  # count * eps as D contains it if k = 0
     room = math.floor(math.log2(2**29 / max(eps, 2.0**-99)) / 2)  # negative: -e
     limit, excess = min(max(room, 0), 31), max(-room, 0)
     spare = b.compute(Op.SUB, b.compute(Op.CLZ, largest), 32 - _DEVIATION_BITS)
@@ -120,7 +119,7 @@ def _exact(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tensor, 
     entry, half = _root_parts(b, b.compute(Op.MAXIMUM, variance, 1))
     root = shift_right(b, b.compute(Op.MUL, entry, 2**7), b.compute(Op.SUB, b.number(15, DType.INT32, x.rank), half))
     differences = b.compute(Op.SUB, b.compute(Op.MUL, whole, norm.count), total)
-    shift = max(-(-3 * bits // 2) - 9, 0)  # the result is at most sqrt(count), so its integer stays below 2**30
+    shift = max(-(-3 * bits // 2) - 9, 0)  # a result is at most sqrt(count), so its integer stays below 2**30
     tensor = b.compute(Op.MUL, differences, root, shift=shift)
     return tensor, 2.0 ** (shift + f - _ROOT_BITS + 8 - 15.5)
 
@@ -136,7 +135,7 @@ def _shift_left(b: Builder, x: Tensor, bits: Tensor) -> Tensor:
 
 
 def _sum_of_squares(b: Builder, x: Tensor, axes: Sequence[int]) -> Tensor:
-    """Return sums of squares of 24-bit numbers, divided by 2**16 and by the power of 2 from each dim's size up."""
+    """Return sums of squares of 24-bit numbers, divided by 2**16 and each dim's size (rounded up to a power of 2)."""
     first, *rest = axes
     terms = b.reduce(Op.REDUCE_SUM, b.compute(Op.MUL, x, x, shift=16 + _bits(x.shape[first])), first)
     for axis in rest:

@@ -26,12 +26,12 @@ def _parameters(b: Builder) -> Quantization:
 
 
 def _dequantize(b: Builder) -> Value:
-    """Attach the node's quantization parameters to its integer input; that needs no TOSA operator."""
+    """Lower a dequantize node: attach its quantization parameters to the integers; TOSA needs no operator."""
     return replace(b.input("input"), quantization=_parameters(b))
 
 
 def _quantize(b: Builder) -> Value:
-    """Convert a value to the quantization of the current node: rescale integers, or quantize floating point."""
+    """Lower a quantize node: rescale integers to its parameters, or quantize floating-point numbers."""
     x, result = b.input("input"), _parameters(b)
     if x.quantization is None:
         x = _rounded(b, x, result)

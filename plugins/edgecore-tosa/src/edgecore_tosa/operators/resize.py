@@ -73,8 +73,7 @@ def axis_of(size: int, count: int, factor: float | None, *, align_corners: bool,
         count: Number of rows of the result.
         factor: The scale factor, if the user gave it instead of the result's size.
         align_corners: The first and last results are exactly the first and last rows of the input.
-        floors: PyTorch rounds positions down, as for `nearest`; `offset` corrects for that, because RESIZE rounds to
-            the nearest row.
+        floors: PyTorch rounds positions down, as for `nearest`; `offset` corrects RESIZE, which rounds to nearest.
     """
     if align_corners and count > 1 and size > 1:
         step = Fraction(size - 1, count - 1)
@@ -118,8 +117,7 @@ def _bilinear(b: Builder) -> Value:
     if x.quantization is None:
         return Value(_resized(b, image, ResizeMode.BILINEAR, rows, columns), NHWC)
     if not b.spec.is_u55:
-        # Zero points are interpolated like all numbers: multiplied by `up` of rows and columns, so no operand subtracts
-        # them.
+        # The weights of RESIZE sum up to rows.up * columns.up, so a division by it also restores the zero point.
         sums = _resized(b, image, ResizeMode.BILINEAR, rows, columns)
         tensor = b.rescale(sums, 1 / (rows.up * columns.up), image.dtype)
         return b.convert(Value(tensor, NHWC, x.quantization), b.quantization)

@@ -65,7 +65,7 @@ class _Exponentials:
         return b.compute(Op.MUL, b.rescale(x, 1.0, DType.INT32), self.unit)
 
     def differences(self, b: Builder) -> Tensor:
-        """Return x - max(x) as int32, in integers of `whole`."""
+        """Return the integers of x minus their maximum, times `unit`, as int32."""
         return b.compute(Op.SUB, self.whole, self.largest)
 
     def _exact(self, b: Builder, step: float) -> Tensor:
@@ -80,7 +80,7 @@ class _Exponentials:
         reach = min(width, step * 65536)  # no difference is larger
         factor = max(reach / 65536 / step, 2.0**-16)
         shifted = b.compute(Op.ADD, self.differences(b), round(reach / step / 2))
-        if 65536 / factor >= 2**31:  # differences beyond the table must stay within 32 bits
+        if 65536 / factor >= 2**31:  # clamp differences beyond the table, which would exceed 32 bits
             shifted = b.compute(Op.MAXIMUM, shifted, -math.ceil(32768 * factor))
         index = b.rescale(shifted, 1 / factor, DType.INT16)
         points = np.exp((np.arange(ENTRIES) / (ENTRIES - 1) - 1) * reach)
@@ -104,7 +104,7 @@ def _softmax(b: Builder) -> Value:
         return Value(softmax_of_reals(b, x.tensor, axis), x.order)
     parts = _Exponentials(b, x, axis)
     total = normalize(b, parts.total)
-    reciprocal = of_mantissa(b, total, lambda m: 0.5 / m, 21)  # 1 / (2 * mantissa) times 2**21
+    reciprocal = of_mantissa(b, total, lambda m: 0.5 / m, 21)  # the reciprocal of 2 * mantissa, times 2**21
     spare = 30 - parts.bits
     quotient = b.compute(Op.MUL, parts.terms, reciprocal, shift=21 - spare)
     # quotient = term * 2**spare / (2 * mantissa), so the softmax is quotient * 2**(zeros - 31 - spare).

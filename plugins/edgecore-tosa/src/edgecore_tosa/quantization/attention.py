@@ -112,7 +112,7 @@ def _sum_before_softmax(model: GraphModule, editor: Editor) -> Node | None:
         return None
     hidden = (tensor <= HIDDEN)[(None,) * (node.meta["val"].dim() - tensor.dim())]
     if not bool(hidden.any()) or any(bool(hidden.all(argument(user, "dim")).any()) for user in node.users):
-        return None  # the softmax of a row without visible elements must stay as it is
+        return None  # without a visible element in a row, masked_fill would change the softmax's result
     return _masked_sum(model, editor, scores, mask)
 
 

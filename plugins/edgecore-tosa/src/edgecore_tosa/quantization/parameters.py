@@ -71,7 +71,7 @@ class Parameters:
         return self._known[node]
 
     def _has_integers(self, node: Node) -> bool:
-        """Return True if a call whose result has quantization parameters can compute with integers: its inputs do."""
+        """Return True if a call can compute with integers: on targets without floats, or for quantized inputs."""
         if self._real_arguments is None or is_dequantize(node):
             return True
         if node.op != "call_function":

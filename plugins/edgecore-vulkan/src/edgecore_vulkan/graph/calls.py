@@ -32,10 +32,8 @@ class TensorValue:
         shape: The sizes, with symbolic sizes at their maximum.
         dtype: The dtype in the model, such as int64; the delegate may store the tensor in another dtype.
         constant: The elements of a constant, for a tensor with a `weight` its integers; None for other tensors.
-        memory: Storage and layout, which the pass `layout` chooses, except for constants that an operator prepares
-            itself.
-        memory_object: Number of the memory that the tensor shares with others of disjoint lifetimes; negative if it
-            shares none.
+        memory: Storage and layout, which the pass `layout` chooses, unless an operator prepares the constant.
+        memory_object: Number of the memory that tensors of disjoint lifetimes share; negative if not shared.
         weight: Integers and scales of a weight that the model dequantizes; None for other tensors.
         is_exact: True to store float32 as float32 even with `force_fp16`.
         key: Key of a constant in the `.pte`'s named data; empty to derive the key from the content.

@@ -1,7 +1,6 @@
 """Define the target of a partition (runtime and options), and convert it to compile specs for `preprocess`.
 
-The keys of the compile specs are those of ExecuTorch's Vulkan backend, and `edgecore_runtime`, which its delegate
-ignores.
+The keys of the specs are those of ExecuTorch's Vulkan backend, except `edgecore_runtime`, which ExecuTorch ignores.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ class Profile:
     """The target of a compilation: a runtime and options.
 
     Attributes:
-        is_stock: The blob must run on executorch 1.5's delegate, so it only uses operators and memories of that
-            delegate.
+        is_stock: The blob must run on executorch 1.5's delegate, so it uses only that delegate's operators and
+            memories.
         force_fp16: Store float32 tensors as float16; inputs and outputs of the delegate stay float32.
         require_dynamic_shapes: Delegate only operators that support different sizes in each run.
         skip_bool_tensors: Do not delegate operators with boolean tensors.

@@ -1,8 +1,7 @@
 """List the operators of executorch 1.5's Vulkan delegate, with their dtypes, and where tensors may be stored.
 
 A memory is a pair of storage and layout. If an entry has one set of memories for all inputs, the inputs of a call must
-be in one memory; results with the same set share that memory. `EXTRA` lists operators that only edgecore's delegate
-has.
+be in one memory; results with the same set share that memory. `EXTRA` is for edgecore's delegate.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ ALL = NUMBER | BOOL
 
 @dataclass(frozen=True)
 class Entry:
-    """What the delegate supports for an operator of the registry.
+    """An operator of the registry: the dtypes and memories (storage and layout) that the delegate supports for it.
 
     Attributes:
         dtypes: Supported dtypes of input tensors; a tuple has a set per argument.
@@ -275,7 +274,7 @@ def fits_texture(shape: tuple[int, ...], layout: Layout, limits: tuple[int, int,
 def possible_memories(
     call: Call, profile: Profile, layouts: Set[Layout] = WRITTEN
 ) -> list[tuple[list[TensorValue], Memories]]:
-    """Return groups of a call's tensors that must be in one memory, each group with its possible memories.
+    """Return groups of a call's tensors that need one memory (storage and layout), each with its possible memories.
 
     Constants that the operator prepares itself are in no group, but limit the possible memories.
     """
@@ -321,7 +320,7 @@ def is_prepared(call: Call, value: TensorValue, profile: Profile) -> bool:
 
 
 def _fitting(values: list[TensorValue], memories: Memories, profile: Profile, layouts: Set[Layout]) -> Memories:
-    """Return those of `memories` into which all of the tensors `values` fit.
+    """Return those of `memories` (pairs of storage and layout) into which all of the tensors `values` fit.
 
     edgecore's delegate stores every tensor in a buffer, where the layout is only the order of elements. Tensors with
     more than 4 dims are always row-major.
@@ -345,7 +344,7 @@ def _fitting(values: list[TensorValue], memories: Memories, profile: Profile, la
 
 
 def _memories(call: Call, entry: Entry) -> tuple[Memories, Memories | tuple[Memories, ...]]:
-    """Return the memories that an operator supports for inputs and results.
+    """Return the memories (storage and layout) that an operator supports for inputs and for results.
 
     For reductions and dtype conversions, the memories depend on the call.
     """
@@ -358,7 +357,7 @@ def _memories(call: Call, entry: Entry) -> tuple[Memories, Memories | tuple[Memo
 
 
 def _reduction_memories(call: Call) -> Memories:
-    """Return the memories for a reduction with keepdim; if it reduces two inner dims, the third must be packed."""
+    """Return where a reduction with keepdim may store tensors; if it reduces two inner dims, the third is packed."""
     (source,) = call.inputs()
     rank = len(source.shape)
     dims = call.args[1] if isinstance(call.args[1], list) else [call.args[1]]

@@ -31,7 +31,7 @@ def _is_few(value: TensorValue) -> bool:
 
 
 class Unsupported(Exception):
-    """A node cannot be lowered; the message is the reason, in the words of a constraint."""
+    """A node cannot be lowered; the message is the reason, such as "alpha is computed"."""
 
 
 class Query(NodeQuery):

@@ -218,7 +218,7 @@ def _pad(b: Builder, node: Node) -> TensorValue:
 
 
 def _along_dim(b: Builder, node: Node) -> TensorValue:
-    """Write an operator with an argument `dim`, of which a negative value is replaced, such as gather."""
+    """Write an operator such as gather with its argument `dim`, of which a negative value is replaced."""
     source: Any = node.args[0]
     dim = node.args[1] % max(rank(source), 1)  # type: ignore[operator]
     output: TensorValue = b.call(str(node.target), b.arguments(node, dim=dim), b.result(node))
@@ -270,7 +270,8 @@ def _filled(b: Builder, node: Node) -> TensorValue:
     # `full_like` has the arguments (input, value, dtype, layout, device, pin_memory, memory_format).
     if "self" in args:
         b.call("aten.full_like.default", [b.value(args["self"]), number, *[None] * 5], output)
-    else:  # `full` has the arguments (sizes, value, dtype, layout, device, pin_memory)
+    # `full` has the arguments (sizes, value, dtype, layout, device, pin_memory).
+    else:
         b.call("aten.full.default", [b.sizes(args["size"]), number, *[None] * 4], output)
     return output
 

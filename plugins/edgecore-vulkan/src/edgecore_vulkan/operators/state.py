@@ -37,15 +37,14 @@ def add_states(b: Builder, buffers: list[MutableBuffer]) -> list[tuple[TensorVal
     """Write a call `edgecore.state` (name, initial content) that declares each mutable buffer of a partition.
 
     Returns:
-        The buffers that `store_states` writes at the end of a run, each with the node of its new content. Other calls
-        read copies of these buffers, because an output or another buffer may need the old content at the end of the
-        run.
+        The buffers that `store_states` writes at the end, each with the node of its new content. Other calls read
+        copies of these buffers, because an output or another buffer may need the old content at the end of the run.
     """
     stored = []
     for buffer in buffers:
         tensor = buffer.initial.detach()
         initial = b.constant(tensor)
-        # A constant with the buffer's name as key, which a .ptd file can replace.
+        # The buffer's name as the key of the constant lets a .ptd file replace the initial content.
         initial.key = buffer.name
         state = TensorValue(tuple(tensor.shape), tensor.dtype)
         b.call("edgecore.state.default", [buffer.name, initial], state)

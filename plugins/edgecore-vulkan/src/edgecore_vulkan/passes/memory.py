@@ -61,7 +61,7 @@ def assign_memory_objects(graph: CallGraph) -> None:
 
 
 def peak_bytes(graph: CallGraph, bytes_of: dict[TensorValue, int]) -> int:
-    """Return the greatest sum of `bytes_of` tensors that are live at the same time, without constants."""
+    """Return the greatest number of bytes of tensors that are live at the same time, without constants."""
     last = last_uses(graph)
     prepared = {output for call in graph.calls if call.name in _APART for output in call.outputs}
     live = peak = sum(bytes_of[value] for value in graph.inputs if isinstance(value, TensorValue))

@@ -155,7 +155,7 @@ class _Fusion:
         return (call.args[0], _Parameters.of(call)) if call is not None and call.name == _DEQUANTIZE else None
 
     def _static_linear(self, view: Call, target: _Parameters, activation: str) -> Call | None:
-        """Return an integer call for a linear layer between a view that flattens leading dims and its inverse."""
+        """Return an integer call for a linear layer between views that flatten and restore the leading dims."""
         layer = self._only_reader(view.args[0], {_LINEAR})
         flat = None if layer is None else self.producers.get(layer.args[0])
         if layer is None or flat is None or flat.name != _VIEW:
