@@ -1,4 +1,4 @@
-"""The entry point for edgecore: the delegate's library, the TOSA simulator that it loads, and the doctor's rows."""
+"""The entry point for edgecore: the delegate's library, the TOSA simulator that it loads, and `doctor`'s rows."""
 
 from __future__ import annotations
 

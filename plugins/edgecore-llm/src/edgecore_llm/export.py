@@ -38,7 +38,7 @@ class ExportOptions:
         sinks: Number of first positions that layers with one of `windows` also see (attention sinks).
         constants: Additional constant methods: numbers, texts, and lists of them. `get_eos_ids` replaces the
             end-of-text tokens of the checkpoint.
-        chat_template: The model's chat template in Jinja; None for that of the checkpoint.
+        chat_template: The model's chat template in Jinja; None for the checkpoint's.
     """
 
     context: int = 2048
@@ -86,7 +86,7 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
         dynamic_shapes=({0: tokens}, {0: tokens}, {0: rows}),
         backends=list(options.backends),
         runtime="edgecore",
-        constant_tensor_alignment=64,  # aligns packed weights with cache lines
+        constant_tensor_alignment=64,  # 64 bytes: packed weights begin at a cache line
         constant_methods=_constant_methods(checkpoint, options, decoder.rewindable),
     )
     program.save(file)

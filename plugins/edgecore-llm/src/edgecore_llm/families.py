@@ -24,7 +24,7 @@ class Family:
         architectures: Values of `general.architecture` in a GGUF file.
         defaults: Values for keys that are missing in a `config.json`.
         norm_offset, qk_norms, branch_norms: See `DecoderConfig`.
-        qkv_bias, o_bias: Whether the projections have biases; None: `attention_bias` in the `config.json` decides.
+        qkv_bias, o_bias: True if the projections have biases; None: `attention_bias` in the `config.json` decides.
         is_fused: The checkpoint stores q, k, v as one `qkv_proj`, and gate and up as `gate_up_proj`.
         is_interleaved: A GGUF file orders the rows of q and k as interleaved rotary pairs.
         scales_embeddings: Multiply embeddings by the square root of the hidden size.
@@ -125,7 +125,7 @@ def decoder_config(config: Config) -> DecoderConfig:
         CheckpointError: The family is unknown, or a value is missing or out of range.
     """
     family = family_of(str(config.get("model_type")))
-    text = config.get("text_config", config)  # the `config.json` of a multimodal model nests that of its decoder
+    text = config.get("text_config", config)  # the `config.json` of a multimodal model contains the decoder's
     values = {"rope_theta": 10000.0, "hidden_act": "silu", "rms_norm_eps": 1e-6, **family.defaults}
     values |= {key: value for key, value in config.items() if key in ("dtype", "torch_dtype", "tie_word_embeddings")}
     # A null value counts as missing, so that the default applies; but a null `sliding_window` means no window.

@@ -173,7 +173,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         elif name == "sum" and not isinstance(named.get("start", next(iter(rest[1:]), 0)), int | float):
             raise SecurityError("sums begin with numbers only")
         elif name == "join" and hasattr(first, "__len__"):
-            # The filter `join` joins the items of its first argument, the method `str.join` those of its second.
+            # The filter `join` joins the items of its first argument, the method `str.join` the items of its second
+            # one.
             items = next((value for value in values if not isinstance(value, str) and hasattr(value, "__len__")), first)
             between = max((len(value) for value in (first, *values) if isinstance(value, str)), default=0)
             _check_length(len(items) * between)

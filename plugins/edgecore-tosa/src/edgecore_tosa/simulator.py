@@ -1,7 +1,7 @@
 """Run TOSA graphs on this machine with Arm's reference model.
 
-Integer results equal those of every conforming TOSA device; floating-point results are within the specification's error
-bounds.
+Integer results equal the results of every conforming TOSA device; floating-point results are within the specification's
+error bounds.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def get_symmetric_quantization_config(
         observer: Class of torchao that chooses the ranges from calibration.
 
     Raises:
-        ValueError: `is_dynamic` and `is_static` are both true, or they do not allow these `weight_bits`.
+        ValueError: `is_dynamic` and `is_static` are both true, or `weight_bits` is not 8 (nor 4 without `is_static`).
     """
     if weight_bits not in _ROOM:
         raise ValueError(f"weight_bits={weight_bits}: it must be 8 or 4")

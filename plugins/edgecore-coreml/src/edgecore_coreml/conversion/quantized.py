@@ -203,6 +203,6 @@ def _is_weight(query: NodeQuery) -> bool:
 
 
 def _before_cast(node: Node) -> Node:
-    """Return the argument of a dtype cast (e.g. of table indices to int32); return another node unchanged."""
+    """Return the argument of a dtype cast, such as of table indices to int32; return another node unchanged."""
     source = node.args[0] if node.target in (aten.to.dtype, aten._to_copy.default) else node
     return source if isinstance(source, Node) else node

@@ -65,7 +65,7 @@ class PortableForward:
         self._takes_positions = int(self._method.inputs[1].shape[0]) > 1
 
     def __call__(self, tokens: NDArray[Any], positions: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
-        """Compute tokens, and return the logits [R, vocabulary] after those of them that `rows` [R] selects."""
+        """Compute tokens, and return the logits [R, vocabulary] after each token that `rows` [R] selects."""
         if self._gives_all:
             logits: NDArray[Any] = self._logits(tokens, positions)[0][rows]
             return logits

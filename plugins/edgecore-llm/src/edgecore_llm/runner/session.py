@@ -121,7 +121,7 @@ class Model:
         self._program: edgecore.Program | None = edgecore.load(path, threads=threads)
         self._first = self._program
         self.metadata = Metadata.of(self._program, path)
-        self._program.load_method("forward")  # load the method now, so that the first token does not wait for it
+        self._program.load_method("forward")  # load `forward` now, so that the first token does not wait for it
         self.load_seconds = time.perf_counter() - start
         self._lock = threading.Lock()
 
@@ -161,7 +161,7 @@ class Session:
 
     @property
     def room(self) -> int:
-        """How many more tokens fit into the context."""
+        """The number of tokens that still fit into the context."""
         return self.metadata.context - len(self.tokens)
 
     def append(self, tokens: Sequence[int]) -> Logits:
@@ -220,10 +220,10 @@ class Session:
     def shift(self, keep: int, count: int = 1) -> None:
         """Drop the older half of the tokens after the first `keep`, or more to make room for `count` new tokens.
 
-        The remaining tokens are computed again at their new positions, so later results equal those of a new session
-        that begins with the remaining tokens. Rotating the cached keys would be faster, but the cached values would
-        still depend on dropped tokens, quantized caches would be rounded at each shift, ring buffers would lack rows,
-        and each file would need another method. A shift costs about one computed prompt token per generated token, and
+        The remaining tokens are computed again at their new positions, so later results are as in a new session that
+        begins with the remaining tokens. Rotating the cached keys would be faster, but the cached values would still
+        depend on dropped tokens, quantized caches would be rounded at each shift, ring buffers would lack rows, and
+        each file would need another method. A shift costs about one computed prompt token per generated token, and
         prompt tokens are several times faster.
 
         Raises:

@@ -271,7 +271,7 @@ class Builder:
         key = (tensor, perms)
         if key not in self._transposed:
             kept = [dim for dim in perms if tensor.shape[dim] != 1]
-            if kept == sorted(kept):  # only dims of size 1 move, so the bytes do not change and RESHAPE suffices
+            if kept == sorted(kept):  # the transpose only moves dims of size 1, so RESHAPE suffices
                 self._transposed[key] = self.reshape(tensor, shape)
             else:
                 attribute = Transpose(list(perms))

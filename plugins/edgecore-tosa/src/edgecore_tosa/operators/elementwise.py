@@ -25,7 +25,7 @@ _HEADROOM = 20
 def aligned(b: Builder, values: Sequence[Value]) -> tuple[list[Tensor], tuple[int, ...]]:
     """Bring values to equal rank and dim order by leading dims of size 1 and transposes; return tensors and order.
 
-    The order is that of the first value of maximum rank that is not constant.
+    The first value of maximum rank that is not constant determines the order.
     """
     rank = max(len(value.order) for value in values)
     leading = [value for value in values if len(value.order) == rank]

@@ -93,7 +93,7 @@ def _check_total(query: NodeQuery) -> str | None:
 
 
 def _values(lower: Lower) -> Lower:
-    """Return the function that lowers a reduction with the results (values, indices), of which only values are read."""
+    """Return the function that lowers a reduction with results (values, indices) whose indices nothing reads."""
     return lambda b: [cast(Value, lower(b))]
 
 

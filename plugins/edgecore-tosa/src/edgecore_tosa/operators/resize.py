@@ -168,7 +168,7 @@ def _blur_weights(factor: int) -> list[int]:
 def _blurred(b: Builder, x: Value, image: Tensor, rows: int, columns: int) -> Value:
     """Interpolate by whole factors without RESIZE: repeat pixels, then average them by a depthwise convolution.
 
-    The results equal those of RESIZE. Beyond the border, the first and last pixels are repeated.
+    The results equal RESIZE's. Beyond the border, the first and last pixels are repeated.
     """
     assert x.quantization is not None
     image = _repeated(b, image, rows, columns)

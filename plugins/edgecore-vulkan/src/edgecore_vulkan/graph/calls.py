@@ -15,7 +15,7 @@ from edgecore_vulkan.schema.graph import Layout, Storage
 
 
 class Memory(NamedTuple):
-    """Where a tensor is stored: its storage (buffer or texture) and its layout (order of elements)."""
+    """A place of a tensor in memory: its storage (buffer or texture) and its layout (order of elements)."""
 
     storage: Storage
     layout: Layout

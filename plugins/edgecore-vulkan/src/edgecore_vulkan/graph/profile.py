@@ -1,6 +1,6 @@
 """Define the target of a partition (runtime and options), and convert it to compile specs for `preprocess`.
 
-The keys of the specs are those of ExecuTorch's Vulkan backend, except `edgecore_runtime`, which ExecuTorch ignores.
+The specs have the keys of ExecuTorch's Vulkan backend, except `edgecore_runtime`, which ExecuTorch ignores.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""List the operators of executorch 1.5's Vulkan delegate, with their dtypes, and where tensors may be stored.
+"""List operators of executorch 1.5's Vulkan delegate, with their dtypes, and where tensors may be stored.
 
 A memory is a pair of storage and layout. If an entry has one set of memories for all inputs, the inputs of a call must
 be in one memory; results with the same set share that memory. `EXTRA` is for edgecore's delegate.
@@ -320,7 +320,7 @@ def is_prepared(call: Call, value: TensorValue, profile: Profile) -> bool:
 
 
 def _fitting(values: list[TensorValue], memories: Memories, profile: Profile, layouts: Set[Layout]) -> Memories:
-    """Return those of `memories` (pairs of storage and layout) into which all of the tensors `values` fit.
+    """Return the `memories` (pairs of storage and layout) into which all of the tensors `values` fit.
 
     edgecore's delegate stores every tensor in a buffer, where the layout is only the order of elements. Tensors with
     more than 4 dims are always row-major.

@@ -1,4 +1,4 @@
-"""Helpers of the functions that lower a node to operator calls, which the operator table names."""
+"""Helpers of the functions in the operator table, which lower a node of the model to operator calls."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class Builder:
         return None  # a dtype, layout or device: the output determines the dtype, and the others are not needed
 
     def arguments(self, node: Node, **changed: Argument) -> list[Argument]:
-        """Return the arguments of a node as those of a call, in the schema's order; `changed` replaces some by name."""
+        """Return the arguments of a node as arguments of a call, in the schema's order; `changed` replaces some."""
         values: dict[str, Any] = arguments_by_name(node)
         names = [spec.name for spec in node.target._schema.arguments]  # type: ignore[union-attr]
         return [changed[name] if name in changed else self.argument(values[name]) for name in names]

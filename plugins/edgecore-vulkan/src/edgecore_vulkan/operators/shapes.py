@@ -181,7 +181,7 @@ def _unbind(b: Builder, node: Node) -> list[TensorValue]:
 
 
 def _even_split(b: Builder, node: Node) -> list[TensorValue]:
-    """Write a split into parts of equal size, of which the last may be smaller, as a split with sizes."""
+    """Write a split into parts of equal size as a split with sizes; the last part may be smaller."""
     args = arguments_by_name(node)
     source: Any = node.args[0]
     dim = args["dim"] % rank(source)
@@ -218,7 +218,7 @@ def _pad(b: Builder, node: Node) -> TensorValue:
 
 
 def _along_dim(b: Builder, node: Node) -> TensorValue:
-    """Write an operator such as gather with its argument `dim`, of which a negative value is replaced."""
+    """Write an operator such as gather with its argument `dim`; a negative `dim` is replaced."""
     source: Any = node.args[0]
     dim = node.args[1] % max(rank(source), 1)  # type: ignore[operator]
     output: TensorValue = b.call(str(node.target), b.arguments(node, dim=dim), b.result(node))
