@@ -199,7 +199,7 @@ def _known_size(query: NodeQuery) -> str | None:
     """Return a reason if Core ML would compute another output size or other positions from the factors, or None."""
     before, after = (val.shape[-2:] for val in (query.argument("input").meta["val"], query.node.meta["val"]))
     if query.argument("scale_factors") is None:
-        return None  # nothing to check: coremltools derives the factors from the given size
+        return None  # the size is given: coremltools derives fitting factors from it
     for factor, old, new in zip(_factors(query), before, after, strict=True):
         if not isinstance(old, int):
             is_exact = factor == int(factor)

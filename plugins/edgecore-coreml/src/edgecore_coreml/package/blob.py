@@ -139,7 +139,7 @@ def _append(name: str, content: Any, contents: list[bytes], nodes: list[dict[str
     """Append the node and bytes of a file; for a folder, append its entries, then its node.
 
     Returns:
-        The end of the bytes, which begin at `start`. The last node is the file or folder itself.
+        The offset of the end of its bytes, which begin at `start`. The last node is the file or folder.
     """
     children, end = dict[str, int](), start
     region = {"offset": 0, "size": 0}

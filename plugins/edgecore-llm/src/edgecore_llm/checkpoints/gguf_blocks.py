@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class BlockType:
-    """A block type (storage format of tensors): its name, the values of a block, and the bytes of a block."""
+    """A block type (storage format of tensors): its name, the number of values per block, and the bytes per block."""
 
     name: str
     size: int

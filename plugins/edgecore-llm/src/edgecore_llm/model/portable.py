@@ -33,7 +33,7 @@ class Step:
     def __init__(self, input_pos: Tensor, tokens: int, context: int, form: Form) -> None:
         self.context, self.start = context, 0
         if form == "llama":
-            start: Any = input_pos[0].item()  # position as an integer, or as a symbol of torch.export
+            start: Any = input_pos[0].item()  # the position as an integer, or as a symbol of torch.export
             torch._check(start >= 0)  # type: ignore[no-untyped-call]
             torch._check(start + tokens <= context)  # type: ignore[no-untyped-call]
             self.start = start

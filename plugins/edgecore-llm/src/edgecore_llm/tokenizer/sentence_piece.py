@@ -47,8 +47,8 @@ class SentencePieceTokenizer(Tokenizer):
     def encode(self, text: str, *, bos: bool = False, specials: bool = False, is_continued: bool = False) -> list[int]:
         check_text(text)
         tokens = [self.bos_id] if bos and self.bos_id is not None else []
-        # The package encodes the spelling of a special token as plain text, so split the text at special tokens. The
-        # package treats each part as a new text, and puts a space before it.
+        # sentencepiece encodes a special token's spelling as plain text, so split the text at special tokens. Each part
+        # is encoded as a new text, with a space before it.
         for index, part in enumerate(self._specials.split(text) if specials else [text]):
             if specials and part in self._special_ids:
                 tokens.append(self._special_ids[part])

@@ -255,7 +255,8 @@ def _check_transposed(query: Query) -> str | None:
         return "transposed with padding of the kernel's size or more"
     if groups > _MAX_GROUPS:
         return f"transposed with {groups} groups, more than {_MAX_GROUPS}"
-    # With several groups, dim 1 of the weight has the output channels of one group only, so no scale per index.
+    # With several groups, dim 1 of the weight has the output channels of one group only, so it allows no scale per
+    # index.
     return symmetric_weight(query, "weight", *([1] if groups == 1 else []))
 
 

@@ -76,7 +76,8 @@ def normalized(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tens
         mean = b.rescale(total, 2.0**fraction / norm.count, DType.INT32)
         whole, *extremes = (b.compute(Op.SUB, x, mean) for x in (whole, *extremes))
     largest = b.compute(Op.MAXIMUM, extremes[0], b.compute(Op.SUB, b.number(0, DType.INT32, x.rank), extremes[1]))
-    eps = norm.count * norm.eps / q.step**2 * 4.0**fraction / 2 ** (16 + bits)  # count * eps in the squares' unit
+    # count * eps in the unit of the sum of squares, if these are not shifted (k = 0).
+    eps = norm.count * norm.eps / q.step**2 * 4.0**fraction / 2 ** (16 + bits)
     room = math.floor(math.log2(2**29 / max(eps, 2.0**-99)) / 2)  # negative: -e
     limit, excess = min(max(room, 0), 31), max(-room, 0)
     spare = b.compute(Op.SUB, b.compute(Op.CLZ, largest), 32 - _DEVIATION_BITS)
@@ -119,7 +120,8 @@ def _exact(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tensor, 
     entry, half = _root_parts(b, b.compute(Op.MAXIMUM, variance, 1))
     root = shift_right(b, b.compute(Op.MUL, entry, 2**7), b.compute(Op.SUB, b.number(15, DType.INT32, x.rank), half))
     differences = b.compute(Op.SUB, b.compute(Op.MUL, whole, norm.count), total)
-    shift = max(-(-3 * bits // 2) - 9, 0)  # keeps a result, at most sqrt(count), below 2**30
+    # With this shift, the integer of a normalized value, which is at most sqrt(count), stays below 2**30.
+    shift = max(-(-3 * bits // 2) - 9, 0)
     tensor = b.compute(Op.MUL, differences, root, shift=shift)
     return tensor, 2.0 ** (shift + f - _ROOT_BITS + 8 - 15.5)
 

@@ -108,7 +108,7 @@ class VulkanTable(OperatorTable[Lower]):
             calls = self._write(query)
         except Unsupported as error:
             return str(error)
-        except CompileError as error:  # a symbolic size has no upper bound
+        except CompileError as error:  # raised for a symbolic size without an upper bound
             return str(error)
         for call in calls:
             reason = problem(call, self.profile)
