@@ -107,7 +107,6 @@ def _initial_values(partition: PartitionView) -> dict[str, NamedBlob]:
 
 
 def _stored(program: ExportedProgram, converted: Converted) -> dict[str, list[str]]:
-    """Return, for each precision such as "int8", the qualified names of the weights that are stored in it."""
     with quiet(io.StringIO()):
         from coremltools.proto import Model_pb2
     function = Model_pb2.Model.FromString(converted.package.specification).mlProgram.functions["main"]

@@ -199,6 +199,5 @@ class EdgecoreModelForCausalLM:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file, unless source and target are the same file."""
     if not (target.exists() and source.samefile(target)):
         shutil.copyfile(source, target)

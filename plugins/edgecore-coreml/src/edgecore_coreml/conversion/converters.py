@@ -52,7 +52,6 @@ def _register_replacements() -> None:
 
 
 def _register_weights() -> None:
-    """Register converters of the functions in `quantized.py` that stand for stored weights."""
     from coremltools.converters.mil import Builder, register_torch_op
     from coremltools.converters.mil.frontend._utils import _construct_constexpr_dequant_op, _construct_constexpr_lut_op
     from coremltools.converters.mil.frontend.torch.ops import _get_inputs
@@ -94,7 +93,6 @@ def _register_weights() -> None:
 
 
 def _register_masks() -> None:
-    """Register converters of the functions in `masks.py`, which clamp scores and zero rows without visible keys."""
     from coremltools.converters.mil import Builder, register_torch_op
     from coremltools.converters.mil.frontend._utils import pymil_broadcast_tensors
     from coremltools.converters.mil.frontend.torch.ops import _get_inputs

@@ -58,5 +58,4 @@ def compile_model(blob: bytes) -> bytes:
 
 
 def _xcrun(*arguments: str) -> Ended:
-    """Run `xcrun`, which locates Xcode's tools."""
     return run_command(["xcrun", *arguments])

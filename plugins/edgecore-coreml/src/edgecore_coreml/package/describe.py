@@ -108,7 +108,6 @@ def _system(version: int) -> str:
 
 
 def _messages() -> Any:
-    """Import coremltools' protobuf classes of model specifications, without its output."""
     import io
 
     from edgecore_coreml.conversion.convert import quiet

@@ -275,7 +275,6 @@ def _refused(message: str, options: EthosUOptions) -> CompileError:
 
 
 def _crashed(done: Ended, options: EthosUOptions) -> CompileError:
-    """Make the error for a Vela process that ended by a signal or an unexpected exception."""
     return CompileError(
         f"Vela ended with {exit_text(done.status)} while it compiled the TOSA graph for {options.target}, which is a "
         "fault of Vela; dump_intermediate_artifacts_to keeps the graph"

@@ -71,7 +71,6 @@ class TiktokenTokenizer(Tokenizer):
 
 
 def _read(path: Path) -> dict[bytes, int]:
-    """Read the rank of each byte sequence from a file, and check that no rank is missing."""
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:

@@ -55,8 +55,6 @@ def _whole(b: Builder, x: Value) -> Value:
 
 
 def _compared(name: str) -> Lower:
-    """Return the function that lowers the comparison `name`, such as "gt", of two values."""
-
     def lower(b: Builder) -> Value:
         values = [_whole(b, b.input(name)) for name in _TERMS]
         pair, order = aligned(b, values)

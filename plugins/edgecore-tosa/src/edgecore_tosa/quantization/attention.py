@@ -175,7 +175,6 @@ def _is_computable(model: GraphModule, node: Node) -> bool:
 
 
 def _constant(model: GraphModule, editor: Editor, tensor: torch.Tensor) -> Node:
-    """Add a constant tensor to the model as a buffer, and return its node."""
     number = 0
     while hasattr(model, name := f"_attention_mask_{number}"):
         number += 1

@@ -67,7 +67,6 @@ def _resolved(value: Any, values: list[Any]) -> Any:
 
 
 def _memory_errors(call: Call, profile: Profile) -> list[str]:
-    """List errors for tensors whose memory (storage and layout) the operator of a call does not support."""
     reason = problem(call, profile, _LAYOUTS)
     if reason:
         return [reason]

@@ -160,7 +160,6 @@ def _select(b: Builder, node: Node) -> TensorValue:
 
 
 def _split(b: Builder, node: Node) -> list[TensorValue]:
-    """Write a split as a call (input, sizes of the parts, dim)."""
     args = arguments_by_name(node)
     source = node.args[0]
     outputs = [b.result(node, index) for index in range(len(node.meta["val"]))]
@@ -170,7 +169,6 @@ def _split(b: Builder, node: Node) -> list[TensorValue]:
 
 
 def _unbind(b: Builder, node: Node) -> list[TensorValue]:
-    """Write an unbind as a select call for each index of the dim."""
     source: Any = node.args[0]
     dim = arguments_by_name(node)["dim"] % rank(source)
     x = b.value(source)
@@ -240,7 +238,6 @@ def _index(b: Builder, node: Node) -> TensorValue:
 
 
 def _only_index(node: Node) -> tuple[int, Node]:
-    """Return the dim and the tensor of the only index of an `aten.index.Tensor` call."""
     indices: Any = node.args[1]
     ((dim, source),) = [(dim, index) for dim, index in enumerate(indices) if index is not None]
     return dim, source
