@@ -1,1 +1,1 @@
-"""A stand-in for Core ML on other systems, for tests; it is only used if requested by name."""
+"""Compute Core ML models on systems without Core ML, with PyTorch, for tests; used only if requested by name."""

@@ -1,7 +1,8 @@
-"""The process that computes ML programs for the delegate on Linux, if a load option asks for the stand-in.
+"""A process that computes Core ML models with PyTorch, where the delegate cannot call Core ML: on Linux, in tests.
 
-It reads requests from standard input and writes replies to standard output, as `native/src/standin.cpp` of
-edgecore-coreml defines: a list of items is a 32-bit count, then for each item a 64-bit size and its bytes.
+The delegate starts it if a load option asks for this substitute. It reads requests from standard input and writes
+replies to standard output, as `native/src/standin.cpp` of edgecore-coreml defines: a list of items is a 32-bit count,
+then for each item a 64-bit size and its bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _DTYPES = {"float16": np.float16, "float32": np.float32, "int32": np.int32}
 
 
 class Server:
-    """Models and sessions by number, and the commands that requests name."""
+    """Loaded models and sessions by their numbers, and the commands of requests, such as "load" and "predict"."""
 
     def __init__(self) -> None:
         self._models: dict[bytes, tuple[MilFunction, list[str], list[str]]] = {}
@@ -41,7 +42,7 @@ class Server:
         self._numbers = count()
 
     def answer(self, command: bytes, arguments: Items) -> Items:
-        """Execute a command, and return the items of the reply after "ok"."""
+        """Execute the command of a request, and return the items of the reply that follow its first item, "ok"."""
         commands: dict[bytes, Callable[..., Items]] = {
             b"load": self._load,
             b"session": self._session,
@@ -108,26 +109,26 @@ def _type(item: Any) -> str:
 
 
 def _shapes(item: Any) -> list[list[int]]:
-    """Return the enumerated shapes of an input; none if it has no such list."""
+    """Return the shapes that a model's input enumerates (Core ML's `EnumeratedShapes`); [] if it enumerates none."""
     return [list(shape.shape) for shape in item.type.multiArrayType.enumeratedShapes.shapes]
 
 
 def _input(item: Any) -> bytes:
-    """Describe the dtype, size ranges and shapes of an input as text."""
+    """Describe an input as text: its dtype, the least and greatest size of each dim, and its enumerated shapes."""
     array = item.type.multiArrayType
     shapes = _shapes(item)
     ranges = [(size.lowerBound, size.upperBound) for size in array.shapeRange.sizeRanges]
     if shapes:
         ranges = [(min(sizes), max(sizes)) for sizes in zip(*shapes, strict=True)]
     ranges = ranges or [(size, size) for size in array.shape]
-    limit = 2**31 - 1  # -1 is Core ML's number for unlimited sizes
+    limit = 2**31 - 1  # an upper bound of -1 in Core ML means an unlimited size
     words = [f"{low} {high if high > 0 else limit}" for low, high in ranges]
     words += [" ".join(map(str, ["|", *shape])) for shape in shapes]
     return " ".join([_type(item), "fixed" if all(low == high for low, high in ranges) else "free", *words]).encode()
 
 
 def _output(item: Any, variable: Any) -> bytes:
-    """Describe the dtype of an output as text, and its shape if it does not depend on the inputs."""
+    """Describe an output as text: its dtype, and its shape unless the shape depends on the inputs."""
     if not all(isinstance(size, int) for size in variable.shape):
         return f"{_type(item)} free".encode()
     return " ".join([_type(item), "fixed", *(f"{size} {size}" for size in variable.shape)]).encode()
@@ -144,7 +145,7 @@ def _described(value: torch.Tensor) -> Items:
 
 
 def _read(stream: BinaryIO) -> Items | None:
-    """Read a request; return None at the end of the stream."""
+    """Read the items of one request; return None at the end of the stream."""
     head = stream.read(4)
     if len(head) < 4:
         return None
@@ -163,9 +164,9 @@ def _write(stream: BinaryIO, items: Sequence[bytes]) -> None:
 def main() -> None:
     """Answer requests until the standard input ends."""
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # output of libraries must not mix with replies
+    os.dup2(2, 1)  # send what libraries print to stderr, because stdout carries the replies
     torch.set_num_threads(1)
-    sys.modules.update(dict.fromkeys(UNUSED))  # type: ignore[arg-type]  # None makes the import fail
+    sys.modules.update(dict.fromkeys(UNUSED))  # type: ignore[arg-type]  # None: importing the module fails
     server = Server()
     while (request := _read(sys.stdin.buffer)) is not None:
         try:

@@ -1,7 +1,7 @@
-"""A stand-in for Core ML in tests: it computes an ML program with PyTorch, operator by operator.
+"""Compute an ML program (Core ML's operator graph) with PyTorch, operator by operator, in place of Core ML in tests.
 
-Each function follows the specification of its MIL operator and has the operator's argument names. It cannot predict
-speed, the Neural Engine, or a device's rounding. Only tests and an explicit load option use it.
+The functions of `OPS` follow the specifications of MIL operators (the operators of ML programs) and have their argument
+names. The results tell nothing about speed, the Neural Engine, or the rounding of a device.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Values = dict[str, torch.Tensor]
 
 
 class MilFunction:
-    """A function of an ML program.
+    """A function of an ML program, which a call computes with PyTorch.
 
     Args:
         specification: The serialized model.
-        weights_folder: Folder with the file `weight.bin`, if the model has weights.
-        name: Name of the function; empty for the default one.
+        weights_folder: The folder of the file `weight.bin`, which exists if the model has weights.
+        name: Name of the function; empty for the model's default function.
     """
 
     def __init__(self, specification: bytes, weights_folder: Path, name: str = "") -> None:
@@ -58,15 +58,15 @@ class MilFunction:
 
     @property
     def kinds(self) -> set[str]:
-        """The names of the operators, except constants."""
+        """The types of the function's operators, such as "matmul", without the operators of constants."""
         return {op.op_type for op in self.function.operations if op.outputs[0].name not in self.constants}
 
     def new_states(self) -> Values:
-        """Return states of zeros, as Core ML initializes them."""
+        """Return a state of zeros for each state of the function, because Core ML initializes states with zeros."""
         return {item.name: torch.zeros(*_state_shape(item), dtype=torch.float16) for item in self.description.state}
 
     def __call__(self, inputs: Mapping[str, torch.Tensor], states: Values) -> dict[str, torch.Tensor]:
-        """Compute the outputs, and replace the states that the function writes."""
+        """Compute the function's outputs by name, and replace the values in `states` that the function writes."""
         values: dict[str, Any] = {**self.constants, **inputs}
 
         def value(var: Any) -> Any:
@@ -92,7 +92,7 @@ class MilFunction:
 
 
 class StandIn:
-    """The model of a blob. Its calls share the states.
+    """The Core ML model of a delegate's blob, computed with PyTorch. A call keeps its states for the next call.
 
     Args:
         blob: The blob of a delegate.
@@ -113,11 +113,11 @@ class StandIn:
 
     @property
     def kinds(self) -> set[str]:
-        """The names of the operators, except constants."""
+        """The types of the model's operators, such as "matmul", without the operators of constants."""
         return self.function.kinds
 
     def __call__(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
-        """Compute the outputs in the order of the delegate's arguments."""
+        """Compute the model's outputs; inputs and outputs have the order of the delegate's arguments."""
         narrow = [value.to(torch.int32) if value.dtype == torch.int64 else value for value in inputs]
         results = self.function(dict(zip(self.package.inputs, narrow, strict=True)), self.states)
         return [results[name] for name in self.package.outputs]
@@ -128,7 +128,7 @@ def _state_shape(item: Any) -> list[int]:
 
 
 def _tensor(val: Any) -> Any:
-    """Convert a constant to a tensor; strings, and lists of either, are possible too."""
+    """Convert the value of a constant to a tensor; return strings, booleans, lists and None unchanged."""
     if isinstance(val, (str, bool, list, tuple)) or val is None:
         return val
     array = np.asarray(val)

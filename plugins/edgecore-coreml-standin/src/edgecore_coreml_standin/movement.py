@@ -1,4 +1,4 @@
-"""MIL operators that move elements: shapes, slices, concatenation, gathering, padding."""
+"""MIL operators (of Core ML's ML programs) that move elements: shapes, slices, concatenation, gathering, padding."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _sliced(
     end_mask: Tensor | None = None,
     squeeze_mask: Tensor | None = None,
 ) -> list[int | Tensor]:
-    """Return the slice of each dim, or the index if the dim is removed from the result."""
+    """Return, for each dim of `x`, the indices that a slice keeps; or one int if the slice removes the dim."""
     rank = x.dim()
     steps = ones_if_absent(stride, rank)
     masks = [list(mask) if mask is not None else [False] * rank for mask in (begin_mask, end_mask, squeeze_mask)]
@@ -122,10 +122,10 @@ def slice_update(x: Tensor, update: Tensor, begin: Tensor, end: Tensor, **more: 
 
 
 def _rows(indices: Tensor, size: int) -> Tensor:
-    """Return indices with negative ones, which count from the end, replaced.
+    """Replace the negative indices of a dim of `size` elements: -1 becomes size - 1.
 
     Raises:
-        IndexError: An index is out of range, for which Core ML does not define a result.
+        IndexError: An index is out of range; Core ML defines no result for such an index.
     """
     if not bool(((indices >= -size) & (indices < size)).all()):
         wrong = indices[(indices < -size) | (indices >= size)].flatten()[0]

@@ -1,4 +1,4 @@
-"""MIL operators of neural networks: products, convolutions, pooling, normalization, resampling."""
+"""MIL operators (of Core ML's ML programs) of neural networks: products, convolutions, pooling, norms, resampling."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
 
 
 def _pads(x: Any, kernel: Any, strides: Any, dilations: Any, pad_type: Any, pad: Any) -> list[tuple[int, int]]:
-    """Return (before, after) for each spatial dim of a convolution or pooling."""
+    """Return the padding (before, after) of each spatial dim of a convolution or a pooling."""
     spatial = x.shape[2:]
     if pad_type == "valid":
         return [(0, 0)] * len(spatial)
@@ -103,7 +103,8 @@ def _pool(
     kernel = ints(kernel_sizes)
     strides = ones_if_absent(strides, len(kernel))
     pairs = _pads(x, kernel, strides, [1] * len(kernel), pad_type, pad)
-    if ceil_mode:  # windows that begin inside the padded image count
+    # ceil_mode keeps a window that begins inside the padded image and ends beyond it: pad the end of the image for it.
+    if ceil_mode:
         for d, (before, after) in enumerate(pairs):
             size = x.shape[2 + d] + before + after
             pairs[d] = (before, after + -(size - kernel[d]) % strides[d])

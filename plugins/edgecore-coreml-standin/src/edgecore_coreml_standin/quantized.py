@@ -1,4 +1,4 @@
-"""MIL operators of quantization: stored weights, and 8-bit activations."""
+"""MIL operators of quantization: restore float weights from stored integers, quantize activations to 8 bits."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _LIMITS = {"int8": (-128, 127), "uint8": (0, 255)}
 
 
 def _along(values: Tensor, rank: int, axis: Tensor | None) -> Tensor:
-    """Reshape a vector along a dim so that it broadcasts to `rank` dims; a scalar is returned unchanged."""
+    """Reshape a vector for broadcasting to `rank` dims, its elements along dim `axis`; return a scalar unchanged."""
     if not values.dim():
         return values
     return values.reshape([-1 if dim == int(axis) % rank else 1 for dim in range(rank)])  # type: ignore[arg-type]
 
 
 def _repeated(values: Tensor, shape: torch.Size) -> Tensor:
-    """Repeat the number of each block over the block; each size of `shape` is a multiple of the size in `values`."""
+    """Repeat each block's value for the elements of the block: `shape` has multiples of the sizes in `values`."""
     for dim, size in enumerate(shape):
         values = values.repeat_interleave(size // values.shape[dim], dim)
     return values
@@ -60,7 +60,8 @@ def constexpr_blockwise_shift_scale(data: Tensor, scale: Tensor, offset: Tensor 
 def constexpr_lut_to_dense(
     indices: Tensor, lut: Tensor, shape: Tensor | None = None, vector_axis: Tensor | None = None
 ) -> Tensor:
-    if shape is not None:  # iOS 16: one table, and indices packed into bytes from the lowest bit
+    # On iOS 16, `constexpr_lut_to_dense` has one table, and its indices are packed into bytes from the lowest bit on.
+    if shape is not None:
         return lut[_unpacked(indices, lut.shape[0].bit_length() - 1, shape)]
     groups = [torch.arange(size) // (size // count) for size, count in zip(indices.shape, lut.shape, strict=False)]
     vectors = lut[(*torch.meshgrid(*groups, indexing="ij"), indices.long())]
@@ -71,7 +72,7 @@ def constexpr_lut_to_dense(
 
 
 def _unpacked(packed: Tensor, bits: int, shape: Tensor) -> Tensor:
-    """Unpack indices of `bits` bits from bytes to a tensor of `shape`."""
+    """Unpack indices of `bits` bits each, which are packed into bytes, to an integer tensor of `shape`."""
     sizes = ints(shape)
     every = (packed.int()[:, None] >> torch.arange(8)) & 1
     count = int(torch.tensor(sizes).prod())

@@ -1,4 +1,4 @@
-"""The table of the stand-in's MIL operators, and helpers that read their arguments."""
+"""The table of the MIL operators that are implemented with PyTorch, and helpers that read their arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OPS: dict[str, Callable[..., Any]] = {}
 
 
 def mil(name: str | None = None) -> Callable[[Any], Any]:
-    """Register a function under its name, or under `name` if the operator's name is a Python keyword."""
+    """Register a function as a MIL operator, by its own name or by `name`, for operators named like Python keywords."""
 
     def register(function: Any) -> Any:
         OPS[name or function.__name__.rstrip("_")] = function

@@ -1,4 +1,4 @@
-"""The backend's entry point for edgecore: its delegate, and the rows of `edgecore doctor`."""
+"""The entry point for edgecore: its description of the backend, and this package's checks in `edgecore doctor`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def native_library() -> str:
 
 
 def self_test() -> list[tuple[str, bool, str, str]]:
-    """Return rows of `edgecore doctor` (check, passed, detail, remedy): the converter, and whether this is a Mac."""
+    """Return rows of `edgecore doctor` (check, passed, detail, remedy): coremltools' version, and if this is a Mac."""
     try:
         converter = version("coremltools")
     except PackageNotFoundError:
@@ -31,7 +31,7 @@ def self_test() -> list[tuple[str, bool, str, str]]:
 
 @hookimpl
 def edgecore_backends() -> list[BackendInfo]:
-    """Return the backend of this package."""
+    """Return the description of the Core ML backend."""
     return [
         BackendInfo(
             name="coreml",

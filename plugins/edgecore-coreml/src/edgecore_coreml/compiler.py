@@ -32,22 +32,22 @@ from edgecore_coreml.partitioner import CoreMLPartitioner
 
 
 class CoreMLCompiler:
-    """Implements protocols of `edgecore.plugin`: recipes, precision, linking, reports, blobs and their graphs."""
+    """The compiler. It implements `edgecore.plugin`'s protocols for recipes, precision, linking, reports and blobs."""
 
     Options = CoreMLOptions
 
     def partitioner(self, options: CoreMLOptions, *, runtime: str) -> Partitioner:
-        """Make the partitioner. The target runtime makes no difference.
+        """Make the partitioner; it is the same for each target `runtime`.
 
         Raises:
             CompileError: coremltools is not installed, or the options need Apple's compiler, which is missing.
         """
         if options.model_type == "COMPILED_MODEL":
             check_compiler()
-        converters()  # raise a missing coremltools here, instead of once per operator
+        converters()  # check now that coremltools is installed, or each operator would report it later
 
         def can_hold(buffer: MutableBuffer) -> bool:
-            """Core ML's states are float16; a float32 buffer may lose precision only if the user allows it."""
+            """Return True if a float16 state can hold a buffer: a float32 one only with compute_precision=FLOAT16."""
             halves = options.compute_precision == "FLOAT16" and buffer.initial.dtype == torch.float32
             return options.take_over_mutable_buffer and (halves or buffer.initial.dtype == torch.float16)
 
@@ -72,7 +72,7 @@ class CoreMLCompiler:
         return preprocess(program, specs)
 
     def link(self, partitions: Sequence[CompiledPartition]) -> Sequence[PreprocessResult]:
-        """Merge methods into one model with a function per method, so that shared weights are stored once."""
+        """Merge the models of several methods into one with a function per method, so that they share weights."""
         return link(partitions)
 
     def operator_support(self) -> Sequence[OperatorSupport]:
@@ -80,19 +80,20 @@ class CoreMLCompiler:
         return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """Check a blob. The target runtime makes no difference."""
+        """Check a blob: raise FormatError if it is damaged. The check is the same for each target `runtime`."""
         unpack(blob, named_data)
         return []
 
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
-        """Return lines with the deployment target, arguments, operators and weights, for `edgecore inspect --blobs`."""
+        """Return lines about the system, arguments, operators and weights of a blob, for `edgecore inspect --blobs`."""
         return blob_lines.describe_blob(blob, named_data)
 
     def blob_graph(self, blob: bytes, named_data: Mapping[str, Any]) -> BlobGraph:
-        """Return the operators of the ML program that a blob calls, for the graph view.
+        """Return the operators of a blob's ML program (Core ML's operator graph), for the graph view.
 
         Raises:
-            FormatError: The blob is damaged, or its model is compiled; then the file's metadata has the graph.
+            FormatError: The blob is damaged, or has a compiled model, which lists no operators; the graph view then
+                uses the graph in the file's metadata.
         """
         return graph_of(unpack(blob, named_data))
 
@@ -113,7 +114,7 @@ class CoreMLCompiler:
         return RECIPES
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return a line for each delegate: its oldest system, precision, and size of weights."""
+        """Return a line per delegate: the oldest Apple system that runs it, its precision, its bytes of weights."""
         lines = []
         for index, result in enumerate(results):
             if not isinstance(result, CoreMLResult):

@@ -1,4 +1,4 @@
-"""Names that ExecuTorch scripts use with the Core ML backend."""
+"""The names of ExecuTorch's Core ML backend that its users' scripts import."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from edgecore_coreml.options import OTHERS, CoreMLOptions
 
 
 class ModelType(Enum):
-    """Who compiles the model: the device (MODEL), or Xcode on a Mac."""
+    """Selects who compiles the model: the device that runs it (MODEL), or Xcode on a Mac (COMPILED_MODEL)."""
 
     MODEL = "model"
     COMPILED_MODEL = "compiled_model"
 
 
 class CoreMLBackend:
-    """Functions that create compile specs for `CoreMLPartitioner`."""
+    """ExecuTorch's functions that create compile specs (options as bytes) for `CoreMLPartitioner`."""
 
     MODEL_TYPE = ModelType
 
@@ -35,7 +35,7 @@ class CoreMLBackend:
         compute_precision: Any = "FLOAT16",
         model_type: ModelType = ModelType.MODEL,
     ) -> list[CompileSpec]:
-        """Return the compile specs for these options.
+        """Return compile specs that hold the given options.
 
         Args:
             compute_unit: Processors that Core ML may use: a member of `coremltools.ComputeUnit`, or its name.
@@ -50,7 +50,7 @@ class CoreMLBackend:
             compute_unit=compute_unit,
             minimum_deployment_target=minimum_deployment_target,
             compute_precision=compute_precision,
-            model_type=model_type,  # type: ignore[arg-type]  # the option takes enumerators by their names
+            model_type=model_type,  # type: ignore[arg-type]  # pydantic converts an enumerator to its name
         )
         return options.to_specs()
 
@@ -77,10 +77,10 @@ class CoreMLBackend:
 
 
 def coreml_partitioner(*, compile_specs: Sequence[CompileSpec] = (), **options: Any) -> Partitioner:
-    """Create the partitioner that ExecuTorch calls `CoreMLPartitioner`.
+    """Create the Core ML partitioner, which replaces ExecuTorch's class `CoreMLPartitioner`.
 
     Args:
-        compile_specs: The results of functions of `CoreMLBackend`.
+        compile_specs: Compile specs that functions of `CoreMLBackend` returned.
         options: Further options of the backend: `skip_ops_for_coreml_delegation`, `take_over_mutable_buffer`,
             `take_over_constant_data` and `lower_full_graph` are arguments of ExecuTorch's class.
 

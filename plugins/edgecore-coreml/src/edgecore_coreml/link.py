@@ -1,7 +1,7 @@
 """Link the models of several methods into one with a function per method, like ExecuTorch's Core ML backend.
 
-A method can only have one function in a model. So the first delegates of all methods share one model, the second
-delegates another, and so on.
+A model has at most one function for each method. So the first delegates of all methods share one model, their second
+delegates share another model, and so on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from edgecore_coreml.package.files import Package, identify, pack_functions, pac
 
 
 def link(partitions: Sequence[CompiledPartition]) -> list[PreprocessResult]:
-    """Return the final results of all partitions. Partitions that share no model keep their results."""
+    """Return a result per partition: with the shared model, or unchanged if the partition shares no model."""
     results = [partition.result for partition in partitions]
     order = range(len(partitions))
     by_method = [list(group) for _, group in groupby(order, key=lambda number: partitions[number].method)]
@@ -37,7 +37,7 @@ def link(partitions: Sequence[CompiledPartition]) -> list[PreprocessResult]:
 
 
 def _may_share(partition: CompiledPartition) -> bool:
-    """Return True if the model's systems support several functions, unless the user disabled sharing."""
+    """Return True if the model's oldest system supports several functions, and the user did not disable sharing."""
     result = partition.result
     if not isinstance(result, CoreMLResult):
         return False
@@ -72,7 +72,7 @@ def _linked(partitions: Sequence[CompiledPartition]) -> list[PreprocessResult]:
 
 
 def _merge(packages: Mapping[str, Package]) -> tuple[bytes, bytes, int]:
-    """Return specification and weights of a model with all functions, and its specification version."""
+    """Merge models: return specification, weights and specification version of a model with all their functions."""
     with tempfile.TemporaryDirectory() as name, quiet(io.StringIO()):
         import coremltools as ct
 

@@ -1,4 +1,4 @@
-"""Compile a partition into a blob: convert it with coremltools, and pack the model."""
+"""Compile a partition into a blob: convert it to a model with coremltools, and pack the model's files."""
 
 from __future__ import annotations
 
@@ -30,16 +30,18 @@ _ALIGNMENT = 16
 
 @dataclass(frozen=True)
 class CoreMLResult(PreprocessResult):
-    """A compiled partition with the facts for the report."""
+    """A compiled partition, with facts about its Core ML model for the report."""
 
     target: str = ""
     reason: str = ""  # why the target is needed
     precision: str = ""
     stored: Mapping[str, Sequence[str]] = field(default_factory=dict)  # precision -> names of weights
     weights: int = 0
-    has_ranges: bool = False  # an input has a range of sizes, which the Neural Engine does not support
-    shared_by: tuple[str, ...] = ()  # the methods that share the model
-    package: bytes = b""  # blob with the model package, if the result's blob contains a compiled model
+    # True if the Neural Engine is allowed but cannot run the model, because an input has a range of sizes.
+    has_ranges: bool = False
+    shared_by: tuple[str, ...] = ()  # the methods whose functions share the model; () for a model of one method
+    # The blob with the model package, if `blob` contains the model as Apple's compiler compiled it; otherwise empty.
+    package: bytes = b""
 
 
 def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreMLResult:
@@ -73,20 +75,20 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreML
 
 
 def _operators(partition: PartitionView, graph: BlobGraph) -> dict[int | str, tuple[int, ...]]:
-    """Return debug handles by operator, for operators that coremltools named after nodes."""
+    """Return the debug handles of each operator that coremltools named after a node of the partition."""
     names = {operator.operation for operator in graph.nodes}
     return {node.name: handles for node in partition.calls if node.name in names and (handles := debug_handles(node))}
 
 
 def _has_ranges(partition: PartitionView, options: CoreMLOptions) -> bool:
-    """Return True if an input has a range of sizes, and the options permit the Neural Engine."""
+    """Return True if the options permit the Neural Engine, and an input has a range of sizes, which it cannot run."""
     free = [node for node in partition.inputs if node.name not in (options.enumerated_shapes or {})]
     sizes = [size for node in free for size in node.meta["val"].shape]
     return options.compute_unit in ("ALL", "CPU_AND_NE") and not all(isinstance(size, int) for size in sizes)
 
 
 def _check_arguments(partition: PartitionView, converted: Converted) -> None:
-    """Check that model and partition have the same arguments, since the delegate copies them one by one."""
+    """Check that the model has as many inputs and outputs as the partition: the delegate copies them one by one."""
     for kind, nodes, names in (
         ("inputs", partition.inputs, converted.package.inputs),
         ("outputs", partition.outputs, converted.package.outputs),
@@ -96,7 +98,7 @@ def _check_arguments(partition: PartitionView, converted: Converted) -> None:
 
 
 def _initial_values(partition: PartitionView) -> dict[str, NamedBlob]:
-    """Return the initial values of buffers that are not all zeros, by the buffer's name."""
+    """Return the initial values of the mutable buffers that do not start as zeros, by the buffer's name."""
     return {
         buffer.name: NamedBlob(memoryview(buffer.initial.detach().contiguous().numpy().data).cast("B"), _ALIGNMENT)
         for buffer in partition.buffers
@@ -105,7 +107,6 @@ def _initial_values(partition: PartitionView) -> dict[str, NamedBlob]:
 
 
 def _stored(program: ExportedProgram, converted: Converted) -> dict[str, list[str]]:
-    """Return precision -> qualified names of the weights that are stored in it."""
     with quiet(io.StringIO()):
         from coremltools.proto import Model_pb2
     function = Model_pb2.Model.FromString(converted.package.specification).mlProgram.functions["main"]
@@ -113,7 +114,7 @@ def _stored(program: ExportedProgram, converted: Converted) -> dict[str, list[st
 
 
 def _dump(folder: Path, blob: bytes, log: str) -> None:
-    """Write a blob's files and its conversion log into a folder named after the blob's hash."""
+    """Write the files of a blob, and coremltools' log, into a subfolder that is named after the blob's hash."""
     target = folder / f"coreml-{hashlib.sha256(blob).hexdigest()[:12]}"
     write_files(read_blob(blob, {}), target)
     (target / "coremltools.log").write_text(log, encoding="utf-8")

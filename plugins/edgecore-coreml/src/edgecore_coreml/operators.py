@@ -1,4 +1,4 @@
-"""The operators that the backend delegates, provided that the installed coremltools has a converter for them."""
+"""The operators that the Core ML backend delegates, if the installed coremltools has a converter for them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _MAX_DIMS = 5
 
 
 def inside_only(node: Node) -> str | None:
-    """Return why a value can be neither input nor output of a Core ML model, or None."""
+    """Return why a value cannot be an input or output of a Core ML model, or None if it can."""
     val = node.meta.get("val")
     if not isinstance(val, torch.Tensor):
         return None
@@ -86,9 +86,9 @@ def _max_pool(query: NodeQuery) -> str | None:
 
 
 def _windows(query: NodeQuery) -> str | None:
-    """Refuse a pooling if PyTorch drops a window that begins in the padding at the end, or beyond.
+    """Refuse a pooling with ceil_mode if PyTorch drops a last window that begins in the padding after the input.
 
-    coremltools drops such a window if there is padding, but Core ML's specification does not promise this of the
+    coremltools also drops such a window if there is padding, but Core ML's specification does not say so of its
     runtime.
     """
     if not query.argument("ceil_mode"):
@@ -180,7 +180,7 @@ def _without_dtype(query: NodeQuery) -> str | None:
 
 
 def _factors(query: NodeQuery) -> list[Any]:
-    """Return the scale factors of the last two dims of an upsampling; None for a dynamic size."""
+    """Return the scale factors of an upsampling's last two dims; None for a dim of dynamic size."""
     if (factors := query.argument("scale_factors")) is not None:
         return list(factors)
     before, after = (val.shape[-2:] for val in (query.argument("input").meta["val"], query.node.meta["val"]))
@@ -196,10 +196,10 @@ def _whole_factors(query: NodeQuery) -> str | None:
 
 
 def _known_size(query: NodeQuery) -> str | None:
-    """Return a reason if Core ML would derive another size or positions from the factors, or None."""
+    """Return a reason if Core ML would compute another output size or other positions from the factors, or None."""
     before, after = (val.shape[-2:] for val in (query.argument("input").meta["val"], query.node.meta["val"]))
     if query.argument("scale_factors") is None:
-        return None  # coremltools derives the factors from the sizes
+        return None  # the size is given: coremltools derives fitting factors from it
     for factor, old, new in zip(_factors(query), before, after, strict=True):
         if not isinstance(old, int):
             is_exact = factor == int(factor)
@@ -235,7 +235,7 @@ _LOGICAL = "logical_and logical_or logical_not logical_xor bitwise_not"
 
 
 class _WithoutConstants(NodeQuery):
-    """A query for models whose weights are inputs, so no value is constant."""
+    """A query about a node of a model whose weights are delegate inputs, so that no value is constant."""
 
     def is_constant(self, node: Any) -> bool:
         """Return False."""
@@ -243,11 +243,11 @@ class _WithoutConstants(NodeQuery):
 
 
 class CoreMLTable(OperatorTable[None]):
-    """The operator table. An operator without a converter in the installed coremltools is not supported.
+    """The table of supported operators, which refuses an operator that the installed coremltools does not convert.
 
     Args:
         rows: The rows.
-        constants_as_inputs: Constants are inputs of the delegates.
+        constants_as_inputs: Weights and other constants are inputs of the delegates, not parts of the model.
     """
 
     def __init__(self, rows: Iterable[OperatorRow[None]], *, constants_as_inputs: bool = False) -> None:
@@ -255,14 +255,14 @@ class CoreMLTable(OperatorTable[None]):
         self.constants_as_inputs = constants_as_inputs
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], NodeQuery]:
-        """Return a function that creates the query for a call."""
+        """Return a function that creates, for a node, the query object that constraints of the table inspect."""
         if not self.constants_as_inputs:
             return super().make_query(program, is_decomposed=is_decomposed)
         constants = Constants(program)
         return lambda node: _WithoutConstants(node, constants, is_decomposed)
 
     def row_reason(self, query: NodeQuery) -> str | None:
-        """Return why a call is not supported: its converter is missing, or a constraint of its row fails."""
+        """Return why a call is not supported, or None: coremltools lacks its converter, or a constraint fails."""
         target = query.node.target
         if (
             target in self.rows

@@ -1,4 +1,4 @@
-"""Options of `Backend("coreml", ...)`. The README's table and error messages are generated from these fields."""
+"""Options of `Backend("coreml", ...)`. Their fields are the source of the README's table and of error messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FUNCTIONS_TARGET = "iOS18"
 
 
 def _name(value: Any) -> Any:
-    """Return the name of a member of a coremltools enumeration, such as `coremltools.target.iOS18`."""
+    """Return the name of a coremltools enumerator, such as "iOS18" of `coremltools.target.iOS18`; keep strings."""
     return getattr(value, "name", value)
 
 
@@ -110,7 +110,7 @@ class CoreMLOptions(BaseModel):
         return self
 
     def to_specs(self) -> list[CompileSpec]:
-        """Return the compile specs that `preprocess` receives and the file stores."""
+        """Return the compile specs (key, bytes) with the options, which `preprocess` receives and the `.pte` stores."""
         version = TARGETS.get(self.minimum_deployment_target or "", "")
         named = {"compute_unit", "minimum_deployment_target", "compute_precision", "model_type", SHARING}
         others = self.model_dump_json(exclude_defaults=True, exclude=named | {"operators", "min_operators"})
@@ -131,7 +131,7 @@ class CoreMLOptions(BaseModel):
 
     @staticmethod
     def values_of_specs(specs: Sequence[CompileSpec]) -> dict[str, Any]:
-        """Return the option values in compile specs; two specs may have the key `coreml_options`."""
+        """Return the values of the options in compile specs; JSON of several specs `coreml_options` is merged."""
         texts = {spec.key: spec.value.decode() for spec in specs}
         names = {str(version): name for name, version in TARGETS.items()}
         values = {

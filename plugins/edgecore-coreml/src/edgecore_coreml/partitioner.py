@@ -1,4 +1,4 @@
-"""Choose the operators that Core ML runs: the table's partitioner, restricted by the options."""
+"""Choose the operators that Core ML runs, by the operator table and the user's options."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from edgecore_coreml.operators import TABLE
 
 
 class CoreMLPartitioner:
-    """The table's partitioner without skipped operators; it may require that all operators are delegated.
+    """The partitioner of the operator table, which also applies the options to skip operators or to require them all.
 
     Args:
-        inner: A partitioner of the table.
+        inner: The partitioner of the operator table.
         skipped: Names of operators that are not delegated, such as `add` or `aten.add.Tensor`.
         lower_full_graph: Raise an error if an operator is not delegated.
-        constants_as_inputs: Constants are inputs of the delegates.
+        constants_as_inputs: Weights and other constants are inputs of the delegates.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class CoreMLPartitioner:
         inner.unsupported_reasons = self._with_skipped
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        """Tag the supported nodes.
+        """Tag the supported nodes of a program.
 
         Raises:
             CompileError: With `lower_full_graph`, a node is not supported.
@@ -53,7 +53,7 @@ class CoreMLPartitioner:
         return result
 
     def ops_to_not_decompose(self, exported_program: ExportedProgram) -> Any:
-        """Return the operators that Core ML supports without decomposition, and a function that selects their calls."""
+        """Return operators that Core ML supports without decomposition, and a function that selects calls to keep."""
         operators, selects = self._inner.ops_to_not_decompose(exported_program)
         return [operator for operator in operators if not self._is_skipped(operator)], selects
 

@@ -43,7 +43,7 @@ _OBSERVERS = {
 
 @dataclass(frozen=True)
 class Scheme:
-    """How to quantize the layers of a module.
+    """A quantization scheme: how to quantize the layers of a module.
 
     Attributes:
         weight_bits: 4 or 8; None for floating-point weights.
@@ -51,8 +51,8 @@ class Scheme:
         is_per_channel: Weights have a scale per output channel.
         has_activations: Quantize activations to uint8.
         has_symmetric_weights: The zero point of weights is the middle of the integer range.
-        has_symmetric_activations: The zero point of activations is 128, or 0 for non-negative results.
-        observer: Observer of activations, by its name in `edgecore.Recipe`.
+        has_symmetric_activations: The zero point of uint8 activations is 128, or 0 for non-negative results.
+        observer: How activation ranges are observed in calibration, by its name in `edgecore.Recipe`.
     """
 
     weight_bits: Literal[4, 8] | None = 8
@@ -64,16 +64,16 @@ class Scheme:
     observer: Literal["histogram", "minmax", "moving-average"] = "moving-average"
 
     def activation(self, tail: Node | None) -> QuantizationSpec | None:
-        """Return the specification of the activation that `tail` computes; None for floating point."""
+        """Return the specification of the activation that node `tail` computes; None if it stays in floating point."""
         if not self.has_activations:
             return None
         is_affine = not self.has_symmetric_activations or (tail is not None and tail.target in _UNSIGNED)
         scheme = torch.per_tensor_affine if is_affine else torch.per_tensor_symmetric
-        # Pass no limits: with uint8's limits, torchao's symmetric zero point would be 127 instead of 128.
+        # Pass no integer limits: with uint8's limits 0 and 255, torchao's symmetric zero point would be 127, not 128.
         return QuantizationSpec(torch.uint8, OBSERVERS[self.observer].with_args(eps=SMALLEST_SCALE), qscheme=scheme)
 
     def weight(self, axis: int | None) -> QuantizationSpec | None:
-        """Return the specification of a weight with output channels in dim `axis`; None for floating point."""
+        """Return the specification of a weight whose output channels are dim `axis`; None for a float weight."""
         if self.weight_bits is None:
             return None
         low, high = (0, (1 << self.weight_bits) - 1) if self.weight_dtype == torch.uint8 else _signed(self)
@@ -91,7 +91,7 @@ def _signed(scheme: Scheme) -> tuple[int, int]:
 
 
 class CoreMLQuantizer(ModuleQuantizer[Scheme]):
-    """Annotates an exported model for `prepare_pt2e`.
+    """Annotates the values of an exported model that Core ML quantizes, for torchao's `prepare_pt2e`.
 
     Args:
         config: A `coremltools.optimize.torch.quantization.LinearQuantizerConfig`, or None for 8-bit weights and
@@ -114,7 +114,7 @@ class CoreMLQuantizer(ModuleQuantizer[Scheme]):
             self.set_module_name(name, _scheme(settings))
 
     def annotate_node(self, node: Node, config: Scheme) -> None:
-        """Annotate a node, including a batch norm and activation that are fused with it."""
+        """Annotate a layer or another operator, together with the batch norm and activation that are fused with it."""
         if node.target in LAYERS:
             tail = fused_tail(node, (NORMS, _ACTIVATIONS))
             inputs = {node.args[0]: config.activation(_source(node)), node.args[1]: config.weight(channel_dim(node))}
@@ -141,7 +141,7 @@ def _source(node: Node) -> Node | None:
 
 
 def _is_matrix(value: Any) -> bool:
-    """Return True for a constant matrix; its output channels are the second dim."""
+    """Return True for a constant 2-D tensor; as the second factor of a matmul it has its output channels in dim 1."""
     return isinstance(value, Node) and value.op == "get_attr" and value.meta["val"].dim() == 2
 
 
@@ -153,7 +153,7 @@ def _module_type(kind: Any) -> type[torch.nn.Module]:
 
 
 def _scheme(settings: Any) -> Scheme | None:
-    """Convert a `ModuleLinearQuantizerConfig` to a scheme; None for a module that stays in floating point."""
+    """Convert a `ModuleLinearQuantizerConfig` of coremltools to a scheme; None for a module that stays float."""
     if settings is None:
         return None
     if settings.algorithm != "vanilla":

@@ -1,4 +1,4 @@
-"""Recipes of `edgecore.compile(quantize=...)` for Core ML, with their parameters."""
+"""Quantization recipes of the Core ML backend for `edgecore.compile(quantize=...)`, with their parameters."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Int4Weights(RecipeParameters):
 
 
 class Palettes(RecipeParameters):
-    """Parameters of `palette4`: bits per index, and one table per weight or per group of output channels."""
+    """Parameters of `palette4`: bits of an index into a table of values; one table per weight or per channel group."""
 
     weight_bits: Literal[4, 1, 2, 3, 6, 8] = 4
     weights: Literal["tensor", "group"] = "tensor"

@@ -1,4 +1,4 @@
-"""The Ethos-U backend. Loading a file imports this module, so it must not import torch, numpy or Vela."""
+"""The Ethos-U backend. Loading a `.pte` imports this module, so it must not import torch, numpy or Vela."""
 
 from __future__ import annotations
 

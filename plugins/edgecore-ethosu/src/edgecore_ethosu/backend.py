@@ -1,4 +1,4 @@
-"""The backend's entry point for edgecore: its delegate, the simulator that the delegate loads, and versions."""
+"""The entry point for edgecore: the delegate's library, the TOSA simulator that it loads, and `doctor`'s rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def native_library() -> str:
 
 
 def simulator_library() -> str | None:
-    """Return the absolute path of the TOSA simulator in `edgecore-tosa`; None if it is not installed."""
+    """Return the absolute path of the TOSA simulator in the package `edgecore-tosa`; None if that is not installed."""
     return installed_file("edgecore_tosa", "lib", "libedgecore_tosa_simulator.*")
 
 
 def load_options() -> dict[str, str]:
-    """Return the load option with the simulator's path, since the delegate does not search for it."""
+    """Return the load option with the path of the TOSA simulator, because the delegate does not search for it."""
     path = simulator_library()
     return {"simulator": path} if path else {}
 
@@ -33,7 +33,7 @@ def self_test() -> list[tuple[str, bool, str, str]]:
 
 
 def installed(package: str) -> str | None:
-    """Return the version of a package; None if it is not installed."""
+    """Return the version of a pip package; None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -42,7 +42,7 @@ def installed(package: str) -> str | None:
 
 @hookimpl
 def edgecore_backends() -> list[BackendInfo]:
-    """Return the backend of this package."""
+    """Return the description of the Ethos-U backend."""
     return [
         BackendInfo(
             name="ethosu",

@@ -1,8 +1,8 @@
-"""Write and read a blob: the blocks that ExecuTorch's Ethos-U delegate reads on a device.
+"""Write and read the blob of an Ethos-U delegate, in the format that ExecuTorch's delegate reads on a device.
 
-A block has a 32-byte header: a name of 16 bytes padded with zeros, the u32 length of the data, a byte that is 1 if the
-data is stored elsewhere, and 11 zeros. The data follows, padded with zeros to a multiple of 16 bytes. The blocks are,
-in order:
+The blob is a sequence of blocks. A block has a 32-byte header: a name of 16 bytes padded with zeros, the u32 length of
+the data, a byte that is 1 if the data is stored elsewhere, and 11 zeros. The data follows, padded with zeros to a
+multiple of 16 bytes. The blocks are, in order:
 
     vela_bin_stream   no data
     cmd_data          the command stream of the NPU, for Arm's driver
@@ -11,8 +11,8 @@ in order:
     inputs, outputs   i32 number of tensors; for each 9 i32: shape of 6 dims, bytes of an element, offset, region
     vela_end_stream   no data
 
-`native/src/blob.cpp` reads the same format. The TOSA graph from which the blob was compiled is not in the blob, but
-named data of the file under `tosa_key`.
+`native/src/blob.cpp` reads the format in C++. The TOSA graph that the blob was compiled from is not part of the blob,
+but named data of the `.pte` with the key `tosa_key(blob)`.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _HALF_WORD = 32
 
 @dataclass(frozen=True)
 class VelaTensor:
-    """An input or output of the command stream.
+    """An input or output of the NPU's command stream.
 
     Attributes:
         shape: Six sizes, with leading 1s for missing dims.
         element_size: Bytes per element.
-        offset: Bytes from the start of the region.
+        offset: Bytes from the start of the tensor's memory region.
         region: Number of the region; 1 is the arena.
     """
 
@@ -61,7 +61,7 @@ class VelaTensor:
 
 @dataclass(frozen=True)
 class VelaProgram:
-    """A TOSA graph compiled by Vela: the content of a blob."""
+    """A TOSA graph as compiled by Vela: the command stream, weights, arena size, inputs and outputs of a blob."""
 
     command_stream: bytes
     weights: bytes
@@ -71,10 +71,10 @@ class VelaProgram:
 
 
 def write_blob(program: VelaProgram) -> bytes:
-    """Return the blob of a program.
+    """Return the blob of a compiled TOSA graph.
 
     Raises:
-        CompileError: The arena is too large for the format.
+        CompileError: The arena has more than 2^31 - 1 bytes, the limit of the format.
     """
     if program.scratch_size > _MAX_SCRATCH:
         raise CompileError(
@@ -98,10 +98,10 @@ def write_blob(program: VelaProgram) -> bytes:
 
 
 def read_blob(blob: bytes) -> VelaProgram:
-    """Return the content of a blob after checking all numbers, but not the command stream and the weights.
+    """Parse a blob, and check its numbers; the content of command stream and weights is not checked.
 
     Raises:
-        FormatError: The blob is damaged, or not an Ethos-U delegate's.
+        FormatError: The blob is damaged, or is not the blob of an Ethos-U delegate.
     """
     reader = ByteReader(blob)
     _, commands, weights, scratch, inputs, outputs, _ = [_block(reader, name) for name in NAMES]
@@ -117,7 +117,7 @@ def read_blob(blob: bytes) -> VelaProgram:
 
 
 def describe_blob(blob: bytes) -> list[str]:
-    """Return lines that describe a blob: sizes, inputs and outputs.
+    """Describe a blob in lines: bytes of its command stream, weights and arena, and its inputs and outputs.
 
     Raises:
         FormatError: The blob is damaged.
@@ -137,13 +137,13 @@ def describe_blob(blob: bytes) -> list[str]:
 
 
 def tosa_key(blob: bytes) -> str:
-    """Return the key of the named data that holds the TOSA graph of a blob.
+    """Return the key of the `.pte`'s named data that holds the TOSA graph from which a blob was compiled.
 
-    The key contains a hash of the blob: FNV-1a over 64-bit words, which XORs the upper half of the state into the lower
-    half after each word. FNV-1a over bytes would take a second per 4 MB in Python.
+    The key contains a hash of the blob: FNV-1a over 64-bit words, which after each word also XORs the upper half of the
+    state into the lower half. It hashes words because FNV-1a over bytes takes a second per 4 MB in Python.
 
     Raises:
-        FormatError: The blob is truncated.
+        FormatError: The size of the blob is no multiple of 8 bytes: it is truncated.
     """
     if len(blob) % struct.calcsize("<Q"):
         raise FormatError(f"the blob is damaged: its {len(blob):,} bytes are no whole number of blocks")

@@ -21,14 +21,14 @@ _NAMES = {"Sram": "SRAM", "Dram": "DRAM", "OnChipFlash": "weights in SRAM", "Off
 
 
 class EthosUCompiler(TosaCompiler[EthosUOptions]):
-    """Compiles TOSA graphs with Vela, and reads blobs and their graphs."""
+    """The compiler: it compiles TOSA graphs with Vela, and reads its blobs and their TOSA graphs."""
 
     Options = EthosUOptions
     name = "ethosu"
     backend_id = "EthosUBackend"
 
     def compile_graph(self, partition: LoweredPartition, options: EthosUOptions) -> PreprocessResult:
-        """Compile a TOSA graph into a blob."""
+        """Compile the TOSA graph of a partition into a blob."""
         return compile_graph(partition, options)
 
     def read_blob(self, blob: bytes) -> VelaProgram:
@@ -36,7 +36,7 @@ class EthosUCompiler(TosaCompiler[EthosUOptions]):
         return read_blob(blob)
 
     def check(self) -> Sequence[Problem]:
-        """Report if the simulator or Vela is missing."""
+        """Report if the TOSA simulator or Vela is not installed."""
         problems = []
         if backend.simulator_library() is None:
             problems.append(Problem("the TOSA simulator is not installed", "pip install edgecore-tosa"))
@@ -47,16 +47,16 @@ class EthosUCompiler(TosaCompiler[EthosUOptions]):
         return problems
 
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
-        """Return lines with sizes, inputs and outputs of a blob, for `edgecore inspect --blobs`."""
+        """Return lines with a blob's sizes, inputs, outputs and TOSA graph's key, for `edgecore inspect --blobs`."""
         key = tosa_key(blob)
         stored = f"TOSA graph: in the file as {key}" if key in named_data else "TOSA graph: not in the file"
         return [*describe_blob(blob), stored]
 
     def blob_graph(self, blob: bytes, named_data: Mapping[str, Any]) -> BlobGraph:
-        """Return the operators of the TOSA graph that the file stores for a blob, for the graph view.
+        """Return the operators of the TOSA graph from which a blob was compiled, for the graph view.
 
         Raises:
-            FormatError: The file has no TOSA graph for the blob, or the graph is damaged.
+            FormatError: The `.pte` has no TOSA graph for the blob, or the graph is damaged.
         """
         key = tosa_key(blob)
         if key not in named_data:
@@ -64,7 +64,7 @@ class EthosUCompiler(TosaCompiler[EthosUOptions]):
         return blob_graph(Graph.from_bytes(named_data[key].data))
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return lines for each delegate: Vela's estimates of cycles, time and memory, and the most expensive nodes."""
+        """Return lines per delegate: Vela's estimates of cycles, time and memory; the nodes with the most cycles."""
         lines = []
         for index, result in enumerate(results):
             if isinstance(result, EthosUResult) and result.report is not None:

@@ -1,4 +1,4 @@
-"""Names for ExecuTorch scripts: compile spec, partitioner and quantizer with the documented arguments and methods."""
+"""ExecuTorch's names for the Ethos-U backend: compile spec, partitioner, quantizer, with ExecuTorch's arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgecore_tosa.executorch import SpecPartitioner, SpecQuantizer, TosaCompile
 
 
 class EthosUCompileSpec(TosaCompileSpec[EthosUOptions]):
-    """Compilation settings for one NPU.
+    """A compile spec: the settings for compiling models for one NPU.
 
     Args:
         target: NPU and its number of multiply-accumulate units, such as `ethos-u55-128`.
@@ -45,10 +45,10 @@ class EthosUCompileSpec(TosaCompileSpec[EthosUOptions]):
 
 
 class EthosUPartitioner(SpecPartitioner):
-    """Tags the calls that an NPU supports."""
+    """The partitioner: it tags the calls that the NPU of its compile spec supports."""
 
     backend_id = EthosUCompiler.backend_id
 
 
 class EthosUQuantizer(SpecQuantizer):
-    """Annotates an exported model for an NPU."""
+    """The quantizer: it annotates an exported model for the NPU of its compile spec."""

@@ -1,4 +1,4 @@
-"""Compile the TOSA graph of a partition with Vela, and pack the result as a blob."""
+"""Compile the TOSA graph of a partition with Vela, and write the compiled graph as a blob."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FAST_SPACE = 1
 
 @dataclass(frozen=True)
 class EthosUResult(PreprocessResult):
-    """A compiled partition with Vela's estimates for it and its operators."""
+    """A compiled partition, with Vela's estimates for the whole graph and for each operator."""
 
     target: str = ""
     report: VelaReport | None = None
@@ -74,7 +74,7 @@ def compile_graph(partition: LoweredPartition, options: EthosUOptions) -> EthosU
 
 
 def _check_arguments(partition: PartitionView, compiled: VelaResult) -> None:
-    """Check that Vela kept the partition's arguments, because the delegate on a device copies them one by one."""
+    """Check that Vela kept the sizes of inputs and outputs: the delegate on a device copies them one by one."""
     for kind, nodes, tensors in (
         ("inputs", partition.inputs, compiled.program.inputs),
         ("outputs", partition.outputs, compiled.program.outputs),

@@ -1,4 +1,4 @@
-"""Options of `Backend("ethosu", ...)`. The README's table and error messages are generated from these fields."""
+"""Options of `Backend("ethosu", ...)`. Their fields are the source of the README's table and of error messages."""
 
 from __future__ import annotations
 
@@ -82,32 +82,32 @@ class EthosUOptions(BaseModel):
     @model_validator(mode="after")
     def _valid_configuration(self) -> EthosUOptions:
         path = config_path(self.config_ini)
-        if path is not None:  # if Vela is missing, `EthosUCompiler.check` and `compile_tosa` report it
+        if path is not None:  # without Vela, check nothing; `EthosUCompiler.check` and `compile_tosa` report it
             configuration(self.target, self.system, self.mode, path)
         return self
 
     @property
     def spec(self) -> TosaSpec:
-        """The TOSA profile and extensions that the target supports."""
+        """The TOSA profile and extensions that Vela supports for the target."""
         return tosa_spec(self.target)
 
     @property
     def system(self) -> str:
-        """The chosen system configuration, or the target's default."""
+        """The system configuration that the user chose, or the target's default."""
         return self.system_config or default_system_config(self.target)
 
     @property
     def mode(self) -> str:
-        """The chosen memory mode, or the target's default."""
+        """The memory mode that the user chose, or the target's default."""
         return self.memory_mode or default_memory_mode(self.target)
 
     def to_specs(self) -> list[CompileSpec]:
-        """Return the compile specs that `preprocess` receives and the file stores."""
+        """Return the compile specs (key, bytes) with the options, which `preprocess` receives and the `.pte` stores."""
         stored = self.model_dump_json(exclude_defaults=True, exclude={"target", "operators", "min_operators"})
         return [CompileSpec("target", self.target.encode()), CompileSpec(SPEC_KEY, stored.encode())]
 
     @classmethod
     def from_specs(cls, specs: Sequence[CompileSpec]) -> EthosUOptions:
-        """Return the options that `to_specs` stored."""
+        """Return the options that `to_specs` wrote into compile specs."""
         values = {spec.key: spec.value.decode() for spec in specs}
         return cls.model_validate({"target": values["target"], **json.loads(values.get(SPEC_KEY, "{}"))})

@@ -1,4 +1,4 @@
-"""Configurations of edgecore-tosa's quantizer for Ethos-U."""
+"""The quantizer of edgecore-tosa and its configurations, under the names that Ethos-U users import."""
 
 from edgecore_tosa.quantizer import (
     TosaQuantizer,

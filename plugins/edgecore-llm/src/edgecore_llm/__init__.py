@@ -1,4 +1,4 @@
-"""Language models for edgecore. Running a file imports this module, so it must not import torch."""
+"""Language models for edgecore. Running a `.pte` imports this module, so it must not import torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def kernels_library() -> str:
-    """Return the path of the kernel library. The entry point in pyproject.toml names this function."""
+    """Return the path of the library with this package's kernels; pyproject.toml names this function."""
     return str(Path(__file__).resolve().parent / "libedgecore_llm.so")
 
 
@@ -23,12 +23,12 @@ def from_pretrained(
     file: str | Path | None = None,
     threads: int | None = None,
 ) -> EdgecoreModelForCausalLM:
-    """Load an exported file, or export a checkpoint and load it.
+    """Load a language model from a `.pte` file, or export a checkpoint to one and load it.
 
     Args:
         name_or_path: A `.pte` file, a folder with a `model.pte`, or a checkpoint: a Hugging Face folder, a name on its
             Hub, or a GGUF file.
-        tokenizer: The folder or file of the tokenizer; by default the one in or beside the checkpoint or file.
+        tokenizer: The folder or file of the tokenizer; by default that in or beside the checkpoint or `.pte` file.
         options: The options of the export; by default 4 bits and a context of at most 2048 tokens.
         file: Where to write the exported file; by default a temporary file, which is deleted with the model.
         threads: The number of threads; by default one for each core.
@@ -36,7 +36,7 @@ def from_pretrained(
     Raises:
         CheckpointError: There is no such model, or it is damaged.
         TokenizerError: There is no tokenizer, or it does not fit the model.
-        SessionError: The file holds no language model.
+        SessionError: The `.pte` file holds no language model.
     """
     from edgecore_llm.pretrained import EdgecoreModelForCausalLM
 

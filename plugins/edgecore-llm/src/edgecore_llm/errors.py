@@ -1,4 +1,4 @@
-"""Exceptions of this package. Each message is one sentence: what is wrong, where, and what to do."""
+"""Exceptions of this package. Each message is one sentence: what is wrong, and where; often also what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class CheckpointError(EdgecoreError, ValueError):
 
 
 class ConfigError(EdgecoreError, ValueError):
-    """A configuration has an unknown key or a value that does not fit."""
+    """A configuration has an unknown key or a value that is not allowed."""
 
 
 class TokenizerError(EdgecoreError, ValueError):
@@ -18,4 +18,4 @@ class TokenizerError(EdgecoreError, ValueError):
 
 
 class SessionError(EdgecoreError, ValueError):
-    """A file contains no language model, or a sequence cannot continue."""
+    """A `.pte` contains no language model, or its session cannot compute the requested tokens."""

@@ -29,15 +29,16 @@ class ExportOptions:
     Attributes:
         context: Maximum number of positions of a sequence, prompt and answer together.
         chunk: Maximum number of tokens per call; longer prompts are computed in chunks.
-        precision: The bits of the weights.
-        calibration: Sample tokens. GPTQ rounds all linear layers but the last by their inputs on this sample. Without a
-            sample, each weight is rounded to nearest.
+        precision: The bits of the weights and of the key-value caches.
+        calibration: Tokens of a sample text. GPTQ rounds all linear layers except the output layer by their inputs on
+            this text. Without sample tokens, each weight is rounded to nearest.
         backends: Backends of edgecore to delegate supported parts to, such as "xnnpack".
-        windows: Number of positions that each layer sees, 0 for all; repeated over the layers. Empty: the model's own.
+        windows: Number of positions that a layer sees, 0 for all. Layer i has item i % len(windows). Empty: as the
+            model.
         sinks: Number of first positions that layers with one of `windows` also see (attention sinks).
         constants: Additional constant methods: numbers, texts, and lists of them. `get_eos_ids` replaces the
-            checkpoint's end-of-text tokens.
-        chat_template: The Jinja template of a chat; None for the checkpoint's own.
+            end-of-text tokens of the checkpoint.
+        chat_template: The model's chat template in Jinja; None for the checkpoint's.
     """
 
     context: int = 2048
@@ -52,10 +53,10 @@ class ExportOptions:
 
 
 def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = ExportOptions()) -> list[RoundedMatrix]:
-    """Write the file. Its `forward(tokens [T], positions [T], rows [R]) -> logits [R, vocabulary]` updates the caches.
+    """Write a `.pte` with `forward(tokens [T], positions [T], rows [R]) -> logits [R, vocabulary]` and cache updates.
 
-    The weights are read from the checkpoint in parts, so memory stays small. Returns the matrices that were rounded
-    with calibration, with their losses.
+    The weights are read from the checkpoint in parts, so memory stays small. Returns the matrices that were rounded by
+    GPTQ, with their losses; [] without calibration.
 
     Raises:
         ConfigError: The context is longer than the model's, the chunk or group is out of range, or the folder does not
@@ -85,7 +86,7 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
         dynamic_shapes=({0: tokens}, {0: tokens}, {0: rows}),
         backends=list(options.backends),
         runtime="edgecore",
-        constant_tensor_alignment=64,  # aligns blocks of weights with cache lines
+        constant_tensor_alignment=64,  # 64 bytes: packed weights begin at a cache line
         constant_methods=_constant_methods(checkpoint, options, decoder.rewindable),
     )
     program.save(file)
@@ -93,7 +94,7 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
 
 
 def _with_windows(config: DecoderConfig, options: ExportOptions) -> DecoderConfig:
-    """Return `config` with the sliding windows and attention sinks of the export options applied."""
+    """Return `config` with the sliding windows and attention sinks of `options` instead of the model's."""
     if options.sinks < 0 or (options.sinks and not any(options.windows)):
         raise ConfigError(f"{options.sinks} attention sinks need a window of positions that tokens see beside them")
     if not options.windows:
@@ -107,7 +108,7 @@ def _with_windows(config: DecoderConfig, options: ExportOptions) -> DecoderConfi
 
 
 def check_context(context: int, config: DecoderConfig) -> None:
-    """Check that the model supports a context.
+    """Check that the model supports a context of this many positions.
 
     Raises:
         ConfigError: The context is below 2 or above the model's maximum.
@@ -117,7 +118,7 @@ def check_context(context: int, config: DecoderConfig) -> None:
 
 
 def check_group(precision: Precision) -> None:
-    """Check that the packed format can store the group sizes.
+    """Check that packed matrices can have the group sizes (inputs per scale) of `precision`.
 
     Raises:
         ConfigError: A group size is neither 0 nor a multiple of 32.
@@ -131,14 +132,14 @@ def check_folder(file: str | Path) -> None:
     """Check before the long export that the folder of `file` exists.
 
     Raises:
-        ConfigError: It does not exist.
+        ConfigError: The folder does not exist.
     """
     if not (folder := Path(file).parent).is_dir():
         raise ConfigError(f"the folder {folder} of the file to write does not exist")
 
 
 def _constant_methods(checkpoint: Checkpoint, options: ExportOptions, rewindable: int | None) -> dict[str, object]:
-    """Return the constant methods: the names that ExecuTorch's runners read, and edgecore's metadata."""
+    """Return the constant methods of the `.pte`: those that ExecuTorch's runners call, and edgecore's metadata."""
     config = checkpoint.config
     ids = options.constants.get("get_eos_ids", checkpoint.eos_ids)
     eos_ids = [ids] if isinstance(ids, int) else list(ids)

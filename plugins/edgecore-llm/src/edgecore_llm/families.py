@@ -1,4 +1,4 @@
-"""Model families, one row each, and the translation of a Hugging Face `config.json` to a `DecoderConfig`."""
+"""Define the model families, a row per family, and translate Hugging Face's `config.json` to `DecoderConfig`."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Config = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Family:
-    """Properties of a family that its `config.json` does not contain.
+    """The properties of a model family that the `config.json` of its models does not contain.
 
     Attributes:
-        name: The name of the row.
+        name: The name of the family, such as "qwen3".
         model_types: Values of `model_type` in a `config.json`.
         architectures: Values of `general.architecture` in a GGUF file.
         defaults: Values for keys that are missing in a `config.json`.
         norm_offset, qk_norms, branch_norms: See `DecoderConfig`.
-        qkv_bias, o_bias: Whether the projections have biases; None: `attention_bias` in the `config.json` decides.
+        qkv_bias, o_bias: True if the projections have biases; None: `attention_bias` in the `config.json` decides.
         is_fused: The checkpoint stores q, k, v as one `qkv_proj`, and gate and up as `gate_up_proj`.
         is_interleaved: A GGUF file orders the rows of q and k as interleaved rotary pairs.
         scales_embeddings: Multiply embeddings by the square root of the hidden size.
-        has_window: Decides by the layer's index if it uses `sliding_window`; used if `layer_types` is missing.
-        has_local_rope: Layers with a window use a different rotary embedding.
+        has_window: Returns True if the layer with an index uses `sliding_window`; called if `layer_types` is missing.
+        has_local_rope: Layers with a window use another rotary embedding than layers without.
         skips_rope: Some layers have no rotary embedding: see `no_rope_layers` or `no_rope_layer_interval`.
     """
 
@@ -106,10 +106,10 @@ _LARGEST_OTHER = 1 << 24
 
 
 def family_of(model_type: str) -> Family:
-    """Return the family of a `model_type`.
+    """Return the family of a `model_type`, a value of Hugging Face's `config.json`.
 
     Raises:
-        CheckpointError: No family has it.
+        CheckpointError: No family has this `model_type`.
     """
     for family in FAMILIES:
         if model_type in family.model_types:
@@ -119,16 +119,16 @@ def family_of(model_type: str) -> Family:
 
 
 def decoder_config(config: Config) -> DecoderConfig:
-    """Translate a `config.json`.
+    """Translate Hugging Face's `config.json` to the configuration of a decoder.
 
     Raises:
-        CheckpointError: The family is unknown, or a value is missing or not possible.
+        CheckpointError: The family is unknown, or a value is missing or out of range.
     """
     family = family_of(str(config.get("model_type")))
-    text = config.get("text_config", config)  # a multimodal model nests the configuration of its decoder
+    text = config.get("text_config", config)  # the `config.json` of a multimodal model contains the decoder's
     values = {"rope_theta": 10000.0, "hidden_act": "silu", "rms_norm_eps": 1e-6, **family.defaults}
     values |= {key: value for key, value in config.items() if key in ("dtype", "torch_dtype", "tie_word_embeddings")}
-    # null counts as missing, so the default applies; but a null `sliding_window` means no window.
+    # A null value counts as missing, so that the default applies; but a null `sliding_window` means no window.
     values |= {key: value for key, value in text.items() if value is not None or key == "sliding_window"}
     if "quantization_config" in config:
         raise CheckpointError("quantized checkpoints of Hugging Face are not supported; take the original weights")
@@ -190,7 +190,7 @@ def _number(values: Config, key: str, default: float | None = None) -> float:
 
 
 def _embedding_multiplier(family: Family, values: Config, hidden: int) -> float:
-    """Return the factor of embeddings. A square root is rounded to the dtype in which the model was trained."""
+    """Return the factor of embeddings; a square root of the hidden size is rounded to the dtype of the training."""
     if not family.scales_embeddings:
         return _number(values, "embedding_multiplier", 1)
     root, dtype = math.sqrt(hidden), str(values.get("dtype", values.get("torch_dtype", "float32")))
@@ -224,9 +224,9 @@ def _layers(family: Family, values: Config) -> tuple[Layer, ...]:
 
 
 def _ropes(family: Family, values: Config, head_dim: int) -> tuple[Rope, ...]:
-    """Return one rotary embedding for all layers, or two: for layers without and with a window.
+    """Return one rotary embedding for all layers, or two: for layers without a sliding window, and with one.
 
-    Releases of transformers before 5 write `rope_theta` and `rope_scaling`, later ones `rope_parameters`.
+    transformers before 5 writes `rope_theta` and `rope_scaling` into a `config.json`, later releases `rope_parameters`.
     """
     parameters = values.get("rope_parameters") or {}
     old = {"rope_theta": values["rope_theta"], **(values.get("rope_scaling") or {})}
@@ -248,7 +248,7 @@ def _rope(parameters: Config, values: Config, head_dim: int) -> Rope:
         return Rope(theta, dims)
     if kind == "linear":
         return Rope(theta, dims, (_divisor(parameters, "factor"),) * (dims // 2))
-    if kind == "divisors":  # divisors stored in a GGUF file
+    if kind == "divisors":  # a GGUF file may store the divisor of each frequency itself
         return Rope(theta, dims, _divisors(parameters, "divisors", dims))
     if kind == "llama3":
         original = _count(parameters, "original_max_position_embeddings")

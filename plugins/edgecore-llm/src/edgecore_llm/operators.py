@@ -1,13 +1,13 @@
-"""Define the operators `edgecore_llm::*` in torch, with reference implementations. `native/` has their kernels.
+"""Define the operators `edgecore_llm::*` in torch, with reference implementations; `native/` has the kernels.
 
-T tokens are computed in one call; they may belong to several sequences. `positions` [T] has each token's position in
-its sequence, and `slots` [T] the index of its sequence (all 0 if None). Tokens only affect each other through the
+A call computes T tokens, which may belong to several sequences. `positions` [T] has each token's position in its
+sequence, and `slots` [T] the index of its sequence (all 0 if None). Tokens affect each other only through the key-value
 cache.
 
 Cached keys are [slots, kv_heads, rows / 16, key_size, 16], cached values [slots, kv_heads, rows, value_size]: float32,
-float16 or int8. An int8 row has one scale per head: its largest magnitude / 127. Position p lies in row p if
+float16 or int8. An int8 row has one scale per head: largest magnitude / 127. Position p lies in row p if
 p < `sinks`, else in row `sinks + (p - sinks) % (rows - sinks)`. So a cache with fewer rows than positions is a ring
-buffer whose first `sinks` rows (attention sinks) are never overwritten. Calls of up to T tokens need
+buffer whose first `sinks` rows (attention sinks) are never overwritten. For calls of T tokens, a ring buffer needs
 `sinks + window + T - 1` rows.
 """
 
@@ -62,7 +62,7 @@ def linear(
     residual: Tensor | None = None,
     activation: str = "none",
 ) -> Tensor:
-    """Multiply rows x [..., inputs] by a packed matrix [outputs, inputs]; both sides are quantized in groups of 32.
+    """Multiply rows x [..., inputs] by a packed matrix [outputs, inputs]; x is quantized too, in groups of 32.
 
     Args:
         x: float32.
@@ -81,7 +81,7 @@ def linear(
 
 
 def finish_product(product: Tensor, bias: Tensor | None, residual: Tensor | None, activation: str) -> Tensor:
-    """Apply the bias, activation and residual of `linear` to a product."""
+    """Apply the bias, activation and residual of the operator `linear` to a product of its matrix."""
     if bias is not None:
         product = product + bias
     if activation != "none":
@@ -107,7 +107,7 @@ def _linear_fake(
 
 @torch.library.impl(_library, "embedding", "CompositeExplicitAutograd")
 def embedding(packed: Tensor, ids: Tensor, rows: int, size: int) -> Tensor:
-    """Return rows [T, size] of a packed matrix [rows, size]. A tied output layer uses the same matrix."""
+    """Return the rows [T, size] of ids in a packed matrix [rows, size], which a tied output layer shares."""
     return packing.unpack(packed, rows, size).dequantize()[ids]
 
 
@@ -117,12 +117,12 @@ def _embedding_fake(packed: Tensor, ids: Tensor, rows: int, size: int) -> Tensor
 
 
 def cache_rows(positions: Tensor, rows: int, sinks: int) -> Tensor:
-    """Return the rows that hold `positions` in a cache of `rows` rows."""
+    """Return the rows that hold `positions` in a ring buffer of `rows` rows, whose first `sinks` rows are fixed."""
     return torch.where(positions < sinks, positions, sinks + (positions - sinks) % (rows - sinks))
 
 
 def turn(x: Tensor, table: Tensor, positions: Tensor) -> Tensor:
-    """Apply rotary embeddings of a table [context, dims] to x [T, heads, size]; values beyond `dims` do not change."""
+    """Apply rotary embeddings (a table [context, dims]) to the first `dims` values of heads x [T, heads, size]."""
     half = table.shape[1] // 2
     cos, sin = table.index_select(0, positions)[:, None].chunk(2, -1)
     first, second, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
@@ -145,7 +145,7 @@ def rope_update_cache(
     k_scales: Tensor | None = None,
     v_scales: Tensor | None = None,
 ) -> Tensor:
-    """Write keys and values into the cache, and return the rotated queries [T, heads, key_size].
+    """Write the keys and values of a call into the cache; return its queries [T, heads, key_size] after the rotation.
 
     Args:
         k_cache: The keys of the cache, which are written.
@@ -153,15 +153,15 @@ def rope_update_cache(
         qkv: float32 [T, heads * key_size + kv_heads * (key_size + value_size)]: queries, keys, values of each token.
         table: float32 [context, dims] from `edgecore_llm.model.rotary`, which rotates queries and keys; None: no
             rotation.
-        positions: int64 [T].
-        slots: int64 [T].
+        positions: int64 [T], the position of each token in its sequence.
+        slots: int64 [T], the index of each token's sequence in the cache; None: all 0.
         heads: The number of query heads.
-        sinks: Number of attention sinks, see the module.
+        sinks: Number of attention sinks: first rows of the cache that are never overwritten.
         q_norm: float32 [key_size], weights of an RMS norm of each query head before the rotation.
-        k_norm: The same for k.
+        k_norm: float32 [key_size], weights of an RMS norm of each key head before the rotation.
         eps: Epsilon of the RMS norms.
         k_scales: float32 [slots, kv_heads, rows]: scales of int8 keys, which are written.
-        v_scales: The same for the values.
+        v_scales: float32 [slots, kv_heads, rows]: scales of int8 values, which are written.
     """
     kv_heads, rows, key_size = k_cache.shape[1], v_cache.shape[2], k_cache.shape[3]
     q_end = heads * key_size
@@ -187,7 +187,7 @@ def rope_update_cache(
 
 
 def round_heads(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return heads x [T, heads, size] in the cache's dtype, and scales [T, heads], which are 1 unless it is int8."""
+    """Convert heads x [T, heads, size] to a cache's dtype; return them and scales [T, heads], 1 unless int8."""
     if dtype == torch.int8:
         values, scales = packing.round_rows(x, x.shape[-1])
         return values.flatten(2), scales[..., 0]
@@ -224,10 +224,10 @@ def attend(
     k_scales: Tensor | None = None,
     v_scales: Tensor | None = None,
 ) -> Tensor:
-    """Attend from q [T, heads, key_size] to the cache, which already contains the tokens of this call.
+    """Compute the attention of q [T, heads, key_size] to the cache, which already has this call's keys and values.
 
-    Each token sees the positions up to its own; with a window only the last `window` and the first `sinks`. Query head
-    h reads head `h // (heads // kv_heads)` of the cache. The result is [T, heads * value_size].
+    A token sees all positions up to its own; with a window, only the last `window` of them and the first `sinks`. Query
+    head h reads head `h // (heads // kv_heads)` of the cache. The result is [T, heads * value_size].
 
     Raises:
         IndexError: A position is beyond the rows of a cache that is not a ring buffer.
@@ -261,7 +261,7 @@ def _attend_fake(q: Tensor, k_cache: Tensor, v_cache: Tensor, *_: Any, **__: Any
 
 @torch.library.impl(_library, "rotate", "CompositeExplicitAutograd")
 def rotate(x: Tensor) -> Tensor:
-    """Multiply each row of x [T, 2^k] by the Hadamard matrix, see `edgecore_llm.quantize.hadamard`."""
+    """Multiply each row of x [T, 2^k] by the orthonormal Hadamard matrix of size 2^k, as SpinQuant requires."""
     return transform(x, *factors(x.shape[1]))
 
 

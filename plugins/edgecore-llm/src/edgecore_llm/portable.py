@@ -21,10 +21,10 @@ EXECUTORCH = "executorch"
 
 @dataclass(frozen=True)
 class Target:
-    """How the decoder is written for a backend.
+    """The form of the decoder that a backend supports.
 
     Attributes:
-        form: How attention is written.
+        form: The operators of attention, see `Form`.
         is_dynamic: A call takes 1 to `chunk` tokens; otherwise exactly one.
         has_bits: The backend supports linear layers with integer weights; otherwise weights stay float32.
     """
@@ -53,8 +53,8 @@ class PortableOptions:
         backend: A key of `TARGETS`.
         context: Maximum number of positions of a sequence, prompt and answer together.
         chunk: Maximum number of tokens per call.
-        precision: The bits of the weights; None for float32.
-        bos_id: The token that begins a text; None if ExecuTorch's runner finds it in the tokenizer.
+        precision: The bits of the weights, see `Precision`.
+        bos_id: The token that begins a text; None if ExecuTorch's runner finds the id in the tokenizer.
     """
 
     backend: str
@@ -65,7 +65,7 @@ class PortableOptions:
 
 
 def export_portable(checkpoint: Checkpoint, file: str | Path, options: PortableOptions) -> str:
-    """Write the file, which runs on edgecore and on ExecuTorch 1.5. Return the partition report.
+    """Write a `.pte` that runs on edgecore and on ExecuTorch 1.5, and return the partition report.
 
     The file's method is `forward(tokens [1, T], input_pos [1]) -> logits [1, vocabulary]` of the last token.
 

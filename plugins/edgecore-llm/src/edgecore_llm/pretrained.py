@@ -1,4 +1,4 @@
-"""Generate text from a checkpoint or an exported file in one call, like `transformers` and Optimum."""
+"""Generate text from a checkpoint or an exported file with few calls, like `transformers` and Optimum."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from edgecore_llm.tokenizer.stream import TextStream
 from edgecore_llm.tokenizer.tokenizer import Tokenizer
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # running an exported file needs no torch
+if TYPE_CHECKING:  # import torch only for type checkers: running a `.pte` needs no torch
     from edgecore_llm.export import ExportOptions
 
 _FILE = "model.pte"
@@ -31,7 +31,7 @@ _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "tokenizer.bin", *_CONF
 
 
 class EdgecoreModelForCausalLM:
-    """A model with its tokenizer. Each call replaces the only sequence, so each thread needs a separate object.
+    """A model with its tokenizer. It has one sequence, which each call replaces, so each thread needs its own object.
 
     Args:
         file: A file that `edgecore llm export` made.
@@ -39,9 +39,9 @@ class EdgecoreModelForCausalLM:
         threads: The number of threads; by default one for each core.
 
     Attributes:
-        model: The loaded file, which can create further sessions.
+        model: The loaded `.pte`, which can create further sessions.
         tokenizer: The tokenizer.
-        file: The path of the file.
+        file: The path of the loaded `.pte`.
     """
 
     def __init__(self, file: Path, tokenizer: Path, *, threads: int | None = None) -> None:
@@ -50,7 +50,7 @@ class EdgecoreModelForCausalLM:
         self.model = Model(file, threads=threads)
         self.tokenizer.check_fit(self.model.metadata.vocabulary)
         self._session = self.model.new_session()
-        self._answers = 0  # answers so far: only the newest one may continue
+        self._answers = 0  # number of answers so far: only the newest answer may continue, because all use one sequence
 
     @classmethod
     def from_pretrained(
@@ -62,7 +62,7 @@ class EdgecoreModelForCausalLM:
         file: str | Path | None = None,
         threads: int | None = None,
     ) -> EdgecoreModelForCausalLM:
-        """Load or export a model, see `edgecore_llm.from_pretrained`."""
+        """Load a model, or export and load it; `edgecore_llm.from_pretrained` describes the arguments."""
         path = Path(name_or_path)
         if path.suffix == ".pte" and not path.is_file():
             raise SessionError(f"there is no file {path}")
@@ -101,7 +101,7 @@ class EdgecoreModelForCausalLM:
         return model
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write the file and the tokenizer into a folder that `from_pretrained` loads without an export."""
+        """Write the `.pte` and the tokenizer into a folder that `from_pretrained` loads without an export."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         _copy(self.file, folder / _FILE)
@@ -119,7 +119,7 @@ class EdgecoreModelForCausalLM:
             _copy(source, folder / f"tokenizer{source.suffix}")
 
     def _tokenizer_facts(self) -> dict[str, Any]:
-        """Return the `tokenizer_config.json` for a tokenizer that was stored in a GGUF file."""
+        """Return the content of a `tokenizer_config.json` for a tokenizer that was stored in a GGUF file."""
         bos = self.tokenizer.bos_id
         return {
             "add_bos_token": self.tokenizer.adds_bos,
@@ -137,12 +137,12 @@ class EdgecoreModelForCausalLM:
             prompt: The text, or its tokens.
             max_new_tokens: Maximum length of the answer.
             sampling: How tokens are chosen; by default the most probable ones.
-            stops: The answer ends before any of these texts.
+            stops: The answer ends before the first of these texts.
             ignore_eos: Continue after an end-of-text token.
 
         Raises:
-            SessionError: See `Session.generate`; raised with the first piece. Also raised if another answer has begun
-                since.
+            SessionError: As for `Session.generate`; raised when the first piece is requested. Also if another answer
+                began before this answer ended.
         """
         tokens = self.tokenizer.encode(prompt, bos=True) if isinstance(prompt, str) else list(prompt)
         answer = self._answer(tokens, max_new_tokens, sampling, ignore_eos)
@@ -151,7 +151,7 @@ class EdgecoreModelForCausalLM:
     def _answer(
         self, tokens: Sequence[int], max_new_tokens: int, sampling: Sampling, ignore_eos: bool
     ) -> Iterator[int]:
-        """Yield the tokens of an answer. The first request starts a new sequence."""
+        """Yield the tokens of an answer to the sequence `tokens`, which replaces the model's current sequence."""
         self._answers += 1
         number = self._answers
         self._session.rewind(0)
@@ -172,14 +172,14 @@ class EdgecoreModelForCausalLM:
         self, prompt: str | Sequence[int], max_new_tokens: int = 128, sampling: Sampling = _GREEDY, *,
         stops: Sequence[str] = (), ignore_eos: bool = False,
     ) -> str:  # fmt: skip
-        """Return the text of an answer, see `stream`."""
+        """Return the whole text of an answer; `stream` describes the arguments."""
         return "".join(self.stream(prompt, max_new_tokens, sampling, stops=stops, ignore_eos=ignore_eos))
 
     def chat(
         self, messages: Sequence[Mapping[str, Any]], max_new_tokens: int | None = None, sampling: Sampling = _GREEDY,
         **variables: Any,
     ) -> str:  # fmt: skip
-        """Return the answer to a chat.
+        """Return the model's answer to the messages of a chat.
 
         Args:
             messages: The messages, each with `role` and `content`.
@@ -189,7 +189,7 @@ class EdgecoreModelForCausalLM:
 
         Raises:
             TokenizerError: There is no chat template, or it refuses the messages.
-            SessionError: As `Session.generate`.
+            SessionError: As for `Session.generate`.
         """
         template: ChatTemplate = open_template(self.tokenizer, self.model.metadata.chat_template)
         tokens = template.encode(self.tokenizer, messages, **variables)
@@ -199,6 +199,5 @@ class EdgecoreModelForCausalLM:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file, unless source and target are the same file."""
     if not (target.exists() and source.samefile(target)):
         shutil.copyfile(source, target)

@@ -18,17 +18,17 @@ _FIRST_CANDIDATES = 256
 
 @dataclass(frozen=True)
 class Sampling:
-    """Settings that choose a token. The default of each leaves the logits unchanged.
+    """The settings for drawing a token from logits. The default of each setting leaves the logits unchanged.
 
     Attributes:
         temperature: Divisor of the logits; 0 takes the largest logit.
         top_k: Keep only the `top_k` largest logits; 0 for all.
         top_p: Keep the most probable tokens until their probabilities sum up to `top_p`.
         min_p: Drop tokens whose probability is below `min_p` times the largest one.
-        repetition_penalty: Positive logits of the last `penalty_window` tokens are divided by it, negative ones
+        repetition_penalty: Positive logits of the last `penalty_window` tokens are divided by this, negative
             multiplied.
-        presence_penalty: Subtracted once from the logit of each of these tokens.
-        frequency_penalty: Subtracted once per occurrence of the token.
+        presence_penalty: Number that is subtracted from the logit of each of the last `penalty_window` tokens.
+        frequency_penalty: Number that is subtracted once per occurrence of a token among the last `penalty_window`.
         penalty_window: How many of the last tokens the penalties count; 0 for all.
         seed: Two sequences with equal seeds draw equal random numbers.
 
@@ -59,9 +59,9 @@ class Sampling:
 
 
 def sample(logits: Logits, sampling: Sampling, position: int, history: Sequence[int] = (), vocabulary: int = 0) -> int:
-    """Return the next token.
+    """Draw the next token of a sequence from its logits.
 
-    The draw depends only on the seed and the position, so repeated, rewound and batched sequences draw the same.
+    The random number depends only on the seed and the position, so a repeated or rewound sequence draws equal tokens.
 
     Args:
         logits: The logits of one position, [vocabulary of the model].
@@ -88,8 +88,8 @@ def sample(logits: Logits, sampling: Sampling, position: int, history: Sequence[
 def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the tokens that pass top-k, top-p and min-p, and their probabilities.
 
-    The three filters run in this order on the distribution before the temperature. Tokens are sorted by falling score,
-    equal scores by rising token. Without any filter, tokens are in rising order.
+    The three filters run in this order, on the probabilities before the temperature. Tokens are sorted by falling
+    score, equal scores by rising token. Without any filter, tokens are in rising order.
     """
     largest = float(scores.max())
 
@@ -99,14 +99,15 @@ def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], N
 
     count = min(sampling.top_k or len(scores), len(scores))
     if sampling.top_p < 1:
-        # top_p is a share of the tokens left by top_k. Usually few tokens reach it, so sort only as many as needed.
+        # top_p is a share of the probability of the tokens that top_k left. Usually few tokens reach that share, so
+        # sort only as many as needed.
         total = weights(slice(None) if count == len(scores) else _largest(scores, count)).sum()
         tokens = _largest(scores, min(count, _FIRST_CANDIDATES))
         while len(tokens) < count and weights(tokens).sum() < sampling.top_p * total:
             tokens = _largest(scores, min(count, 4 * len(tokens)))
         tokens = tokens[: int(np.searchsorted(np.cumsum(weights(tokens)), sampling.top_p * total)) + 1]
     elif sampling.min_p > 0:
-        # A slightly lower bound than the exact test below, so that rounding loses no token.
+        # Preselect tokens by a slightly lower bound than `min_p`, so that rounding loses none; the exact test follows.
         tokens = _largest(scores, min(count, int((scores >= largest + math.log(sampling.min_p) - 1e-3).sum())))
     else:
         tokens = _largest(scores, count) if count < len(scores) else np.arange(count)  # sorting everything is slow
@@ -117,9 +118,9 @@ def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], N
 
 
 def _largest(scores: Logits, count: int) -> NDArray[np.int64]:
-    """Return the indices of the `count` largest scores in falling order; equal scores in order of index."""
+    """Return the indices of the `count` largest scores by falling score; equal scores are in order of index."""
     if count < len(scores):
-        # Take all scores above the `count`-th largest, then the first of those equal to it.
+        # Take all scores above the `count`-th largest, then the first of the scores that equal it.
         bound = np.partition(scores, -count)[-count]
         above = np.flatnonzero(scores > bound)
         kept = np.concatenate([above, np.flatnonzero(scores == bound)[: count - len(above)]])
@@ -144,6 +145,6 @@ def _penalize(scores: Logits, sampling: Sampling, history: Sequence[int]) -> Non
 
 
 def uniform(seed: int, position: int) -> float:
-    """Return a number in [0, 1) determined by seed and position: the first draw of Philox 4x64."""
+    """Return a random number in [0, 1) that depends only on seed and position: the first draw of Philox 4x64."""
     generator = np.random.Philox(key=seed, counter=[position, 0, 0, 0])
     return float(generator.random_raw() >> 11) * 2.0**-53

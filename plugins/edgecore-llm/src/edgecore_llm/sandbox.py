@@ -1,7 +1,7 @@
-"""The sandbox of chat templates: Jinja's sandbox with limits on text and sequence sizes and on the number of steps.
+"""Run chat templates in Jinja's sandbox, with limits on the sizes of texts and sequences, and on the number of steps.
 
-Jinja's sandbox only limits `range`. A malicious template can still fill the memory by repetition, padding or `~`, and
-loop forever. Jinja has no settings against that.
+Jinja's own sandbox only limits `range`, so a malicious template could fill the memory by repetition, padding or `~`
+(concatenation), or loop forever. Jinja has no settings against that.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OF_SEQUENCES = {
 
 
 class _Generator(CodeGenerator):
-    """Generates code in which `~` calls the sandbox's `concat`."""
+    """Generates Python code for templates; the operator `~` becomes a call of the sandbox's `concat`."""
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
         self.write("environment.concat((")
@@ -54,7 +54,7 @@ class _Generator(CodeGenerator):
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """A sandbox that limits the sizes of texts and sequences and the number of steps, and forbids powers."""
+    """A Jinja sandbox that limits the sizes of texts and sequences and the number of steps, and forbids powers."""
 
     code_generator_class = _Generator
     intercepted_binops = frozenset(["*", "**", "+", "%"])
@@ -73,7 +73,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.used = self.steps = 0
 
     def step(self) -> bool:
-        """Count a call of the template, and return True."""
+        """Return True. A call counts as one step of the template, because `call` counts all calls."""
         return True
 
     def text(self, value: Any) -> str:
@@ -81,7 +81,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return str(_checked(value))
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        """Parse a template, and insert a call of `step` into each loop iteration and each loop condition."""
+        """Parse a template; insert a call of `step` into each loop iteration and loop condition, to count them."""
         tree = super()._parse(source, name, filename)
         for loop in tree.find_all(nodes.For):
             step = nodes.Call(nodes.EnvironmentAttribute("step"), [], [], None, None, lineno=loop.lineno)
@@ -91,7 +91,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         tree.set_environment(self)
         return tree
 
-    # Jinja calls this for macros and `{% set %}` blocks, `_Generator` also for `~`.
+    # Jinja calls `concat` for macros and `{% set %}` blocks, and code of `_Generator` calls it for the operator `~`.
     def concat(self, parts: Iterable[str]) -> str:
         """Join texts."""
         texts = list(parts)
@@ -99,7 +99,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return "".join(texts)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Compute a binary operator listed in `intercepted_binops`."""
+        """Compute a binary operator of `intercepted_binops` for a template, after checking the size of the result."""
         if operator == "**":
             raise SecurityError("powers are not allowed")
         if operator == "%" and isinstance(left, str):
@@ -116,7 +116,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: Any, called: Any, /, *arguments: Any, **named: Any) -> Any:
-        """Call a function. For a method of a text, check the sizes first."""
+        """Call a function for a template, after counting the call; for a method of a text, check the sizes first."""
         self._count(1)
         owner, name = getattr(called, "__self__", None), getattr(called, "__name__", "")
         if isinstance(owner, str | int) and name in _FORBIDDEN:
@@ -126,7 +126,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().call(context, called, *arguments, **named)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """Return a checked `str.format` or `str.format_map`; Jinja calls this when a template accesses one."""
+        """Return `str.format` or `str.format_map` with size checks; Jinja calls this when a template accesses one."""
         function = super().wrap_str_format(value)
         if function is None:
             return None
@@ -140,7 +140,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return bounded
 
     def _bounded_filter(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a filter so that sizes are checked first. The context or environment stays the first argument."""
+        """Wrap a filter to check the sizes of its arguments first; Jinja's context stays the first argument."""
 
         def bounded(*arguments: Any, **named: Any) -> Any:
             first = 1 if hasattr(function, "jinja_pass_arg") else 0
@@ -160,7 +160,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return bounded
 
     def _check(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Check the sizes for a call of a filter or text method; the first argument is the value or text."""
+        """Check the sizes of the arguments of a filter or a text method; the first is the filtered value or text."""
         first, *rest = arguments
         values = [*rest, *named.values()]
         if name in _PADDING:
@@ -173,7 +173,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         elif name == "sum" and not isinstance(named.get("start", next(iter(rest[1:]), 0)), int | float):
             raise SecurityError("sums begin with numbers only")
         elif name == "join" and hasattr(first, "__len__"):
-            # The filter `join` joins its first argument, the method `str.join` its second one.
+            # The filter `join` joins the items of its first argument, the method `str.join` the items of its second
+            # one.
             items = next((value for value in values if not isinstance(value, str) and hasattr(value, "__len__")), first)
             between = max((len(value) for value in (first, *values) if isinstance(value, str)), default=0)
             _check_length(len(items) * between)
@@ -209,7 +210,7 @@ def _check_length(length: int) -> None:
 
 
 def _checked(value: Any) -> Any:
-    """Return a value after checking that its text stays below the limit."""
+    """Return a value after checking that the value as text has at most MAX_TEXT characters."""
     size, waiting = 0, [value]
     while waiting:
         item = waiting.pop()
@@ -228,7 +229,7 @@ def _checked(value: Any) -> Any:
 
 
 def _check_arguments(uses: int, arguments: Any) -> None:
-    """Check the result size of a format string that uses each argument at most `uses` times."""
+    """Check the result size of a format string that uses each of its arguments at most `uses` times."""
     _checked(arguments)
     if uses > 1:
         _check_length(uses * len(str(arguments)))
@@ -241,7 +242,7 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Write JSON, with the arguments of the filter `tojson` in `transformers`."""
+    """Convert a value to JSON, with the arguments that the filter `tojson` has in `transformers`."""
     texts = [indent, *(separators or ())]
     if any((len(text) if isinstance(text, str) else text or 0) > _MAX_INDENT for text in texts):
         raise SecurityError(f"an indent or a separator of JSON is longer than {_MAX_INDENT} characters")
@@ -255,7 +256,7 @@ def _check_percent_form(form: str) -> None:
 
 
 def _check_brace_form(form: str) -> None:
-    """Reject large widths such as `{:>9999}`, and widths that are themselves arguments."""
+    """Reject format strings with large widths such as `{:>9999}`, or with widths that are arguments (`{:{n}}`)."""
     for part in re.findall(r"\{[^{}]*[:!]([^}]*)", form):
         if "{" in part or _LARGE_WIDTH.search(part):
             raise SecurityError(f"the format {form[:40]!r} has a large width")

@@ -1,4 +1,4 @@
-"""Chat templates in Jinja. They come with checkpoints and are not trusted, so they run in a sandbox."""
+"""Render chat templates in Jinja. Templates come with checkpoints and are not trusted, so they run in a sandbox."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _MARKS = range(0xF0000, 0xFFFFE)
 
 
 class ChatTemplate:
-    """A chat template of a checkpoint.
+    """A chat template of a checkpoint, in Jinja.
 
     Args:
-        source: The template.
-        bos_token, eos_token: The texts of the tokens that begin and end a text.
-        now: The time for templates that ask for it; None for the current one.
+        source: The text of the template.
+        bos_token, eos_token: The spellings of the tokens that begin and end a text.
+        now: The time for templates that ask for the time; None for the current time.
 
     Raises:
         TokenizerError: The template is not valid.
@@ -49,15 +49,15 @@ class ChatTemplate:
     ) -> str:
         """Return the text of a chat.
 
-        The text contains the special tokens, including the first token of the sequence, so `encode` adds no `bos`.
+        The text has the spellings of all special tokens, also of the sequence's first, so `encode` adds no `bos`.
 
         Args:
             messages: The messages, each with `role` and `content`.
-            add_generation_prompt: End with the beginning of an answer.
+            add_generation_prompt: End the text with the beginning of an answer, so that the model answers.
             variables: Other variables of the template, such as `tools` or `enable_thinking`.
 
         Raises:
-            TokenizerError: The template refuses the messages, or goes beyond the limits.
+            TokenizerError: The template refuses the messages, or exceeds the sandbox's limits.
         """
         values = {**self._tokens, "messages": messages, "add_generation_prompt": add_generation_prompt, **variables}
         self._environment.start()
@@ -82,7 +82,7 @@ class ChatTemplate:
         return "".join(pieces)
 
     def encode(self, tokenizer: Tokenizer, messages: Sequence[Mapping[str, Any]], **variables: Any) -> list[int]:
-        """Return the tokens of a chat. Special tokens that a message spells out are encoded as plain text.
+        """Return the tokens of a chat; where a message spells a special token, the spelling is encoded as plain text.
 
         Args:
             tokenizer: The tokenizer.
@@ -90,7 +90,7 @@ class ChatTemplate:
             variables: As for `render`.
 
         Raises:
-            TokenizerError: See `render`; or the template cuts a message within the spelling of a special token.
+            TokenizerError: As for `render`; or the template cuts a message in the middle of a special token's spelling.
         """
         pattern = re.compile(f"(?=({tokenizer.special_texts.pattern}))")
         try:
@@ -107,7 +107,7 @@ class ChatTemplate:
         tokens: list[int] = []
         for index, part in enumerate(parts):
             is_text = index % 2 == 1
-            # Template text before its first special token continues the text of the message before it.
+            # The template's text before its first special token continues a message, so encode it without a space.
             first = None if is_text else tokenizer.special_texts.search(part)
             cut = 0 if not is_text and not tokens else len(part) if first is None else first.start()
             if head := part[:cut]:
@@ -119,10 +119,10 @@ class ChatTemplate:
 
 
 def open_template(tokenizer: Tokenizer, of_model: str | None = None) -> ChatTemplate:
-    """Return the tokenizer's chat template, or else the template in the model's file.
+    """Return the tokenizer's chat template; if it has none, the template in the model's `.pte`.
 
     Raises:
-        TokenizerError: There is none.
+        TokenizerError: Neither the tokenizer nor the `.pte` has a chat template.
     """
     source = tokenizer.chat_template or of_model
     if source is None:
@@ -142,7 +142,7 @@ def open_template(tokenizer: Tokenizer, of_model: str | None = None) -> ChatTemp
 
 
 def _marked(value: Any, pattern: re.Pattern[str], opening: str, closing: str) -> Any:
-    """Return a message with marks around all spellings of special tokens; overlapping spellings share a pair."""
+    """Put marks around all spellings of special tokens in a message; overlapping spellings share a pair of marks."""
     if isinstance(value, Mapping):
         items = value.items()
         return {key: item if key == "role" else _marked(item, pattern, opening, closing) for key, item in items}
@@ -164,7 +164,7 @@ def _marked(value: Any, pattern: re.Pattern[str], opening: str, closing: str) ->
 
 
 class _Generation(jinja2.ext.Extension):
-    """The tag `generation`, which marks answers of the assistant for training: render its content unchanged."""
+    """Jinja's tag `generation`, by which templates mark answers for training: its content is rendered unchanged."""
 
     tags = {"generation"}  # noqa: RUF012  (as in Jinja's own extensions)
 

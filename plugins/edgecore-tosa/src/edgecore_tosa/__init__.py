@@ -1,1 +1,1 @@
-"""TOSA for edgecore's backends: lowering of partitions, the file format, a quantizer and a simulator."""
+"""Support TOSA (Arm's operator set for NPUs) in edgecore's backends: lowering, file format, quantizer, simulator."""

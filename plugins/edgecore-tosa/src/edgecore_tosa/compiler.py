@@ -1,4 +1,4 @@
-"""Base class of compilers for TOSA devices: it lowers a partition to TOSA; the backend compiles the TOSA graph."""
+"""Define the base class of compilers for TOSA devices: it lowers a partition to TOSA, which the backend compiles."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _HASH_DIGITS = 12
 
 @dataclass(frozen=True)
 class LoweredPartition:
-    """A partition and its TOSA graph.
+    """A partition, lowered to a TOSA graph.
 
     Attributes:
         program: The partition.
-        graph: Its graph.
-        tosa: The graph as a flatbuffer.
-        folder: Folder for intermediate files, which contains `graph.tosa`; None to keep none.
+        graph: The TOSA graph.
+        tosa: The TOSA graph as a flatbuffer.
+        folder: Folder for intermediate files, already with `graph.tosa`; None to keep no files.
     """
 
     program: ExportedProgram
@@ -42,7 +42,7 @@ class LoweredPartition:
 
 
 class TosaCompiler(ABC, Generic[T]):
-    """Implements the protocols of `edgecore.plugin` for compilers, recipes and targets.
+    """Base class of compilers for TOSA devices, with the protocols of `edgecore.plugin` for compilers and recipes.
 
     A backend derives its compiler from this class, sets the class attributes and implements the abstract methods. It
     may add methods of further protocols, such as reports.
@@ -56,7 +56,7 @@ class TosaCompiler(ABC, Generic[T]):
 
     @abstractmethod
     def compile_graph(self, partition: LoweredPartition, options: T) -> PreprocessResult:
-        """Compile a TOSA graph into a blob.
+        """Compile the TOSA graph of a partition into a blob.
 
         Raises:
             CompileError: The backend's tool is missing, or cannot compile the graph.
@@ -64,7 +64,7 @@ class TosaCompiler(ABC, Generic[T]):
 
     @abstractmethod
     def read_blob(self, blob: bytes) -> object:
-        """Read and check a blob.
+        """Read and check a blob of this backend.
 
         Raises:
             FormatError: The blob is damaged.
@@ -72,10 +72,10 @@ class TosaCompiler(ABC, Generic[T]):
 
     @abstractmethod
     def check(self) -> Sequence[Problem]:
-        """List the missing packages of other vendors."""
+        """List the problems that prevent compiling, such as missing packages of other vendors."""
 
     def partitioner(self, options: T, *, runtime: str) -> Partitioner:
-        """Make the partitioner. The target runtime makes no difference."""
+        """Make the partitioner; it is the same for each target `runtime`."""
         return TosaPartitioner(self.backend_id, options)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
@@ -89,7 +89,7 @@ class TosaCompiler(ABC, Generic[T]):
         tosa = graph.to_bytes()
         folder = self._artifact_folder(options, tosa)
         if folder is not None:
-            (folder / "graph.tosa").write_bytes(tosa)  # written before compiling, because the backend's tool may fail
+            (folder / "graph.tosa").write_bytes(tosa)  # written first, to keep the file if the compilation fails
         return self.compile_graph(LoweredPartition(program, graph, tosa, folder), options)
 
     def operator_support(self) -> Sequence[OperatorSupport]:
@@ -97,11 +97,11 @@ class TosaCompiler(ABC, Generic[T]):
         return table_of(self.Options().spec).support()
 
     def operator_support_with(self, options: T) -> Sequence[OperatorSupport]:
-        """List the supported operators of the target in `options`."""
+        """List the supported operators with their dtypes and constraints, for the target in `options`."""
         return table_of(options.spec).support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """Check a blob. The target runtime makes no difference."""
+        """Check a blob: raise FormatError if it is damaged. The check is the same for each target `runtime`."""
         self.read_blob(blob)
         return []
 
@@ -116,7 +116,7 @@ class TosaCompiler(ABC, Generic[T]):
         return RECIPES
 
     def _artifact_folder(self, options: T, tosa: bytes) -> Path | None:
-        """Create the folder for a delegate's intermediate files, named after the hash of its TOSA graph."""
+        """Create a folder for a delegate's intermediate files, named by its TOSA graph's hash; None to keep none."""
         parent = options.dump_intermediate_artifacts_to
         if parent is None:
             return None

@@ -1,4 +1,4 @@
-"""Base classes of the compile specs, partitioners and quantizers that ExecuTorch scripts use, for TOSA devices."""
+"""Base classes of compile specs, partitioners and quantizers for TOSA devices, with ExecuTorch's interfaces."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ S = TypeVar("S", bound="TosaCompileSpec[Any]")
 
 
 class TosaCompileSpec(Generic[T]):
-    """The options of a backend under the names of ExecuTorch.
+    """A compile spec: the options of a backend, with the methods of ExecuTorch's compile specs.
 
     Args:
-        options: Class of the options.
-        values: Values of the options.
+        options: The class of the backend's options.
+        values: Values of the options by name.
 
     Raises:
         ValueError: A value is not allowed. The message lists the allowed values.
@@ -31,26 +31,26 @@ class TosaCompileSpec(Generic[T]):
         self.options = validate_options(options, values)
 
     def dump_intermediate_artifacts_to(self: S, output_path: str | None) -> S:
-        """Set the folder for TOSA graphs and the compiler's output; None to keep no files. Return this object."""
+        """Set the folder for TOSA graphs and the compiler's output, or None to keep no files; return this object."""
         self.options = self.options.model_copy(update={"dump_intermediate_artifacts_to": output_path})
         return self
 
     def get_intermediate_path(self) -> str | None:
-        """Return the folder for TOSA graphs and the compiler's output."""
+        """Return the folder for TOSA graphs and the compiler's output; None if no files are kept."""
         return self.options.dump_intermediate_artifacts_to
 
     @classmethod
     def get_output_format(cls) -> str:
-        """Return the format of the blobs."""
+        """Return the format of the backend's blobs, such as "vela"."""
         return cls.output_format
 
 
 class SpecPartitioner(TosaPartitioner):
-    """Tags the calls that a target supports.
+    """A partitioner: it tags the calls that the target of a compile spec supports.
 
     Args:
-        compile_spec: Configuration of the compilation, or the options of the backend.
-        additional_checks: Checks that a call must pass, too, such as an `OperatorSupportBase` of `torch.fx`.
+        compile_spec: The compile spec, or the options of the backend.
+        additional_checks: Further checks that a call must pass, such as an `OperatorSupportBase` of `torch.fx`.
     """
 
     backend_id: ClassVar[str]
@@ -65,10 +65,10 @@ class SpecPartitioner(TosaPartitioner):
 
 
 class SpecQuantizer(TosaQuantizer):
-    """Annotates an exported model for `prepare_pt2e` and `prepare_qat_pt2e`.
+    """A quantizer: it annotates an exported model for torchao's `prepare_pt2e` and `prepare_qat_pt2e`.
 
     Args:
-        compile_spec: Configuration of the compilation.
+        compile_spec: The compile spec.
     """
 
     def __init__(self, compile_spec: TosaCompileSpec[Any]) -> None:

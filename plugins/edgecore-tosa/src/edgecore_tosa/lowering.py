@@ -17,13 +17,13 @@ from edgecore_tosa.spec import TosaSpec
 
 
 def lower(program: ExportedProgram, spec: TosaSpec) -> Graph:
-    """Return the TOSA graph of a partition, whose inputs and outputs have the same order and shapes.
+    """Return the TOSA graph of a partition, with the order and shapes of the partition's inputs and outputs.
 
     Each operator names the calls that it computes (`Operator.source` and `others`).
 
     Args:
-        program: The partition, as `BackendCompiler.preprocess` receives it. The table of `spec` must support its calls.
-        spec: The TOSA profile.
+        program: The partition, as `BackendCompiler.preprocess` receives it. `spec` must support its calls.
+        spec: The TOSA specification: profile and extensions.
     """
     part = PartitionView(program)
     table = table_of(spec)
@@ -57,7 +57,7 @@ def lower(program: ExportedProgram, spec: TosaSpec) -> Graph:
 
 
 def _separate(builder: Builder, tensor: Tensor) -> Tensor:
-    """Copy an output that is an input, a constant or another output, because TOSA needs distinct tensors."""
+    """Copy an output that is also an input, a constant or another output: TOSA needs a tensor of its own per output."""
     graph = builder.graph
     if tensor in graph.inputs or tensor in graph.outputs or tensor.data is not None:
         return builder.emit(Op.IDENTITY, [tensor], tensor.shape, tensor.dtype)

@@ -1,4 +1,4 @@
-"""The options that all backends for TOSA devices share, as their compiler and partitioner read them."""
+"""The options that all backends for TOSA devices share, as the shared compiler and partitioner read them."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ if TYPE_CHECKING:
 
 
 class TosaOptions(Protocol):
-    """A pydantic model with these members, and further options of the backend."""
+    """The interface of a backend's options, a pydantic model that has these members and further options."""
 
     @property
     def dump_intermediate_artifacts_to(self) -> str | None:
-        """Parent of the folders for intermediate files; None to keep none."""
+        """Parent folder of the folders for intermediate files; None to keep no files."""
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """Delegate only these operators, such as `add` or `aten.add.Tensor`; all if empty."""
+        """Operators to delegate, such as `add` or `aten.add.Tensor`, and no others; empty: all supported operators."""
 
     @property
     def min_operators(self) -> int:
-        """Do not delegate a partition with fewer operators than this."""
+        """The minimum number of operators of a partition; a smaller partition is not delegated."""
 
     @property
     def spec(self) -> TosaSpec:
-        """The TOSA profile and extensions of the target."""
+        """The TOSA specification (profile and extensions) of the target."""
 
     @classmethod
     def model_validate(cls, obj: Any) -> Self:
-        """Return the options with the values of a dict.
+        """Return the options that a dict contains, after validating their values.
 
         Raises:
             pydantic.ValidationError: A value is not allowed.
         """
 
     def model_copy(self, *, update: Mapping[str, Any]) -> Self:
-        """Return a copy with changed values, which are not validated."""
+        """Return a copy of the options with changed values, which are not validated."""
 
     def to_specs(self) -> list[CompileSpec]:
-        """Return the compile specs that `preprocess` receives and the file stores."""
+        """Return the compile specs (key, bytes) with the options, which `preprocess` receives and the `.pte` stores."""
 
     @classmethod
     def from_specs(cls, specs: Sequence[CompileSpec]) -> Self:
-        """Return the options that `to_specs` stored."""
+        """Return the options that `to_specs` wrote into compile specs."""

@@ -1,4 +1,4 @@
-"""The partitioner of the backends for TOSA devices."""
+"""The partitioner that all backends for TOSA devices share."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class AdditionalCheck(Protocol):
 
 
 class TosaPartitioner(CapabilityPartitioner):
-    """Tags the calls that a target supports.
+    """The partitioner of TOSA devices: it tags the calls that the operator table of the target supports.
 
     A partition that only moves data or changes quantization parameters is not delegated.
 
     Args:
         backend_id: The id of the backend.
         options: The options of the backend.
-        additional_checks: Checks that a call must pass, too.
+        additional_checks: Further checks that a call must pass.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class TosaPartitioner(CapabilityPartitioner):
         )
 
     def is_operator(self, node: Node) -> bool:
-        """Return True if a node computes, rather than moving data or changing quantization parameters."""
+        """Return True if a call computes; False if it splits values or only changes quantization parameters."""
         if node.target in _SPLITS or is_quantize(node) or is_dequantize(node):
             return False
         return super().is_operator(node)

@@ -1,4 +1,4 @@
-"""Base class of the quantizers for TOSA targets, which annotates the values to quantize."""
+"""Define the base class of the quantizers for TOSA targets, which annotates the values to quantize."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ SPLITS = with_roles(Role.SPLIT, Role.EXTREME_AND_INDEX)
 
 @dataclass(frozen=True)
 class QuantizationConfig:
-    """Quantization parameters of a part of a model.
+    """The configuration by which the quantizer annotates a model or a part of it.
 
     Attributes:
         activation: The specification of activations.
         is_per_channel: True if weights have a scale per output channel, False for a single scale.
         is_qat: True for quantization-aware training.
         weight_range: Minimum and maximum of the integers of weights.
-        eps: Minimum scale.
+        eps: The smallest scale that quantization may use.
     """
 
     activation: QuantizationSpec
@@ -102,7 +102,7 @@ class QuantizationConfig:
     eps: float = SMALLEST_SCALE
 
     def weight(self, axis: int | None) -> QuantizationSpec:
-        """Return the specification of a weight with a scale per index of the dim `axis`; None for a single scale."""
+        """Return the specification of an int8 weight, with a scale per index of dim `axis`; for None with one scale."""
         return weight_spec(torch.int8, *self.weight_range, axis, is_qat=self.is_qat, eps=self.eps)
 
 
@@ -118,7 +118,7 @@ def get_symmetric_quantization_config(
     *,
     observer: Any = HistogramObserver,
 ) -> QuantizationConfig:
-    """Return the configuration of int8 activations and symmetric int8 weights (zero point 0).
+    """Return the configuration for int8 activations and symmetric int8 weights (zero point 0).
 
     Args:
         is_per_channel: Give weights a scale per output channel instead of a single scale.
@@ -148,9 +148,9 @@ def get_symmetric_a8w4_quantization_config(
     *,
     observer: Any = HistogramObserver,
 ) -> QuantizationConfig:
-    """Return the configuration of int8 activations and symmetric int4 weights, from -7 to 7.
+    """Return the configuration for int8 activations and symmetric int4 weights, from -7 to 7.
 
-    See `get_symmetric_quantization_config` for the arguments.
+    `get_symmetric_quantization_config` describes the arguments.
 
     Raises:
         ValueError: `is_dynamic` is True.
@@ -171,9 +171,9 @@ def get_symmetric_a16w8_quantization_config(
     *,
     observer: Any = HistogramObserver,
 ) -> QuantizationConfig:
-    """Return the configuration of symmetric int16 activations and symmetric int8 weights.
+    """Return the configuration for symmetric int16 activations and symmetric int8 weights (zero points 0).
 
-    See `get_symmetric_quantization_config` for the arguments.
+    `get_symmetric_quantization_config` describes the arguments.
 
     Raises:
         ValueError: `is_dynamic` is True.
@@ -187,7 +187,7 @@ def get_symmetric_a16w8_quantization_config(
 
 
 class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
-    """Annotates an exported model for `prepare_pt2e` and `prepare_qat_pt2e`.
+    """Annotates the values to quantize in an exported model, for torchao's `prepare_pt2e` and `prepare_qat_pt2e`.
 
     A configuration for a module's name has precedence over one for its type, which has precedence over the global
     one. The configuration None leaves a module in floating point.
@@ -198,14 +198,14 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
         self._io: QuantizationConfig | None = None
 
     def set_io(self, quantization_config: QuantizationConfig | None) -> TosaQuantizer:
-        """Set the configuration of the model's inputs and outputs."""
+        """Set the quantization configuration of the model's inputs and outputs; None leaves them in floating point."""
         self._io = quantization_config
         return self
 
     def set_module_type(
         self, module_type: type[torch.nn.Module], quantization_config: QuantizationConfig | None
     ) -> TosaQuantizer:
-        """Set the configuration of operators in modules of a type."""
+        """Set the quantization configuration of operators in modules of a type, such as `torch.nn.Linear`."""
         return self.set_object_type(module_type, quantization_config)
 
     def quantize_with_submodules(
@@ -216,7 +216,7 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
         Args:
             model: The module of an exported program.
             calibration_samples: Inputs that take each branch at least once; for training, a few batches.
-            is_qat: Prepare with fake quantization, as for training.
+            is_qat: Use fake quantization, as for quantization-aware training.
         """
         prepare = prepare_qat_pt2e if is_qat else prepare_pt2e
         branches = [name for name, module in model.named_children() if isinstance(module, GraphModule)]
@@ -225,7 +225,8 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
         of_branches._is_branch = True
         for name in branches:
             setattr(prepared, name, prepare(getattr(prepared, name), of_branches))
-        with torch.no_grad():  # with gradients, torch.cond would trace its branches, but observers cannot be traced
+        # Without gradients, because with them torch.cond traces its branches, which observers do not allow.
+        with torch.no_grad():
             for sample in calibration_samples:
                 prepared(*sample)
         for name in branches:
@@ -234,11 +235,11 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
         return converted
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Decompose operators such as attention whose parts are quantized separately."""
+        """Decompose operators such as attention, so that their parts are quantized separately; return the model."""
         return decompose(model)
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        """Write annotations into the `meta` of the nodes; return `model`."""
+        """Annotate the values of a model in the `meta` of its nodes; return `model`."""
         if self._io is not None:
             activation = self._io.activation
             for node in model.graph.nodes:
@@ -254,7 +255,7 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
         return super().annotate(model)
 
     def annotate_node(self, node: Node, config: QuantizationConfig) -> None:
-        """Annotate a node, including a batch norm or clamp that is fused with it."""
+        """Annotate a node, together with a batch norm or clamp that is fused with it."""
         target, activation = node.target, config.activation
         if target in LAYERS:
             self._annotate_layer(node, config)
@@ -304,7 +305,7 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
 
 
 def _annotate_part(node: Node, activation: QuantizationSpecBase) -> None:
-    """Annotate a part of a split, or the first result of a norm, together with the split or norm."""
+    """Annotate a result of a split, or the first result of a norm, together with the split or norm itself."""
     if mark_split(node, activation, SPLITS):
         return
     split = node.args[0]
@@ -316,10 +317,10 @@ def _annotate_part(node: Node, activation: QuantizationSpecBase) -> None:
 
 
 def _bias_parameters(bias: torch.Tensor | None, observers: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (scales, zero points) of a bias: the product of input scale and weight scale, and 0.
+    """Return (scales, zero points) of a layer's bias: input scale * weight scale, and 0.
 
-    If the product is very small, the scale is increased so that the bias fits into 32 bits. The pass `fit_scales` then
-    increases the scale of the weight, too.
+    If the product is so small that the bias would exceed 32 bits, a larger scale is returned; the pass `fit_scales`
+    then also increases the scale of the weight.
     """
     (value, _), (weights, _) = (observer.calculate_qparams() for observer in observers)
     scales = (value * weights).to(torch.float32)

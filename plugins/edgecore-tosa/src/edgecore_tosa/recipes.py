@@ -1,4 +1,4 @@
-"""The recipes of `edgecore.compile(quantize=...)` for TOSA targets, with their parameters."""
+"""Quantization recipes for TOSA targets, for `edgecore.compile(quantize=...)`, with their parameters."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ def _recipe(config: Callable[..., QuantizationConfig], parameters: Int16x8) -> Q
 
 RECIPES: Mapping[str, RecipeSupport] = {
     "int8": RecipeSupport(Int8, _int8),
-    # RESCALE of int48 has 15-bit multipliers: a result near 2^15 may be off by 2^-15 of its value, which is one step.
+    # For int48, RESCALE's multipliers have 15 bits, so a result near 2^15 may be off by 2^-15 of its value: one step.
     "int16x8": RecipeSupport(Int16x8, _int16x8, steps=1),
 }

@@ -1,7 +1,7 @@
-"""The flatbuffer tables of a TOSA 1.0 graph as dataclasses, for `edgecore.sdk.flat`.
+"""Declare the flatbuffer tables of a TOSA 1.0 graph as dataclasses, for `edgecore.sdk.flat`.
 
-Arm's serialization library defines the field numbers in `tosa.fbs`. Vela, the model converter and the reference model
-read these tables. Operators of later TOSA versions are missing.
+Arm's serialization library defines the field numbers in `tosa.fbs`. Arm's compiler Vela, model converter and reference
+model read these tables. Operators of later TOSA versions are missing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ResizeMode(IntEnum):
 
 
 class NanMode(IntEnum):
-    """How a maximum or minimum treats NaN."""
+    """Treatments of NaN by a maximum or minimum: propagate or ignore it."""
 
     UNKNOWN = 0
     PROPAGATE = 1
@@ -50,7 +50,7 @@ class NanMode(IntEnum):
 
 
 class Rounding(IntEnum):
-    """Rounding modes of RESCALE; DOUBLE_ROUND needs the extension of that name."""
+    """Rounding modes of RESCALE; DOUBLE_ROUND needs TOSA's extension EXT-DOUBLEROUND."""
 
     UNKNOWN = 0
     SINGLE_ROUND = 1
@@ -60,7 +60,7 @@ class Rounding(IntEnum):
 
 @dataclass(slots=True)
 class _Plain:
-    """The empty attribute of an operator without attributes."""
+    """The empty attribute of an operator that has no attributes."""
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class ArgMax(_NanAxis):
 
 @dataclass(slots=True)
 class AvgPool2d:
-    """Attribute of AVG_POOL2D; `pad` is (top, bottom, left, right), as in all operators."""
+    """Attribute of AVG_POOL2D; `pad` is (top, bottom, left, right), as in all 2-d operators."""
 
     kernel: list[int] = vector(0, "i32")
     stride: list[int] = vector(1, "i32")
@@ -220,7 +220,7 @@ class WhileLoop:
 
 
 class Op(IntEnum):
-    """Operators. The number is also the attribute's type in the union."""
+    """TOSA's operators; an operator's number is also its attribute's number in the flatbuffer union."""
 
     ARGMAX = 1
     AVG_POOL2D = 2
@@ -351,7 +351,7 @@ class Version:
 
 @dataclass(slots=True)
 class TosaTensor:
-    """A tensor; `data` is empty unless it is the result of a CONST."""
+    """A tensor of the graph; `data` is None unless the tensor is the result of a CONST."""
 
     name: str = string(0)
     shape: list[int] = vector(1, "i32")
@@ -364,7 +364,7 @@ class TosaTensor:
 
 @dataclass(slots=True)
 class TosaShape:
-    """A list of 64-bit sizes, the result of a CONST_SHAPE."""
+    """A list of 64-bit sizes in the graph, the result of a CONST_SHAPE."""
 
     name: str = string(0)
     rank: int = scalar(1, "u32")
@@ -373,7 +373,7 @@ class TosaShape:
 
 @dataclass(slots=True)
 class TosaOperator:
-    """A call of an operator, with the names of its tensors and shapes."""
+    """A call of an operator in the graph, with the names of the tensors and shapes that it reads and writes."""
 
     op: Op = scalar(0, "u32")
     attribute: Any = union(1, {op.value: cls for op, cls in ATTRIBUTES.items()})
@@ -395,7 +395,7 @@ class TosaBasicBlock:
 
 @dataclass(slots=True)
 class TosaRegion:
-    """A list of blocks; a graph without control flow has one region of one block."""
+    """A list of basic blocks; a graph without control flow has one region of one block."""
 
     name: str = string(0)
     blocks: list[TosaBasicBlock] = tables(1, TosaBasicBlock)

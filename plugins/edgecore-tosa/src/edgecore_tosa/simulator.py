@@ -1,7 +1,7 @@
-"""Runs TOSA graphs on this machine with Arm's reference model.
+"""Run TOSA graphs on this machine with Arm's reference model.
 
-Integer results equal those of every conforming TOSA device; floating-point results are within the specification's error
-bounds.
+Integer results equal the results of every conforming TOSA device; floating-point results are within the specification's
+error bounds.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from edgecore.plugin import own_library
 from edgecore_tosa.graph import NUMPY, Array
 from edgecore_tosa.schema import DType
 
-# Result codes of simulator.h that concern the graph.
+# Result codes that the C functions of `simulator.h` return for a graph.
 _OK, _INVALID_GRAPH, _NOT_SUPPORTED, _OUT_OF_MEMORY = 0, 1, 2, 4
-# Value ranges of dtypes that are stored in wider arrays.
+# Ranges of the values of those dtypes that numpy stores in wider integers.
 _LIMITS = {DType.INT4: (-7, 7), DType.INT48: (-(2**47), 2**47 - 1)}
 
 
 class SimulationError(EdgecoreError):
-    """TOSA does not define the result of a graph for these inputs."""
+    """TOSA does not define the result of a graph for the given inputs."""
 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """An input or output of a graph.
+    """An input or output of a TOSA graph.
 
     Attributes:
-        shape: The sizes of its dims.
-        dtype: Its type in the graph.
+        shape: Sizes of the dims.
+        dtype: Element type in the graph.
     """
 
     shape: tuple[int, ...]
@@ -44,24 +44,24 @@ class TensorInfo:
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
-        """The dtype of the numpy array: int8 for INT4, int64 for INT48, uint16 (the bits) for BF16."""
+        """The dtype of the numpy array for the tensor: int8 for INT4, int64 for INT48, uint16 (the bits) for BF16."""
         return NUMPY[self.dtype]
 
 
 def simulator_library() -> str:
-    """Return the absolute path of the simulator's shared library, whose interface is `edgecore_tosa/simulator.h`."""
+    """Return the absolute path of the simulator's shared library, whose C interface is `edgecore_tosa/simulator.h`."""
     return own_library(edgecore_tosa.__path__, "edgecore_tosa_simulator")
 
 
 class Simulator:
-    """A TOSA graph that can run repeatedly, by one thread at a time.
+    """A simulated TOSA graph, which can run repeatedly, by one thread at a time.
 
     Args:
         graph: A TOSA flatbuffer of version 1.0, or of the 1.1 draft, with one region of one block.
 
     Attributes:
-        inputs: The inputs of the graph in order.
-        outputs: The outputs of the graph in order.
+        inputs: Shape and dtype of each input of the graph.
+        outputs: Shape and dtype of each output of the graph.
 
     Raises:
         FormatError: The graph is damaged, breaks a rule of TOSA, or needs something that is not supported.
@@ -83,7 +83,7 @@ class Simulator:
             self._library.edgecore_tosa_destroy(self._model)
 
     def run(self, *arrays: Array) -> list[Array]:
-        """Return the outputs for one array per input, each with the shape and the `numpy_dtype` of its input.
+        """Compute the outputs for an array per input, which must have the shape and the `numpy_dtype` of the input.
 
         Raises:
             ValueError: The number of arrays, a shape, a dtype or a value does not fit the inputs.
@@ -141,7 +141,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _checked(array: Array, info: TensorInfo, index: int) -> Array:
-    """Return the array in contiguous memory after checking that it fits the input."""
+    """Return an array in contiguous memory, after checking that its shape, dtype and values fit the input `info`."""
     where = f"input {index} of the TOSA graph"
     if array.shape != info.shape:
         raise ValueError(f"an array of shape {array.shape} for {where}, which has the shape {info.shape}")

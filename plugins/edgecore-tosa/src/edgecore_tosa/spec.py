@@ -1,4 +1,4 @@
-"""TOSA specifications: the profile and extensions that a target supports."""
+"""Parse TOSA specifications: the profile and extensions that a target supports."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class TosaSpec:
     """A TOSA 1.0 specification such as `TOSA-1.0+INT+int16+int4+u55`.
 
     Attributes:
-        integer: Supports quantized operators (profile INT).
-        floating: Supports floating-point operators (profile FP).
-        extensions: Names of `EXTENSIONS`.
+        integer: The target supports quantized operators (profile INT).
+        floating: The target supports floating-point operators (profile FP).
+        extensions: The supported extensions, names in `EXTENSIONS`.
     """
 
     integer: bool = True
@@ -31,7 +31,7 @@ class TosaSpec:
 
     @classmethod
     def parse(cls, text: str) -> TosaSpec:
-        """Parse a specification.
+        """Parse a specification such as `TOSA-1.0+INT+int16`.
 
         Raises:
             ValueError: The text is not a specification, or names an unknown version, profile or extension.

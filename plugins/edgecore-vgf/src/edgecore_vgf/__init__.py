@@ -1,4 +1,4 @@
-"""The VGF backend. Loading a file imports this module, so it must not import torch, numpy or Arm's packages."""
+"""The VGF backend. Loading a `.pte` imports this module, so it must not import torch, numpy or Arm's packages."""
 
 from __future__ import annotations
 

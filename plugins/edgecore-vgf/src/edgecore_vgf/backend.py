@@ -1,4 +1,4 @@
-"""The backend's entry point for edgecore: its delegate, the emulation layer that the delegate loads, and versions."""
+"""The entry point for edgecore: the delegate's library, the emulation layer that it loads, and versions."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ def native_library() -> str:
 
 
 def emulation_folder() -> str | None:
-    """Return the folder of Arm's emulation layer; None if its package is not installed."""
+    """Return the folder of Arm's emulation layer for Vulkan; None if its package is not installed."""
     return installed_file("emulation_layer", "deploy")
 
 
 def load_options() -> dict[str, str]:
-    """Return the load option with the emulation layer's folder, since the delegate does not search for it.
+    """Return the load option with the folder of Arm's emulation layer, which the delegate does not search for.
 
-    Also sets the environment variable by which the Vulkan loader finds the layer. The delegate does not set it, because
-    native code must not change the environment while other threads may read it.
+    This function also sets the environment variable by which the Vulkan loader finds the layer. The delegate does not
+    set the variable, because native code must not change the environment while other threads may read it.
     """
     folder = emulation_folder()
     if folder is None:
         return {}
     manifests = os.path.join(folder, "share", "vulkan", "explicit_layer.d")
-    # If VK_LAYER_PATH is set, the loader ignores VK_ADD_LAYER_PATH.
+    # If VK_LAYER_PATH is set, the Vulkan loader ignores VK_ADD_LAYER_PATH: extend VK_LAYER_PATH in that case.
     name = "VK_LAYER_PATH" if "VK_LAYER_PATH" in os.environ else "VK_ADD_LAYER_PATH"
     paths = [path for path in os.environ.get(name, "").split(os.pathsep) if path]
     if manifests not in paths:
@@ -37,7 +37,7 @@ def load_options() -> dict[str, str]:
 
 
 def self_test() -> list[tuple[str, bool, str, str]]:
-    """Return the versions of the converter, the layer and the Vulkan loader for `edgecore doctor`."""
+    """Return rows of `edgecore doctor` with the versions of the converter, emulation layer and Vulkan loader."""
     from edgecore_vgf import versions
 
     return versions.self_test()
@@ -45,7 +45,7 @@ def self_test() -> list[tuple[str, bool, str, str]]:
 
 @hookimpl
 def edgecore_backends() -> list[BackendInfo]:
-    """Return the backend of this package."""
+    """Return the description of the VGF backend."""
     return [
         BackendInfo(
             name="vgf",

@@ -15,14 +15,14 @@ from edgecore_vgf.vgf import Vgf, describe_vgf, read_vgf
 
 
 class VgfCompiler(TosaCompiler[VgfOptions]):
-    """Converts TOSA graphs to VGF files, and reads them."""
+    """The compiler: it converts TOSA graphs to VGF files, its blobs, and reads and checks them."""
 
     Options = VgfOptions
     name = "vgf"
     backend_id = "VgfBackend"
 
     def compile_graph(self, partition: LoweredPartition, options: VgfOptions) -> PreprocessResult:
-        """Convert a TOSA graph into a blob."""
+        """Convert the TOSA graph of a partition into a blob."""
         return compile_graph(partition, options)
 
     def read_blob(self, blob: bytes) -> Vgf:
@@ -30,7 +30,7 @@ class VgfCompiler(TosaCompiler[VgfOptions]):
         return read_vgf(blob)
 
     def check(self) -> Sequence[Problem]:
-        """Report if Arm's converter is missing."""
+        """Report if Arm's model converter is missing or has an untested version."""
         try:
             converter_program()
         except CompileError as error:
@@ -42,7 +42,7 @@ class VgfCompiler(TosaCompiler[VgfOptions]):
         return describe_vgf(blob)
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return a line for each delegate: sizes of its graph and constants."""
+        """Return a line for each delegate with the sizes of its SPIR-V graph and its constants."""
         lines = []
         for index, result in enumerate(results):
             if isinstance(result, VgfResult) and result.vgf is not None:

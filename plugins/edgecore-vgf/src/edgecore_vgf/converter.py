@@ -18,7 +18,7 @@ INSTALL = f'pip install "{PACKAGE}>={RELEASE},<0.12"'
 
 
 def converter_version() -> str:
-    """Return the version of the installed converter.
+    """Return the version of the installed model converter.
 
     Raises:
         CompileError: The converter is not installed, or has an untested version.
@@ -35,7 +35,7 @@ def converter_version() -> str:
 
 
 def converter_program() -> Path:
-    """Return the path of the converter's program.
+    """Return the path of the model converter's program.
 
     Raises:
         CompileError: The converter is not installed, or has an untested version.
@@ -53,8 +53,8 @@ def convert(tosa: bytes, flags: Sequence[str] = (), *, folder: Path | None = Non
 
     Args:
         tosa: The graph, as a flatbuffer of TOSA.
-        flags: Flags of the converter.
-        folder: Existing folder for the graph, the VGF file and the converter's output; None to keep none.
+        flags: Flags of the converter's command line.
+        folder: Existing folder for the graph, the VGF file and the converter's output; None to keep no files.
 
     Raises:
         CompileError: The converter is missing, has an untested version, or refuses the graph.
@@ -79,7 +79,7 @@ def _run(program: Path, tosa: bytes, flags: Sequence[str], folder: Path) -> byte
 
 
 def _message(done: Ended, graph: Path) -> str:
-    """Return the errors in the converter's output, with the path of the graph shortened to its name."""
+    """Join the errors in the converter's output to one message, with the graph's path shortened to its name."""
     lines = [line.strip() for line in (done.err + done.out).replace(str(graph), graph.name).splitlines()]
     errors = [line for line in lines if "error" in line.lower() or line.startswith("Unknown argument")]
     return "; ".join(dict.fromkeys(errors)) or (lines[-1] if lines else f"it ended with {exit_text(done.status)}")

@@ -1,4 +1,4 @@
-"""Names for ExecuTorch scripts: compile spec, partitioner and quantizer with the documented arguments and methods."""
+"""ExecuTorch's names for the VGF backend: compile spec, partitioner and quantizer, with ExecuTorch's arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgecore_vgf.options import DEFAULT_SPEC, OUTPUT_FORMAT, VgfOptions
 
 
 class VgfCompileSpec(TosaCompileSpec[VgfOptions]):
-    """Settings of the compilation to VGF files.
+    """A compile spec: the settings for compiling models to VGF files.
 
     Args:
         tosa_spec: Profiles and extensions of TOSA, such as `TOSA-1.0+FP`; None for all that the backend supports.
@@ -32,10 +32,10 @@ class VgfCompileSpec(TosaCompileSpec[VgfOptions]):
 
 
 class VgfPartitioner(SpecPartitioner):
-    """Tags the calls that a TOSA specification supports."""
+    """The partitioner: it tags the calls that the TOSA specification of its compile spec supports."""
 
     backend_id = VgfCompiler.backend_id
 
 
 class VgfQuantizer(SpecQuantizer):
-    """Annotates an exported model for the VGF backend."""
+    """The quantizer: it annotates an exported model for the VGF backend."""

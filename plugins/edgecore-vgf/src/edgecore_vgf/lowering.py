@@ -1,4 +1,4 @@
-"""Convert the TOSA graph of a partition to a VGF file, the blob."""
+"""Convert the TOSA graph of a partition to a VGF file, which becomes the delegate's blob."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMPATIBILITY = "vgf 1"
 
 @dataclass(frozen=True)
 class VgfResult(PreprocessResult):
-    """A compiled partition with the content of its VGF file."""
+    """A compiled partition, with the content of its VGF file for the report."""
 
     vgf: Vgf | None = None
 
@@ -31,7 +31,7 @@ def compile_graph(partition: LoweredPartition, options: VgfOptions) -> VgfResult
     """Convert the TOSA graph of a partition into a blob.
 
     Raises:
-        CompileError: The converter is missing, or cannot convert the graph.
+        CompileError: Arm's model converter is missing, or cannot convert the graph.
     """
     blob = convert(partition.tosa, options.compiler_flags, folder=partition.folder)
     vgf = read_vgf(blob)
@@ -42,13 +42,14 @@ def compile_graph(partition: LoweredPartition, options: VgfOptions) -> VgfResult
         debug_handle_map=debug_handle_map(partition.graph),
         compatibility=COMPATIBILITY,
         memory=(MemoryNeed("persistent", sum(tensor.size for tensor in tensors)),),
-        graph=blob_graph(partition.graph),  # operations of the SPIR-V code have no names
+        # The TOSA graph is what tools show, because the operations in the SPIR-V code have no names.
+        graph=blob_graph(partition.graph),
         vgf=vgf,
     )
 
 
 def _check_arguments(partition: PartitionView, vgf: Vgf) -> None:
-    """Check that the converter kept the partition's arguments, because the delegate copies them one by one."""
+    """Check that the converter kept dtypes and shapes of inputs and outputs: the delegate copies them one by one."""
     for kind, nodes, tensors in (
         ("inputs", partition.inputs, vgf.inputs),
         ("outputs", partition.outputs, vgf.outputs),

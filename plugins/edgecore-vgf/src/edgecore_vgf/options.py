@@ -1,4 +1,4 @@
-"""Options of `Backend("vgf", ...)`. The README's table and error messages are generated from these fields."""
+"""Options of `Backend("vgf", ...)`. Their fields are the source of the README's table and of error messages."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ class VgfOptions(BaseModel):
 
     @property
     def spec(self) -> TosaSpec:
-        """The TOSA profiles and extensions that the target supports."""
+        """The TOSA specification (profiles and extensions) that the user chose."""
         return TosaSpec.parse(self.tosa_spec)
 
     def to_specs(self) -> list[CompileSpec]:
-        """Return the compile specs that `preprocess` receives and the file stores, with ExecuTorch's keys."""
+        """Return the compile specs (key, bytes) with the options, with ExecuTorch's keys; the `.pte` stores them."""
         specs = {"tosa_spec": self.tosa_spec}
         if self.compiler_flags:
             specs["compile_flags"] = " ".join(self.compiler_flags)
@@ -90,7 +90,7 @@ class VgfOptions(BaseModel):
 
     @classmethod
     def from_specs(cls, specs: Sequence[CompileSpec]) -> VgfOptions:
-        """Return the options that `to_specs` stored."""
+        """Return the options that `to_specs` wrote into compile specs."""
         values = {spec.key: spec.value.decode() for spec in specs}
         return cls(
             tosa_spec=values["tosa_spec"],

@@ -1,4 +1,4 @@
-"""The flatbuffer tables in the sections of a VGF file as dataclasses, for `edgecore.sdk.flat`.
+"""Declare the flatbuffer tables in the sections of a VGF file as dataclasses, for `edgecore.sdk.flat`.
 
 `native/schema/vgf.fbs` declares the same tables for the delegate.
 """
@@ -70,7 +70,7 @@ class Modules:
 
 @dataclass
 class Layout:
-    """Shape of a resource, and its strides if it is not dense."""
+    """The shape of a resource in elements, and its strides, which are empty if the resource is dense."""
 
     shape: list[int] = vector(0, "i64")
     strides: list[int] = vector(1, "i64")
@@ -78,7 +78,7 @@ class Layout:
 
 @dataclass
 class Resource:
-    """A tensor: input, output, intermediate value or constant."""
+    """A resource of a VGF file: a tensor that is an input, output, intermediate value or constant."""
 
     descriptor_type: int = scalar(0, "u32")
     format: int = scalar(1, "u32")
@@ -95,7 +95,7 @@ class Resources:
 
 @dataclass
 class Slot:
-    """A binding of a descriptor set, with its resource."""
+    """A binding number in a descriptor set, and the number of the resource that is bound there."""
 
     binding: int = scalar(0, "u32")
     resource: int = scalar(1, "u32")
@@ -103,7 +103,7 @@ class Slot:
 
 @dataclass
 class DescriptorSet:
-    """The resources of a descriptor set; without an index, it is numbered by its position."""
+    """The bindings of a Vulkan descriptor set; if `index` is NO_INDEX, the set's number is its position in the list."""
 
     slots: list[Slot] = tables(0, Slot)
     index: int = scalar(1, "u32", NO_INDEX)
@@ -111,7 +111,7 @@ class DescriptorSet:
 
 @dataclass
 class Segment:
-    """A part of the model that one module computes."""
+    """A part of the model that one module (shader or graph) computes."""
 
     kind: Kind = scalar(0, "u8", enum=Kind)
     name: str = string(1)
@@ -124,7 +124,7 @@ class Segment:
 
 @dataclass
 class Sequence:
-    """The section with the segments and the model's arguments."""
+    """The section of a VGF file that lists its segments in execution order, and the model's inputs and outputs."""
 
     segments: list[Segment] = tables(0, Segment)
     inputs: list[Slot] = tables(1, Slot)

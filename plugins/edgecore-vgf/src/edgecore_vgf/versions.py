@@ -1,4 +1,4 @@
-"""The versions of the model converter, the Vulkan loader and the emulation layer, for `edgecore doctor vgf`."""
+"""Find the versions of the model converter, the Vulkan loader and the emulation layer, for `edgecore doctor vgf`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOADER = "libvulkan.so.1"
 
 
 def self_test() -> list[tuple[str, bool, str, str]]:
-    """Return the rows of `edgecore doctor`: check, passed, detail and remedy."""
+    """Return rows of `edgecore doctor` (check, passed, detail, remedy) with the versions of what the backend uses."""
     converter, layer = installed(PACKAGE), installed(_LAYER)
     return [
         ("model converter", True, converter or "not installed; only compiling needs it", ""),
@@ -27,7 +27,7 @@ def self_test() -> list[tuple[str, bool, str, str]]:
 
 
 def installed(package: str) -> str | None:
-    """Return the version of a package; None if it is not installed."""
+    """Return the version of a pip package; None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -35,7 +35,7 @@ def installed(package: str) -> str | None:
 
 
 def loader_version(path: str) -> tuple[int, int, int] | None:
-    """Return the version of a Vulkan loader; None if it does not load."""
+    """Return the version of the Vulkan loader at a path; None if the library does not load."""
     number = ctypes.c_uint32()
     try:
         if ctypes.CDLL(path).vkEnumerateInstanceVersion(ctypes.byref(number)):

@@ -1,6 +1,6 @@
-"""Read a VGF file, the blob of a delegate: a SPIR-V graph with its constants, inputs and outputs.
+"""Read a VGF file, which is the blob of a delegate: a SPIR-V graph with its constants, inputs and outputs.
 
-A header of 128 bytes, all numbers little-endian:
+The file begins with a header of 128 bytes, whose numbers are little-endian:
 
     4   "VGF1"
     2   version of the Vulkan headers of the converter, then 2 zeros
@@ -11,7 +11,7 @@ The first three sections are flatbuffers, see `schema.py`. The section of consta
 u64 number of constants, 24 bytes per constant (u32 resource, i32 sparse dim or -1, u64 size, u64 offset), and the data,
 to which the offsets are relative.
 
-`native/src/vgf.cpp` reads the same format.
+`native/src/vgf.cpp` reads the format in C++.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class TensorInfo:
     """A tensor of a VGF file.
 
     Attributes:
-        dtype: Name of the element type.
-        shape: Sizes of its dims.
+        dtype: Name of the element type, such as "int8".
+        shape: Sizes of the dims.
         size: Size in bytes.
     """
 
@@ -77,8 +77,8 @@ class Vgf:
         version: Version of the format, such as `0.5.0`.
         entry_point: Name of the graph in the SPIR-V code.
         code_size: Size of the SPIR-V code in bytes.
-        inputs: The inputs in order.
-        outputs: The outputs in order.
+        inputs: The inputs of the graph, in the order of the delegate's arguments.
+        outputs: The outputs of the graph.
         constants: The constants of the graph, in the order of their numbers in the SPIR-V code.
     """
 
@@ -91,7 +91,7 @@ class Vgf:
 
 
 def read_vgf(blob: bytes) -> Vgf:
-    """Return the content of a VGF file after checking all offsets and numbers; the driver checks the SPIR-V code.
+    """Read a VGF file, and check its offsets and numbers, but not the SPIR-V code, which the driver checks.
 
     Raises:
         FormatError: The file is damaged, or has parts that the delegate does not support.
@@ -120,7 +120,7 @@ def read_vgf(blob: bytes) -> Vgf:
 
 
 def describe_vgf(blob: bytes) -> list[str]:
-    """Return lines that describe a VGF file: the graph, its inputs, outputs and constants.
+    """Describe a VGF file in lines: its graph, inputs, outputs and constants.
 
     Raises:
         FormatError: The file is damaged.
@@ -176,7 +176,7 @@ def _tensor(resource: Resource, number: int) -> TensorInfo:
 
 
 def _places(segment: Segment) -> set[int]:
-    """Return the resources that have a descriptor. Equal results may have equal descriptors."""
+    """Return the numbers of the resources that descriptors bind; equal descriptors (of equal results) count once."""
     resources: set[int] = set()
     bindings: set[tuple[int, int]] = set()
     known: set[tuple[int, int, int]] = set()

@@ -1,4 +1,4 @@
-"""The Vulkan backend. Loading a file imports this module, so it must not import torch or other large packages."""
+"""The Vulkan backend. Loading a `.pte` imports this module, so it must not import torch or other large packages."""
 
 from __future__ import annotations
 

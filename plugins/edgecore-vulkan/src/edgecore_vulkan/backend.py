@@ -1,4 +1,4 @@
-"""The backend's entry point for edgecore: its delegate, and the devices of this machine."""
+"""The entry point for edgecore: the delegate's library, and this machine's Vulkan devices for `edgecore doctor`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def native_library() -> str:
 
 
 def self_test() -> list[tuple[str, bool, str, str]]:
-    """List the Vulkan devices of this machine for `edgecore doctor`; see `devices`."""
+    """List the Vulkan devices of this machine as rows of `edgecore doctor` (check, passed, detail, remedy)."""
     from edgecore_vulkan import devices
 
     return devices.self_test(native_library())
@@ -20,7 +20,7 @@ def self_test() -> list[tuple[str, bool, str, str]]:
 
 @hookimpl
 def edgecore_backends() -> list[BackendInfo]:
-    """Return the backend of this package."""
+    """Return the description of the Vulkan backend."""
     return [
         BackendInfo(
             name="vulkan",

@@ -1,7 +1,7 @@
 """`edgecore vulkan-bench`: measure a Vulkan device with the delegate's shaders.
 
-The time of an operator is the difference between two networks of which one repeats it more often. So it excludes copies
-to and from the device and the start of a run.
+The time of an operator is computed from two networks: one repeats the operator more often than the other, and the
+difference of their times excludes the start of a run and copies to and from the device.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _MIN_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Figure:
-    """A measured operation.
+    """The measured speed of an operation on a device.
 
     Attributes:
-        name: The operation.
+        name: The operation, such as "matmul 256 x 256 x 256".
         dtype: Its dtype on the device.
-        ms: Milliseconds of one operator.
+        ms: Milliseconds that the operation takes once.
         rate: The throughput in `unit`.
         unit: `GFLOP/s` or `GB/s`; empty if only the time matters.
     """
@@ -83,7 +83,7 @@ def command(
 
 
 def _chosen(device: str) -> DeviceInfo:
-    """Return the device that the delegate uses for the load option `device`."""
+    """Return the device that the delegate would choose for the load option `device`."""
     try:
         devices = list_devices(native_library())
     except NoDevice as error:
@@ -95,14 +95,14 @@ def _chosen(device: str) -> DeviceInfo:
 
 
 class _Bench:
-    """Compiles small networks and measures their runs."""
+    """Compiles small networks for the Vulkan backend, and measures the time of their runs."""
 
     def __init__(self, device: str, runs: int) -> None:
         self.options: dict[str, Any] = {"vulkan": {"device": device}}
         self.runs = runs
 
     def load(self, step: Callable[[torch.Tensor], torch.Tensor], count: int, example: torch.Tensor, fp16: bool) -> Any:
-        """Return a loaded network that calls `step` `count` times."""
+        """Return a compiled and loaded network that calls `step` `count` times in sequence."""
         import torch
 
         import edgecore
@@ -115,7 +115,8 @@ class _Bench:
             def forward(self, x: torch.Tensor) -> torch.Tensor:
                 for _ in range(count):
                     x = self.step(x)
-                return torch.relu(x)  # because backends do not claim a partition that only moves data
+                # End with relu, because backends do not claim a partition that only moves data.
+                return torch.relu(x)
 
         backend = edgecore.Backend("vulkan", required=True, force_fp16=fp16)
         program = edgecore.compile(Network().eval(), (example,), backends=[backend], runtime="edgecore")
@@ -124,11 +125,11 @@ class _Bench:
     def seconds(
         self, step: Callable[[torch.Tensor], torch.Tensor], more: int, example: torch.Tensor, fp16: bool
     ) -> float:
-        """Return the seconds of one call of `step`.
+        """Return the seconds that one call of `step` takes on the device.
 
         Args:
             step: The measured operator.
-            more: Number of additional calls in the longer network.
+            more: Number of calls that the longer of two networks has in addition.
             example: The input.
             fp16: Compute in float16.
         """

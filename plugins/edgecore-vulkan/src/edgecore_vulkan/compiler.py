@@ -20,12 +20,12 @@ from edgecore_vulkan.partitioner import make_partitioner
 
 
 class VulkanCompiler:
-    """Implements protocols of `edgecore.plugin`: recipes, reports, and readers of blobs and of their graphs."""
+    """The compiler: it implements `edgecore.plugin`'s protocols for recipes, reports, and reading blobs."""
 
     Options = VulkanOptions
 
     def partitioner(self, options: VulkanOptions, *, runtime: str) -> Partitioner:
-        """Make the partitioner for a target runtime."""
+        """Make the partitioner for the target `runtime`: edgecore, or executorch 1.5 with fewer operators."""
         return make_partitioner(options.profile(runtime), options.operators, options.min_operators)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
@@ -37,15 +37,15 @@ class VulkanCompiler:
         return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """List the errors of a blob; for `executorch-1.5` also what its delegate does not support."""
+        """List the errors of a blob; for `executorch-1.5` also the calls that its delegate does not support."""
         return incompatibilities(read_graph(blob), named_data, for_executorch=runtime != "edgecore")
 
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
-        """Return a line for each argument and call of a blob, for `edgecore inspect --blobs`."""
+        """Return lines about the costs, inputs, outputs and calls of a blob, for `edgecore inspect --blobs`."""
         return describe(blob)
 
     def blob_graph(self, blob: bytes, named_data: Mapping[str, Any]) -> BlobGraph:
-        """Return the calls of a blob, for the graph view."""
+        """Return the operator calls of a blob as a graph, for the graph view."""
         return graph_of(blob)
 
     def computes_in(self, options: VulkanOptions) -> Literal["float32", "float16"]:
@@ -66,7 +66,7 @@ class VulkanCompiler:
         return RECIPES
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return a line for each delegate: dispatches, weights, copies at the borders, and peak memory."""
+        """Return a line for each delegate: dispatches, weights, copies of inputs and outputs, and peak memory."""
         lines = []
         for index, result in enumerate(results):
             memory = sum(need.bytes for need in result.memory)
@@ -74,5 +74,5 @@ class VulkanCompiler:
         return lines
 
     def check(self) -> Sequence[Problem]:
-        """Return no problem: nothing but the delegate's library is needed."""
+        """Return no problem, because compiling needs nothing but this package."""
         return []

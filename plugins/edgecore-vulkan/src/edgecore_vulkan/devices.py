@@ -10,16 +10,16 @@ _MIB, _GIB = 2**20, 2**30
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """A Vulkan device.
+    """A Vulkan device of this machine.
 
     Attributes:
-        index: Value of the load option `device` that selects it.
+        index: Value of the load option `device` that selects this device.
         is_default: True if the delegate uses this device when the load option `device` is empty.
-        name: Its name.
-        kind: For example "discrete GPU" or "CPU".
+        name: Name of the device.
+        kind: Kind of the device, such as "discrete GPU" or "CPU".
         api: The version of Vulkan that the driver supports.
         driver: The driver's name and version.
-        memory: Bytes of its fastest memory.
+        memory: Size of its fastest memory in bytes.
         max_tensor: Maximum size of a tensor in bytes.
         used: Optional features that the delegate uses.
         unused: Optional features that the device has, but the delegate does not use.
@@ -42,7 +42,7 @@ class DeviceInfo:
 
 
 class NoDevice(Exception):
-    """Vulkan does not start on this machine, or there is no device; the message is one sentence."""
+    """Vulkan does not start on this machine, or finds no device; the message is one sentence."""
 
 
 def list_devices(library: str) -> list[DeviceInfo]:
@@ -58,7 +58,8 @@ def list_devices(library: str) -> list[DeviceInfo]:
     entry = ctypes.CDLL(library).edgecore_backend_v0
     entry.restype = ctypes.c_void_p
     table = entry()
-    size = ctypes.c_uint32.from_address(table).value  # size of the table; the function's address follows it
+    # The backend's table begins with its size; the address of the function that lists devices follows the table.
+    size = ctypes.c_uint32.from_address(table).value
     address = ctypes.c_void_p.from_address(table + size).value
     function = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_char_p, ctypes.c_uint64)(address or 0)
     text = ctypes.create_string_buffer(1 << 16)
@@ -89,7 +90,7 @@ def list_devices(library: str) -> list[DeviceInfo]:
 
 
 def self_test(library: str) -> list[tuple[str, bool, str, str]]:
-    """Return the rows of `edgecore doctor`: check, passed, detail and remedy.
+    """Return rows of `edgecore doctor` (check, passed, detail, remedy) about the Vulkan devices.
 
     Args:
         library: Path of the delegate's shared library.

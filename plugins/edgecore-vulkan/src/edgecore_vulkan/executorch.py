@@ -1,4 +1,4 @@
-"""Functions that scripts of ExecuTorch use with the Vulkan backend."""
+"""The function of ExecuTorch's Vulkan backend that its users' scripts import."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from edgecore_vulkan.options import VulkanOptions
 
 
 def vulkan_partitioner(compile_options: Mapping[str, Any] | None = None) -> Partitioner:
-    """Create the partitioner that ExecuTorch calls `VulkanPartitioner`, with the backend's options."""
+    """Create the Vulkan partitioner, which replaces ExecuTorch's `VulkanPartitioner`, with the given options."""
     return VulkanCompiler().partitioner(VulkanOptions(**(compile_options or {})), runtime="executorch-1.5")

@@ -1,4 +1,4 @@
-"""Compile a partition into a blob: lower it, run the passes, and write it."""
+"""Compile a partition into a blob: lower it to calls, run the passes on them, and encode them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from edgecore_vulkan.passes.simplify import simplify
 
 
 def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
-    """Compile one partition; `specs` carry a `Profile`."""
+    """Compile one partition into a blob; the compile specs `specs` contain a `Profile`."""
     profile = Profile.of_specs(specs)
     graph = build_graph(program, profile)
     encoded = encode(graph, profile)
@@ -34,7 +34,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> Prepro
 
 
 def build_graph(program: ExportedProgram, profile: Profile) -> CallGraph:
-    """Return the operator calls of a partition in their final form."""
+    """Lower a partition to operator calls, and run all passes on them."""
     graph = lower(program, profile)
     quantize(graph, profile)
     if not profile.is_stock:
@@ -48,7 +48,7 @@ def build_graph(program: ExportedProgram, profile: Profile) -> CallGraph:
 
 
 def _memory(graph: CallGraph, profile: Profile) -> tuple[MemoryNeed, ...]:
-    """Estimate the memory of a delegate: constants and intermediates on the device, staging of inputs and outputs."""
+    """Estimate the memory of a delegate: constants and intermediate tensors; staging of inputs and outputs."""
 
     def size(value: TensorValue, dtype: torch.dtype) -> int:
         return value.elements * dtype.itemsize

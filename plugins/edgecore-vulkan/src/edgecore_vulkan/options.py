@@ -1,4 +1,4 @@
-"""Options of `Backend("vulkan", ...)`. The README's table and error messages are generated from these fields."""
+"""Options of `Backend("vulkan", ...)`. Their fields are the source of the README's table and of error messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LAYOUTS = {
 
 
 class VulkanOptions(BaseModel):
-    """Options of the Vulkan backend. The names follow ExecuTorch's `compile_options`."""
+    """Options of the Vulkan backend, with the names of ExecuTorch's `compile_options`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -72,7 +72,7 @@ class VulkanOptions(BaseModel):
         return limits
 
     def profile(self, runtime: str) -> Profile:
-        """Return the profile of a compilation for a target runtime."""
+        """Return the profile of a compilation with these options for a target `runtime`."""
         x, y, z = self.texture_limits or (SMALL_LIMITS if self.small_texture_limits else STOCK_LIMITS)
         return Profile(
             is_stock=runtime != "edgecore",

@@ -1,4 +1,4 @@
-"""The partitioner: it delegates the table's operators, and claims mutable buffers."""
+"""The partitioner: it delegates the operators of the operator table, and takes over mutable buffers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BACKEND_ID = "VulkanBackend"
 
 
 def make_partitioner(profile: Profile, operators: Sequence[str], min_operators: int) -> CapabilityPartitioner:
-    """Create a partitioner that delegates the operators that the table has for `profile`.
+    """Create a partitioner that delegates the operators that the operator table supports for `profile`.
 
     Args:
         profile: The target runtime and the options of the compilation.

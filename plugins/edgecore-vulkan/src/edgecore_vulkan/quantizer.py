@@ -41,7 +41,7 @@ _ROOM = {8: 127, 4: 7}
 
 @dataclass(frozen=True)
 class QuantizationConfig:
-    """How to quantize layers.
+    """The configuration by which the quantizer annotates layers.
 
     Attributes:
         activation: The specification of activations; None to quantize weights only.
@@ -55,7 +55,7 @@ class QuantizationConfig:
 def get_symmetric_quantization_config(
     is_dynamic: bool = False, weight_bits: int = 8, *, is_static: bool = False, observer: Any = HistogramObserver
 ) -> QuantizationConfig:
-    """Return the configuration of symmetric integer weights.
+    """Return the configuration for symmetric integer weights (zero point 0).
 
     By default, only weights of linear layers are quantized.
 
@@ -66,7 +66,7 @@ def get_symmetric_quantization_config(
         observer: Class of torchao that chooses the ranges from calibration.
 
     Raises:
-        ValueError: Both `is_dynamic` and `is_static` are true, or `weight_bits` is neither 8 nor 4.
+        ValueError: `is_dynamic` and `is_static` are both true, or `weight_bits` is not 8 (nor 4 without `is_static`).
     """
     if weight_bits not in _ROOM:
         raise ValueError(f"weight_bits={weight_bits}: it must be 8 or 4")
@@ -83,19 +83,19 @@ def get_symmetric_quantization_config(
 
 
 class VulkanQuantizer(ModuleQuantizer[QuantizationConfig]):
-    """Annotates an exported model for `prepare_pt2e`."""
+    """Annotates the values of an exported model that become integers for Vulkan, for torchao's `prepare_pt2e`."""
 
     def __init__(self) -> None:
         super().__init__()
         self._filter: Callable[[Node], bool] = lambda node: True
 
     def set_filter_function(self, filter_fn: Callable[[Node], bool]) -> VulkanQuantizer:
-        """Quantize only operators for which the function returns True."""
+        """Quantize only operators (nodes of the model) for which `filter_fn` returns True."""
         self._filter = filter_fn
         return self
 
     def annotate_node(self, node: Node, config: QuantizationConfig) -> None:
-        """Annotate a node, including a batch norm or clamp that is fused with it."""
+        """Annotate a node, together with a batch norm or clamp that is fused with it."""
         if not self._filter(node):
             return
         activation = config.activation

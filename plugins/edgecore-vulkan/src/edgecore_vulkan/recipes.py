@@ -1,4 +1,4 @@
-"""The recipes of `edgecore.compile(quantize=...)` for Vulkan, with their parameters."""
+"""Quantization recipes of the Vulkan backend for `edgecore.compile(quantize=...)`, with their parameters."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ class Int4Weights(RecipeParameters):
 def quantize_linear_layers(
     program: ExportedProgram, selects: Selects, *, recipe: str, bits: int, group: int | None = None, is_dynamic: bool
 ) -> ExportedProgram:
-    """Return a copy of `program` with integer weights in its linear layers.
+    """Return a copy of `program` in which linear layers read dequantized integer weights.
 
     Args:
         program: The exported program.
         selects: Returns True for the calls to quantize.
         recipe: The name of the recipe, for the error message.
         bits: 4 or 8, the bits of weights.
-        group: Number of elements that share a scale; None for a scale per row. A row whose length is not a multiple of
-            it has a single scale.
+        group: Number of elements of a row that share a scale; None for one scale per row. A row whose length is not a
+            multiple of `group` also has one scale.
         is_dynamic: True to quantize inputs per row at run time, False to keep them in floating point.
 
     Raises:
@@ -106,7 +106,7 @@ def quantize_linear_layers(
 
 
 def _integers(matrix: Node, constants: Constants, bits: int, group: int | None) -> tuple[Node, ...]:
-    """Add constants for a matrix, and return their nodes: integers, scales, and zero points if a row has one scale."""
+    """Add constants for a matrix: integers, scales, and zero points if a row has one scale; return their nodes."""
     rows = constants.get(matrix)
     count, width = rows.shape
     length = group if group is not None and width % group == 0 else width
@@ -125,7 +125,7 @@ def _rounded(groups: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Ten
 
 
 def _best_scales(groups: torch.Tensor, bits: int) -> torch.Tensor:
-    """Return the scale of each group with the smallest error. Some candidates clip the largest numbers."""
+    """Return the scale with the smallest error for each group of weights; some candidates clip the largest weights."""
     largest = groups.abs().amax(2).clamp(min=SMALLEST_SCALE)
     limit = (1 << (bits - 1)) - 1
     smallest = torch.full_like(largest, torch.inf)
@@ -138,7 +138,7 @@ def _best_scales(groups: torch.Tensor, bits: int) -> torch.Tensor:
 
 
 def _dequantized(graph_module: GraphModule, node: Node, weight: tuple[Node, ...], bits: int) -> Node:
-    """Insert the dequantize node of a weight before `node`."""
+    """Insert the node that dequantizes a weight before the layer `node`."""
     editor, limit = Editor(graph_module, node, fake_mode(graph_module)), 1 << (bits - 1)
     limits = (-limit, limit - 1, torch.int8)
     if len(weight) == 3:
@@ -149,7 +149,7 @@ def _dequantized(graph_module: GraphModule, node: Node, weight: tuple[Node, ...]
 
 
 def _quantized_rows(graph_module: GraphModule, node: Node) -> Node:
-    """Quantize the input of a layer per row, with scales and zero points that are computed at run time."""
+    """Quantize the input of the layer `node` per row, with scales and zero points that are computed at run time."""
     editor, source = Editor(graph_module, node, fake_mode(graph_module)), node.args[0]
     chosen = editor.call(library.choose_qparams_per_token_asymmetric.default, source, torch.int8)
     parameters = [editor.call(operator.getitem, chosen, index, val=chosen.meta["val"][index]) for index in (0, 1)]

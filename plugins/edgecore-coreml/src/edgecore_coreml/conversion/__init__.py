@@ -1,1 +1,1 @@
-"""From a partition to an ML program: coremltools, and what it needs to convert calls as PyTorch computes them."""
+"""Convert a partition to an ML program: calls of coremltools, and the converters that coremltools lacks."""

@@ -1,4 +1,4 @@
-"""Rewrite a partition for coremltools, which reads ATEN programs and knows only the original names of views."""
+"""Rewrite a partition to the ATEN dialect, which coremltools reads: for example, `view` instead of `view_copy`."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ _ATTENTION = aten.scaled_dot_product_attention.default
 
 
 def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgram:
-    """Return a copy of a partition in the dialect "ATEN", with a new graph and shared tensors.
+    """Return a copy of a partition in the dialect "ATEN": the graph is new, but parameters are not copied.
 
-    With `in_half`, the model computes in float16, so finite constants are clamped to stay finite.
+    With `in_half`, the model computes in float16, so finite constants beyond its range are clamped to stay finite.
     """
     graph, copies, constants = Graph(), dict[Any, Any](), Constants(program)
     weights, inputs = set[Node](), set(program.graph_signature.user_inputs)
@@ -72,7 +72,7 @@ def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgr
         copies[node] = copied = graph.node_copy(node, copies.__getitem__)
         copied.meta = {"val": node.meta["val"]} if "val" in node.meta else {}
         if node.op == "placeholder" and isinstance(val := node.meta["val"], torch.Tensor):
-            # coremltools refuses unusual strides, even for dims of size 1.
+            # coremltools refuses inputs with unusual strides, even of a dim of size 1: make the input contiguous.
             copied.meta["val"] = val.new_empty(val.shape)
         if constants.has(node):
             weights.add(copied)
@@ -103,7 +103,7 @@ def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgr
 
 
 def _mask(node: Node, constants: Constants) -> Node | None:
-    """Return a mask that `masked` must rewrite: not constant, of width 1, or with a row that hides all keys."""
+    """Return the attention mask of a call if `masked` must rewrite it: it is computed, has width 1, or hides a row."""
     mask = argument(node, "attn_mask") if node.target is _ATTENTION else None
     if not isinstance(mask, Node):
         return None
@@ -112,13 +112,13 @@ def _mask(node: Node, constants: Constants) -> Node | None:
 
 
 def _names_of_scores(program: ExportedProgram) -> set[str]:
-    """Return the qualified names of constants that reach a softmax, directly or in a sum."""
+    """Return the qualified names of the constants that reach a softmax, directly or in a sum."""
     targets = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs if spec.target is not None}
     return {targets[node.name] for node in program.graph.nodes if node.name in targets and reaches_softmax(node)}
 
 
 def _in_range(value: Any, limit: float) -> Any:
-    """Clamp the finite values of a number or constant tensor whose magnitude is at least `limit`."""
+    """Clamp those finite values of a number or a tensor to +-LARGEST_SCORE whose magnitude is at least `limit`."""
     if isinstance(value, float):
         return math.copysign(LARGEST_SCORE, value) if limit <= abs(value) < math.inf else value
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
@@ -130,14 +130,16 @@ def _in_range(value: Any, limit: float) -> Any:
 def _rewritten(
     graph: Graph, target: Any, args: tuple[Any, ...], is_constant: Callable[[Any], bool]
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Return target and arguments for coremltools; operators that must come before are added to the graph."""
-    if target is aten.squeeze_copy.dims:  # coremltools misreads several dims of one call as a dim order
+    """Return the target and arguments with which coremltools converts a call; add the nodes needed before it."""
+    # coremltools misreads several dims of one squeeze as a permutation of dims: squeeze one dim per call.
+    if target is aten.squeeze_copy.dims:
         value, dims = args
         *others, last = sorted((dim % value.meta["val"].dim() for dim in dims), reverse=True)
         for dim in others:
             value = _added(graph, aten.squeeze.dim, (value, dim))
         return aten.squeeze.dim, (value, last)
-    if target is aten.reciprocal.default:  # coremltools' converter adds 0.0001 to the input
+    # coremltools' converter of reciprocal adds 0.0001 to the input, so divide 1 by the input instead.
+    if target is aten.reciprocal.default:
         return aten.div.Tensor, (1.0, *args)
     if target is aten.constant_pad_nd.default and args[0].meta["val"].dtype == torch.float16:
         padded = _added(graph, target, args)  # coremltools' converter pads in float32
@@ -145,7 +147,7 @@ def _rewritten(
     if (weight := stored(target, args, is_constant)) is not None:
         return weight
     if target is aten.convolution.default and _is_variable(bias := args[2], is_constant):
-        # coremltools supports a bias that is not constant only from iOS 17 on, and not for transposed convolutions.
+        # Add a computed bias by a separate `add`: coremltools supports it only from iOS 17 on, and never if transposed.
         result = _added(graph, target, (*args[:2], None, *args[3:]))
         shape = [1, -1, *[1] * (result.meta["val"].dim() - 2)]
         return aten.add.Tensor, (result, _added(graph, aten.view.default, (bias, shape)))
@@ -159,7 +161,7 @@ def _rewritten(
 
 
 def _is_variable(value: Any, is_constant: Callable[[Any], bool]) -> bool:
-    """Return True for a value that is not stored in the model."""
+    """Return True if a value is computed at run time, and so not stored in the model."""
     return isinstance(value, Node) and not is_constant(value) and value.target not in WEIGHTS
 
 
@@ -170,7 +172,7 @@ def _as_number(graph: Graph, value: Any) -> Any:
 
 
 def _added(graph: Graph, target: Any, args: tuple[Any, ...], **kwargs: Any) -> Node:
-    # Result names are reserved by the program's signature, so a new node gets a name that no result has.
+    # The program's signature names its results, so a new node must not get the name of a result.
     node = graph.create_node("call_function", target, args, kwargs, name="rewritten")
     vals = map_arg(args, lambda arg: arg.meta["val"])
     node.meta = {"val": target(*vals, **kwargs)}
@@ -178,9 +180,9 @@ def _added(graph: Graph, target: Any, args: tuple[Any, ...], **kwargs: Any) -> N
 
 
 def _with_defaults(target: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the arguments of a call, with defaults that coremltools' converter does not know."""
+    """Return the arguments of a call with the defaults that coremltools' converter does not know."""
     if target is aten.max_pool2d.default and (len(args) < 3 or not args[2]):
-        return (*args[:2], args[1], *args[3:])  # the default stride is the kernel size
+        return (*args[:2], args[1], *args[3:])  # PyTorch's default stride of a pooling is its kernel size
     if target is aten.elu.default and len(args) == 1:
         return (*args, 1.0)
     return (*args, *_HARDTANH[len(args) - 1 :]) if target is aten.hardtanh.default else args

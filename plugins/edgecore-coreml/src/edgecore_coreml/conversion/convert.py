@@ -1,4 +1,4 @@
-"""Convert a partition with coremltools, without its output on the terminal."""
+"""Convert a partition with coremltools, and keep coremltools' output off the terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from edgecore_coreml.options import CoreMLOptions
 from edgecore_coreml.package.files import Package, State
 from edgecore_coreml.weights.palettes import PASS, Palette, palette_config, palettes_of
 
-_DTYPES = {torch.float32: np.float32, torch.float16: np.float16}  # Core ML has no integers but int32
+# Dtypes of outputs besides int32, the only integer dtype of Core ML's inputs and outputs.
+_DTYPES = {torch.float32: np.float32, torch.float16: np.float16}
 aten = torch.ops.aten
 _ROUNDING = (aten.floor.default, aten.ceil.default, aten.round.default, aten.div.Tensor_mode, aten._to_copy.default)
 """Operators that round 41 / 41 to 0 if coremltools multiplies by the reciprocal: 41 * (1 / 41) is 0.99999994."""
@@ -35,7 +36,7 @@ _ROUNDING = (aten.floor.default, aten.ceil.default, aten.round.default, aten.div
 
 @dataclass(frozen=True)
 class Converted:
-    """A Core ML model, its oldest system, the reason for that system, and coremltools' terminal output."""
+    """A Core ML model, the oldest system that runs it, the reason for that system, and what coremltools printed."""
 
     package: Package
     target: str
@@ -98,22 +99,22 @@ def _convert(program: ExportedProgram, options: CoreMLOptions, target: str, pale
 
 
 def _in_half(ct: Any) -> Any:
-    """Return the precision FLOAT16, except for operators with the prefix `IN_FLOAT32`."""
+    """Return float16 precision for all operators of a model, except those whose names begin with `IN_FLOAT32`."""
     return ct.transform.FP16ComputePrecision(op_selector=lambda op: not op.name.startswith(IN_FLOAT32))
 
 
 def contents(model: Any) -> tuple[bytes, bytes]:
-    """Return the serialized specification and the weight file of a coremltools model."""
+    """Return the serialized specification of a coremltools model, and its weight file's bytes (b"" without weights)."""
     weights = Path(model.weights_dir or "") / "weight.bin"
     data = weights.read_bytes() if model.weights_dir and weights.is_file() else b""
     return model.get_spec().SerializeToString(deterministic=True), data
 
 
 def _states(program: ExportedProgram, names: Sequence[str]) -> tuple[State, ...]:
-    """Return the mutable buffers of a partition with the names of their states in the model.
+    """Pair each mutable buffer of a partition with the name of its state in the Core ML model.
 
     Raises:
-        CompileError: The model has no state for a buffer.
+        CompileError: coremltools made no state for a buffer.
     """
     states = []
     for buffer in mutable_buffers(program):
@@ -126,7 +127,7 @@ def _states(program: ExportedProgram, names: Sequence[str]) -> tuple[State, ...]
 
 
 def _inputs(program: ExportedProgram, options: CoreMLOptions) -> list[Any] | None:
-    """Return the input types if inputs have enumerated shapes; else None: coremltools derives the types."""
+    """Return the types of the inputs if shapes are enumerated; otherwise None, and coremltools derives the types."""
     if not options.enumerated_shapes:
         return None
     import coremltools as ct
@@ -144,7 +145,7 @@ def _inputs(program: ExportedProgram, options: CoreMLOptions) -> list[Any] | Non
 
 
 def _outputs(program: ExportedProgram) -> list[Any]:
-    """Return the output types. They have the program's dtypes, even if Core ML computes in others."""
+    """Return the types of the outputs: the program's dtypes, even if Core ML computes in others."""
     import coremltools as ct
 
     vals = {node.name: node.meta["val"] for node in program.graph.nodes if node.op != "output"}
@@ -154,7 +155,7 @@ def _outputs(program: ExportedProgram) -> list[Any]:
 
 @contextmanager
 def quiet(log: io.StringIO) -> Iterator[None]:
-    """Redirect everything that coremltools prints or logs to `log`, also during its import."""
+    """Redirect what coremltools prints or logs, also while it is imported, to `log`."""
     logger, handler = logging.getLogger("coremltools"), logging.StreamHandler(log)
     propagates, logger.propagate = logger.propagate, False
     logger.addHandler(handler)

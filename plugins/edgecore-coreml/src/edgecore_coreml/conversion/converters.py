@@ -1,4 +1,4 @@
-"""Converters for coremltools' registry: LSTM layers, row updates, stored weights, and masks of attention."""
+"""Converters for coremltools' registry: LSTM layers, `index_put`, stored weights, and attention masks."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def register() -> None:
 
 
 def _register_replacements() -> None:
-    """Register converters of PyTorch's operators that coremltools lacks or converts wrongly."""
+    """Register converters of the PyTorch operators that coremltools lacks or converts wrongly."""
     from coremltools.converters.mil import Builder, register_torch_op
     from coremltools.converters.mil.frontend.torch.ops import index_put, lstm
     from coremltools.converters.mil.mil import types
 
-    # coremltools converts `lstm.input` only in scripted models.
+    # coremltools converts `lstm.input` only in scripted models, so give its converter a scripted node.
     @register_torch_op(torch_alias=["lstm.input"])  # type: ignore[untyped-decorator]
     def _lstm(context: Any, node: Any) -> None:
-        scripted = copy.copy(node)  # coremltools' converter needs a name for each result
+        scripted = copy.copy(node)  # coremltools' converter of scripted models needs a name for each result
         scripted.outputs = [f"{node.name}_{part}" for part in ("sequence", "hidden", "cell")]
         lstm(context, scripted)
         context.add(tuple(context[name] for name in scripted.outputs), node.name)
 
-    # coremltools needs equal dtypes of tensor and values, but reads a float16 state as float32.
+    # coremltools needs one dtype for tensor and values of index_put, but takes a float16 state for float32.
     @register_torch_op(torch_alias=["index_put"], override=True)  # type: ignore[untyped-decorator]
     def _index_put(context: Any, node: Any) -> None:
         x, values = (context[node.inputs[place]] for place in (0, 2))
@@ -52,19 +52,18 @@ def _register_replacements() -> None:
 
 
 def _register_weights() -> None:
-    """Register converters of the functions that stand for stored weights."""
     from coremltools.converters.mil import Builder, register_torch_op
     from coremltools.converters.mil.frontend._utils import _construct_constexpr_dequant_op, _construct_constexpr_lut_op
     from coremltools.converters.mil.frontend.torch.ops import _get_inputs
     from coremltools.converters.mil.mil import types
 
     def integers(values: Any, kind: Any, bits: Any) -> Any:
-        """Convert an array to integers of `bits` bits with the sign of `kind`'s dtype."""
+        """Convert an array to integers of `bits` bits, signed if the dtype of `kind` is signed."""
         name = f"{'int' if kind.dtype.kind == 'i' else 'uint'}{int(bits)}"
         return values.astype(types.nptype_from_builtin(types.string_to_builtin(name)))
 
     def named(node: Any) -> str:
-        """Return the name of the stored weight."""
+        """Name the stored weight of a node: the name of its integers or indices, and SUFFIX."""
         return f"{node.inputs[0]}{SUFFIX}"
 
     @register_torch_op(torch_alias=[channel_weight.__name__])  # type: ignore[untyped-decorator]
@@ -94,7 +93,6 @@ def _register_weights() -> None:
 
 
 def _register_masks() -> None:
-    """Register converters of the functions in `masks.py`."""
     from coremltools.converters.mil import Builder, register_torch_op
     from coremltools.converters.mil.frontend._utils import pymil_broadcast_tensors
     from coremltools.converters.mil.frontend.torch.ops import _get_inputs

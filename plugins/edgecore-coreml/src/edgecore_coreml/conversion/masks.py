@@ -1,7 +1,7 @@
 """Masked attention for coremltools: rows without a visible key become zeros, as in PyTorch.
 
-Without these functions, Core ML computes 0 / 0 in such rows, or attention without the mask, since coremltools adds
--30,000 where a boolean mask hides keys. `converters.py` converts the functions.
+Without the functions of this module, Core ML computes 0 / 0 in a row without a visible key, or ignores the row's mask:
+coremltools adds -30,000 to hidden scores, and softmax ignores a number that all scores share.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ IN_FLOAT32 = "in_float32_"
 
 
 def finite_mask(mask: torch.Tensor) -> torch.Tensor:
-    """Clamp a mask so that its elements, and their sums with scores, stay finite in float16.
+    """Clamp an additive attention mask so that its elements, and their sums with scores, stay finite in float16.
 
     Args:
         mask: Floating point, any shape.
@@ -30,7 +30,7 @@ def finite_mask(mask: torch.Tensor) -> torch.Tensor:
 
 
 def finite_scores(scores: torch.Tensor) -> torch.Tensor:
-    """Clamp the finite elements of scores, or of a mask added to them, so that sums stay finite in float16.
+    """Clamp finite attention scores, or elements of an additive mask, so that their sums stay finite in float16.
 
     Args:
         scores: float32, any shape.
@@ -39,7 +39,7 @@ def finite_scores(scores: torch.Tensor) -> torch.Tensor:
 
 
 def without_hidden_rows(attention: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Set the rows of an attention result without a visible key to zero.
+    """Zero the rows of an attention result whose mask hides all keys.
 
     Args:
         attention: Floating point [..., queries, channels].
@@ -52,17 +52,18 @@ def without_hidden_rows(attention: torch.Tensor, mask: torch.Tensor) -> torch.Te
 def masked(
     add: Callable[..., Node], attention: tuple[Any, ...], options: dict[str, Any], mask: Node, *, in_half: bool
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Return target and arguments that replace a call of masked attention.
+    """Return the target and arguments that replace a call of masked attention, so that rows without visible keys are 0.
 
     Args:
         add: Function (target, arguments, keywords) that adds a node before the call and returns it.
-        attention: Positional arguments of the call: query, key, value, and optionally more.
+        attention: Positional arguments of the call: query, key, value, and optionally more, for example the mask.
         options: Keyword arguments of the call.
         mask: The mask of the call.
         in_half: The model computes in float16.
     """
     val, keys = mask.meta["val"], attention[1].meta["val"].shape[-2]
-    if val.shape[-1] == 1 and isinstance(keys, int):  # Core ML's attention does not broadcast masks of width 1
+    # Core ML's attention does not broadcast a mask of width 1 over the keys.
+    if val.shape[-1] == 1 and isinstance(keys, int):
         mask = add(aten.expand.default, (mask, [*val.shape[:-1], keys]))
     options = {**options, "attn_mask": mask}
     if val.dtype == torch.float16 or (in_half and val.dtype == torch.float32):

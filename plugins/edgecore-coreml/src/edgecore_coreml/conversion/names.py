@@ -1,4 +1,4 @@
-"""Names of an ML program's weights in the PyTorch model, for the report."""
+"""Find the PyTorch names of an ML program's weights, for the report of a compilation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOVES = (*VIEWS, aten.permute_copy.default, aten.transpose_copy.int, aten.t_cop
 
 
 def names_by_precision(program: ExportedProgram, weights: Sequence[StoredWeight]) -> dict[str, list[str]]:
-    """Return precision -> the names of the weights in the PyTorch model.
+    """Return, for each precision such as "int8", the PyTorch names of the weights that are stored in it.
 
     Args:
         program: The partition.
@@ -38,9 +38,9 @@ def names_by_precision(program: ExportedProgram, weights: Sequence[StoredWeight]
 
 
 def _names(program: ExportedProgram) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the names of a partition's weights by placeholder, and by the calls that read them.
+    """Return the names of a partition's weights twice: by placeholder, and by the call that reads the weight.
 
-    `convert_pt2e` drops the names of quantized weights. Such a weight is named after its layer.
+    `convert_pt2e` drops the names of quantized weights. A weight without a name is named after the layer that reads it.
     """
     constants, of_placeholders, of_readers = Constants(program), dict[str, str](), dict[str, str]()
     for node in filter(constants.has, program.graph.nodes):
@@ -57,7 +57,7 @@ def _names(program: ExportedProgram) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _readers(value: Node) -> Iterator[tuple[Node, Node]]:
-    """Yield each call that reads a weight, with the converted or moved weight that it reads."""
+    """Yield (call, argument) for each call that reads a weight, directly or after dequantizing or moving it."""
     for user in value.users:
         if user.target in STORED or user.target in _MOVES:
             yield from _readers(user) if user.args[0] is value else ()  # excludes readers of scales

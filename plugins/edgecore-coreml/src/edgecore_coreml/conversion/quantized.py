@@ -1,7 +1,7 @@
-"""Convert calls that dequantize constants to stored weights of 1 to 8 bits.
+"""Convert calls that dequantize constants to weights that Core ML stores in 1 to 8 bits.
 
-coremltools' converters support zero points only in the dtype of the integers, and blocks only for matrices. So these
-calls become functions of this module, which `converters.py` converts.
+coremltools' converters support zero points only in the dtype of the integers, and scales per block only for matrices.
+So a call that dequantizes a constant becomes a call of a function of this module, which `converters.py` converts.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _PLAIN_TABLES = (2, 4, 16, 64, 256)
 def channel_weight(
     data: torch.Tensor, scales: torch.Tensor | float, zeros: torch.Tensor | int, axis: int, bits: int
 ) -> torch.Tensor:
-    """Compute a weight with one scale in total, or one per index of a dim: scale * (data - zero).
+    """Compute a weight, scale * (data - zero), with one scale for all elements, or one for each index of a dim.
 
     Args:
         data: int8 or uint8, integers of 4 or 8 bits.
         scales: Floating point [size of the dim], or a number.
         zeros: Integers [size of the dim], or a number.
-        axis: The dim.
+        axis: The dim, if scales are a tensor.
         bits: 4 or 8.
     """
     shape = [-1 if dim == axis else 1 for dim in range(data.dim())]
@@ -60,7 +60,7 @@ def block_weight(
     Args:
         data: int8 or uint8 [rows, width], integers of 4 or 8 bits.
         scales: Floating point [rows, blocks].
-        zeros: Integers [rows, blocks]; 0 for none.
+        zeros: Zero points [rows, blocks]; 0 if the weight has none.
         shape: Shape of the weight. A block is a part of the second dim and all of the later dims.
         bits: 4 or 8.
     """
@@ -87,7 +87,7 @@ WEIGHTS = (channel_weight, block_weight, table_weight)
 def stored(
     target: Any, args: tuple[Any, ...], is_constant: Callable[[Any], bool]
 ) -> tuple[Any, tuple[Any, ...]] | None:
-    """Return the function of this module and its arguments that replace a call; None if the call stays.
+    """Return the function of this module, and its arguments, that replace a call; None if the call stays unchanged.
 
     Args:
         target: Operator of the call.
@@ -115,7 +115,7 @@ def stored(
 
 
 def is_stored(query: NodeQuery, value: Any) -> bool:
-    """Return True if the model stores a value: a constant, or a quantized weight or its reshaped form."""
+    """Return True if the model stores a value: if it is a constant, a quantized weight, or a weight's reshaped form."""
     if not isinstance(value, Node) or query.is_constant(value):
         return isinstance(value, Node)
     source = value.args[0] if value.target in VIEWS else value
@@ -130,7 +130,7 @@ def is_stored(query: NodeQuery, value: Any) -> bool:
 
 
 def quantizes(query: NodeQuery) -> str | None:
-    """Return why a `quantize_per_tensor` or `dequantize_per_tensor` is not supported, or None."""
+    """Return why Core ML does not support a `quantize_per_tensor` or `dequantize_per_tensor`, or None if it does."""
     dtype, low, high = (query.argument(name) for name in ("dtype", "quant_min", "quant_max"))
     if dtype not in _LIMITS:
         return f"its integers are {str(dtype).removeprefix('torch.')}, not {_WORDS}"
@@ -144,7 +144,7 @@ def quantizes(query: NodeQuery) -> str | None:
 
 
 def stores_channels(query: NodeQuery) -> str | None:
-    """Return why a dequantize call with a scale per channel or group is not supported, or None."""
+    """Return why Core ML does not support a dequantize call with a scale per channel or block, or None if it does."""
     if not _is_weight(query):
         return "its integers, scales or zero points are computed at run time"
     args = arguments_by_name(query.node)
@@ -161,7 +161,7 @@ def stores_channels(query: NodeQuery) -> str | None:
 
 
 def stores_table(query: NodeQuery) -> str | None:
-    """Return why a `dequantize_codebook` is not supported, or None."""
+    """Return why Core ML does not support a `dequantize_codebook`, or None if it does."""
     if not _is_weight(query):
         return "its indices or tables are computed at run time"
     table = query.argument("codebook").meta["val"]
@@ -169,7 +169,7 @@ def stores_table(query: NodeQuery) -> str | None:
 
 
 def needed_system(node: Node, is_constant: Callable[[Any], bool]) -> tuple[str, str] | None:
-    """Return (first system that supports a call of quantization, description); None for another call."""
+    """Return (oldest system that supports a quantize or dequantize call, description of the feature), or None."""
     if node.target not in (QUANTIZE, *STORED):
         return None
     if node.target is CODEBOOK:
@@ -191,18 +191,18 @@ def _bits(low: int, high: int) -> int:
 
 
 def _fits(matrix: Sequence[int], blocks: int, shape: Sequence[int]) -> bool:
-    """Return True if groups within matrix rows are blocks of the second dim after reshaping the matrix to `shape`."""
+    """Return True if blocks of matrix rows stay blocks of the second dim when the matrix is reshaped to `shape`."""
     rows, width = matrix
     is_same = len(shape) > 1 and shape[0] == rows and math.prod(shape[1:]) == width
     return is_same and (width // blocks) % math.prod(shape[2:]) == 0
 
 
 def _is_weight(query: NodeQuery) -> bool:
-    """Return True if the integers, scales and zero points of a call are constant."""
+    """Return True if the integers, scales and zero points of a dequantize call are constant."""
     return all(query.is_constant(_before_cast(source)) for source in query.node.all_input_nodes)
 
 
 def _before_cast(node: Node) -> Node:
-    """Return the argument of a cast, such as of table indices to int32; return other nodes unchanged."""
+    """Return the argument of a dtype cast, such as of table indices to int32; return another node unchanged."""
     source = node.args[0] if node.target in (aten.to.dtype, aten._to_copy.default) else node
     return source if isinstance(source, Node) else node

@@ -1,6 +1,7 @@
-"""The PyTorch operators for which coremltools has converters.
+"""List the PyTorch operators for which coremltools has converters.
 
-Importing coremltools takes seconds and prints to the terminal, so a child process queries it, once per version.
+Importing coremltools takes seconds and prints to the terminal, so a child process lists them, and a cache file keeps
+the list for each version of coremltools.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def check_version() -> str:
 
 
 def has_converter(converters: frozenset[str], operator: str) -> bool:
-    """Return True if `converters` includes an operator such as `aten.add.Tensor`."""
+    """Return True if the names `converters` include a converter of an operator such as `aten.add.Tensor`."""
     namespace, _, name = operator.lower().partition(".")
     base, _, overload = name.partition(".")
     short = base if overload in _UNDISTINGUISHED else name
@@ -59,7 +60,7 @@ def has_converter(converters: frozenset[str], operator: str) -> bool:
 
 
 def converters() -> frozenset[str]:
-    """Return the names of all converters of the installed coremltools.
+    """Return the names of all operators that the installed coremltools converts, such as "add" for `aten.add.Tensor`.
 
     Raises:
         CompileError: coremltools is not installed, has an untested version, or cannot be imported.
@@ -76,7 +77,7 @@ def converters() -> frozenset[str]:
             json.dump(sorted(names), file)
         Path(file.name).replace(path)
     except OSError:
-        pass  # not cached; the next process asks again
+        pass  # without a writable cache folder, the next process asks coremltools again
     return names
 
 

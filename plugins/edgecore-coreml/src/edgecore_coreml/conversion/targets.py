@@ -1,4 +1,4 @@
-"""Choose the oldest system that supports everything a partition needs, and give the reason."""
+"""Choose the oldest Apple system (deployment target) that supports what a partition needs, and give the reason."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from edgecore_coreml.conversion.quantized import is_stored, needed_system
 from edgecore_coreml.options import FUNCTIONS_TARGET, TARGETS, CoreMLOptions
 from edgecore_coreml.weights.palettes import Palette
 
-_GROUPED_SHAPES = "iOS18"  # the first with enumerated shapes of several inputs
+_GROUPED_SHAPES = "iOS18"  # the first iOS version that allows enumerated shapes of several inputs
 _STATES = "iOS18"  # the first with states
-_HALF = "iOS16"  # the first with inputs and outputs of float16
-_VARIABLE = "iOS17"  # the first with transposed convolutions whose weights are not constant
+_HALF = "iOS16"  # the first iOS version that allows float16 inputs and outputs
+_VARIABLE = "iOS17"  # the first iOS version with transposed convolutions of computed weights
 _ORDER = {target: index for index, target in enumerate(TARGETS)}
 
 
 def candidates(
     program: ExportedProgram, options: CoreMLOptions, palettes: Mapping[str, Palette]
 ) -> list[tuple[str, str]]:
-    """List the deployment targets to try, the best first, each with the reason for it; the oldest target needs none.
+    """List (deployment target, reason for it) for each target to try, the best first; the reason is "" for iOS 15.
 
     Args:
         program: The partition.
@@ -47,7 +47,7 @@ def candidates(
 
 
 def _oldest(program: ExportedProgram, options: CoreMLOptions, palettes: Mapping[str, Palette]) -> tuple[str, str]:
-    """Return the oldest target that supports a partition with these options, and the feature that it introduces."""
+    """Return the oldest deployment target that supports a partition with `options`, and the feature that needs it."""
     constants = Constants(program)
     vals = [node.meta.get("val") for node in program.graph.nodes]
     calls = [node for node in program.graph.nodes if node.op == "call_function"]
@@ -71,7 +71,7 @@ def _oldest(program: ExportedProgram, options: CoreMLOptions, palettes: Mapping[
 
 
 def _is_variable(node: Node, constants: Constants) -> bool:
-    """Return True for a transposed convolution whose weight is not constant."""
+    """Return True for a transposed convolution whose weight is computed at run time."""
     if node.target is not torch.ops.aten.convolution.default or not argument(node, "transposed"):
         return False
     return not is_stored(NodeQuery(node, constants), argument(node, "weight"))

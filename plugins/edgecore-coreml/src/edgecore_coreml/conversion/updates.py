@@ -1,7 +1,7 @@
-"""Rewrite calls that read or write a part of a tensor, such as a key-value cache, into calls that coremltools converts.
+"""Rewrite calls that read or write parts of a tensor, such as a key-value cache, into calls that coremltools converts.
 
-coremltools reads an index tensor only if it has one element, does not support negative indices in it, and does not
-clamp slice limits, even beyond 32 bits.
+coremltools converts only index tensors of one element, treats negative indices wrongly, and does not clamp the limits
+of slices, not even a limit beyond 32 bits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Call = tuple[Any, tuple[Any, ...]]
 
 
 def indexed_dim(query: NodeQuery) -> str | None:
-    """Return why an `index` or `index_put` has not exactly one index, of a dim of known size, or None."""
+    """Return why an `index` or `index_put` is unsupported, or None: it needs just one index, of a dim of known size."""
     tensors = [(dim, index) for dim, index in enumerate(query.argument("indices")) if index is not None]
     if len(tensors) != 1:
         return f"it has {len(tensors)} indices"
@@ -35,7 +35,7 @@ def indexed_dim(query: NodeQuery) -> str | None:
 
 
 def overwrites(query: NodeQuery) -> str | None:
-    """Return why an `index_put` is not supported, or None."""
+    """Return why Core ML does not support an `index_put`, or None if it does."""
     if query.argument("accumulate"):
         return "accumulate is True"
     if reason := indexed_dim(query):
@@ -48,7 +48,7 @@ def overwrites(query: NodeQuery) -> str | None:
 
 
 def has_fixed_slice(query: NodeQuery) -> str | None:
-    """Return why the slice of a `slice_scatter` or `select_scatter` is not known when compiling, or None."""
+    """Return why the slice of a `slice_scatter` or `select_scatter` is known only at run time, or None if fixed."""
     numbers = [_first(query.node).meta["val"].shape[query.argument("dim")]]
     is_row = query.node.target is aten.select_scatter.default
     numbers += [query.argument(name) for name in (("index",) if is_row else ("start", "end", "step"))]
@@ -56,14 +56,14 @@ def has_fixed_slice(query: NodeQuery) -> str | None:
 
 
 def copies_to_known_shape(query: NodeQuery) -> str | None:
-    """Return why a `copy` is not supported, or None."""
+    """Return why Core ML does not support a `copy`, or None if it does: the shape to broadcast to must be known."""
     target, source = (query.argument(name).meta["val"].shape for name in ("self", "src"))
     is_static = all(isinstance(size, int) for size in target)
     return None if is_static or target == source else "it broadcasts to a dynamic shape"
 
 
 def copied(add: Add, target: Node, source: Node, *_: Any) -> Call:
-    """Rewrite `copy`: broadcast and convert the source to the target's shape and dtype."""
+    """Rewrite `copy`: broadcast its source to the target's shape, and convert it to the target's dtype."""
     val, written = target.meta["val"], source.meta["val"]
     if written.dtype != val.dtype:
         source = add(aten._to_copy.default, (source,), dtype=val.dtype)
@@ -73,7 +73,7 @@ def copied(add: Add, target: Node, source: Node, *_: Any) -> Call:
 
 
 def selected(add: Add, x: Node, source: Node, dim: int, index: int) -> Call:
-    """Rewrite `select_scatter` to a slice update of one row."""
+    """Rewrite `select_scatter`, which overwrites one index of a dim, to a `slice_scatter` of a slice of size 1."""
     dim %= x.meta["val"].dim()
     start = index % x.meta["val"].shape[dim]
     return sliced(add, x, add(aten.unsqueeze.default, (source, dim)), dim, start, start + 1)
@@ -82,14 +82,14 @@ def selected(add: Add, x: Node, source: Node, dim: int, index: int) -> Call:
 def sliced(
     add: Add, x: Node, source: Node, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Call:
-    """Rewrite `slice_scatter`: clamp its limits to the dim."""
+    """Rewrite `slice_scatter` with its slice limits clamped to the size of the dim."""
     dim %= x.meta["val"].dim()
     first, last, _ = slice(start, end, step).indices(x.meta["val"].shape[dim])
     return aten.slice_scatter.default, (x, source, dim, first, max(first, last), step)
 
 
 def put(add: Add, x: Node, indices: list[Node | None], values: Node, *_: Any) -> Call:
-    """Rewrite `index_put`: Core ML has a single index as a slice update, and several indices only of the first dim."""
+    """Rewrite `index_put` for coremltools, which converts one index in any dim, but several indices only in dim 0."""
     dim, index = _index(indices)
     count, sizes = index.meta["val"].shape[0], list(x.meta["val"].shape)
     index = _from_start(add, index, sizes[dim])
@@ -131,6 +131,6 @@ def _index(indices: Any) -> tuple[int, Node]:
 
 
 def _from_start(add: Add, index: Node, size: int) -> Node:
-    """Replace negative indices, which count from the end, by indices from the start."""
+    """Replace negative indices, which count from the end of a dim, by indices from its start: -1 becomes size - 1."""
     is_negative = add(aten.lt.Scalar, (index, 0))
     return add(aten.where.self, (is_negative, add(aten.add.Tensor, (index, size)), index))

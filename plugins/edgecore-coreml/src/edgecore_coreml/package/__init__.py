@@ -1,1 +1,1 @@
-"""The files of a model: how they are packed into a blob, read, compiled by Apple's compiler, and described."""
+"""Read and write the files of a Core ML model: pack them into a blob, compile them with Xcode, describe them."""

@@ -1,4 +1,4 @@
-"""Write and read blobs: a folder as one byte string, in the format of ExecuTorch's Core ML delegate.
+"""Write and read blobs. A blob is a folder as one byte string, in the format of ExecuTorch's Core ML delegate.
 
 The blob has the contents of all files, then a JSON object whose bytes are in reverse order, so that a reader starts at
 the end of the blob:
@@ -7,8 +7,8 @@ the end of the blob:
 
 The `kind` is 0 for a file and 1 for a folder. The last node is the folder itself; ExecuTorch calls it `lowered_module`.
 
-If several methods share a folder, it is named data of the file. The blob of each method then is a reference: `CMJR` and
-a JSON object `{"version": 1, "key", "functionName"}`. This module imports neither torch nor coremltools.
+If several methods share a model, its folder is named data of the `.pte`. Each method's blob then is a reference to it:
+`CMJR` and a JSON object `{"version": 1, "key", "functionName"}`. This module imports neither torch nor coremltools.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ def write_blob(files: Mapping[str, bytes]) -> bytes:
 
 
 def write_reference(key: str, function: str) -> bytes:
-    """Return the blob of a method that calls `function` of the model whose folder is the named data `key`."""
+    """Return the blob of a method that calls `function` of a shared model, whose folder is the named data `key`."""
     return _REFERENCE + json.dumps({"version": _VERSION, "key": key, "functionName": function}).encode()
 
 
 def resolve(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> tuple[bytes | memoryview, str]:
-    """Return the folder of a blob, and the name of the model's function to call (empty if there is only one).
+    """Return the packed folder of a blob, and the name of the model's function to call; "" if it has only one.
 
     Args:
-        blob: A folder, or a reference to one.
+        blob: A packed folder, or a reference to a packed folder in the named data.
         named_data: Named data of the file: key -> object with the bytes as `data`.
 
     Raises:
@@ -94,14 +94,14 @@ def resolve(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> tuple[by
 
 
 def read_blob(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> Files:
-    """Return the files of a blob; empty folders are omitted.
+    """Return the files of a blob's folder; empty folders are omitted.
 
     Args:
-        blob: A folder, or a reference to one.
+        blob: A packed folder, or a reference to a packed folder in the named data.
         named_data: Named data of the file: key -> object with the bytes as `data`.
 
     Raises:
-        FormatError: The blob is damaged, or not a Core ML delegate's.
+        FormatError: The blob is damaged, or is not the blob of a Core ML delegate.
     """
     blob, _ = resolve(blob, named_data)
     nodes, data = _nodes(blob)
@@ -115,8 +115,8 @@ def parse(text: bytes) -> Any:
     """Parse a JSON text of a blob.
 
     Raises:
-        ValueError: The text is not JSON, is larger than 1 MiB, or repeats a key in an object. Readers may differ in
-            which value of a repeated key they use.
+        ValueError: The text is not JSON, is larger than 1 MiB, or repeats a key in an object: readers could use
+            different values of that key.
         RecursionError: The text is nested too deeply.
     """
     if len(text) > _MAX_TEXT:
@@ -136,10 +136,10 @@ def _is_name(name: str) -> bool:
 
 
 def _append(name: str, content: Any, contents: list[bytes], nodes: list[dict[str, Any]], start: int) -> int:
-    """Append nodes and contents of a file, or of a folder after its entries. The contents begin at `start`.
+    """Append the node and bytes of a file; for a folder, append its entries, then its node.
 
     Returns:
-        The end of the contents. The last node is the file or folder itself.
+        The offset of the end of its bytes, which begin at `start`. The last node is the file or folder.
     """
     children, end = dict[str, int](), start
     region = {"offset": 0, "size": 0}
@@ -157,10 +157,10 @@ def _append(name: str, content: Any, contents: list[bytes], nodes: list[dict[str
 
 
 def _nodes(blob: bytes | memoryview) -> tuple[Sequence[Any], memoryview]:
-    """Return the nodes of a blob, and the bytes before them."""
+    """Return the nodes of a blob's file tree, and the bytes of the files, which precede the tree."""
     end = bytes(blob[-_MAX_TEXT:])[::-1]
     try:
-        # File contents follow the reversed JSON text, so decode as Latin-1, which accepts all bytes, to find its end.
+        # To find the end of the JSON text before the files' bytes, decode all as Latin-1, which accepts any bytes.
         _, size = json.JSONDecoder().raw_decode(end.decode("latin-1"))
         tree = parse(end[:size])
     except (ValueError, RecursionError):
@@ -174,7 +174,7 @@ def _nodes(blob: bytes | memoryview) -> tuple[Sequence[Any], memoryview]:
 def _collect(
     nodes: Sequence[Any], index: int, path: str, data: memoryview, files: Files, used: set[int], depth: int = 0
 ) -> None:
-    """Add the file `index`, or all files in the folder `index`, to `files`. A node must not be reached twice."""
+    """Add the file of node `index`, or all files in its folder, to `files`; refuse a node that was already reached."""
     if depth > _MAX_DEPTH:
         raise FormatError(f"the blob is damaged: its tree has more than {_MAX_DEPTH} folders in each other")
     kind, offset, size, children = _fields(nodes, index, used)
@@ -192,7 +192,7 @@ def _collect(
 
 
 def _fields(nodes: Sequence[Any], index: Any, used: set[int]) -> tuple[int, int, int, dict[str, Any]]:
-    """Return kind, offset, size and children of a node after validating them."""
+    """Validate a node of the file tree, and return its kind (file or folder), offset, size and children."""
     if type(index) is not int or not 0 <= index < len(nodes) or index in used:
         raise FormatError(f"the blob is damaged: {index!r} is no node of its tree of files, or two folders have it")
     used.add(index)

@@ -1,4 +1,4 @@
-"""Compile a model package with Apple's compiler, a part of Xcode, into the folder that Core ML loads (`.mlmodelc`).
+"""Compile a model package with Xcode's Core ML compiler into the folder that Core ML loads (`.mlmodelc`).
 
 This module imports neither torch nor coremltools.
 """
@@ -36,10 +36,10 @@ def check_compiler() -> None:
 
 
 def compile_model(blob: bytes) -> bytes:
-    """Return the blob with its model package replaced by the compiled model, and the same metadata.
+    """Return a copy of a blob in which the compiled model replaces the model package.
 
     Raises:
-        CompileError: Apple's compiler fails, with its message.
+        CompileError: Apple's compiler fails; the error has the compiler's message.
     """
     files = read_blob(blob, {})
     with tempfile.TemporaryDirectory() as name:
@@ -58,5 +58,4 @@ def compile_model(blob: bytes) -> bytes:
 
 
 def _xcrun(*arguments: str) -> Ended:
-    """Run `xcrun`, which locates Xcode's tools."""
     return run_command(["xcrun", *arguments])

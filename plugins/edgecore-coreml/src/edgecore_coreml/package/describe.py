@@ -1,4 +1,4 @@
-"""Describe a blob: its model's deployment target, arguments, operators, precision and weights."""
+"""Describe the model of a blob: its deployment target, arguments, operators, precision and weights."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _PRECISIONS = ("FLOAT32", "FLOAT16")
 
 
 def describe_blob(blob: bytes, named_data: Mapping[str, Any]) -> list[str]:
-    """Describe a blob in lines. If its model has several functions, describe only the function that it calls.
+    """Describe a blob in lines; if its model has several functions, only the function that the blob calls.
 
     Args:
-        blob: A folder, or a reference to one.
+        blob: A packed folder, or a reference to a packed folder in the named data.
         named_data: Named data of the file: key -> object with the bytes as `data`.
 
     Raises:
@@ -54,7 +54,7 @@ def describe_blob(blob: bytes, named_data: Mapping[str, Any]) -> list[str]:
 
 
 def specification_of(package: Package) -> Any:
-    """Parse the specification of a model that is not compiled, as coremltools' protobuf message.
+    """Parse the specification of a model that is not compiled; return coremltools' protobuf message.
 
     Raises:
         FormatError: The specification is damaged.
@@ -70,7 +70,7 @@ def specification_of(package: Package) -> Any:
 
 
 def _describe_compiled(package: Package) -> list[str]:
-    """Describe a compiled model in lines, without its operators, which are in Apple's own formats."""
+    """Describe a compiled model in lines, but not its operators, because their format is Apple's own."""
     described = _metadata_of_core_ml(package)
     version = described.get("specificationVersion")
     lines = [_system(version)] if isinstance(version, int) else ["model: for the system that the compatibility names"]
@@ -84,7 +84,7 @@ def _describe_compiled(package: Package) -> list[str]:
 
 
 def _metadata_of_core_ml(package: Package) -> dict[str, Any]:
-    """Return the metadata that Apple's compiler writes (the format is not documented); empty if missing."""
+    """Return the metadata that Apple's compiler adds to a model, in an undocumented format; {} if there are none."""
     try:
         (described,) = parse(package.compiled.get(f"{COMPILED}/metadata.json", b""))
     except (ValueError, TypeError, RecursionError):
@@ -93,7 +93,7 @@ def _metadata_of_core_ml(package: Package) -> dict[str, Any]:
 
 
 def _types_of_core_ml(schema: Any) -> dict[str, str]:
-    """Return name -> dtype and shape of inputs or outputs, as far as Apple's metadata has the expected form."""
+    """Return the text of dtype and shape for each name in Apple's list of inputs or outputs; skip unexpected items."""
     types = {}
     for item in schema if isinstance(schema, list) else ():
         if isinstance(item, dict) and {"name", "dataType", "shape"} <= item.keys():
@@ -108,7 +108,6 @@ def _system(version: int) -> str:
 
 
 def _messages() -> Any:
-    """Return coremltools' protobuf classes of the specification."""
     import io
 
     from edgecore_coreml.conversion.convert import quiet
@@ -119,7 +118,7 @@ def _messages() -> Any:
 
 
 def _precision(op: Any) -> str | None:
-    """Return the float dtype of an operator's first result; None for constants and other dtypes."""
+    """Return the float dtype of an operator's first result; None for constants and for other dtypes."""
     if op.type == _SCALAR or not op.outputs:
         return None
     name = dtype_of(op.outputs[0].type.tensorType)
@@ -127,7 +126,7 @@ def _precision(op: Any) -> str | None:
 
 
 def dtype_of(tensor: Any) -> str:
-    """Return the dtype of a tensor type in lower case, such as "float16"; "dtype 99" for an unknown number."""
+    """Return the name of a tensor type's dtype, such as "float16"; "dtype 99" for the unknown number 99."""
     names = tensor.DESCRIPTOR.fields_by_name["dataType"].enum_type.values_by_number
     return names[tensor.dataType].name.lower() if tensor.dataType in names else f"dtype {tensor.dataType}"
 

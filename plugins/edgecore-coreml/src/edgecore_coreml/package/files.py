@@ -1,7 +1,7 @@
-"""The files of a model package (`.mlpackage`), and the folder in a blob that ExecuTorch's Core ML delegate expects.
+"""Pack a Core ML model into the folder that ExecuTorch's Core ML delegate expects in a blob, and unpack it.
 
-Unlike coremltools' packages, the files contain no random identifiers, so equal models give equal blobs. This module
-imports neither torch nor coremltools.
+The folder has a model package (`.mlpackage`). Unlike coremltools' packages, its files contain no random identifiers, so
+equal models give equal blobs. This module imports neither torch nor coremltools.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _MANIFEST = f"{MODEL}/Manifest.json"
 
 @dataclass(frozen=True)
 class State:
-    """A mutable buffer of the model that Core ML keeps.
+    """A mutable buffer of the PyTorch model that Core ML keeps as a state.
 
     Attributes:
         buffer: Qualified name of the buffer.
         state: Name of the state in the Core ML model, where it is float16.
         dtype: dtype of the buffer: "float32" or "float16".
         shape: Shape of buffer and state.
-        initial: True if the file has initial values, as named data with the buffer's name. Otherwise, Core ML starts
-            with zeros.
+        initial: True if the `.pte` has the buffer's initial values, as named data with the buffer's name. If False, the
+            buffer starts with zeros.
     """
 
     buffer: str
@@ -53,8 +53,8 @@ class Package:
         inputs: Names of the inputs, in the order of the delegate's arguments.
         outputs: Names of the outputs.
         states: The mutable buffers that Core ML keeps as states.
-        function: Name of the function of the ML program; empty if it has only one.
-        compiled: The files of a compiled model by path in the blob, if the blob has one instead of a package.
+        function: Name of the ML program's function to call; empty if it has only one.
+        compiled: The files of a compiled model by path in the blob; empty if the blob has a model package.
     """
 
     specification: bytes
@@ -67,13 +67,13 @@ class Package:
 
 
 def pack(package: Package) -> bytes:
-    """Return the blob of a model. Devices cache compiled models by its identifier, which is a hash of the model."""
+    """Return the blob of a model. Its identifier, a hash, is the key of the device's cache of compiled models."""
     identifier = identify(package.specification, package.weights)
     return _folder(package.specification, package.weights, _arguments(package) | {"identifier": identifier})
 
 
 def pack_functions(specification: bytes, weights: bytes, packages: Mapping[str, Package]) -> bytes:
-    """Return the folder of a model with several functions.
+    """Return the packed folder of a model with several functions, one per method.
 
     Args:
         specification: The model with all functions, as coremltools serializes it.
@@ -86,12 +86,12 @@ def pack_functions(specification: bytes, weights: bytes, packages: Mapping[str, 
 
 
 def identify(specification: bytes, weights: bytes) -> str:
-    """Return the identifier of a model, a hash of all its bytes."""
+    """Return the identifier of a model, a hash of its specification and weights."""
     return f"edgecore_{_digest(specification, weights).hex()}"
 
 
 def package_files(specification: bytes, weights: bytes) -> Files:
-    """Return the files of a model package by their path in a blob."""
+    """Return the files of a model package (`.mlpackage`): path in the blob -> content."""
     files = {SPECIFICATION: specification, _MANIFEST: _manifest(_digest(specification, weights))}
     return files | ({WEIGHTS: weights} if weights else {})
 
@@ -99,7 +99,7 @@ def package_files(specification: bytes, weights: bytes) -> Files:
 def write_files(files: Files, folder: Path) -> None:
     """Write the files of a blob with a model package into a folder.
 
-    The weights' folder is created even without weights, because the package's manifest names it.
+    The folder for weights is created even if the model has no weights, because the manifest always lists that folder.
     """
     for path in (WEIGHTS, *files):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def unpack(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> Package:
     """Return the model of a blob.
 
     Args:
-        blob: A folder, or a reference to one.
+        blob: A packed folder, or a reference to a packed folder in the named data.
         named_data: Named data of the file: key -> object with the bytes as `data`.
 
     Raises:
@@ -192,7 +192,7 @@ def _names(metadata: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _manifest(digest: bytes) -> bytes:
-    """Return the manifest of a package, with identifiers derived from a hash."""
+    """Return the manifest of a model package, with identifiers made from a hash: equal models get equal manifests."""
     model, weights = (str(uuid.UUID(bytes=digest[at : at + 16], version=4)).upper() for at in (0, 16))
     items = {
         model: _item("Specification", "model.mlmodel"),

@@ -1,4 +1,4 @@
-"""Read the graph of an ML program, for tools that show the inside of delegates."""
+"""Read the graph of an ML program (the operators of a Core ML model) for tools that show the inside of delegates."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _CONSTANTS = ("const", "constexpr_")
 
 
 def graph_of(package: Package) -> BlobGraph:
-    """Return the operators of the function that a blob calls, and the constants that are outputs.
+    """Return the graph of the function that a blob calls: its operators, and those constants that are outputs.
 
-    An operator's key is the name of its first result.
+    The key of an operator is the name of its first result.
 
     Raises:
         FormatError: The model is compiled, or damaged.
@@ -59,7 +59,7 @@ def graph_of(package: Package) -> BlobGraph:
 
 
 def _text(value: Any) -> str:
-    """Return dtype and sizes of a value; "?" stands for a size that is not fixed."""
+    """Describe the dtype and sizes of a value, such as "float16 [1, ?]"; "?" is a size that is not fixed."""
     kind = value.type.WhichOneof("type")
     tensor = value.type.stateType.wrappedType.tensorType if kind == "stateType" else value.type.tensorType
     sizes = [str(dim.constant.size) if dim.HasField("constant") else "?" for dim in tensor.dimensions]

@@ -1,1 +1,1 @@
-"""Weights with few bits: the rewrites of recipes, and the precision in which a model stores each weight."""
+"""Weights of few bits: recipes that rewrite weights, and the precision in which a model stores each weight."""

@@ -1,4 +1,4 @@
-"""Find the weights that recipes replace, and fold batch norms into convolutions before that."""
+"""Find the weights that a recipe replaces, and fold batch norms into convolutions before the replacement."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def rewrite_weights(
     rewrite: Callable[[GraphModule, Constants, Node, list[Node]], None],
     missing: str,
 ) -> ExportedProgram:
-    """Return a copy of an exported program in which `rewrite` has replaced the weights.
+    """Return a copy of an exported program in which `rewrite` has replaced the selected weights.
 
-    Batch norms are folded into the convolution before them first.
+    First, batch norms are folded into the convolutions that precede them.
 
     Args:
         program: The exported program.
@@ -63,7 +63,7 @@ def rewrite_weights(
 def readers_of_weights(
     graph_module: GraphModule, constants: Constants, selects: Selects, is_weight: Callable[[torch.Tensor], bool]
 ) -> dict[Node, list[Node]]:
-    """Map each weight of a layer, or constant of a product, to the calls that read it, in execution order.
+    """Map each weight of a layer, and each constant factor of a matmul, to the calls that read it, in execution order.
 
     Args:
         graph_module: The graph.
@@ -80,7 +80,7 @@ def readers_of_weights(
 
 
 def store(constants: Constants, weight: Node, readers: Sequence[Node], values: torch.Tensor, suffix: str) -> None:
-    """Replace a weight for some of its readers. If others keep the old one, the new weight's name gets `suffix`."""
+    """Replace a weight for `readers`; if other calls keep the old weight, add the new one, its name with `suffix`."""
     if set(weight.users) <= set(readers):
         constants.set(weight, values)
         return
@@ -90,7 +90,7 @@ def store(constants: Constants, weight: Node, readers: Sequence[Node], values: t
 
 
 def fuse_batch_norms(graph_module: GraphModule, constants: Constants, selects: Selects) -> None:
-    """Fold batch norms into convolutions now; lowering would fold them later, and change the new weights."""
+    """Fold batch norms into convolutions before weights are quantized: a later fold would change quantized weights."""
     for norm in calls(graph_module, aten.batch_norm.default):
         conv = norm.args[0]
         if not isinstance(conv, Node) or conv.target not in CONVOLUTIONS + TRANSPOSED or len(conv.users) != 1:

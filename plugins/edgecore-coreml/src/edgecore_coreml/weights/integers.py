@@ -1,6 +1,7 @@
-"""Integer weights for the recipes `int8-weights` and `int4-weights`, which rewrite an exported program.
+"""Quantize weights to integers for the recipes `int8-weights` and `int4-weights`.
 
-Dequantize calls replace the weights, so the eager program computes what the file does.
+In the exported program, calls that dequantize integers replace the weights. So the program, run in PyTorch, computes
+what the `.pte` computes.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ _STEPS = {8: (127.0,), 4: tuple(7 + 0.5 * step for step in range(7))}
 def quantize_weights(
     program: ExportedProgram, selects: Selects, *, recipe: str, bits: int, group: int | None = None
 ) -> ExportedProgram:
-    """Return a copy of an exported program with dequantized integer weights.
+    """Return a copy of an exported program whose float weights are replaced by dequantized integers.
 
-    Batch norms are folded into the convolution before them. Weights of depthwise convolutions always have 8 bits,
-    because they are small and lose most by quantization.
+    First, batch norms are folded into the convolutions that precede them. Weights of depthwise convolutions always have
+    8 bits, because they are small and lose most by quantization.
 
     Args:
         program: The exported program.
         selects: Returns True for calls whose weights to quantize, if they are float32 constants with two or more dims.
         recipe: The name of the recipe, for the error message.
         bits: 4 or 8.
-        group: Minimum number of elements of a row that share a scale; None for a scale per output channel.
+        group: Minimum number of elements of a channel that share a scale; None for a scale per output channel.
 
     Raises:
         CompileError: The program has no such weight.
@@ -67,9 +68,9 @@ def _is_depthwise(node: Node) -> bool:
 
 
 def _elements(shape: torch.Size, group: int) -> int | None:
-    """Return the number of row elements that share a scale, as whole indices of the second dim; None for a whole row.
+    """Return the number of elements of a weight's row (index of dim 0) that share a scale; None for a whole row.
 
-    It is the smallest number >= `group` that divides the row, because Core ML needs blocks of equal size.
+    It is the smallest whole number of dim 1's indices, >= `group`, that divides the row: blocks must be of equal size.
     """
     inner = math.prod(shape[2:])
     counts = [count for count in range(1, shape[1]) if shape[1] % count == 0 and count * inner >= group]
@@ -77,7 +78,7 @@ def _elements(shape: torch.Size, group: int) -> int | None:
 
 
 def _channel_dim(weight: Node, reader: Node) -> int:
-    """Return the dim of the output channels of a weight."""
+    """Return which dim of a weight holds the output channels of the layer or matmul that reads it."""
     if reader.target in TRANSPOSED and argument(reader, "groups") == 1:
         return 1
     if reader.target in _PRODUCTS:
@@ -86,7 +87,7 @@ def _channel_dim(weight: Node, reader: Node) -> int:
 
 
 def _of_channels(graph_module: GraphModule, constants: Constants, weight: Node, reader: Node, bits: int) -> Node:
-    """Insert an integer weight with a scale per output channel before its first reader."""
+    """Insert calls that dequantize an integer weight with a scale per output channel, before its first reader."""
     axis, values = _channel_dim(weight, reader), constants.get(weight)
     rows = values.movedim(axis, 0).flatten(1)
     scales = _best_scales(rows, bits)
@@ -101,7 +102,7 @@ def _of_channels(graph_module: GraphModule, constants: Constants, weight: Node, 
 def _of_groups(
     graph_module: GraphModule, constants: Constants, weight: Node, reader: Node, bits: int, size: int
 ) -> Node:
-    """Insert an integer weight with a scale per `size` elements of a row before its first reader."""
+    """Insert calls that dequantize an integer weight, with a scale per `size` elements, before its first reader."""
     values = constants.get(weight)
     groups = values.reshape(-1, size)
     scales = _best_scales(groups, bits)
@@ -124,7 +125,7 @@ def _rounded(rows: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Tenso
 
 
 def _best_scales(rows: torch.Tensor, bits: int) -> torch.Tensor:
-    """Return the best scale of each row, [rows, 1]. The candidates clip more or fewer of the largest values."""
+    """Return each row's scale of least squared error, [rows, 1]; candidates clip more or fewer large values."""
     magnitude = rows.abs().amax(1, keepdim=True).clamp(min=SMALLEST_SCALE)
     smallest, best = torch.full_like(magnitude, torch.inf), magnitude
     for step in _STEPS[bits]:

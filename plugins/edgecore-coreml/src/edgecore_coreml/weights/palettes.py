@@ -1,7 +1,8 @@
-"""Palettes: weights as indices into a table of values. The recipe `palette4` chooses the values by k-means.
+"""Palettes store weights as indices into a table of values, which the recipe `palette4` chooses by k-means.
 
-The recipe replaces the weights of the exported program by values of the tables, so that the eager program computes with
-them, and marks the calls that read them. Conversion finds the marks, and stores tables and indices.
+The recipe replaces the weights of the exported program by values of the tables, so that the program, run in PyTorch,
+computes with the stored weights, and marks the calls that read them. The conversion to Core ML finds the marks, and
+stores tables and indices.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PASS = "compression::palettize_weights"
 
 @dataclass(frozen=True)
 class Palette:
-    """How a weight is divided into tables.
+    """The form of a weight's tables of values: their size, and the rows that share a table.
 
     Attributes:
         bits: Bits per index; a table has 2^bits values.
@@ -46,25 +47,25 @@ class Palette:
 
     @property
     def target(self) -> str:
-        """The oldest deployment target that supports such tables."""
+        """The oldest deployment target (Apple system) that supports tables of this size and grouping."""
         return "iOS18" if self.group or self.bits == 3 else "iOS16"
 
     def of(self, rows: int) -> Palette:
-        """Return the palette for a weight of `rows` rows: with a single table if `group` does not divide it."""
+        """Return the palette for a weight of `rows` rows: with one table for all if `group` does not divide `rows`."""
         is_grouped = self.group and rows % self.group == 0 and rows != self.group
         return self if is_grouped else replace(self, group=0)
 
 
 def palettize(program: ExportedProgram, selects: Selects, palette: Palette) -> ExportedProgram:
-    """Return a copy of an exported program in which weights only have values from tables.
+    """Return a copy of an exported program in which each weight is rounded to the values of its tables.
 
-    Batch norms are folded into the convolution before them. Equal weights give equal results.
+    First, batch norms are folded into the convolutions that precede them. Equal weights give equal results.
 
     Args:
         program: The exported program.
         selects: Returns True for calls whose weights to store as tables, if they are float32 or float16 constants with
             two or more dims and at least `MIN_ELEMENTS` elements.
-        palette: The division into tables.
+        palette: Size of the tables, and rows per table.
 
     Raises:
         CompileError: The program has no such weight.
@@ -85,7 +86,7 @@ def _is_weight(val: torch.Tensor) -> bool:
 
 
 def _nearest(weight: torch.Tensor, palette: Palette) -> torch.Tensor:
-    """Replace each element of a weight by the nearest value of its table.
+    """Replace each element of a weight by the nearest of the values that k-means finds for the element's table.
 
     K-means runs in one thread, so that its sums do not depend on the scheduling of threads.
     """
@@ -100,7 +101,7 @@ def _nearest(weight: torch.Tensor, palette: Palette) -> torch.Tensor:
 def _clustered(values: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
     """Replace each element by the nearest of 2^bits centres, found by k-means on a histogram of the elements.
 
-    The bins of the histogram are the float16 numbers.
+    Each float16 number is one bin of the histogram.
     """
     from sklearn.cluster import KMeans
 
@@ -114,13 +115,13 @@ def _clustered(values: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
 
 
 def describe_weights(node: Node) -> str | None:
-    """Return how a call's weights are stored, for the report; None if the recipe has not marked the call."""
+    """Describe how a call's weights are stored, for the report; None if the recipe did not mark the call."""
     fields = (node.meta.get("custom") or {}).get(MARK)
     return None if fields is None else f"weights as {Palette(*fields)}"
 
 
 def palettes_of(partition: PartitionView) -> dict[str, Palette]:
-    """Return the palettes of the marked weights of a partition by the name of their placeholder."""
+    """Return the palettes of the weights that marked calls of a partition read: name of the placeholder -> palette."""
     marked = {}
     for node in partition.calls:
         fields = (node.meta.get("custom") or {}).get(MARK)
@@ -133,7 +134,7 @@ def palettes_of(partition: PartitionView) -> dict[str, Palette]:
 
 
 def palette_config(palettes: Mapping[str, Palette]) -> Any:
-    """Return the configuration with which coremltools' pass `PASS` stores the chosen palettes unchanged.
+    """Return the configuration with which coremltools stores the values that the recipe chose, without choosing others.
 
     Args:
         palettes: Name of a weight's placeholder -> its palette.
@@ -151,7 +152,7 @@ def palette_config(palettes: Mapping[str, Palette]) -> Any:
 
 def _exact_table(name: str, bits: int) -> Callable[[np.ndarray[Any, Any]], tuple[np.ndarray[Any, Any], ...]]:
     def table_of(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
-        """Return a table of the distinct values, and the index of each element."""
+        """Return the distinct values (padded to 2^bits) and each element's index, the form that coremltools needs."""
         table, indices = np.unique(values, return_inverse=True)
         if len(table) > 1 << bits:
             raise CompileError(f"{name} has {len(table)} values, and its table {1 << bits}")

@@ -1,4 +1,4 @@
-"""The precision in which an ML program stores each weight."""
+"""Find the precision in which an ML program (Core ML's operator graph) stores each weight."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class StoredWeight:
 
 
 def plain_name(name: str) -> str:
-    """Return the name of a weight without suffixes."""
+    """Return a weight's name without the suffixes that tools append, such as "_quantized"."""
     return _SUFFIXES.sub("", name)
 
 
 def stored_weights(function: Any) -> list[StoredWeight]:
-    """List the weights of a function: constants with two or more dims in the weight file.
+    """List the weights of a function: compressed constants, and constants of two or more dims in the weight file.
 
     Args:
         function: A function of an ML program, a protobuf message of coremltools.
@@ -65,12 +65,12 @@ def stored_weights(function: Any) -> list[StoredWeight]:
 
 
 def _is_large(op: Any) -> bool:
-    """Return True if a constant's value is in the weight file."""
+    """Return True if the value of a constant is in the weight file, and not in the program itself."""
     return bool(op.attributes["val"].WhichOneof("value") == "blobFileValue")
 
 
 def _type(op: Any, name: str, types: Mapping[str, Any]) -> Any:
-    """Return the type of an argument; before iOS 18 the argument is an attribute."""
+    """Return the type of an operator's argument `name`; programs for systems before iOS 18 have it as an attribute."""
     if name in op.attributes:
         return op.attributes[name].type.tensorType
     argument = op.inputs[name].arguments[0]

@@ -1,4 +1,4 @@
-"""Arm's compiler Vela: its targets, configuration files and flags, its two interfaces, and its estimates.
+"""Use Arm's compiler Vela: targets, configuration files, flags, the compilation itself, and Vela's estimates.
 
-`regor_process` runs in a child process that must start fast, so this file imports nothing.
+`regor_process` runs in a child process that must start fast, so this `__init__` imports nothing.
 """

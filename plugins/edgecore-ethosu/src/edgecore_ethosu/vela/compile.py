@@ -1,8 +1,9 @@
-"""Compile TOSA graphs with Arm's compiler Vela, through its module `ethosu.regor` or its command line.
+"""Compile TOSA graphs with Arm's compiler Vela, through its Python module `ethosu.regor` or its command line.
 
 The module takes the graph, the configuration file and the options as arguments, and starts ten times faster than the
-command line. But its interface is not documented and may change. If it has changed, or if a flag only exists on the
-command line, `compile_tosa` runs the command line. Both run in a separate process and give the same bytes.
+command line. But its interface is not documented and may change. If the interface has changed, or if a flag only exists
+on the command line, `compile_tosa` runs the command line. Module and command line run in a separate process and give
+equal bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _COLUMNS = {"Sram": "sram", "Dram": "dram", "OnChipFlash": "on_chip_flash", "Off
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """Use of a memory: its peak in bytes, and the bytes that a run reads and writes."""
+    """Estimated use of a memory by one run: the peak in bytes, and the bytes read and written."""
 
     peak: int
     transferred: int
@@ -47,7 +48,7 @@ class MemoryUse:
 
 @dataclass(frozen=True)
 class VelaReport:
-    """Vela's estimates for one run, from its model of the NPU.
+    """Vela's estimates for one run of a compiled TOSA graph on the NPU.
 
     Attributes:
         npu_cycles: Cycles in which the NPU computes.
@@ -56,8 +57,8 @@ class VelaReport:
         multiplications: Number of multiply-accumulate operations.
         npu_operators: Number of operations of the NPU.
         encoded_weights: Size of the encoded weights in bytes.
-        memories: Use of each memory by Vela's name; weights in SRAM count as `OnChipFlash`, as in Vela's reports.
-        operators: Estimates by operator, with the operator's number in the TOSA file as key.
+        memories: Vela's name of a memory -> its use. Weights in SRAM count as `OnChipFlash`, as in Vela's reports.
+        operators: Number of an operator in the TOSA file -> its estimates.
     """
 
     npu_cycles: int
@@ -72,7 +73,7 @@ class VelaReport:
 
 @dataclass(frozen=True)
 class VelaResult:
-    """A compiled TOSA graph and Vela's estimates.
+    """A compiled TOSA graph, with Vela's estimates for it.
 
     Attributes:
         program: The content of the blob.
@@ -128,7 +129,7 @@ def _configuration(options: EthosUOptions) -> Configuration:
 
 
 def _compile_by_module(tosa: bytes, options: EthosUOptions, flags: Flags, config: Configuration) -> VelaResult | None:
-    """Compile with `ethosu.regor`; return None if its interface has changed."""
+    """Compile with the module `ethosu.regor` in a child process; return None if its interface has changed."""
     system = (
         f"[architecture]\nmacs={macs(options.target)}\ncores={cores(options.target)}\n"
         f"[vela]\nsystem_config_name={options.system}\nmemory_mode_name={options.mode}\n{config.text}"
@@ -194,7 +195,7 @@ def _compile_by_command(tosa: bytes, options: EthosUOptions, config: Configurati
     if done.status < 0:
         raise _crashed(done, options)
     if done.status:
-        # The last line of a traceback is the exception; for a refused flag, it is `vela: error: ...`.
+        # Vela's message is the exception on the last line of a traceback; for a refused flag, it is `vela: error: ...`.
         message = re.split(r"^\w[\w.]*(?:Error|Exception): |^vela: error: ", done.err.strip(), flags=re.MULTILINE)[-1]
         raise _refused(message, options)
     summary = (folder / f"graph_summary_{options.system}.csv").read_text(encoding="utf-8")
@@ -204,7 +205,7 @@ def _compile_by_command(tosa: bytes, options: EthosUOptions, config: Configurati
 
 
 def _program_of_file(path: Path) -> tuple[VelaProgram, int]:
-    """Read a program from a file of Vela; return it and the size of its fast scratch in bytes."""
+    """Read a compiled graph from Vela's `.npz` file; return it with the bytes of its fast scratch (SRAM cache)."""
     import numpy as np
 
     with np.load(path, allow_pickle=False) as arrays:
@@ -217,14 +218,14 @@ def _program_of_file(path: Path) -> tuple[VelaProgram, int]:
             )
             for kind in ("input", "output")
         }
-        # numpy holds the two streams as strings, and `item()` would strip trailing zeros.
+        # numpy holds command stream and weights as byte strings; `item()` would strip their trailing zeros.
         commands, weights = (arrays[name].tobytes() for name in ("cmd_data", "weight_data"))
         program = VelaProgram(commands, weights, int(arrays["scratch_size"]), tensors["input"], tensors["output"])
         return program, int(arrays["scratch_fast_size"])
 
 
 def _tables_of_file(path: Path) -> Tables:
-    """Read Vela's debug database: XML in which each table is an element with CSV text."""
+    """Read the tables of Vela's debug database, an XML file in which each `table` element holds CSV text."""
     tables = {}
     for table in ElementTree.parse(path).iter("table"):
         header, *rows = csv.reader(io.StringIO((table.text or "").strip()))
@@ -255,13 +256,13 @@ def _report_of_command(
 
 
 def _check_operators(on_cpu: int, options: EthosUOptions) -> None:
-    """Raise if Vela leaves operators to a CPU, because the delegate on a device cannot run them."""
+    """Raise an error if Vela left operators to a CPU, because the delegate on a device runs only NPU commands."""
     if on_cpu:
         raise CompileError(f"Vela cannot compile {on_cpu} operators of the TOSA graph for {options.target}")
 
 
 def _refused(message: str, options: EthosUOptions) -> CompileError:
-    """Return the error for a message of Vela, which has titles such as `Const:`, and lines with reasons after `-`."""
+    """Make an error of Vela's message: join its lines, which are titles such as `Const:` and reasons after `-`."""
     entries: list[str] = []
     for line in message.removeprefix("Compilation failed: ").splitlines():
         reason = line.strip().removeprefix("- ")
@@ -274,7 +275,6 @@ def _refused(message: str, options: EthosUOptions) -> CompileError:
 
 
 def _crashed(done: Ended, options: EthosUOptions) -> CompileError:
-    """Return the error for a Vela process that ended by a signal or an unexpected exception."""
     return CompileError(
         f"Vela ended with {exit_text(done.status)} while it compiled the TOSA graph for {options.target}, which is a "
         "fault of Vela; dump_intermediate_artifacts_to keeps the graph"
@@ -289,7 +289,7 @@ def _arena_limit(flags: Flags, config: Configuration) -> int:
 
 
 def _check_memory(report: VelaReport, options: EthosUOptions, flags: Flags, config: Configuration) -> None:
-    """Raise if a run needs more SRAM than the limit, which Vela does not enforce."""
+    """Raise an error if a run needs more SRAM than the memory mode allows, because Vela does not enforce the limit."""
     limit, use = _arena_limit(flags, config), report.memories.get("Sram")
     if use is not None and use.peak > limit:
         raise CompileError(

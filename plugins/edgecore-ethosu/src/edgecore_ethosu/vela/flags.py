@@ -1,4 +1,4 @@
-"""Additional flags of Vela's command line, from the option `extra_flags`."""
+"""Parse the backend's option `extra_flags`: additional flags of Vela's command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DEFAULT_ALIGNMENT = 16
 
 @dataclass(frozen=True)
 class Flags:
-    """The values of the flags.
+    """The values of Vela's flags.
 
     Attributes:
         optimise: `Performance` or `Size`.
@@ -45,10 +45,10 @@ def split_flags(flags: Sequence[str]) -> tuple[str, ...]:
 
 
 def parse_flags(flags: Sequence[str]) -> Flags:
-    """Parse flags.
+    """Parse flags of Vela's command line, such as `--optimise=Size`.
 
     Raises:
-        ValueError: A value is not allowed, or an option of the backend already sets this flag.
+        ValueError: A value is not allowed, or a flag is one that the backend sets itself, such as `--config`.
     """
     for flag in flags:
         name = flag.partition("=")[0]
@@ -60,7 +60,7 @@ def parse_flags(flags: Sequence[str]) -> Flags:
     parser.add_argument("--optimise", choices=("Performance", "Size"), default="Performance")
     parser.add_argument("--arena-cache-size", type=int, default=None)
     parser.add_argument("--cpu-tensor-alignment", type=int, default=_DEFAULT_ALIGNMENT)
-    # Accept three flags of ExecuTorch users that request what is done in any case.
+    # Accept three flags that ExecuTorch users pass: they request what the backend does anyway.
     parser.add_argument("--output-format", choices=("raw",))
     parser.add_argument("--cop-format", choices=("COP1",))
     parser.add_argument("--debug-force-regor", action="store_true")

@@ -1,4 +1,4 @@
-"""Vela's estimates for each operator of a TOSA graph, and the model's node to which the operator belongs."""
+"""Relate Vela's estimates for the operators of a TOSA graph to the nodes of the PyTorch model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class OperatorEstimate:
     """Vela's estimates for one operator.
 
     Attributes:
-        cycles: Cycles of the operator, including waiting for memory. Over all operators they add up to `total_cycles`.
+        cycles: Cycles of the operator, including waiting for memory. Their sum is `VelaReport.total_cycles`.
         npu_cycles: Cycles in which the NPU computes.
         multiplications: Number of multiply-accumulate operations.
     """
@@ -38,8 +38,8 @@ class Layer:
 
     Attributes:
         operator: Key of the operator in the delegate's debug handles, such as `CONV2D t37`.
-        node: The node to which it belongs, with the line in the model's source.
-        estimate: The estimates, including operators that Vela fuses into this one.
+        node: The model's node from which the operator was made, with the line in the model's source.
+        estimate: Vela's estimates, including those for operators that Vela fuses into this operator.
     """
 
     operator: str
@@ -48,10 +48,10 @@ class Layer:
 
 
 def operator_estimates(tables: Tables) -> dict[int, OperatorEstimate]:
-    """Return the estimates by operator number in the TOSA graph; empty if Vela's tables have another layout.
+    """Return Vela's estimates by the operators' numbers in the TOSA graph; {} if the tables have an unknown layout.
 
     Each row of the table `perf` is an operation of the NPU. Its `source_id` refers to a row of `source`, whose
-    `ext_key` is the operator's number in the file.
+    `ext_key` is the number of the operator in the TOSA graph.
     """
     if not {"perf", "source"} <= tables.keys():
         return {}
@@ -69,7 +69,7 @@ def operator_estimates(tables: Tables) -> dict[int, OperatorEstimate]:
 
 
 def layers_of(graph: Graph, estimates: Mapping[int, OperatorEstimate]) -> tuple[Layer, ...]:
-    """Return the operators for which Vela gives estimates, in graph order."""
+    """Return the operators for which Vela gives estimates, in the order of the TOSA graph."""
     return tuple(
         Layer(operator.name, describe(operator.source), estimates[number])
         for number, operator in graph.numbered().items()
@@ -78,7 +78,7 @@ def layers_of(graph: Graph, estimates: Mapping[int, OperatorEstimate]) -> tuple[
 
 
 def write_layers(layers: Sequence[Layer], path: Path) -> None:
-    """Write a table of all operators as CSV."""
+    """Write the estimates of all operators into a CSV file, a row per operator."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["operator", "cycles", "npu cycles", "multiplications", "node"])
@@ -90,7 +90,7 @@ def write_layers(layers: Sequence[Layer], path: Path) -> None:
 
 
 def most_expensive(layers: Sequence[Layer]) -> list[str]:
-    """Return lines that name the nodes with the most cycles."""
+    """Return lines that name the nodes with the most estimated cycles, and their share of all cycles."""
     cycles: Counter[str] = Counter()
     for layer in layers:
         cycles[layer.node] += layer.estimate.cycles

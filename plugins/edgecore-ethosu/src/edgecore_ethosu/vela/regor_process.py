@@ -1,7 +1,7 @@
 """`python -m edgecore_ethosu.vela.regor_process`: compile a TOSA graph with `ethosu.regor`, Vela's compiler.
 
-It is a separate process, because the compiler crashes on some graphs. Standard input has the arguments of
-`compile_graph`, and standard output its result, both pickled. To start fast, the module imports little.
+The compiler runs in a process of its own, because it crashes on some graphs. The process reads the pickled arguments of
+`compile_graph` from standard input, and writes the pickled result to standard output. It imports little, to start fast.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 
 
 def compile_graph(architecture: str, tosa: bytes, system: str, settings: str) -> dict[str, Any] | str | None:
-    """Compile a graph.
+    """Compile a TOSA graph with `ethosu.regor`.
 
     Args:
         architecture: Name of the NPU's family, such as `EthosU55`.
         tosa: The graph, as a flatbuffer of TOSA.
         system: System configuration, in the syntax of Vela's configuration files.
-        settings: Options of the compiler, in the same syntax.
+        settings: Options of the compiler, also in the syntax of Vela's configuration files.
 
     Returns:
-        The parts of the compiler's result that are needed; its message if it refuses the graph; None if its
-            undocumented interface has changed.
+        A dict with the parts of the compiler's result that edgecore needs; the compiler's message if it refuses the
+        graph; None if its undocumented interface has changed.
     """
     try:
         from ethosu import regor
@@ -64,7 +64,7 @@ def _tensor(tensor: Any) -> tuple[tuple[int, ...], int, int, int]:
 
 
 def main() -> None:
-    """Read the arguments, compile, and write the result. The compiler's output goes to standard error."""
+    """Compile the graph of the pickled arguments on stdin, and pickle the result to stdout; send logs to stderr."""
     with os.fdopen(os.dup(1), "wb") as output:
         os.dup2(2, 1)
         pickle.dump(compile_graph(*pickle.load(sys.stdin.buffer)), output)

@@ -1,8 +1,8 @@
-"""The NPUs, and the system configurations and memory modes in Vela's configuration files.
+"""The NPUs that Vela supports, and the settings for them in Vela's configuration files.
 
-Such an .ini file has sections `[System_Config.NAME]`, which assign a memory to each of the NPU's two AXI ports, and
-`[Memory_Mode.NAME]`, which assign a port to constants, arena and cache. A section inherits missing keys from the
-section that its key `inherit` names.
+A configuration file is an .ini file with sections `[System_Config.NAME]`, which assign a memory to each of the NPU's
+two AXI ports, and `[Memory_Mode.NAME]`, which assign a port to constants, arena and cache. A section inherits missing
+keys from the section that its key `inherit` names.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def family(target: str) -> str:
 
 
 def tosa_spec(target: str) -> TosaSpec:
-    """Return the TOSA profile and extensions that Vela supports for the target."""
+    """Return the TOSA profile and extensions that Vela supports for a target, such as `ethos-u55-128`."""
     return TosaSpec.parse(f"TOSA-1.0+INT+int16+int4+{_EXTENSIONS[family(target)]}")
 
 
 def macs(target: str) -> int:
-    """Return the number of multiply-accumulate units per core."""
+    """Return the number of multiply-accumulate units of one core of a target."""
     return 256 if target == "ethos-u65-512" else int(target.split("-")[2])
 
 
@@ -63,18 +63,18 @@ def cores(target: str) -> int:
 
 
 def default_system_config(target: str) -> str:
-    """Return the default system configuration of a target."""
+    """Return the name of Vela's system configuration that a target uses by default."""
     return _DEFAULTS[family(target)][0]
 
 
 def default_memory_mode(target: str) -> str:
-    """Return the default memory mode of a target."""
+    """Return the name of Vela's memory mode that a target uses by default."""
     return _DEFAULTS[family(target)][1]
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """The settings of a configuration file for a system configuration and a memory mode.
+    """The settings in a Vela configuration file for one system configuration and one memory mode.
 
     Attributes:
         text: Text of the whole file.
@@ -92,9 +92,9 @@ class Configuration:
 
 
 def config_path(config_ini: str) -> Path | None:
-    """Return the path of a configuration file; None for a file in Vela's package if Vela is not installed.
+    """Return the path of a Vela configuration file; None for a file of Vela's package if Vela is not installed.
 
-    A path of a folder and a file, such as `Arm/vela.ini`, refers to Vela's package, as for the command `vela`.
+    As for the command `vela`, a path of one folder and a file, such as `Arm/vela.ini`, means a file of Vela's package.
     """
     path = Path(config_ini).expanduser()
     if path.is_absolute() or config_ini.startswith(".") or len(path.parts) != len(Path(DEFAULT_CONFIG).parts):
@@ -104,7 +104,7 @@ def config_path(config_ini: str) -> Path | None:
 
 
 def configuration(target: str, system_config: str, memory_mode: str, path: Path) -> Configuration:
-    """Read and check a configuration file.
+    """Read and check the settings of a Vela configuration file for a target.
 
     Raises:
         ValueError: The file cannot be read, lacks a section, or the target does not support the memory mode.
@@ -155,7 +155,7 @@ def _is_of_another_family(system_config: str, target: str) -> bool:
 
 
 def _problem(parser: ConfigParser, system_config: str, memory_mode: str, target: str) -> str | None:
-    """Return why a target with a system configuration does not support a memory mode; None if it does."""
+    """Return why a target with a system configuration cannot use a memory mode; None if it can."""
     arena, cache = (_port(parser, memory_mode, key) for key in ("arena_mem_area", "cache_mem_area"))
     if family(target) == "u55" and arena != cache:
         return "the Ethos-U55 has no dedicated SRAM"

@@ -1,1 +1,1 @@
-"""Readers of checkpoints, which present tensors under Hugging Face's names for `edgecore_llm.model.load`."""
+"""Readers of checkpoints in several formats, which return tensors under Hugging Face's names for `model.load`."""

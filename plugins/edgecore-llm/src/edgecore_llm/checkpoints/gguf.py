@@ -45,7 +45,7 @@ _ROOT_OF_WIDTH = {("gemma2", 46), ("gemma3", 62)}
 
 
 class GgufCheckpoint:
-    """A GGUF file.
+    """A checkpoint in a GGUF file, as llama.cpp writes it.
 
     Raises:
         CheckpointError: The file is damaged, or its architecture is unknown.
@@ -65,14 +65,14 @@ class GgufCheckpoint:
 
     @cached_property
     def eos_ids(self) -> tuple[int, ...]:
-        """The tokens that end a text."""
+        """The ids of the tokens that end a text."""
         keys = [f"tokenizer.ggml.{key}_token_id" for key in ("eos", "eot", "eom")]
         tokens = (self.file.metadata.get(key) for key in keys)
         return tuple(dict.fromkeys(token for token in tokens if isinstance(token, int)))
 
     @property
     def chat_template(self) -> str | None:
-        """The Jinja template of a chat; None if there is none."""
+        """The model's chat template in Jinja; None if the file has none."""
         template = self.file.metadata.get("tokenizer.chat_template")
         return template if isinstance(template, str) else None
 
@@ -85,7 +85,7 @@ class GgufCheckpoint:
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
         tensor, rows = self.file.tensors[self._tensors[name]], self.file.raw(self._tensors[name])
         projection = re.search(r"self_attn\.([qk])_proj", name) if self.family.is_interleaved else None
-        # Biases and norms are one-dimensional: their data is a single row.
+        # In GGUF, a bias or the weight of a norm is one-dimensional: its values are a single row.
         if len(tensor.shape) == 1:
             values = decode_rows(tensor.type, rows)[0]
             return torch.from_numpy(values[self._order(projection[1])] if projection else values)[start:stop]
@@ -115,7 +115,7 @@ class GgufCheckpoint:
         return f"{'' if layer is None else f'layers.{layer}.'}{names.get(part, part)}.{kind}"
 
     def _values(self) -> dict[str, Any]:
-        """Translate the metadata to the keys of a `config.json`."""
+        """Translate the metadata of the GGUF file to the keys of Hugging Face's `config.json`."""
         metadata, architecture = self.file.metadata, self.family.architectures[0]
         values: dict[str, Any] = {"model_type": self.family.model_types[0]}
         for key, name in _KEYS.items():

@@ -1,4 +1,4 @@
-"""The supported block types of GGUF, and their decoding by the package gguf."""
+"""The supported block types of GGUF (formats of its quantized values), and their decoding by the package gguf."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class BlockType:
-    """A block type: its name, values per block, and bytes per block."""
+    """A block type (storage format of tensors): its name, the number of values per block, and the bytes per block."""
 
     name: str
     size: int
@@ -35,7 +35,7 @@ BLOCKS = {
 
 
 def decode_rows(block: BlockType, rows: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Decode rows, uint8 [n, bytes per row], to float32 [n, values per row]."""
+    """Decode rows of a tensor: uint8 [n, bytes per row] -> float32 [n, values per row]."""
     from gguf import GGMLQuantizationType  # part of the extra `compile`
     from gguf.quants import dequantize
 

@@ -1,7 +1,8 @@
-"""Parser of GGUF files. Files are not trusted: every count is checked before it is used.
+"""Parse GGUF files. The files are not trusted: every count is checked before it is used.
 
-The reader of the package gguf (0.19.0) does not check counts: it accepts a file of 49 bytes that announces 100,000
-numbers, so a small file can exhaust time and memory. Only its decoders of blocks are used (`gguf_blocks.py`).
+The reader of the package gguf (0.19.0) does not check counts: it accepts a file of 49 bytes whose header announces
+100,000 numbers, so a small file could exhaust time and memory. So edgecore uses only the package's decoders of blocks
+(`gguf_blocks.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SMALLEST_ENTRY, _SMALLEST_TENSOR = 8 + 4 + 1, 8 + 4 + 8 + 4 + 8
 
 @dataclass(frozen=True)
 class GgufTensor:
-    """A tensor of a file: shape (innermost dimension last), type, and offset of its data."""
+    """A tensor of a GGUF file: its shape (innermost dimension last), block type, and offset of its data in bytes."""
 
     name: str
     shape: tuple[int, ...]
@@ -36,7 +37,7 @@ class GgufTensor:
 
 
 class GgufFile:
-    """A mapped GGUF file.
+    """A memory-mapped GGUF file.
 
     Attributes:
         metadata: The metadata entries by key.
@@ -73,7 +74,7 @@ class GgufFile:
             raise CheckpointError(f"{path} has two tensors of one name")
 
     def raw(self, name: str) -> NDArray[np.uint8]:
-        """Return the mapped bytes of a tensor, uint8 [rows, bytes per row]."""
+        """Return the memory-mapped bytes of a tensor, uint8 [rows, bytes per row]."""
         tensor = self.tensors[name]
         data = self._bytes[tensor.offset : tensor.offset + tensor.nbytes]
         return data.reshape(prod(tensor.shape[:-1]), -1)
@@ -91,7 +92,7 @@ class GgufFile:
         return struct.unpack(f"<{form}", self._take(struct.calcsize(f"<{form}")))[0]
 
     def _count(self, noun: str, smallest: int, count: int) -> int:
-        """Return `count` after checking that the file has room for so many items of at least `smallest` bytes."""
+        """Check that the rest of the file can hold `count` items of at least `smallest` bytes, and return `count`."""
         if count * smallest > len(self._bytes) - self._place:
             raise self._damaged(f"it has room for fewer than {count} {noun}")
         return count
@@ -132,7 +133,7 @@ class GgufFile:
         return GgufTensor(name, shape, block, offset, prod(shape) // block.size * block.nbytes)
 
     def _placed(self, tensors: list[GgufTensor]) -> list[GgufTensor]:
-        """Return the tensors with checked offsets into the file."""
+        """Check the tensors' offsets, and return the tensors with offsets from the start of the file."""
         alignment = self.metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or not 1 <= alignment <= _MAX_ALIGNMENT:
             raise self._damaged(f"its alignment is {alignment!r}")

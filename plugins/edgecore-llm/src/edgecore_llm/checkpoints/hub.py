@@ -1,4 +1,4 @@
-"""Models by their name on the Hugging Face Hub, in the cache of `huggingface_hub`."""
+"""Find models by their names on the Hugging Face Hub: in the cache of `huggingface_hub`, or by download."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FILES = ["*.json", "model*.safetensors", "*.jinja", "tokenizer.model"]
 
 
 def model_path(model: str | Path) -> Path:
-    """Return an existing path, or the cache folder of a named model, which is downloaded if necessary.
+    """Return an existing path, or the cache folder of a model of that name on the Hub; download the model if necessary.
 
     Raises:
         CheckpointError: The path does not exist, and neither the cache nor the Hub has a model of this name.
@@ -36,7 +36,7 @@ def model_path(model: str | Path) -> Path:
     for is_local in (True, False):
         try:
             folder = Path(snapshot_download(name, allow_patterns=_FILES, local_files_only=is_local))
-        except Exception as error:  # it also raises errors of its HTTP client
+        except Exception as error:  # huggingface_hub also raises errors of its HTTP client
             reason = error
             continue
         if not is_local or _is_complete(folder):
@@ -48,7 +48,7 @@ def model_path(model: str | Path) -> Path:
 
 
 def _is_complete(folder: Path) -> bool:
-    """Return True if the cache has all files of a model; other programs may have downloaded only some."""
+    """Return True if the cache has all files of a model; other programs may have downloaded only some of them."""
     if not (folder / "config.json").is_file():
         return False
     if (folder / _WEIGHTS).is_file():

@@ -1,4 +1,4 @@
-"""Hugging Face folders: `config.json` and safetensors in one file, or in shards with an index."""
+"""Checkpoints in folders of Hugging Face: `config.json`, and safetensors in one file or in shards with an index."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _PREFIXES = ("language_model.model.", "model.language_model.", "language_model."
 
 
 class HuggingFaceFolder:
-    """A folder with `config.json` and safetensors. Tensors are read on demand.
+    """A checkpoint in a folder with `config.json` and safetensors; tensors are read on demand.
 
-    The constructor checks by headers and sizes that all files exist and are complete.
+    The constructor checks that all files exist, and are complete by their headers and sizes.
 
     Raises:
         CheckpointError: A file is missing or damaged.
@@ -39,7 +39,7 @@ class HuggingFaceFolder:
         for path, header in self._headers().items():
             for name, entry in header.items():
                 self._tensors[_short_name(name)] = (path, name, tuple(entry["shape"]), entry["dtype"])
-        # Only one file is mapped at a time: the touched pages of a mapping count as the process's memory.
+        # Map one file at a time into memory, because all pages read from a mapped file count as memory of the process.
         self._opened: tuple[Path, Any] | None = None
 
     @cached_property
@@ -49,13 +49,13 @@ class HuggingFaceFolder:
 
     @cached_property
     def eos_ids(self) -> tuple[int, ...]:
-        """The tokens that end a text."""
+        """The ids of the tokens that end a text."""
         generation = read_json_if_there(self.folder / "generation_config.json")
         return token_ids(generation.get("eos_token_id")) or token_ids(self.values.get("eos_token_id"))
 
     @property
     def chat_template(self) -> str | None:
-        """The Jinja template of a chat; None if there is none."""
+        """The model's chat template in Jinja; None if the folder has none."""
         return chat_template_of(self.folder)
 
     def names(self) -> Sequence[str]:
@@ -74,7 +74,7 @@ class HuggingFaceFolder:
         return rows
 
     def _headers(self) -> dict[Path, dict[str, dict[str, Any]]]:
-        """Return the tensor entries of all files."""
+        """Return the tensor entries (name -> shape, dtype, offsets) of each safetensors file of the folder."""
         index = self.folder / "model.safetensors.index.json"
         if not index.exists():
             if not (single := self.folder / "model.safetensors").exists():
@@ -105,7 +105,7 @@ def _short_name(name: str) -> str:
 
 
 def _header(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the tensor entries of a file after checking that all their data exists.
+    """Return the tensor entries of a safetensors file's header, after checking that the file has all of their data.
 
     Raises:
         CheckpointError: The file is truncated or damaged.

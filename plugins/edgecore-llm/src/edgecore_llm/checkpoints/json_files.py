@@ -10,7 +10,7 @@ from edgecore_llm.errors import CheckpointError
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object.
+    """Read a file that contains a JSON object.
 
     Raises:
         CheckpointError: The file is missing, or does not contain a JSON object.
@@ -27,7 +27,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_json_if_there(path: Path) -> dict[str, Any]:
-    """Read a JSON object; return an empty one if the file is missing.
+    """Read a file that contains a JSON object; return {} if the file is missing.
 
     Raises:
         CheckpointError: The file does not contain a JSON object.
@@ -36,7 +36,7 @@ def read_json_if_there(path: Path) -> dict[str, Any]:
 
 
 def chat_template_of(folder: Path) -> str | None:
-    """Return the chat template in a folder: `chat_template.jinja`, or an entry of `tokenizer_config.json`.
+    """Return the chat template of a folder, from `chat_template.jinja` or from `tokenizer_config.json`.
 
     Raises:
         CheckpointError: A file cannot be read.
@@ -56,6 +56,6 @@ def chat_template_of(folder: Path) -> str | None:
 
 
 def token_ids(value: object) -> tuple[int, ...]:
-    """Return the token ids of an entry that is a number, a list of numbers, or missing."""
+    """Return the token ids of a JSON value such as `eos_token_id`: a number, a list of numbers, or None if missing."""
     listed = value if isinstance(value, list) else [value]
     return tuple(token for token in listed if isinstance(token, int))

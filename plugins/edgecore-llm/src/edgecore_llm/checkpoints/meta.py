@@ -1,4 +1,4 @@
-"""Meta's checkpoints: `params.json` and a `.pth` file."""
+"""Checkpoints in Meta's format: `params.json` and a `.pth` file, also as extended by ExecuTorch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NAMES = {
 
 
 class MetaCheckpoint:
-    """A `params.json` with a `.pth` file, which is memory-mapped; only tensors are unpickled.
+    """A checkpoint of `params.json` and a `.pth` file, which is memory-mapped; only tensors are unpickled.
 
     ExecuTorch extends the parameters to further families: Qwen by `attention_qkv_bias` and `use_qk_norm`, Phi 4-mini by
     the factors of longrope, SmolLM3 by `no_rope_layer_interval`, Granite by its multipliers.
@@ -52,7 +52,7 @@ class MetaCheckpoint:
     Args:
         params: The file with the parameters.
         checkpoint: The file with the tensors.
-        method: How the checkpoint was quantized; None if it is not, or if `params.json` tells the method.
+        method: How the checkpoint was quantized; None if it is not quantized, or if `params.json` tells the method.
 
     Attributes:
         precision: The bits of a quantized checkpoint; None if it is not quantized.
@@ -104,15 +104,15 @@ class MetaCheckpoint:
         return rows.float() * self._adapter_scale if name.endswith(".adaptor.B.weight") else rows
 
     def bits(self, name: str) -> Literal[4, 8] | None:
-        """Return the bits of a matrix; None if it is stored as floats."""
+        """Return the bits of a quantized matrix, 4 or 8; None if the matrix is stored as floats."""
         scales = self._tensors.get(_beside(name, "scales"))
         if scales is None:
             return None
-        # A linear layer with 4 bits has a scale per group, with 8 bits per row. Embedding tables always have 8 bits.
+        # A linear layer has a scale per column group (4 bits) or per row (8 bits). Embedding tables have 8 bits.
         return 4 if scales.numel() > len(scales) and name != "embed_tokens.weight" else 8
 
     def read_quantized(self, name: str, start: int, stop: int) -> QuantizedMatrix:
-        """Read some rows of a quantized matrix: the integers of the file, and the scales as float16."""
+        """Read rows of a quantized matrix: the integers as the file has them, and the scales converted to float16."""
         bits, values = self.bits(name), self._rows(name, name, start, stop)
         scales = self._rows(name, _beside(name, "scales"), start, stop).reshape(len(values), -1).float()
         zeros = _beside(name, "zeros")
@@ -127,16 +127,16 @@ class MetaCheckpoint:
         return QuantizedMatrix(values, repeated, 4 if bits == 4 else 8)
 
     def _rows(self, name: str, source: str, start: int, stop: int | None) -> Tensor:
-        """Return rows of the tensor `source` (a matrix, its scales or bias) in Hugging Face's order for `name`."""
+        """Return rows of tensor `source` (a matrix, its scales or bias), in Hugging Face's order of matrix `name`."""
         projection = re.search(r"self_attn\.([qk])_proj\.", name)
-        is_first = ".adaptor.A." in name  # the rows of A are ranks, not outputs
+        is_first = ".adaptor.A." in name  # the rows of a LoRA matrix A are ranks, not outputs, so their order stays
         if projection is None or is_first or self.params.get("use_hf_rope", False):
             return self._tensors[source][start:stop]
         heads = self.config.heads if projection[1] == "q" else self.config.kv_heads
         return self._tensors[source][torch.from_numpy(interleaved_rows(heads, self.config.head_dim))[start:stop]]
 
     def _precision(self) -> Precision | None:
-        """Return the bits and group of a quantized checkpoint after checking that its tensors are consistent."""
+        """Check that the tensors of a quantized checkpoint are consistent; return its bits and group size, or None."""
         stored: dict[str, set[Literal[4, 8]]] = {"linear": set(), "embedding": set(), "output": set()}
         group = GROUP
         for name, value in self._tensors.items():
@@ -189,7 +189,7 @@ class MetaCheckpoint:
         return has_rotation
 
     def _adapter(self) -> tuple[int, float]:
-        """Return the rank of the adapters (0 for none), and the factor of their products."""
+        """Return the rank of the LoRA adapters (0 for none), and the factor by which their products are scaled."""
         arguments = self.params.get("lora_args") or {"rank": 0}
         rank, scale = (arguments.get(key, 2.0) for key in ("rank", "scale")) if isinstance(arguments, dict) else (-1, 0)
         if not isinstance(rank, int) or not 0 <= rank <= _LARGEST_RANK or not isinstance(scale, int | float):
@@ -204,7 +204,7 @@ class MetaCheckpoint:
         return rank, float(scale)
 
     def _values(self) -> dict[str, Any]:
-        """Translate the parameters to the keys of a `config.json`."""
+        """Translate `params.json` to the keys of Hugging Face's `config.json`."""
         params = self.params
         for key in ("dim", "n_layers", "n_heads"):
             if not isinstance(params.get(key), int):
@@ -219,7 +219,7 @@ class MetaCheckpoint:
             "num_attention_heads": params["n_heads"],
             "num_key_value_heads": params.get("n_kv_heads"),
             "head_dim": params.get("head_dim") or params["dim"] // max(params["n_heads"], 1),
-            # Read the sizes from tensors: `params.json` has rounded sizes, and the vocabulary -1 for Llama 2.
+            # Read sizes from the tensors: `params.json` has rounded sizes, and for Llama 2 a vocabulary of -1.
             "vocab_size": self.shape("embed_tokens.weight")[0],
             "intermediate_size": self.shape("layers.0.mlp.gate_proj.weight")[0],
             "rms_norm_eps": params.get("norm_eps", 1e-5),
@@ -270,5 +270,5 @@ def _name(name: str) -> str:
 
 
 def _beside(name: str, kind: str) -> str:
-    """Return the name of a tensor that accompanies a matrix, such as its scales."""
+    """Return the name of the tensor of some `kind` that accompanies a matrix: "x.weight", "scales" -> "x.scales"."""
     return f"{name.removesuffix('weight')}{kind}"

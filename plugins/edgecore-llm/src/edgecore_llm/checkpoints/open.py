@@ -1,4 +1,4 @@
-"""Open a checkpoint of any kind."""
+"""Open a checkpoint of a language model in any supported format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgecore_llm.model.load import QuantizedWeights, Weights
 
 
 class Checkpoint(Weights, Protocol):
-    """A model in files: weights, configuration, end-of-text tokens and chat template."""
+    """A language model in files: its weights, configuration, end-of-text tokens and chat template."""
 
     @property
     def config(self) -> DecoderConfig:
@@ -24,24 +24,24 @@ class Checkpoint(Weights, Protocol):
 
     @property
     def eos_ids(self) -> tuple[int, ...]:
-        """The tokens that end a text; empty if the files do not say."""
+        """The ids of the tokens that end a text; () if the files do not tell them."""
         ...
 
     @property
     def chat_template(self) -> str | None:
-        """The Jinja template of a chat; None if there is none."""
+        """The model's chat template in Jinja; None if there is none."""
         ...
 
 
 def open_checkpoint(
     path: str | Path, params: str | Path | None = None, method: QuantizationMethod | None = None
 ) -> Checkpoint:
-    """Open a folder of Hugging Face, a GGUF file, or with `params` a `.pth` file.
+    """Open a checkpoint: a Hugging Face folder, a GGUF file, or (with `params`) a `.pth` file.
 
     Args:
         path: The folder or file.
         params: The file with the parameters of a `.pth` file.
-        method: How a `.pth` file was quantized, if its parameters do not say.
+        method: How a `.pth` file was quantized, if the file with its parameters does not tell.
 
     Raises:
         CheckpointError: A file is missing or damaged.
@@ -61,5 +61,5 @@ def open_checkpoint(
 
 
 def stored_precision(checkpoint: Checkpoint) -> Precision | None:
-    """Return the bits of a quantized checkpoint, whose integers the export keeps; None if it is not quantized."""
+    """Return the bits of a quantized checkpoint, whose integers an export keeps; None if it is not quantized."""
     return checkpoint.precision if isinstance(checkpoint, QuantizedWeights) else None

@@ -1,4 +1,4 @@
-"""Row order of q and k: Hugging Face pairs rows i and i + dim / 2 of a head for rotation, other files 2i and 2i + 1."""
+"""Order the rows of q and k: RoPE pairs rows i and i + dim / 2 in Hugging Face's files, 2i and 2i + 1 in others."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from numpy.typing import NDArray
 
 
 def interleaved_rows(heads: int, head_dim: int) -> NDArray[np.int64]:
-    """Map rows in Hugging Face's order to rows of a file with interleaved pairs: 0, 2, ..., 1, 3, ... per head."""
+    """Return the file's row (pairs interleaved) for each row in Hugging Face's order: 0, 2, ..., 1, 3, ... per head."""
     rows = np.arange(heads * head_dim).reshape(heads, head_dim // 2, 2)
     return rows.transpose(0, 2, 1).reshape(-1)

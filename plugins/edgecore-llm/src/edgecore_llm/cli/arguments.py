@@ -13,7 +13,7 @@ BITS = "32 for float32, 8 or 4"
 
 @dataclass(frozen=True)
 class ExportArguments:
-    """Arguments of `edgecore llm export` as typer reads them; an absent option is None or False."""
+    """The arguments of `edgecore llm export`, as typer reads them; an absent option is None or False."""
 
     arguments: Annotated[
         list[str] | None,
@@ -86,7 +86,7 @@ class ExportArguments:
 
     @property
     def settings(self) -> list[str]:
-        """The arguments of the form `+SECTION.KEY=VALUE`."""
+        """The arguments of the form `+SECTION.KEY=VALUE`, which set keys of `LlmConfig`."""
         return [argument for argument in self.arguments or () if argument.startswith("+")]
 
     @property
@@ -102,6 +102,6 @@ class ExportArguments:
         return next(iter(models), None)
 
     def first_present(self, *fields: str) -> str | None:
-        """Return the first present option of `fields` as users write it; None if all are absent."""
+        """Return the first option of `fields` that the user gave, as it is written (`--cache-bits`); None if none."""
         present = (name for name in fields if getattr(self, name) is not None and getattr(self, name) is not False)
         return next((f"--{name.replace('_', '-')}" for name in present), None)

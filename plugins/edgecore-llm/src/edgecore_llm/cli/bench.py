@@ -48,7 +48,7 @@ def bench_command(
 
 
 def measure(session: Session, tokens: list[int], prompt_tokens: int, new_tokens: int) -> tuple[float, float]:
-    """Return the tokens per second for a prompt and for the answer after it, from an empty sequence."""
+    """Return the tokens per second of a prompt, and of the answer after it; the session starts empty."""
     session.rewind(0)
     start = time.perf_counter()
     session.append(tokens[:prompt_tokens])

@@ -65,9 +65,9 @@ def chat_command(arguments: ChatArguments) -> None:
 
 
 def next_prompt(session: Session, tokens: list[int]) -> list[int]:
-    """Rewind a session to its common prefix with a chat, and return the remaining tokens of the chat.
+    """Rewind a session to the tokens that it shares with a chat's beginning, and return the chat's other tokens.
 
-    A template may render earlier answers differently from the generated tokens, so the tokens are compared.
+    The tokens must be compared, because a template may render an earlier answer differently from its generated tokens.
     """
     common = 0
     for known, token in zip(session.tokens, tokens[:-1]):
@@ -79,7 +79,7 @@ def next_prompt(session: Session, tokens: list[int]) -> list[int]:
 
 
 def head_of_chat(template: ChatTemplate, tokenizer: Tokenizer, first: list[dict[str, str]]) -> int:
-    """Return how many tokens of a chat come before the first question: the system message and its frame."""
+    """Return how many tokens of a chat precede the first question: system message and the template's text."""
     chats = (template.encode(tokenizer, [*first, {"role": "user", "content": text}]) for text in ("a", "b"))
     return next((index for index, (token, other) in enumerate(zip(*chats, strict=False)) if token != other), 0)
 

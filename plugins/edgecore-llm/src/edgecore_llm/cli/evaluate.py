@@ -23,7 +23,7 @@ def eval_command(
     threads: Threads = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure the perplexity of a model on a text: windows follow each other, and each begins anew."""
+    """Measure the perplexity of a model on a text, in consecutive windows that are computed independently."""
     model, opened = open_model(file, tokenizer, threads)
     tokens = opened.encode(read_text(text))
     size = model.metadata.context if window is None else window
@@ -38,12 +38,13 @@ def eval_command(
 
 
 def perplexity(session: Session, tokens: list[int], window: int, bos: int | None = None) -> tuple[float, int]:
-    """Return the perplexity, exp(mean(-log(probability))), and the number of tokens that it counts.
+    """Return the perplexity of a text, exp(mean(-log(probability))), and the number of tokens in the mean.
 
-    Windows are consecutive and independent. Each begins with `bos`; without `bos`, its first token is not counted.
+    The text is divided into windows, each computed alone. A window begins with the token `bos`; if `bos` is None, the
+    first token of a window has no probability, and does not count.
 
     Raises:
-        SessionError: There are fewer than two tokens.
+        SessionError: The text has fewer than two tokens.
     """
     total, count = 0.0, 0
     size = window if bos is None else window - 1

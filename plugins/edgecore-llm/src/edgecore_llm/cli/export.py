@@ -27,7 +27,7 @@ _EXCLUDED_BY_SETTINGS = (
 
 @takes(ExportArguments)
 def export_command(arguments: ExportArguments) -> None:
-    """Compile a checkpoint to a file."""
+    """Compile a checkpoint of a language model to a `.pte` file."""
     if arguments.settings or arguments.config is not None:
         _export_by_settings(arguments)
     else:
@@ -35,7 +35,7 @@ def export_command(arguments: ExportArguments) -> None:
 
 
 def _export_by_settings(arguments: ExportArguments) -> None:
-    # torch is imported only here, since the other commands do not need it.
+    # Import torch only in functions that export, because the other commands run without torch.
     from edgecore_llm.config.llm_config import load_config
     from edgecore_llm.config.plan import plan
 
@@ -81,7 +81,7 @@ def export_llama_command(arguments: typer.Context) -> None:
 
 
 def _export_plan(planned: Plan, model: str | None, params: Path | None, output: Path | None) -> None:
-    """Run an export that settings and arguments describe together."""
+    """Run an export that settings of `LlmConfig` and arguments of the command describe together."""
     from edgecore_llm.errors import ConfigError
 
     if params is not None and planned.params is not None:
@@ -111,12 +111,12 @@ def _export_plan(planned: Plan, model: str | None, params: Path | None, output: 
 
 
 def _with_stored_precision(options: ExportOptions, checkpoint: Checkpoint, quantized: QuantizedPlan) -> ExportOptions:
-    """Return `options` with the bits of a quantized checkpoint, after checking them against the settings."""
+    """Return `options` with the bits of a quantized checkpoint, after checking that the settings agree with them."""
     from edgecore_llm.checkpoints.open import stored_precision
     from edgecore_llm.errors import ConfigError
 
     config, precision = checkpoint.config, stored_precision(checkpoint)
-    if precision is not None and config.tied:  # a tied output layer has the bits of the table
+    if precision is not None and config.tied:  # a tied output layer has the bits of the embedding table
         precision = replace(precision, output=quantized.precision.output)
     if (precision, config.adapter_rank) != (quantized.precision, quantized.adapter_rank):
         raise ConfigError(
@@ -128,7 +128,7 @@ def _with_stored_precision(options: ExportOptions, checkpoint: Checkpoint, quant
 
 
 def _with_tokenizer(options: ExportOptions, checkpoint: Checkpoint, path: str) -> ExportOptions:
-    """Return `options` with the chat template and special tokens of a tokenizer."""
+    """Return `options` with the chat template and the special tokens' ids of a tokenizer."""
     from edgecore_llm.errors import ConfigError, TokenizerError
     from edgecore_llm.tokenizer.open import open_tokenizer
 
@@ -146,7 +146,7 @@ def _with_tokenizer(options: ExportOptions, checkpoint: Checkpoint, path: str) -
 
 
 def default_output(model: str) -> Path:
-    """Return the output file for a model such as `Llama-3.2-1B` or `folder/llama.gguf`."""
+    """Return the file to write for a model: `Llama-3.2-1B` -> `Llama-3.2-1B.pte`, `a/llama.gguf` -> `llama.pte`."""
     path = Path(model)
     return Path(f"{path.stem if path.suffix in ('.gguf', '.pth', '.pt') else path.name}.pte")
 
@@ -161,7 +161,7 @@ def _open(model: str, params: Path | str | None, method: str | None) -> Checkpoi
 
 
 def _options(arguments: ExportArguments, checkpoint: Checkpoint) -> ExportOptions:
-    """Return the options of an export. Missing options come from a quantized checkpoint, or are the defaults."""
+    """Return the options of an export; what the arguments leave out is as in the quantized checkpoint, or a default."""
     from edgecore_llm.checkpoints.open import stored_precision
     from edgecore_llm.export import ExportOptions
     from edgecore_llm.model.layers import Precision

@@ -29,7 +29,7 @@ TopP = Annotated[float, typer.Option(help="Only the most probable tokens with th
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerArguments:
-    """The arguments that `run` and `chat` share, in the form that typer reads."""
+    """The arguments that `edgecore llm run` and `edgecore llm chat` share, in the form that typer reads."""
 
     file: File
     tokenizer: TokenizerPath
@@ -51,7 +51,7 @@ class AnswerArguments:
 
     @property
     def sampling(self) -> Sampling:
-        """The sampling settings.
+        """The settings for drawing the next token: temperature, top-k and the other arguments.
 
         Raises:
             typer.BadParameter: A value is outside of its range.
@@ -66,7 +66,7 @@ class AnswerArguments:
 
 
 def open_model(file: Path, tokenizer: Path, threads: int | None) -> tuple[Model, Tokenizer]:
-    """Load a model and its tokenizer, and check that they belong together."""
+    """Load a model and its tokenizer, and check that the tokenizer fits the model's vocabulary."""
     opened = open_tokenizer(tokenizer)
     model = Model(file, threads=threads)
     opened.check_fit(model.metadata.vocabulary)

@@ -1,1 +1,1 @@
-"""The configuration of an export, with the sections and keys of `executorch.extension.llm.export`."""
+"""The configuration of an export, with the same sections and keys as `executorch.extension.llm.export`."""

@@ -1,4 +1,4 @@
-"""The section `backend` of `LlmConfig`, with a section for each backend."""
+"""The section `backend` of `LlmConfig` (the settings of an export), with a section for each backend."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edgecore_llm.config.sections import NotNegative, Positive, Section
 
 
 class BackendSection(Section):
-    """A backend, which is used if it is enabled."""
+    """Settings of a backend, which an export uses if `enabled` is true."""
 
     enabled: bool = False
 

@@ -96,10 +96,10 @@ _ALSO = {
 
 
 def config_from_flags(arguments: Sequence[str]) -> LlmConfig:
-    """Return the configuration that the flags of `export_llama` describe.
+    """Return the configuration that the flags of ExecuTorch's `export_llama` describe.
 
     Raises:
-        ConfigError: A flag does not exist, or a value does not fit.
+        ConfigError: A flag does not exist, or a value is not allowed for its setting.
     """
     parser = _Parser(argument_default=argparse.SUPPRESS, add_help=False, allow_abbrev=False)
     for key, flags in _VALUES.items():
@@ -119,7 +119,7 @@ def config_from_flags(arguments: Sequence[str]) -> LlmConfig:
     if settings.pop("torchao", False):
         settings |= {key: True for key in _SWITCHES if key.startswith("backend.torchao.")}
     for key, other in _ALSO.items():
-        if settings.get(key, "0") != "0":  # `-G 0` does not change OpenVINO's groups
+        if settings.get(key, "0") != "0":  # `-G 0` changes the quantization, but not OpenVINO's groups
             settings[other] = settings[key]
     if "base.lora_config.adapter_checkpoint" in settings and "base.lora_config.adapter_config" not in settings:
         raise ConfigError("--adapter_checkpoint needs --adapter_config")
@@ -127,7 +127,7 @@ def config_from_flags(arguments: Sequence[str]) -> LlmConfig:
 
 
 def _nested(settings: dict[str, Any]) -> dict[str, Any]:
-    """Turn keys with dots into nested sections."""
+    """Turn keys with dots into nested sections: {"a.b": 1} -> {"a": {"b": 1}}."""
     values: dict[str, Any] = {}
     for key, value in settings.items():
         *sections, name = key.split(".")
@@ -139,7 +139,7 @@ def _nested(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser that raises exceptions for errors."""
+    """An argument parser that raises `ConfigError` for wrong arguments instead of ending the process."""
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(message)

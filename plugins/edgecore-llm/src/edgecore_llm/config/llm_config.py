@@ -1,4 +1,4 @@
-"""`LlmConfig`, its YAML file, and settings on the command line: `+section.key=value`."""
+"""Read `LlmConfig`, the settings of an export, from a YAML file and from arguments `+section.key=value`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def load_config(path: str | Path | None = None, settings: Sequence[str] = ()) ->
     """Read an optional YAML file, then apply settings `+section.key=value`; the last setting of a key wins.
 
     Raises:
-        ConfigError: A key does not exist, or a value does not fit. The message names the key.
+        ConfigError: A key does not exist, or a value is not allowed. The message names the key.
     """
     values = {} if path is None else _read(Path(path))
     for setting in settings:
@@ -66,10 +66,10 @@ def load_config(path: str | Path | None = None, settings: Sequence[str] = ()) ->
 
 
 def validate(values: dict[str, Any]) -> LlmConfig:
-    """Validate a configuration; a section that is None has its defaults.
+    """Validate a configuration; a section that is None gets its default values.
 
     Raises:
-        ConfigError: A key does not exist, or a value does not fit. The message names the key.
+        ConfigError: A key does not exist, or a value is not allowed. The message names the key.
     """
     try:
         return LlmConfig.model_validate({name: value for name, value in values.items() if value is not None})
@@ -108,7 +108,7 @@ def _apply(values: dict[str, Any], setting: str) -> None:
 
 
 def _sentence(error: ValidationError) -> str:
-    """Return the first validation error as one sentence."""
+    """Return the first error of pydantic's validation as one sentence."""
     first = error.errors(include_url=False, include_context=False)[0]
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
@@ -131,7 +131,7 @@ def _advice(key: str) -> str:
 
 
 def _keys(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Yield the names of all settings and sections."""
+    """Yield the names of all settings and sections, such as "base" and "base.params"."""
     for name, field in section.model_fields.items():
         yield prefix + name
         kind = field.annotation

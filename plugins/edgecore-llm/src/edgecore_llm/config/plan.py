@@ -1,4 +1,4 @@
-"""Map the settings of `LlmConfig` to export options. A setting without effect is refused with a reason."""
+"""Map the settings of `LlmConfig` to export options; refuse, with a reason, a setting that would have no effect."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ REFUSED = {
 
 @dataclass(frozen=True)
 class QuantizedPlan:
-    """The quantized checkpoint that the settings require.
+    """The quantized checkpoint that the settings require; the checkpoint that is opened must have these properties.
 
     Attributes:
         method: How the checkpoint was quantized.
-        precision: Required bits and groups of its matrices.
-        adapter_rank: Required rank of its adapters; 0 for none.
+        precision: Required bits and group sizes of its matrices.
+        adapter_rank: Required rank of its LoRA adapters; 0 for none.
     """
 
     method: QuantizationMethod
@@ -106,16 +106,16 @@ class QuantizedPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """An export, as the settings describe it.
+    """An export, as the settings of `LlmConfig` describe it.
 
     Attributes:
-        checkpoint: `base.checkpoint`.
+        checkpoint: The file or folder of the checkpoint; None if the settings name none.
         repository: The Hub repository for `base.model_class`; None if it has none.
         params: The `params.json` of a `.pth` checkpoint.
-        family: The required family; None for any.
+        family: The model family that the checkpoint must have, such as "llama"; None for any.
         tokenizer: The path of a tokenizer.
         output: The file to write; None if the settings do not name it.
-        needs_tied: The output layer must share the embedding table.
+        needs_tied: The model's output layer must share the embedding table.
         quantized: The quantized checkpoint that the settings describe; None if they describe none.
         is_verbose: Print the options.
         options: The export options.
@@ -134,13 +134,13 @@ class Plan:
 
 
 def plan(config: LlmConfig) -> Plan:
-    """Return the export that the settings describe.
+    """Return the export that the settings of `LlmConfig` describe.
 
     Raises:
-        ConfigError: A setting is not supported; the message says why, and what to do.
+        ConfigError: A setting is not supported; the error says why, and what to do.
     """
     changed = dict(_changed(config, LlmConfig()))
-    # `--group_size` of ExecuTorch's older export command sets this option, too.
+    # `--group_size` also sets `backend.openvino.nncf_compression_group_size` (flags.py), so ignore a value equal to it.
     if changed.get("backend.openvino.nncf_compression_group_size") == config.quantization.group_size:
         changed.pop("backend.openvino.nncf_compression_group_size", None)
     for key, value in changed.items():
@@ -163,7 +163,8 @@ def plan(config: LlmConfig) -> Plan:
         checkpoint=checkpoint,
         repository=REPOSITORIES.get(name),
         params=config.base.params,
-        family=_FAMILIES[name] if name != "llama3" else None,  # the default, which may mean any
+        # The default "llama3" does not restrict the family, because users also leave it for other models.
+        family=_FAMILIES[name] if name != "llama3" else None,
         tokenizer=config.base.tokenizer_path,
         output=None if output is None else Path(config.export.output_dir) / output,
         needs_tied=config.model.use_shared_embedding,
@@ -182,7 +183,7 @@ def plan(config: LlmConfig) -> Plan:
 
 
 def _changed(section: BaseModel, default: BaseModel, prefix: str = "") -> list[tuple[str, Any]]:
-    """Return the settings that differ from their defaults, by their full names."""
+    """Return (full name, value) of each setting that differs from its default."""
     changed: list[tuple[str, Any]] = []
     for name in type(section).model_fields:
         value, usual = getattr(section, name), getattr(default, name)
@@ -194,7 +195,7 @@ def _changed(section: BaseModel, default: BaseModel, prefix: str = "") -> list[t
 
 
 def _sinks_and_window(config: LlmConfig) -> tuple[int, int]:
-    """Parse `model.use_attention_sink`: the number of sinks, and the window after them."""
+    """Parse `model.use_attention_sink`, "SINKS,WINDOW": how many first and how many last positions a token sees."""
     text = config.model.use_attention_sink
     if text is None:
         return 0, 0
@@ -212,7 +213,7 @@ def _windows(config: LlmConfig) -> Sequence[int]:
 
 
 def _quantized(config: LlmConfig) -> QuantizedPlan | None:
-    """Return the quantized checkpoint that `base.preq_mode` and its related settings describe; None without it."""
+    """Return the quantized checkpoint that `base.preq_mode` and related settings require; None without `preq_mode`."""
     base, settings = config.base, config.quantization
     is_spinquant = settings.use_spin_quant is not None
     if base.preq_mode is None:
@@ -249,7 +250,7 @@ def _precision(config: LlmConfig) -> Precision:
     if settings.embedding_quantize is not None:
         bits, group = (int(part) for part in settings.embedding_quantize.removeprefix("torchao:").split(","))
         embedding = _bits("quantization.embedding_quantize", settings.embedding_quantize, bits)
-    # Groups below 32 would not save bytes, see `edgecore_llm.quantize.rounding`.
+    # Groups of fewer than 32 inputs per scale save no bytes, because the packed format stores a scale per 32 inputs.
     linear_group = GROUP if settings.group_size is None else settings.group_size
     cache: Literal[8, 32] = 8 if config.model.quantize_kv_cache else 32
     return Precision(
@@ -275,7 +276,7 @@ def _bits(key: str, value: str, bits: int) -> Literal[4, 8]:
 
 
 def _constants(metadata: str | None) -> Mapping[str, Any]:
-    """Parse the constant methods of `base.metadata`."""
+    """Parse `base.metadata`, JSON with the values of constant methods of the `.pte`, such as `get_eos_ids`."""
     constants: dict[str, Any] = {} if metadata is None else json.loads(metadata)
     for name, value in constants.items():
         values = value if isinstance(value, list) else [value]

@@ -1,4 +1,4 @@
-"""The sections of `LlmConfig`. Names and defaults equal those that ExecuTorch documents for `export_llm`."""
+"""The sections of `LlmConfig`. Names and defaults are as ExecuTorch documents them for its command `export_llm`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 
 class Section(BaseModel):
-    """A section; unknown keys are errors."""
+    """A section of settings; a key that the section does not define is an error."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
 
 def _json_text(value: Any) -> Any:
-    """Convert an object to its JSON text; a string passes unchanged."""
+    """Convert an object to JSON text; check that a text is JSON of an object; other values pass unchanged."""
     if isinstance(value, dict):
         return json.dumps(value)
     if isinstance(value, str):
@@ -31,7 +31,7 @@ def _json_text(value: Any) -> Any:
 
 
 def _two_numbers(value: Any) -> Any:
-    """Validate two whole numbers, "A,B"; YAML may have parsed them as a list."""
+    """Check that a value is the text "A,B" of two whole numbers, which YAML may have parsed as a list."""
     text = ",".join(map(str, value)) if isinstance(value, list) else value
     if text is not None and not re.fullmatch(r"\d+,\d+", str(text)):
         raise ValueError("this is no pair of whole numbers, such as 4,124")
@@ -39,7 +39,7 @@ def _two_numbers(value: Any) -> Any:
 
 
 def _preq_mode(value: Any) -> Any:
-    """Return a mode by its value. ExecuTorch's own configuration files write the name of the enumeration member."""
+    """Replace the name of ExecuTorch's enumerator, such as `preq_8da4w`, by the mode's value; keep other values."""
     return {"preq_8da4w": "8da4w", "preq_8da4w_out_8da8w": "8da4w_output_8da8w"}.get(value, value)
 
 
@@ -136,7 +136,7 @@ class ModelConfig(Section):
 
 
 class ExportConfig(Section):
-    """Sequence lengths and the output file."""
+    """Sequence lengths of the exported model, and the name and folder of the output file."""
 
     max_seq_length: Positive = 128
     max_context_length: Positive = 128
@@ -157,7 +157,7 @@ class ExportConfig(Section):
 
 
 class DebugConfig(Section):
-    """Reports and traces that are written beside the file."""
+    """Reports and traces that ExecuTorch's export writes beside the `.pte`."""
 
     profile_memory: bool = False
     profile_path: str | None = None

@@ -1,4 +1,4 @@
-"""Round a decoder's layers by samples of their inputs. Only one layer is in memory at a time."""
+"""Round the linear layers of a decoder by samples of their inputs, with one decoder layer at a time in memory."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ SEQUENCE = 256
 
 @dataclass(frozen=True)
 class RoundedMatrix:
-    """A matrix that was rounded with calibration.
+    """A weight matrix that was rounded with calibration (GPTQ).
 
     Attributes:
-        name: Its name in the decoder.
-        value: The packed matrix.
-        loss: Squared error of its products with the calibration inputs, divided by their squares.
-        nearest_loss: The same for rounding to nearest.
+        name: Name of the matrix in the decoder, such as "layers.0.mlp.down_proj".
+        value: The rounded matrix in packed form.
+        loss: Sum of squared errors of the matrix's products with the calibration inputs, relative to the products'
+            squares.
+        nearest_loss: The loss if each weight were rounded to nearest.
     """
 
     name: str
@@ -42,7 +43,7 @@ class RoundedMatrix:
 def calibrate(
     config: DecoderConfig, weights: Weights, tokens: Sequence[int], context: int, precision: Precision
 ) -> Iterator[RoundedMatrix]:
-    """Round the linear layers but the last by their inputs on `tokens`. Earlier, rounded layers produce the inputs.
+    """Round all linear layers but the output layer by their inputs on `tokens`, as rounded earlier layers compute them.
 
     Raises:
         ConfigError: There are no tokens, one is outside of the vocabulary, or `precision` does not round linear layers.
@@ -83,7 +84,7 @@ def calibrate(
 
 
 def _products(block: Block, xs: list[Tensor], table: Tensor | None) -> dict[str, Tensor]:
-    """Return for each projection of a layer the sum of x x^T over its inputs x."""
+    """Return, for each projection of a decoder layer, the sum of x x^T over the projection's inputs x."""
     products: dict[str, Tensor] = {}
 
     def hook(name: str) -> object:

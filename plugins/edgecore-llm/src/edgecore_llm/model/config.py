@@ -1,4 +1,4 @@
-"""The configuration of one model, from which its decoder is built."""
+"""Define the configuration of a language model, from which its decoder is built."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ Activation = Literal["silu", "gelu_tanh"]
 
 @dataclass(frozen=True)
 class Rope:
-    """Rotary embedding of some layers: rotates values i and i + dims / 2 of a head by position x frequency i.
+    """A rotary embedding (RoPE): it rotates values i and i + dims / 2 of a head by position x frequency i.
 
-    All supported kinds of scaling are expressed as divisors of the frequencies.
+    All supported kinds of RoPE scaling are expressed as divisors of the frequencies.
 
     Attributes:
         theta: The base of the frequencies `theta ** (-2 i / dims)`.
         dims: How many values at the start of each head are rotated.
-        divisors: One divisor per frequency; empty for all 1.
-        long_divisors: The divisors for contexts longer than `original_context`, for families with two lists (longrope).
-        original_context: The context of the original training; 0 if the scaling does not depend on it.
-        amplitude: Factor of cosine and sine.
+        divisors: One divisor per frequency; () if all divisors are 1.
+        long_divisors: The divisors for contexts longer than `original_context`; () unless the scaling is longrope.
+        original_context: The context of the original training; 0 if the scaling does not depend on the context.
+        amplitude: Factor by which cosines and sines are multiplied.
     """
 
     theta: float
@@ -32,17 +32,17 @@ class Rope:
     amplitude: float = 1.0
 
     def divisors_for(self, context: int) -> tuple[float, ...]:
-        """Return the divisors of a decoder with this context."""
+        """Return the divisors of the frequencies for a decoder with this context, one per pair of values."""
         is_long = self.long_divisors and context > self.original_context
         return (self.long_divisors if is_long else self.divisors) or (1.0,) * (self.dims // 2)
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer.
+    """The configuration of one decoder layer.
 
     Attributes:
-        rope: Index of its rotary embedding in `DecoderConfig.ropes`; None for a layer without positions.
+        rope: Index of the layer's rotary embedding in `DecoderConfig.ropes`; None for a layer without one.
         window: How many positions a token sees, including its own; 0 for all.
         sinks: How many of the first positions each token also sees, if the layer has a window.
     """
@@ -54,19 +54,19 @@ class Layer:
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """A decoder-only model.
+    """The configuration of a decoder-only language model.
 
     Attributes:
-        family: The name of its row in `edgecore_llm.families`.
+        family: The name of the model's family, a row of `edgecore_llm.families`.
         norm_offset: Constant to add to stored weights of norms: 1 for Gemma, else 0.
-        qk_norms: Normalize each head of q and k before its rotation.
-        branch_norms: Normalize the results of attention and feed-forward part before they are added to the residual.
+        qk_norms: Normalize each head of q and k before the rotary embedding.
+        branch_norms: Normalize the results of attention and feed-forward network before their addition to the residual.
         attention_scale: Factor of the attention scores.
-        attention_softcap: Scores s become `cap * tanh(s / cap)`; 0 for none.
-        logit_softcap: The same for logits.
-        logit_divisor: Logits are divided by it.
-        tied: The output layer uses the embedding table.
-        max_context: The longest context that the model was made for.
+        attention_softcap: Attention scores s become `cap * tanh(s / cap)`; 0 leaves them unchanged.
+        logit_softcap: Logits become `cap * tanh(logits / cap)`; 0 leaves them unchanged.
+        logit_divisor: Number by which logits are divided.
+        tied: The output layer uses the embedding table as its weight.
+        max_context: The longest context that the model supports, in positions.
         rotates_inner: Multiply the inputs of `down_proj` by a Hadamard matrix (SpinQuant).
         adapter_rank: The rank of the LoRA adapter of each matrix of a layer; 0 for none.
     """
@@ -103,7 +103,7 @@ class DecoderConfig:
 def llama3_divisors(
     theta: float, dims: int, *, factor: float, low: float, high: float, original_context: int
 ) -> tuple[float, ...]:
-    """Return the divisors of Llama 3.1: `factor` for long wavelengths, 1 for short ones, interpolated in between."""
+    """Return Llama 3.1's divisors: `factor` for frequencies of long wavelength, 1 for short, a blend between them."""
     divisors = []
     for pair in range(dims // 2):
         waves = original_context * theta ** (-2 * pair / dims) / (2 * math.pi)  # wavelengths per original context

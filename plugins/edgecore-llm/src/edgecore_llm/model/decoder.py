@@ -1,4 +1,4 @@
-"""One decoder implementation for all families."""
+"""Build the decoder of every model family from one implementation, with edgecore's own operators."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ ops = torch.ops.edgecore_llm
 
 
 def round_up(count: int) -> int:
-    """Round up to a multiple of `KEY_BLOCK`."""
+    """Round up to a multiple of `KEY_BLOCK` (16), the positions of a block of the key cache."""
     return -(-count // KEY_BLOCK) * KEY_BLOCK
 
 
 class Attention(nn.Module):
-    """Attention with a cache of rotated keys and of values, see `edgecore_llm.operators`.
+    """Attention with a cache of keys (after the rotary embedding) and values, laid out as in `edgecore_llm.operators`.
 
-    `qkv_proj` has the rows of all queries, then of the keys, then of the values.
+    The weight `qkv_proj` has the rows of all query heads, then of the key heads, then of the value heads.
     """
 
     def __init__(self, config: DecoderConfig, window: int, sinks: int, rows: int, precision: Precision) -> None:
@@ -62,7 +62,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """The gated feed-forward part. Gate and value rows alternate in blocks of 16, padded with zero rows."""
+    """The gated feed-forward network. Gate and value rows alternate in blocks of 16, after padding with zero rows."""
 
     def __init__(self, config: DecoderConfig, precision: Precision) -> None:
         super().__init__()
@@ -79,12 +79,12 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """One layer: attention and feed-forward part, each with a residual connection."""
+    """One decoder layer: attention and feed-forward network, each with a residual connection."""
 
     def __init__(self, config: DecoderConfig, window: int, sinks: int, rows: int, precision: Precision) -> None:
         super().__init__()
         self.config = config
-        # The projection itself adds the residual if no norm or factor comes in between.
+        # A projection adds the residual itself if no norm or factor is between projection and addition.
         self.adds_at_once = not config.branch_norms and config.residual_multiplier == 1
         self.self_attn = Attention(config, window, sinks, rows, precision)
         self.mlp = FeedForward(config, precision)
@@ -112,7 +112,7 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A language model with its caches.
+    """A language model with its key-value caches.
 
     Args:
         config: The model's configuration.
@@ -121,8 +121,8 @@ class Decoder(nn.Module):
         precision: The bits of the weights.
 
     Attributes:
-        rewindable: How many of the last positions can be dropped again; None for all. Each position written to a ring
-            buffer overwrites an older one, which a rewound sequence may need.
+        rewindable: How many of the last positions can be dropped again; None for all. A position that a windowed layer
+            writes into its ring buffer overwrites an older one, which a shorter sequence may need.
     """
 
     def __init__(self, config: DecoderConfig, *, context: int, chunk: int, precision: Precision = Precision()) -> None:
@@ -134,7 +134,7 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList()
         spare = []
         for layer in config.layers:
-            # A window that covers the whole context has no effect.
+            # A window over the whole context hides nothing, so drop it: the cache then needs no ring buffer.
             window, sinks = (layer.window, layer.sinks) if layer.window + layer.sinks < context else (0, 0)
             rows = round_up(min(context, sinks + window + chunk - 1) if window else context)
             self.layers.append(Block(config, window, sinks, rows, precision))
@@ -150,11 +150,11 @@ class Decoder(nn.Module):
             self.register_buffer(f"rope_{index}", rope_table(rope, context))
 
     def forward(self, tokens: Tensor, positions: Tensor, rows: Tensor) -> Tensor:
-        """Compute the logits [R, vocab_size] of the tokens that `rows` [R] selects.
+        """Compute the logits [R, vocab_size] of those tokens that `rows` [R] selects.
 
         Args:
             tokens: int64 [T], with T at most `chunk`.
-            positions: int64 [T], below `context`. Earlier calls must have computed all positions before them.
+            positions: int64 [T], below `context`. Earlier calls must have computed all earlier positions.
             rows: int64 [R], indices into `tokens`.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Linear layers and embedding tables with float32 or packed weights."""
+"""Modules of a decoder: linear layers, embedding tables and norms, with float32 or packed weights."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ Bits = Literal[4, 8] | None
 
 @dataclass(frozen=True)
 class Precision:
-    """Number of bits of the weights and caches of a decoder.
+    """Number of bits of a decoder's weights and key-value caches.
 
     Attributes:
-        linear: For all linear layers but the output layer.
-        embedding: For the embedding table, and for the output layer if it is tied to the table.
-        output: For an output layer that is not tied.
+        linear: Bits of all linear layers except the output layer.
+        embedding: Bits of the embedding table, and of an output layer that is tied to the table.
+        output: Bits of an output layer that is not tied to the embedding table.
         group: Number of inputs per scale, see `edgecore_llm.quantize.rounding.quantize`.
-        embedding_group: The same for the embedding table; None: equal to `group`.
-        cache: For the caches: float32, float16, or int8 with one scale per row and head.
+        embedding_group: Number of columns per scale of the embedding table; None: equal to `group`.
+        cache: Bits of the caches: 32 (float32), 16 (float16), or 8 (int8 with one scale per row and head).
     """
 
     linear: Bits = None
@@ -42,7 +42,7 @@ class Precision:
 
 
 class Norm(nn.Module):
-    """RMS normalization of the last dimension. The family's offset is already added to the weight."""
+    """RMS normalization of the last dimension. The weight already contains the family's offset (1 for Gemma)."""
 
     def __init__(self, size: int, eps: float) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Norm(nn.Module):
 
 
 class Matrix(nn.Module):
-    """A weight [rows, columns], float32 or packed."""
+    """A weight matrix [rows, columns], stored as float32, or packed in 4 or 8 bits."""
 
     def __init__(self, rows: int, columns: int, bits: Bits, group: int) -> None:
         super().__init__()
@@ -66,10 +66,10 @@ class Matrix(nn.Module):
         self.value: Tensor
 
     def stored(self, rows: Iterable[Tensor | QuantizedMatrix]) -> Iterator[Tensor]:
-        """Yield the content of `value` in parts.
+        """Yield the content of the buffer `value` in parts.
 
         Args:
-            rows: The weight in parts of some rows. Parts that are already quantized must have the bits of this matrix.
+            rows: The weight in parts of some rows. A part that is already quantized must have the bits of this matrix.
         """
         waiting: list[QuantizedMatrix] = []
         for part in rows:
@@ -77,7 +77,7 @@ class Matrix(nn.Module):
                 dense = part.dequantize() if isinstance(part, QuantizedMatrix) else part
                 yield dense.float().contiguous()
                 continue
-            # Only whole tiles can be packed; the remaining rows wait for the next part.
+            # `pack` packs whole tiles of BLOCK_OUTPUTS rows, so the remaining rows wait for the next part.
             waiting.append(part if isinstance(part, QuantizedMatrix) else quantize(part, self.bits, self.group))
             joined = join(waiting)
             whole = len(joined) // BLOCK_OUTPUTS * BLOCK_OUTPUTS
@@ -92,7 +92,7 @@ class Table(Matrix):
     """An embedding table."""
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Return the rows [T, columns] of ids [T]."""
+        """Return the rows [T, columns] of the table for ids [T]."""
         if self.bits is None:
             return F.embedding(ids, self.value)
         rows: Tensor = torch.ops.edgecore_llm.embedding(self.value, ids, self.rows, self.columns)
@@ -100,7 +100,7 @@ class Table(Matrix):
 
 
 class Adapter(nn.Module):
-    """A LoRA adapter: a product of two small matrices that is added to a linear layer's result."""
+    """A LoRA adapter: its result, B A x for two small matrices, is added to the result of a linear layer."""
 
     def __init__(self, outputs: int, inputs: int, rank: int) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class Adapter(nn.Module):
 
 
 class Projection(Matrix):
-    """A linear layer that calls `edgecore_llm::linear`. `rank` is the rank of its adapter, 0 for none."""
+    """A linear layer that calls `edgecore_llm::linear`. `rank` is the rank of its LoRA adapter; 0 for no adapter."""
 
     def __init__(self, outputs: int, inputs: int, has_bias: bool, bits: Bits, group: int, rank: int = 0) -> None:
         super().__init__(outputs, inputs, bits, group)

@@ -1,4 +1,4 @@
-"""Build a decoder and load the weights of a checkpoint, one matrix at a time."""
+"""Build a decoder, and load its weights from a checkpoint, one matrix at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PART_ELEMENTS = 1 << 18
 
 
 class Weights(Protocol):
-    """The tensors of a checkpoint, under Hugging Face's names without the prefix `model.`."""
+    """The tensors of a checkpoint, by Hugging Face's names without the prefix `model.`."""
 
     has_norm_offset: bool
     """True if the stored weights of norms lack `DecoderConfig.norm_offset`, which must be added."""
@@ -41,15 +41,15 @@ class Weights(Protocol):
         ...
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
-        """Read a tensor, or some of its rows, in the file's dtype; quantized values are returned as float32."""
+        """Read a tensor, or its rows from `start` to `stop`, in the file's dtype; quantized values become float32."""
         ...
 
 
 @runtime_checkable
 class QuantizedWeights(Weights, Protocol):
-    """A checkpoint that stores some matrices as integers with scales. `read` returns them dequantized.
+    """A checkpoint with quantized matrices: integers with scales. `read` returns a matrix dequantized.
 
-    A matrix may have an adapter: the tensors `NAME.adaptor.A.weight` [rank, inputs] and `NAME.adaptor.B.weight`
+    A matrix may have a LoRA adapter: the tensors `NAME.adaptor.A.weight` [rank, inputs] and `NAME.adaptor.B.weight`
     [outputs, rank], whose product is added to `NAME.weight`.
     """
 
@@ -57,11 +57,11 @@ class QuantizedWeights(Weights, Protocol):
     """The bits of the quantized matrices; None if all matrices are floats."""
 
     def bits(self, name: str) -> Literal[4, 8] | None:
-        """Return the bits of a matrix; None if it is stored as floats."""
+        """Return the bits of a quantized matrix; None if the matrix is stored as floats."""
         ...
 
     def read_quantized(self, name: str, start: int, stop: int) -> QuantizedMatrix:
-        """Read some rows of a matrix for which `bits` is not None."""
+        """Read rows of a quantized matrix, for which `bits` is not None, without dequantizing them."""
         ...
 
 
@@ -86,9 +86,9 @@ def load_decoder(
         weights: The tensors of the checkpoint.
         context: Maximum number of positions of a sequence.
         chunk: Maximum number of tokens per call.
-        precision: The bits of the weights.
-        is_lazy: Make matrices lazy constants of edgecore: `compile` reads them one by one, and the decoder cannot run.
-        rounded: Packed matrices by name that replace the checkpoint's.
+        precision: The bits of the weights and caches.
+        is_lazy: Make matrices lazy constants of edgecore, which `compile` reads one by one; the decoder cannot run.
+        rounded: Packed matrices by name, which replace matrices of the checkpoint.
 
     Raises:
         CheckpointError: A tensor is missing, or has another shape than the configuration asks for.
@@ -107,7 +107,7 @@ def fill(
     is_lazy: bool = False,
     rounded: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> None:
-    """Load the weights of all norms, matrices and adapters below `root`; their names begin with `prefix`."""
+    """Load all norms, matrices and adapters of module `root` from the tensors whose names begin with `prefix`."""
     for name, module in root.named_modules(prefix=prefix.removesuffix(".")):
         if isinstance(module, Norm):
             module.weight = _constant(reader.norm(f"{name}.weight", module.weight.shape[0]))
@@ -135,13 +135,13 @@ def _value(reader: Reader, name: str, module: Matrix, is_lazy: bool, rounded: Te
 
 
 def _constant(value: Tensor) -> nn.Parameter:
-    # Copy: a view of a mapped file would keep the file open.
+    # Copy the values: a view of a memory-mapped file would keep the file open.
     return nn.Parameter(value.to(torch.float32, copy=True), requires_grad=False)
 
 
 @dataclass(frozen=True)
 class _Source:
-    """Some rows of a checkpoint's tensor, with the shape that the whole tensor must have."""
+    """Rows `start` to `stop` of a checkpoint's tensor, with the shape that the whole tensor must have."""
 
     name: str
     shape: tuple[int, ...]
@@ -150,7 +150,7 @@ class _Source:
 
 
 class Reader:
-    """Reads parameters of a decoder from the tensors of a checkpoint."""
+    """Reads the parameters of a decoder from a checkpoint; splits, joins and pads its tensors as the decoder needs."""
 
     def __init__(self, config: DecoderConfig, weights: Weights) -> None:
         self.config, self._weights = config, weights
@@ -163,19 +163,19 @@ class Reader:
         }  # fmt: skip
 
     def norm(self, name: str, size: int) -> Tensor:
-        """Read the weights of a norm."""
+        """Read the weight of a norm, with the family's offset added."""
         offset = self.config.norm_offset if self._weights.has_norm_offset else 0.0
         source = _Source(name, (size,), 0, size)
         self._check(source)
         return self._weights.read(name).float() + offset
 
     def check(self, name: str, columns: int | None) -> None:
-        """Check that the checkpoint has the tensors of a matrix, with the right shapes."""
+        """Check that the checkpoint has the tensors of a matrix of the decoder, with the right shapes."""
         for source in self._sources(name, columns):
             self._check(source)
 
     def rows(self, name: str, columns: int, bits: Literal[4, 8] | None) -> Iterator[Part]:
-        """Read a matrix in parts of some rows. Quantized rows stay integers if they fit into `bits`."""
+        """Read a matrix of the decoder in parts of some rows; keep quantized rows as integers if `bits` suffice."""
         sources = self._sources(name, columns)
         for source in sources:
             self._check(source)
@@ -190,7 +190,7 @@ class Reader:
                 yield _widen(part, columns)
 
     def bias(self, name: str) -> Tensor:
-        """Read the bias of a matrix."""
+        """Read the bias of a linear layer of the decoder."""
         sources = self._sources(f"{name}.bias", None)
         for source in sources:
             self._check(source)
@@ -198,7 +198,7 @@ class Reader:
         return _alternate_rows(*parts) if name.endswith("gate_up_proj") else torch.cat(parts)
 
     def adapter(self, name: str, adapter: Adapter) -> tuple[nn.Parameter, nn.Parameter]:
-        """Read the matrices of an adapter. The adapter of a fused projection concatenates the ranks of its parts."""
+        """Read the matrices A and B of a LoRA adapter; for a fused projection, join the adapters of its parts."""
         owner, projection, _ = name.rsplit(".", 2)
         parts, rank, columns = PARTS.get(projection, (projection,)), self.config.adapter_rank, adapter.a.shape[1]
         inputs = self.config.intermediate_size if projection == "down_proj" else columns
@@ -253,7 +253,7 @@ class Reader:
 
 
 def _widen(part: Part, columns: int) -> Part:
-    """Pad the rows with zeros: `down_proj` has its inputs rounded up to a multiple of 16."""
+    """Pad rows with zeros to `columns`, because the decoder rounds the inputs of `down_proj` up to a multiple of 16."""
     if isinstance(part, QuantizedMatrix):
         scales = _widen_rows(part.scales, -(-columns // GROUP))
         return QuantizedMatrix(_widen_rows(part.values, columns), scales, part.bits)

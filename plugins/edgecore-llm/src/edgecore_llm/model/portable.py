@@ -1,4 +1,4 @@
-"""The decoder of all families, built from operators that ExecuTorch and the backends support."""
+"""Build the decoder of every model family from operators that ExecuTorch and the backends support."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ or with two matrix products and a softmax."""
 
 
 class Step:
-    """Values that all layers of a call share.
+    """The values of a call of the decoder that all its layers share: positions and masks.
 
     Attributes:
-        start: The first position.
+        start: The position of the first token.
         positions: int64 [T].
     """
 
     def __init__(self, input_pos: Tensor, tokens: int, context: int, form: Form) -> None:
         self.context, self.start = context, 0
         if form == "llama":
-            start: Any = input_pos[0].item()  # an integer, or a symbol of torch.export
+            start: Any = input_pos[0].item()  # the position as an integer, or as a symbol of torch.export
             torch._check(start >= 0)  # type: ignore[no-untyped-call]
             torch._check(start + tokens <= context)  # type: ignore[no-untyped-call]
             self.start = start
@@ -41,7 +41,7 @@ class Step:
         self._masks: dict[int, Tensor] = {}
 
     def mask(self, window: int) -> Tensor:
-        """Return float32 [T, context]: 0 at positions that a token sees, minus infinity elsewhere."""
+        """Return the attention mask, float32 [T, context]: 0 at positions that a token sees, -infinity elsewhere."""
         if window not in self._masks:
             places, own = torch.arange(self.context), self.positions[:, None]
             seen = places <= own
@@ -52,15 +52,15 @@ class Step:
 
 
 class PortableAttention(nn.Module):
-    """Attention with a cache for the whole context.
+    """Attention with a key-value cache for the whole context, in one of the forms of `Form`.
 
-    The caches are [1, context, heads, size] for the form "llama", else [1, heads, context, size].
+    The caches have the shape [1, context, heads, size] for the form "llama", otherwise [1, heads, context, size].
     """
 
     def __init__(self, config: DecoderConfig, window: int, context: int, form: Form, precision: Precision) -> None:
         super().__init__()
         self.config, self.window = config, window
-        # `llama::custom_sdpa` has no soft cap of the scores.
+        # `llama::custom_sdpa` has no soft cap of the attention scores, so models with one use the form "aten".
         self.form: Form = "aten" if config.attention_softcap else form
         self.sizes = [config.heads * config.head_dim, *[config.kv_heads * config.head_dim] * 2]
         bits, group, rank = precision.linear, precision.group, config.adapter_rank
@@ -115,7 +115,7 @@ class PortableAttention(nn.Module):
 
 
 def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotate the leading pairs of x [1, T, heads, size] by rotary embeddings cos and sin [T, 1, pairs]."""
+    """Apply a rotary embedding, cos and sin [T, 1, pairs], to the first 2 * pairs values of x [1, T, heads, size]."""
     half = cos.shape[-1]
     first, second = x[..., :half], x[..., half : 2 * half]
     parts = [first * cos - second * sin, second * cos + first * sin]
@@ -147,7 +147,7 @@ class PortableFeedForward(nn.Module):
 
 
 class PortableBlock(nn.Module):
-    """One layer: attention and feed-forward part, each with a residual connection."""
+    """One decoder layer: attention and feed-forward network, each with a residual connection."""
 
     def __init__(self, config: DecoderConfig, window: int, context: int, form: Form, precision: Precision) -> None:
         super().__init__()
@@ -173,13 +173,13 @@ class PortableBlock(nn.Module):
 
 
 class PortableDecoder(nn.Module):
-    """A language model with its caches, with the signature that ExecuTorch's text runner calls.
+    """A language model with its key-value caches; `forward` has the arguments that ExecuTorch's text runner passes.
 
     Args:
         config: The model's configuration.
         context: Maximum number of positions of a sequence.
-        form: How attention is written.
-        precision: The bits of the weights.
+        form: The operators of attention, see `Form`.
+        precision: The bits of the weights, see `Precision`.
     """
 
     def __init__(self, config: DecoderConfig, *, context: int, form: Form, precision: Precision = Precision()) -> None:
@@ -201,8 +201,7 @@ class PortableDecoder(nn.Module):
 
         Args:
             tokens: int64 [1, T].
-            input_pos: int64 [1], the position of the first token. Earlier calls must have computed the positions before
-                it.
+            input_pos: int64 [1], the position of the first token. Earlier calls must have computed all before it.
         """
         config = self.config
         step = Step(input_pos, tokens.shape[1], self.context, self.form)
@@ -226,7 +225,7 @@ class PortableDecoder(nn.Module):
 def load_portable(
     config: DecoderConfig, weights: Weights, *, context: int, form: Form, precision: Precision = Precision()
 ) -> PortableDecoder:
-    """Return a decoder with the weights of a checkpoint, which are read one matrix at a time.
+    """Return a portable decoder with the weights of a checkpoint, which it reads one matrix at a time.
 
     Raises:
         CheckpointError: A tensor is missing, or has another shape than the configuration asks for.
@@ -254,7 +253,7 @@ def load_portable(
 
 
 def _read_gates(reader: Reader, name: str, module: PortableFeedForward) -> None:
-    """Split `gate_up_proj`, whose gate and value rows alternate in blocks, into two matrices; drop the padding rows."""
+    """Read `gate_up_proj`, in which blocks of gate and value rows alternate, into two matrices without padding rows."""
     gate, up = module.gate_proj, module.up_proj
     start = 0
     for part in reader.rows(f"{name}.gate_up_proj.weight", gate.columns, gate.bits):
@@ -268,7 +267,7 @@ def _read_gates(reader: Reader, name: str, module: PortableFeedForward) -> None:
 
 
 def _half(part: Part, half: int) -> Part:
-    """Return the gate rows (half 0) or the value rows (half 1) of an interleaved matrix."""
+    """Return the gate rows (half 0) or the value rows (half 1) of a matrix in which blocks of both alternate."""
     if isinstance(part, QuantizedMatrix):
         return QuantizedMatrix(_half_of_rows(part.values, half), _half_of_rows(part.scales, half), part.bits)
     return _half_of_rows(part, half)

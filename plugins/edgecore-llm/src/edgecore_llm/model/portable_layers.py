@@ -1,4 +1,4 @@
-"""Linear layers and embedding tables in PyTorch operators that ExecuTorch and the backends support."""
+"""Linear layers and embedding tables, written with PyTorch operators that ExecuTorch and its backends support."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ DIVISORS = (7.0, 7.25, 7.5, 7.75, 8.0, 8.5, 9.0)
 
 
 class PortableMatrix(nn.Module):
-    """A weight [rows, columns]: float32, int4 with a scale per group of columns, or int8 with a scale per row.
+    """A weight matrix [rows, columns]: float32, int4 with a scale per group of columns, or int8 with a scale per row.
 
-    Scales are positive and rounded to bfloat16, as XNNPACK stores the scales of groups.
+    Scales are positive and rounded to bfloat16, because XNNPACK stores the scales of groups as bfloat16.
     """
 
     def __init__(self, rows: int, columns: int, bits: Bits, group: int) -> None:
         super().__init__()
         self.rows, self.columns, self.bits = rows, columns, bits
-        # XNNPACK needs groups that divide the row, and supports 8 bits only with a scale per row.
+        # Use 4 bits if groups divide the row, otherwise 8 bits with a scale per row, as XNNPACK needs it.
         has_groups = bits == 4 and group > 0 and columns % group == 0
         self.group = group if has_groups else columns
         self.has_more_bits = bits == 4 and group > 0 and not has_groups
@@ -41,7 +41,7 @@ class PortableMatrix(nn.Module):
             self.zeros: Tensor
 
     def put(self, start: int, part: Tensor | QuantizedMatrix) -> None:
-        """Store rows of the weight from row `start` on; round them, or keep quantized rows if the layout allows it."""
+        """Store rows of the weight from row `start` on: round them, or keep quantized rows if their scales fit."""
         stop = start + len(part)
         if isinstance(part, QuantizedMatrix):
             scales = self._kept_scales(part)
@@ -60,7 +60,7 @@ class PortableMatrix(nn.Module):
         self.scales[start:stop] = scales.reshape(self.scales[start:stop].shape)
 
     def _kept_scales(self, part: QuantizedMatrix) -> Tensor | None:
-        """Return the part's scales for this matrix's groups; None for smaller groups or negative scales."""
+        """Return the scale per group that this matrix needs; None if the part has smaller groups or negative scales."""
         size = -(-self.group // GROUP)
         if self.group % GROUP and self.group != self.columns:
             return None
@@ -92,9 +92,9 @@ class PortableTable(PortableMatrix):
 
 
 class PortableLinear(PortableMatrix):
-    """A linear layer. With quantized weights, it quantizes each input row to 8 bits at run time.
+    """A linear layer; if its weights are quantized, it also quantizes each input row to 8 bits at run time.
 
-    `rank` is the rank of its adapter, 0 for none.
+    `rank` is the rank of its LoRA adapter; 0 for no adapter.
     """
 
     def __init__(self, outputs: int, inputs: int, has_bias: bool, bits: Bits, group: int, rank: int = 0) -> None:
@@ -116,7 +116,7 @@ class PortableLinear(PortableMatrix):
 
 
 def _scales(groups: Tensor, bits: int) -> Tensor:
-    """Return a scale per group [rows, groups, size]; for 4 bits the candidate with the smallest squared error."""
+    """Return a scale for each group of [rows, groups, size]; of 4 bits, the candidate of least squared error."""
     largest = groups.abs().amax(-1)
     if bits == 8:
         return _positive(largest / 127)

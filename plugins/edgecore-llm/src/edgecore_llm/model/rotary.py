@@ -8,9 +8,9 @@ from edgecore_llm.model.config import Rope
 
 
 def rope_table(rope: Rope, context: int) -> torch.Tensor:
-    """Return float32 [context, dims]: for each position the cosines of all frequencies, then their sines.
+    """Return a rotary embedding's table, float32 [context, dims]: per position all cosines, then all sines.
 
-    Angles are computed in float32, as in training.
+    Angles are computed in float32, like in the training of the models.
     """
     exponents = torch.arange(0, rope.dims, 2, dtype=torch.float32) / rope.dims
     divisors = torch.tensor(rope.divisors_for(context), dtype=torch.float32)

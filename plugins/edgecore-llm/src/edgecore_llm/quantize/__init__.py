@@ -1,1 +1,1 @@
-"""Quantized weights: rounding, the packed layout, and reference products."""
+"""Quantize weights: rounding, the packed layout of matrices, and reference implementations of their products."""

@@ -1,4 +1,4 @@
-"""Round weights by samples of a matrix's inputs: GPTQ (Frantar et al., 2022)."""
+"""Round a weight matrix by samples of its inputs, with the method GPTQ (Frantar et al., 2022)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ DAMPING = 0.01
 def quantize_by_inputs(weight: Tensor, products: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:
     """Round a matrix so that its products with typical inputs change little.
 
-    Columns are rounded one by one; the following columns compensate the error of each. The scales of a group are
-    computed by `quantize` from the compensated columns.
+    Columns are rounded one by one, and after each, the columns that follow are changed to compensate its error.
+    `quantize` computes the scales of a group from its changed columns.
 
     Args:
         weight: [outputs, inputs].
@@ -29,7 +29,7 @@ def quantize_by_inputs(weight: Tensor, products: Tensor, bits: int, group: int =
     damped = products.float().clone()
     diagonal = damped.diagonal()
     diagonal += DAMPING * diagonal.mean() + torch.finfo(torch.float32).tiny
-    # Row i of `factor` says how columns i, i + 1, ... compensate an error of column i.
+    # Row i of `factor` tells how columns i + 1, i + 2, ... change to compensate the rounding error of column i.
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(damped))
     factor = torch.linalg.cholesky(inverse, upper=True)
     values = torch.zeros(outputs, inputs, dtype=torch.int8)
@@ -55,6 +55,6 @@ def quantize_by_inputs(weight: Tensor, products: Tensor, bits: int, group: int =
 
 
 def loss(weight: Tensor, rounded: Tensor, products: Tensor) -> float:
-    """Return the squared error of the products with rounded weights, divided by the squares of the exact products."""
+    """Return the squared error of products with rounded weights, relative to the squares of exact products."""
     change = rounded - weight
     return float(((change @ products) * change).sum() / ((weight @ products) * weight).sum().clamp_min(1e-30))

@@ -1,4 +1,4 @@
-"""SpinQuant's rotation (Liu et al., 2024): the orthonormal Walsh-Hadamard transform, which is its own inverse."""
+"""Rotate values as SpinQuant does (Liu et al., 2024): by the orthonormal Walsh-Hadamard transform, its own inverse."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def factors(size: int) -> tuple[Tensor, Tensor]:
-    """Return Hadamard matrices [a, a] and [b, b] with a * b = `size`; their Kronecker product is the transform.
+    """Return two Hadamard matrices whose Kronecker product is the Hadamard matrix [size, size].
 
     Raises:
         ValueError: The size is not a power of two.
@@ -21,7 +21,7 @@ def factors(size: int) -> tuple[Tensor, Tensor]:
 
 
 def transform(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """Multiply rows x [..., a * b] by the Kronecker product of symmetric matrices [a, a] and [b, b]."""
+    """Multiply rows x [..., a * b] by the Kronecker product of the symmetric matrices [a, a] and [b, b]."""
     pairs = x.unflatten(-1, (len(first), len(second)))  # type: ignore[no-untyped-call]
     out: Tensor = (first @ (pairs @ second)).flatten(-2)
     return out

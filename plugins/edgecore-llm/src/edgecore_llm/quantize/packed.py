@@ -1,7 +1,8 @@
-"""The packed layout of weight matrices, see `native/src/packed.h`.
+"""Pack quantized matrices into the layout that the kernels read, see `native/src/packed.h`.
 
 A matrix [outputs, inputs] of 4 or 8 bits becomes a uint8 tensor [tiles, groups, bytes]: blocks of 16 outputs x 32
-inputs, each with its integers and then a float16 scale per output. The last dimension determines the number of bits.
+inputs, each with its integers and then a float16 scale per output. The last dimension tells the number of bits: it is
+288 for 4 bits, 544 for 8 bits.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class QuantizedMatrix:
     """A matrix of integers with scales: weight [o, i] = values [o, i] * scales [o, i // 32].
 
     Attributes:
-        values: int8 [outputs, inputs]; 4 bits: in [-8, 7]. 8 bits: -128 occurs only if a checkpoint contains it.
+        values: int8 [outputs, inputs]; 4 bits: in [-8, 7]. 8 bits: in [-127, 127], or -128 if a checkpoint has it.
         scales: float16 [outputs, ceil(inputs / 32)].
         bits: 4 or 8.
     """
@@ -49,13 +50,13 @@ class QuantizedMatrix:
 
 
 def join(parts: Sequence[QuantizedMatrix]) -> QuantizedMatrix:
-    """Concatenate the rows of matrices that have the same number of bits."""
+    """Concatenate the rows of matrices that have equal numbers of bits."""
     values, scales = torch.cat([part.values for part in parts]), torch.cat([part.scales for part in parts])
     return QuantizedMatrix(values, scales, parts[0].bits)
 
 
 def packed_bits(packed: Tensor) -> int:
-    """Return the number of bits of a packed matrix.
+    """Return the number of bits of a packed matrix: 4 or 8.
 
     Raises:
         ValueError: The tensor is not a packed matrix.
@@ -69,12 +70,12 @@ def packed_bits(packed: Tensor) -> int:
 
 
 def packed_shape(outputs: int, inputs: int, bits: int) -> tuple[int, int, int]:
-    """Return the shape [tiles, groups, bytes] of a packed matrix."""
+    """Return the shape [tiles, groups, bytes of a block] of a packed matrix [outputs, inputs]."""
     return -(-outputs // BLOCK_OUTPUTS), -(-inputs // GROUP), BLOCK_BYTES[bits]
 
 
 def pack(matrix: QuantizedMatrix) -> Tensor:
-    """Return the packed matrix. Padding outputs in the last tile have scale 0, padding inputs have weight 0."""
+    """Pack a matrix. Outputs that pad the last tile have scale 0, inputs that pad the last group have weight 0."""
     outputs, inputs = matrix.values.shape
     tiles, groups, _ = packed_shape(outputs, inputs, matrix.bits)
     padding = (0, groups * GROUP - inputs, 0, tiles * BLOCK_OUTPUTS - outputs)
@@ -106,10 +107,10 @@ def unpack(packed: Tensor, outputs: int, inputs: int) -> QuantizedMatrix:
 
 
 def round_rows(x: Tensor, size: int = GROUP) -> tuple[Tensor, Tensor]:
-    """Round rows to 8 bits like the kernels: int8 values [rows, groups, size] and float32 scales [rows, groups].
+    """Round rows to 8 bits as the kernels do: return int8 [rows, groups, size] and float32 scales [rows, groups].
 
-    Values are rounded to nearest, ties to even. A group that contains NaN or infinity has the scale NaN; a group with a
-    largest magnitude of at most 2**-119 becomes zeros.
+    Values are rounded to nearest, ties to even. A group that contains NaN or infinity has the scale NaN; a group
+    without a magnitude above 2**-119 becomes zeros.
     """
     groups = F.pad(x.float(), (0, -x.shape[-1] % size)).reshape(*x.shape[:-1], -1, size)
     largest = groups.abs().amax(-1)
@@ -120,7 +121,7 @@ def round_rows(x: Tensor, size: int = GROUP) -> tuple[Tensor, Tensor]:
 
 
 def linear(x: Tensor, packed: Tensor, outputs: int) -> Tensor:
-    """Multiply rows x [..., inputs] by a packed matrix like the kernels, except for the rounding of float sums."""
+    """Multiply rows x [..., inputs] by a packed matrix as the kernels do, except for the rounding of float sums."""
     matrix = unpack(packed, outputs, x.shape[-1])
     values, scales = round_rows(x)
     rounded = (values.float() * scales[..., None]).flatten(-2)[..., : x.shape[-1]]

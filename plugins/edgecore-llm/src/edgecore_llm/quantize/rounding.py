@@ -1,4 +1,4 @@
-"""Round weights to integers with one scale per group of 32."""
+"""Round weights to integers with a scale per group of 32 inputs or a multiple of it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def quantize(weight: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:
     """Round a matrix symmetrically to 4 or 8 bits.
 
     8 bits: the largest magnitude of a group becomes 127. 4 bits: the integers lie in [-8, 7]. Each candidate scale
-    gives integers, and these a least-squares scale; the scale with the smallest squared error wins. Scales may be
-    negative, so that the value of largest magnitude can become -8.
+    gives integers, and the integers give a least-squares scale; the scale with the smallest squared error is taken.
+    Scales may be negative, so that the value of largest magnitude can become -8.
 
     Args:
         weight: [outputs, inputs].
         bits: 4 or 8.
-        group: Number of inputs per scale: 32, 64, 128, 256; 0 for a whole row. The layout stores a scale per 32 inputs
-            in any case, so larger groups save no bytes and lose precision; they reproduce the results of other tools.
+        group: Number of inputs per scale: a multiple of 32; 0 for a whole row. The packed layout always stores a scale
+            per 32 inputs, so larger groups save no bytes and lose precision; they only reproduce other tools' results.
 
     Raises:
-        ValueError: Other bits, or another group size.
+        ValueError: `bits` or `group` has another value.
     """
     if bits not in (4, 8):
         raise ValueError(f"bits must be 4 or 8, not {bits}")
@@ -46,7 +46,7 @@ def quantize(weight: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:
 
 
 def _round(groups: Tensor, scales: Tensor, bits: int) -> Tensor:
-    """Divide groups by scales and round to integers, as floats; a scale of 0 gives zeros."""
+    """Divide groups by their scales, and round to integers (as floats); a scale of 0 gives zeros."""
     divisors = scales.float().where(scales != 0, torch.ones(()))[..., None]
     low, high = (-8, 7) if bits == 4 else (-127, 127)
     return (groups / divisors).round().clamp(low, high).where(scales[..., None] != 0, torch.zeros(()))
@@ -57,8 +57,9 @@ def _scales_of_8_bits(groups: Tensor) -> Tensor:
 
 
 def _scales_of_4_bits(groups: Tensor) -> Tensor:
-    """Return the scales of groups w. Integers q have the best scale <w, q> / <q, q>, which reduces the squared error
-    from <w, w> by <w, q>^2 / <q, q>.
+    """Return a 4-bit scale for each group w of weights, the best of those that `EXTREMES` lead to.
+
+    Integers q have the best scale <w, q> / <q, q>, which reduces the squared error from <w, w> by <w, q>^2 / <q, q>.
     """
     largest = groups.gather(-1, groups.abs().argmax(-1, keepdim=True))
     inverse = torch.where(largest == 0, torch.zeros(()), 1 / largest)
@@ -75,6 +76,6 @@ def _scales_of_4_bits(groups: Tensor) -> Tensor:
 
 
 def to_half(scales: Tensor) -> Tensor:
-    """Return float16 scales. Tiny scales become the smallest float16, not 0, so that no group vanishes."""
+    """Convert scales to float16; a tiny one becomes the smallest positive float16, as 0 would make its weights 0."""
     tiny = (scales != 0) & (scales.abs() < SMALLEST_SCALE)
     return scales.where(~tiny, scales.sign() * SMALLEST_SCALE).clamp(-65504.0, 65504.0).to(torch.float16)

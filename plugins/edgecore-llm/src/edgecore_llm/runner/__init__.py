@@ -1,1 +1,1 @@
-"""Run exported files: sessions, streamed text, statistics. Importing this package does not import torch."""
+"""Run exported language models: sessions, streamed text, statistics. Importing this package does not import torch."""

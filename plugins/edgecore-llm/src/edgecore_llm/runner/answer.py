@@ -1,4 +1,4 @@
-"""Cut a streamed answer before a stop string."""
+"""Cut the streamed text of an answer before a stop string."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from edgecore_llm.tokenizer.stream import TextStream
 
 
 class StopText:
-    """A streamed text up to the first stop string.
+    """Cuts a streamed text before its first stop string.
 
-    A suffix that may be the beginning of a stop string is held back until the next piece decides.
+    The end of the text may be the beginning of a stop string; it is held back until the next piece decides.
 
     Args:
         stops: The text ends before the stop string that is complete first; if several are complete at once, before the
@@ -23,7 +23,7 @@ class StopText:
         self.is_stopped = False
 
     def push(self, text: str) -> str:
-        """Take a piece, and return the text that cannot belong to a stop string."""
+        """Add a piece of text, and return the text that cannot be part of a stop string."""
         if self.is_stopped:
             return ""
         self._held += text
@@ -39,7 +39,7 @@ class StopText:
         return self._take(len(self._held))
 
     def finish(self) -> str:
-        """Return the text that was held back."""
+        """Return the text that was held back, because the stream ends without a stop string."""
         return "" if self.is_stopped else self._take(len(self._held))
 
     def _take(self, count: int) -> str:
@@ -48,7 +48,7 @@ class StopText:
 
 
 def answer_text(tokens: Iterable[int], stream: TextStream, stops: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the text of tokens in pieces of whole characters, and end before a stop string.
+    """Yield the text of tokens in pieces of whole characters, up to the first stop string.
 
     After a stop string, no further token is requested.
     """

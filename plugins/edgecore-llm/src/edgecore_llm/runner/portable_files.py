@@ -1,4 +1,4 @@
-"""Run files of ExecuTorch's LLM exporter and of `edgecore llm export --backend`."""
+"""Run `.pte` files of ExecuTorch's LLM exporter, and of `edgecore llm export --backend`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _IDENTITY_BYTES = 1 << 20
 
 
 def is_portable(program: edgecore.Program) -> bool:
-    """Return True if the file has the methods that ExecuTorch's text runner calls."""
+    """Return True if a `.pte` has the methods that ExecuTorch's text runner calls."""
     if not {"forward", "get_max_seq_len"} <= set(program.methods):
         return False
     inputs = program["forward"].inputs
@@ -28,7 +28,7 @@ def is_portable(program: edgecore.Program) -> bool:
 
 
 def portable_facts(program: edgecore.Program, path: str | Path) -> dict[str, Any]:
-    """Return the model's metadata as arguments of `Metadata`.
+    """Return the metadata of a `.pte` for ExecuTorch's text runner, as arguments of `Metadata`.
 
     Raises:
         SessionError: The file has no key-value cache.
@@ -46,7 +46,7 @@ def portable_facts(program: edgecore.Program, path: str | Path) -> dict[str, Any
         "chunk": chunk,
         "vocabulary": int(forward.outputs[0].shape[-1]),
         "eos_ids": tuple(token for token in (eos if isinstance(eos, (list, tuple)) else [eos]) if token >= 0),
-        # Files of other exporters may have ring buffers, which overwrite old positions, without saying so.
+        # A file without the mark `KEEPS_ALL` may have ring buffers, so assume that no position can be dropped again.
         "rewindable": None if _constant(program, KEEPS_ALL, False) else 0,
     }
     return {
@@ -57,7 +57,7 @@ def portable_facts(program: edgecore.Program, path: str | Path) -> dict[str, Any
 
 
 class PortableForward:
-    """Calls `forward(tokens [1, T], input_pos)` with the arguments of a file of `edgecore_llm.export`."""
+    """Calls `forward(tokens [1, T], input_pos)` of ExecuTorch's form with the arguments of edgecore's `forward`."""
 
     def __init__(self, program: edgecore.Program) -> None:
         self._method = program["forward"]
@@ -65,7 +65,7 @@ class PortableForward:
         self._takes_positions = int(self._method.inputs[1].shape[0]) > 1
 
     def __call__(self, tokens: NDArray[Any], positions: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
-        """Return the logits [R, vocabulary] after the tokens that `rows` selects: the last one, or all."""
+        """Compute tokens, and return the logits [R, vocabulary] after each token that `rows` [R] selects."""
         if self._gives_all:
             logits: NDArray[Any] = self._logits(tokens, positions)[0][rows]
             return logits

@@ -1,4 +1,4 @@
-"""Load an exported language model, and extend token sequences with it."""
+"""Load an exported language model, and extend token sequences with it, in sessions."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ METADATA_METHOD = "get_llm_metadata"
 """The constant method of a file that returns its metadata as a JSON text."""
 FORMAT = 2
 """Version of the metadata; raised when the meaning of an entry changes."""
-# Magic bytes, number of tokens, `Session._written`, length of the metadata text, number of dropped tokens.
+# Header of a saved session: magic bytes; numbers of tokens, written positions, metadata bytes, dropped tokens.
 _SAVED = struct.Struct("<4sIIIQ")
 _MARK = b"ECS2"
 
 
 @dataclass(frozen=True)
 class Metadata:
-    """Metadata that `edgecore_llm.export` stores in a file.
+    """The metadata of a language model, which `edgecore_llm.export` stores in its `.pte`.
 
     Attributes:
         family: The model's family, a row of `edgecore_llm.families`.
         context: Maximum number of positions of a sequence.
         chunk: Maximum number of tokens per call.
         vocabulary: The number of logits.
-        eos_ids: The tokens that end a text.
+        eos_ids: The ids of the tokens that end a text.
         rewindable: How many of the last positions the caches can drop again; None for all.
-        chat_template: The Jinja template of a chat; None if the checkpoint had none.
-        text: The JSON text itself. It contains a random id of the export, so two exports of a model differ.
+        chat_template: The model's chat template in Jinja; None if the checkpoint had none.
+        text: The metadata as JSON text. It contains a random id of the export, so two exports of a model differ.
     """
 
     family: str
@@ -54,7 +54,7 @@ class Metadata:
 
     @classmethod
     def of(cls, program: edgecore.Program, path: str | Path) -> Metadata:
-        """Read the metadata of a loaded file.
+        """Read the metadata of a loaded `.pte`.
 
         Raises:
             SessionError: The file was not made by `edgecore llm export`.
@@ -87,7 +87,7 @@ class Metadata:
 
 @dataclass
 class Statistics:
-    """Token counts and seconds since the session began."""
+    """Token counts and seconds of a session since its begin."""
 
     load_seconds: float = 0.0
     prompt_tokens: int = 0
@@ -106,14 +106,14 @@ class Statistics:
 
 
 class Model:
-    """A loaded file that creates sessions. All sessions share the weights, which are mapped from the file.
+    """A loaded language model, which creates sessions. All sessions share the weights, which are memory-mapped.
 
     Args:
         path: A file that `edgecore llm export` made.
         threads: The number of threads; by default one for each core.
 
     Raises:
-        SessionError: The file holds no language model.
+        SessionError: The `.pte` holds no language model.
     """
 
     def __init__(self, path: str | Path, *, threads: int | None = None) -> None:
@@ -121,12 +121,12 @@ class Model:
         self._program: edgecore.Program | None = edgecore.load(path, threads=threads)
         self._first = self._program
         self.metadata = Metadata.of(self._program, path)
-        self._program.load_method("forward")  # load now, so that the first token is not delayed
+        self._program.load_method("forward")  # load `forward` now, so that the first token does not wait for it
         self.load_seconds = time.perf_counter() - start
         self._lock = threading.Lock()
 
     def new_session(self) -> Session:
-        """Return a session with separate caches. Sessions may run in different threads at the same time."""
+        """Return a session with caches of its own. Sessions may run in different threads at the same time."""
         with self._lock:
             program, self._program = self._program, None
         return Session(self._first.new_session() if program is None else program, self.metadata, self.load_seconds)
@@ -134,13 +134,13 @@ class Model:
 
 @dataclass
 class Session:
-    """A token sequence with its caches; `append` and `generate` extend the sequence.
+    """A token sequence with its key-value caches; `append` and `generate` extend the sequence.
 
     Attributes:
-        metadata: The facts about the model.
+        metadata: The metadata of the model.
         tokens: The tokens whose keys and values are in the caches, in order.
         dropped: How many tokens `shift` has dropped since the sequence was empty.
-        statistics: Counts and times.
+        statistics: Token counts and seconds so far.
     """
 
     _program: edgecore.Program
@@ -155,21 +155,21 @@ class Session:
         is_ours = METADATA_METHOD in self._program.methods
         self._forward = self._program["forward"] if is_ours else PortableForward(self._program)
         self._cancelled = threading.Event()
-        # Positions written since the caches were last refilled from position 0. `rewind` does not lower the count: rows
-        # that a window's ring buffer overwrote stay lost, even if the sequence is shorter now.
+        # Number of positions written since the caches were last filled from position 0. `rewind` does not lower it:
+        # rows that a window's ring buffer overwrote stay lost, even if the sequence is shorter now.
         self._written = 0
 
     @property
     def room(self) -> int:
-        """How many more tokens fit into the context."""
+        """The number of tokens that still fit into the context."""
         return self.metadata.context - len(self.tokens)
 
     def append(self, tokens: Sequence[int]) -> Logits:
         """Append tokens to the sequence, and return the logits [vocabulary] after the last of them.
 
         Raises:
-            SessionError: There are no tokens, a token is outside of the vocabulary, or they do not fit into the
-                context. The sequence stays as it was.
+            SessionError: There are no tokens, a token is outside of the vocabulary, or the tokens do not fit into the
+                context. The sequence stays unchanged.
         """
         self._check(tokens)
         start = time.perf_counter()
@@ -188,21 +188,21 @@ class Session:
         """Append tokens to the sequence, and return the logits [tokens, vocabulary] after each of them.
 
         Raises:
-            SessionError: As `append`.
+            SessionError: As for `append`.
         """
         return np.concatenate(list(self.logits_in_pieces(tokens)))
 
     def logits_in_pieces(self, tokens: Sequence[int]) -> Iterator[Logits]:
-        """Yield the logits that `logits` returns, one chunk of tokens at a time. Each chunk is computed when requested.
+        """Yield the logits that `logits` returns, for one chunk of tokens at a time, which is computed when requested.
 
         Raises:
-            SessionError: As `append`.
+            SessionError: As for `append`.
         """
         self._check(tokens)
         return self._compute(tokens, is_last_only=False)
 
     def _compute(self, tokens: Sequence[int], *, is_last_only: bool) -> Iterator[Logits]:
-        """Append tokens chunk by chunk. Yield the logits of each chunk's tokens, or of its last token only."""
+        """Append tokens chunk by chunk; yield the logits after each token of a chunk, or after its last token only."""
         for first in range(0, len(tokens), self.metadata.chunk):
             part = np.asarray(tokens[first : first + self.metadata.chunk], np.int64)
             positions = np.arange(len(self.tokens), len(self.tokens) + len(part), dtype=np.int64)
@@ -218,16 +218,16 @@ class Session:
         return deque(self._compute(tokens, is_last_only=True), maxlen=1)[0]
 
     def shift(self, keep: int, count: int = 1) -> None:
-        """Drop the oldest tokens after the first `keep`: half of them, or more if `count` new tokens need more room.
+        """Drop the older half of the tokens after the first `keep`, or more to make room for `count` new tokens.
 
-        The remaining tokens are computed again at their new positions, so the results equal a new session's that begins
-        with them. Rotating the cached keys would be faster, but the cached values would still depend on dropped
-        tokens, quantized caches would be rounded at each shift, ring buffers would lack rows, and each file would need
-        another method. The cost is about one prompt token for each generated token, and prompt tokens are several times
-        faster.
+        The remaining tokens are computed again at their new positions, so later results are as in a new session that
+        begins with the remaining tokens. Rotating the cached keys would be faster, but the cached values would still
+        depend on dropped tokens, quantized caches would be rounded at each shift, ring buffers would lack rows, and
+        each file would need another method. A shift costs about one computed prompt token per generated token, and
+        prompt tokens are several times faster.
 
         Raises:
-            SessionError: `count` tokens and the kept ones do not fit into the context.
+            SessionError: `keep` + `count` tokens do not fit into the context.
         """
         if not 0 <= keep <= len(self.tokens):
             raise SessionError(f"the first {keep} tokens cannot be kept: the sequence has {len(self.tokens)}")
@@ -249,12 +249,12 @@ class Session:
         self, prompt: Sequence[int], max_new_tokens: int, sampling: Sampling = Sampling(temperature=0.0), *,
         ignore_eos: bool = False, vocabulary: int = 0, keep: int | None = None,
     ) -> Iterator[int]:  # fmt: skip
-        """Yield the tokens of an answer; each is computed when requested.
+        """Yield the tokens of an answer; each token is computed when it is requested.
 
-        The answer ends after `max_new_tokens`, or with an end-of-text token, which is yielded too.
+        The answer ends after `max_new_tokens`, or with an end-of-text token, which is also yielded.
 
         Args:
-            prompt: Tokens that follow the sequence; at least one.
+            prompt: Tokens to append to the sequence first; at least one.
             max_new_tokens: Maximum length of the answer.
             sampling: How tokens are chosen.
             ignore_eos: Continue after an end-of-text token.
@@ -301,16 +301,17 @@ class Session:
             logits = self.append([token])
 
     def cancel(self) -> None:
-        """Stop the last `generate` after the current token or prompt; may be called from another thread."""
+        """Stop the current `generate` after its current token or prompt; may be called from another thread."""
         self._cancelled.set()
 
     def rewind(self, count: int) -> None:
-        """Keep the first `count` tokens of the sequence.
+        """Shorten the sequence to its first `count` tokens.
 
-        Layers with a window keep only a few older positions. If more are dropped, the kept tokens are computed again.
+        Layers with a window keep only a few older positions in their ring buffers. If more positions are dropped, the
+        tokens that remain are computed again.
 
         Raises:
-            SessionError: The sequence has fewer tokens.
+            SessionError: The sequence has fewer than `count` tokens.
         """
         if not 0 <= count <= len(self.tokens):
             raise SessionError(f"the sequence has {len(self.tokens)} tokens, so it cannot be rewound to {count}")
@@ -327,14 +328,14 @@ class Session:
             self._compute_all(kept)
 
     def save(self) -> bytes:
-        """Return the sequence and its caches as bytes for `restore`."""
+        """Return the sequence and the content of its caches as bytes, which `restore` reads."""
         text = self.metadata.text.encode()
         tokens = np.asarray(self.tokens, "<i8").tobytes()
         head = _SAVED.pack(_MARK, len(self.tokens), self._written, len(text), self.dropped)
         return head + text + tokens + self._program.export_state()
 
     def restore(self, saved: bytes) -> None:
-        """Continue a sequence that `save` returned for the same file.
+        """Replace the sequence and its caches by those that `save` returned for the same `.pte`.
 
         Raises:
             SessionError: The bytes are not a saved session of this model.

@@ -1,1 +1,1 @@
-"""Tokenizers of all formats behind one interface."""
+"""Tokenize texts with tokenizers of all supported formats, behind one interface."""

@@ -1,4 +1,4 @@
-"""Convert the tokenizer inside a GGUF file to the content of a `tokenizer.json`."""
+"""Convert the tokenizer inside a GGUF file to the content of Hugging Face's `tokenizer.json`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _IGNORES_MERGES = (*_LLAMA3, "tekken")
 
 
 def open_gguf_tokenizer(path: Path) -> HuggingFaceTokenizer:
-    """Open the tokenizer of a GGUF file: byte-level BPE, or BPE of SentencePiece.
+    """Open the tokenizer of a GGUF file, which is a byte-level BPE or a BPE of SentencePiece.
 
     Raises:
         TokenizerError: The file is damaged, or has no tokenizer of these kinds.

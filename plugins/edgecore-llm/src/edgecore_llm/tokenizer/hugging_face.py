@@ -1,4 +1,4 @@
-"""Hugging Face's `tokenizer.json`, run by the package `tokenizers`."""
+"""Tokenize with Hugging Face's `tokenizer.json`, which the package `tokenizers` reads."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _SEQUENCES = ("normalizers", "pretokenizers", "decoders")
 
 
 class HuggingFaceTokenizer(Tokenizer):
-    """A `tokenizer.json` of byte-level BPE, or of SentencePiece with `▁` for spaces.
+    """The tokenizer of a `tokenizer.json`: a byte-level BPE, or a BPE of SentencePiece with `▁` for spaces.
 
     Args:
         path: The file.
-        text: Its content, if it does not come from the file.
+        text: The content of a `tokenizer.json`; None: read it from the file `path`.
 
     Attributes:
-        text: The content.
+        text: The content of the `tokenizer.json`.
 
     Raises:
-        TokenizerError: The file is damaged, or its decoder is of another kind.
+        TokenizerError: The file is damaged, or its decoder is neither byte-level nor SentencePiece's.
     """
 
     def __init__(self, path: Path, text: str | None = None) -> None:
         try:
             self.text = text = path.read_text(encoding="utf-8") if text is None else text
             content = json.loads(text)
-            # Two tokenizers, since recognition of special tokens is a property: switching it would affect other
-            # threads.
+            # Make two tokenizers: recognition of special tokens is a setting of a tokenizer, and changing it for a call
+            # would affect calls of other threads.
             self._plain, self._with_specials = (tokenizers.Tokenizer.from_str(text) for _ in range(2))
         except OSError as error:
             raise TokenizerError(f"{path} cannot be read: {error.strerror}") from error
@@ -68,7 +68,7 @@ class HuggingFaceTokenizer(Tokenizer):
         return [self.bos_id, *tokens] if bos and self.adds_bos and self.bos_id is not None else tokens
 
     def begin(self) -> int | None:
-        """Return the token that the file puts before every text; None if it adds none."""
+        """Return the token that the `tokenizer.json` puts before every text; None if it puts none."""
         tokens: list[int] = self._plain.encode("", add_special_tokens=True).ids
         return tokens[0] if tokens else None
 
@@ -87,13 +87,13 @@ class HuggingFaceTokenizer(Tokenizer):
         return token in self._added and self._added[token].special
 
     def id_of(self, text: str) -> int | None:
-        """Return the id of the token with this spelling; None if there is none."""
+        """Return the id of the token with the spelling `text`; None if the tokenizer has no such token."""
         token: int | None = self._plain.token_to_id(text)
         return token
 
     @cached_property
     def _continued(self) -> tuple[Any, Any]:
-        """Both tokenizers for a text that continues another one, so without a space before it."""
+        """The tokenizers `_plain` and `_with_specials` for text that continues another text, so without a space."""
         if not self._has_prefix:
             return self._plain, self._with_specials
         content = json.loads(self.text)
@@ -105,7 +105,7 @@ class HuggingFaceTokenizer(Tokenizer):
 
     @cached_property
     def _alphabet(self) -> dict[str, int]:
-        """GPT-2's characters for bytes: printable bytes stand for themselves, the others for U+0100 onwards."""
+        """Map GPT-2's character of a byte to the byte: printable bytes are themselves, others U+0100 and up."""
         printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
         others = [byte for byte in range(0x100) if byte not in printable]
         shifted = {chr(0x100 + index): byte for index, byte in enumerate(others)}
@@ -120,12 +120,12 @@ def _parts(step: Any) -> Iterator[dict[str, Any]]:
 
 
 def _inner(step: dict[str, Any]) -> list[Any]:
-    """Return the inner steps if `step` is a sequence of steps, else an empty list."""
+    """Return the parts of a normalizer, pre-tokenizer or decoder that is a sequence; [] for a single step."""
     return next((step[key] for key in _SEQUENCES if isinstance(step.get(key), list)), [])
 
 
 def _without_prefix(step: Any) -> Any:
-    """Return a normalizer or pre-tokenizer without the steps that put a space before a text."""
+    """Return a normalizer or pre-tokenizer of a `tokenizer.json` without the steps that put a space before a text."""
     if not isinstance(step, dict):
         return step
     kind = step.get("type")

@@ -1,4 +1,4 @@
-"""`tokenizer.bin` of llama2.c: the pieces and scores of a SentencePiece BPE model."""
+"""Tokenize with the `tokenizer.bin` of llama2.c: the pieces and scores of a SentencePiece BPE model."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _SMALLEST = _FIRST_BYTE + 256
 
 
 class Llama2cTokenizer(Tokenizer):
-    """A file with the longest length, and then each token's score, length and bytes.
+    """A tokenizer of llama2.c; its file has the length of the longest token, then each token's score, length and bytes.
 
-    Token 0 is the unknown token, 1 begins and 2 ends a text; the next 256 stand for bytes.
+    Token 0 is the unknown token, 1 begins a text, 2 ends a text, and the next 256 tokens stand for bytes.
 
     Raises:
         TokenizerError: The file is damaged.
@@ -48,7 +48,7 @@ class Llama2cTokenizer(Tokenizer):
         self.vocabulary = len(self._pieces)
 
     def encode(self, text: str, *, bos: bool = False, specials: bool = False, is_continued: bool = False) -> list[int]:
-        """Return the tokens of a text. The format has no spellings of special tokens."""
+        """Return the tokens of a text. `specials` has no effect: the format has no spellings of special tokens."""
         tokens: list[int] = []
         for character in f"{'' if is_continued else ' '}{text}" if text else "":
             piece = character.encode("utf-8", "surrogatepass")
@@ -65,7 +65,7 @@ class Llama2cTokenizer(Tokenizer):
         return token in (_UNKNOWN, _BOS, _EOS)
 
     def _merged(self, tokens: list[int]) -> list[int]:
-        """Merge neighbours: always the pair with the best score, the leftmost of equal scores."""
+        """Merge adjacent tokens: always the pair whose merged token has the best score, the leftmost if equal."""
         after = [*range(1, len(tokens)), -1]
         before = [*range(-1, len(tokens) - 1)]
         pieces = [self._pieces[token] if token >= _SMALLEST else None for token in tokens]
@@ -82,7 +82,7 @@ class Llama2cTokenizer(Tokenizer):
             _, left, right, merged = heapq.heappop(waiting)
             first, second = pieces[left], pieces[right]
             if first is None or second is None or after[left] != right or first + second != self._pieces[merged]:
-                continue  # one of the two has been merged already
+                continue  # skip the pair: one of its two tokens has been merged with another since
             tokens[left], pieces[left], pieces[right] = merged, self._pieces[merged], None
             after[left] = after[right]
             if after[left] >= 0:

@@ -1,4 +1,4 @@
-"""Open a tokenizer of any format."""
+"""Open a tokenizer file of any supported format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAMES = ("tokenizer.json", "tokenizer.model", "tokenizer.bin")
 
 
 def open_tokenizer(path: str | Path) -> Tokenizer:
-    """Open a tokenizer file, or a folder; `tokenizer.json` is preferred.
+    """Open a tokenizer file, or the tokenizer of a folder, where `tokenizer.json` is preferred.
 
     Raises:
         TokenizerError: The tokenizer is missing or damaged.
@@ -59,7 +59,7 @@ def _open(path: Path) -> Tokenizer:
 
 
 def _set_special_tokens(tokenizer: HuggingFaceTokenizer, config: dict[str, Any], generation: dict[str, Any]) -> None:
-    """Set the tokens that begin and end a text from the files beside a `tokenizer.json`."""
+    """Set the tokens that begin and end a text from the configuration files beside a `tokenizer.json`."""
     tokenizer.bos_id = _id_of(tokenizer, config.get("bos_token"))
     if tokenizer.bos_id is None:
         tokenizer.bos_id = next(iter(token_ids(generation.get("bos_token_id"))), None)

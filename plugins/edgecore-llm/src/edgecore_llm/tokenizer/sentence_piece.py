@@ -1,4 +1,4 @@
-"""SentencePiece's `tokenizer.model`, run by the package `sentencepiece`."""
+"""Tokenize with SentencePiece's `tokenizer.model`, which the package `sentencepiece` reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_SPACE = b"\x1a\x02\x18\x00"
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """A SentencePiece model.
+    """The tokenizer of a SentencePiece model.
 
     Raises:
         TokenizerError: The file is damaged, or the package is not installed.
@@ -47,8 +47,8 @@ class SentencePieceTokenizer(Tokenizer):
     def encode(self, text: str, *, bos: bool = False, specials: bool = False, is_continued: bool = False) -> list[int]:
         check_text(text)
         tokens = [self.bos_id] if bos and self.bos_id is not None else []
-        # The package encodes a special token's spelling as plain text, so split there. It treats each part as a new
-        # text, with a space at its start.
+        # sentencepiece encodes a special token's spelling as plain text, so split the text at special tokens. Each part
+        # is encoded as a new text, with a space before it.
         for index, part in enumerate(self._specials.split(text) if specials else [text]):
             if specials and part in self._special_ids:
                 tokens.append(self._special_ids[part])
@@ -63,7 +63,7 @@ class SentencePieceTokenizer(Tokenizer):
         return 0 <= token < self.vocabulary and bool(self._model.is_control(token) or self._model.is_unknown(token))
 
     def facts(self) -> tuple[list[str], list[int], list[float]]:
-        """Return the pieces, their kinds as SentencePiece numbers them, and their scores."""
+        """Return the spellings of all tokens, their kinds as SentencePiece numbers them, and their scores."""
         proto: bytes = self._model.serialized_model_proto()
         kinds = [dict(_fields(value)).get(3, 1) for field, value in _fields(proto) if field == 1]
         return self._pieces, kinds, [self._model.get_score(token) for token in range(self.vocabulary)]
@@ -79,7 +79,7 @@ class SentencePieceTokenizer(Tokenizer):
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the fields (number, content) of a protobuf message that has been parsed successfully before."""
+    """Yield (number, content) of each field of a protobuf message, which must be valid (parsed before)."""
     place = 0
 
     def number() -> int:

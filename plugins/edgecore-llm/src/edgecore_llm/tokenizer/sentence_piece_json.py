@@ -1,4 +1,4 @@
-"""Convert a BPE model of SentencePiece to the content of a `tokenizer.json`."""
+"""Convert a BPE model of SentencePiece to the content of Hugging Face's `tokenizer.json`."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _TEXTS = (
 def sentence_piece_json(
     pieces: Sequence[str], kinds: Sequence[Any], scores: Sequence[float], *, has_prefix: bool
 ) -> dict[str, Any]:
-    """Return the content of a `tokenizer.json` without `added_tokens`.
+    """Return the content of a `tokenizer.json`, without `added_tokens`, for a BPE model of SentencePiece.
 
     Args:
         pieces: The spellings of the tokens.
-        kinds: Their kinds, such as `BYTE`.
-        scores: Their scores.
-        has_prefix: Put a space before each text.
+        kinds: The kinds of the tokens, such as `BYTE`.
+        scores: The scores of the tokens; merges with higher scores come first.
+        has_prefix: The tokenizer puts a space before each text.
     """
     space: dict[str, Any] = {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}
     normalizers = [{"type": "Prepend", "prepend": _SPACE}, space] if has_prefix else [space]
@@ -60,20 +60,20 @@ def sentence_piece_json(
 
 
 def added_tokens(pieces: Sequence[str], kinds: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return the tokens that merges cannot produce: special and user-defined tokens."""
+    """Return `added_tokens` of a `tokenizer.json`: special and user-defined tokens, which no merge produces."""
     return [
         {
             "id": token, "content": piece, "special": kind != USER_DEFINED, "single_word": False, "lstrip": False,
             "rstrip": False, "normalized": False,
         }
         for token, (piece, kind) in enumerate(zip(pieces, kinds, strict=True))
-        # User-defined pieces with spaces are excluded: they are merged like normal pieces.
+        # Leave out user-defined pieces with spaces, because merges produce them like normal pieces.
         if piece and (kind in (CONTROL, UNKNOWN) or (kind == USER_DEFINED and _SPACE not in piece))
     ]  # fmt: skip
 
 
 def _merges(pieces: Sequence[str], kinds: Sequence[Any], scores: Sequence[float]) -> list[tuple[str, str]]:
-    """Return the pairs that SentencePiece merges, ordered by the scores of the merged pieces."""
+    """Return all pairs of pieces whose concatenation is a piece, ordered by the score of that piece."""
     usable = {piece: token for token, piece in enumerate(pieces) if kinds[token] not in (UNKNOWN, CONTROL, BYTE)}
     merges = []
     for piece, token in usable.items():
@@ -85,7 +85,7 @@ def _merges(pieces: Sequence[str], kinds: Sequence[Any], scores: Sequence[float]
 
 
 def convert(path: Path, folder: Path) -> None:
-    """Write the `tokenizer.json` for a SentencePiece model, and a `tokenizer_config.json` if there is none.
+    """Write a SentencePiece model as a `tokenizer.json`, and a `tokenizer_config.json` if the folder has none.
 
     Raises:
         TokenizerError: The model is damaged, or a `tokenizer.json` cannot reproduce its tokens.

@@ -1,4 +1,4 @@
-"""Decode tokens to text one at a time."""
+"""Decode tokens to text, one token at a time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from edgecore_llm.tokenizer.tokenizer import Tokenizer
 
 
 class TextStream:
-    """The text of a growing token sequence, in whole characters.
+    """Decodes a growing token sequence to text, in whole characters.
 
-    A character whose bytes come from several tokens is returned with the last of them.
+    A character whose bytes come from several tokens is returned when the last of these tokens is pushed.
 
     Args:
         tokenizer: The tokenizer.
-        is_start: The first token begins a text, so the space that the tokenizer puts there is removed.
+        is_start: The first token begins a text, so the space that the tokenizer puts before a text is removed.
         specials: Include the spellings of special tokens.
     """
 
@@ -24,7 +24,7 @@ class TextStream:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def push(self, token: int) -> str:
-        """Take a token, and return the text that it completes."""
+        """Add a token to the sequence, and return the text of the characters that are now complete."""
         is_special = self._tokenizer.is_special(token)
         if is_special and not self._specials:
             return ""
@@ -35,5 +35,5 @@ class TextStream:
         return self._decoder.decode(data)
 
     def finish(self) -> str:
-        """Return the rest: U+FFFD for an incomplete character."""
+        """End the sequence, and return U+FFFD if its last character is incomplete, otherwise ""."""
         return self._decoder.decode(b"", final=True)

@@ -1,4 +1,4 @@
-"""Ranks of tiktoken, the `tokenizer.model` of Llama 3, run by the package `tiktoken`."""
+"""Tokenize with ranks of tiktoken, the format of Llama 3's `tokenizer.model`, by the package `tiktoken`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _LLAMA3_COUNT = 256
 
 
 def llama3_specials() -> list[str]:
-    """Return the special tokens of Llama 3.1. Their ids follow the ranks; the file does not list them."""
+    """Return the special tokens of Llama 3.1, which its tokenizer file does not list; their ids follow the ranks."""
     reserved = iter(range(_LLAMA3_COUNT))
     names = (_LLAMA3_NAMED.get(index) or f"reserved_special_token_{next(reserved)}" for index in range(_LLAMA3_COUNT))
     return [f"<|{name}|>" for name in names]
 
 
 class TiktokenTokenizer(Tokenizer):
-    """A file of lines `BASE64 RANK`. The split pattern and special tokens are Llama 3's, since the file has none.
+    """The tokenizer of a file of lines `BASE64 RANK`; split pattern and special tokens, which it lacks, are Llama 3's.
 
     Raises:
         TokenizerError: The file is damaged, or the package is not installed.
@@ -47,7 +47,7 @@ class TiktokenTokenizer(Tokenizer):
             self._encoding = tiktoken.Encoding(
                 path.name, pat_str=pattern, mergeable_ranks=ranks, special_tokens=self._specials
             )
-        except Exception as error:  # the package raises errors of several classes
+        except Exception as error:  # tiktoken raises errors of several classes
             raise TokenizerError(f"{path} cannot be used: {error}") from error
         self._bytes = {rank: value for value, rank in ranks.items()}
         self._special_names = {token: name for name, token in self._specials.items()}
@@ -71,7 +71,6 @@ class TiktokenTokenizer(Tokenizer):
 
 
 def _read(path: Path) -> dict[bytes, int]:
-    """Read the ranks from a file."""
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
@@ -87,7 +86,7 @@ def _read(path: Path) -> dict[bytes, int]:
             raise TokenizerError(f"line {number} of {path} is not of the form BASE64 RANK") from error
     if sorted(ranks.values()) != list(range(len(ranks))) or not ranks:
         raise TokenizerError(f"{path} does not have each rank from 0 on once; it may be truncated")
-    # The package panics on a text with a byte that has no rank.
+    # Each byte needs a rank, because tiktoken panics on a text that has a byte without one.
     missing = [byte for byte in range(0x100) if bytes([byte]) not in ranks]
     if missing:
         raise TokenizerError(f"{path} has no rank for byte {missing[0]}; it may be truncated")

@@ -11,16 +11,16 @@ from edgecore_llm.errors import TokenizerError
 
 
 class Tokenizer(ABC):
-    """A tokenizer.
+    """A tokenizer of any format, which converts between texts and token ids.
 
     Attributes:
-        vocabulary: The number of ids: one more than the largest.
-        bos_id: The token that begins a text; None if there is none.
-        adds_bos: Texts must begin with `bos_id`. Qwen and SmolLM2 define such a token without using it.
-        eos_ids: The tokens that end a text.
+        vocabulary: The number of token ids: one more than the largest id.
+        bos_id: The id of the token that begins a text; None if there is no such token.
+        adds_bos: Texts must begin with `bos_id`. False for Qwen and SmolLM2, which do not use their token.
+        eos_ids: The ids of the tokens that end a text.
         strips_first_space: Encoding puts a space before a text, and decoding removes it.
         spaces_after_specials: Encoding also puts a space before text that follows a special token.
-        chat_template: The Jinja template of a chat that is stored beside the tokenizer; None if there is none.
+        chat_template: The chat template in Jinja that is stored beside the tokenizer; None if there is none.
     """
 
     vocabulary: int
@@ -38,16 +38,16 @@ class Tokenizer(ABC):
         Args:
             text: The text.
             bos: Begin with `bos_id`, if `adds_bos`.
-            specials: Encode spellings of special tokens, such as `<|eot_id|>`, as these tokens. Keep it False for text
+            specials: Encode the spelling of a special token, such as `<|eot_id|>`, as that token. Pass False for text
                 that users write.
             is_continued: The text continues another one, so no space is put before it.
         """
 
     @abstractmethod
     def token_bytes(self, token: int) -> bytes:
-        """Return the bytes that a token stands for within a text, possibly a part of a character.
+        """Return the bytes that a token adds to a text, possibly only a part of a character's bytes.
 
-        An id without a token has no bytes.
+        An id that belongs to no token gives b"".
         """
 
     @abstractmethod
@@ -55,7 +55,7 @@ class Tokenizer(ABC):
         """Return True if a token is not text, but begins or ends a text, marks a role, or pads."""
 
     def decode(self, tokens: Sequence[int], *, specials: bool = False) -> str:
-        """Return the text of tokens, with special tokens only if asked for. Invalid UTF-8 becomes U+FFFD."""
+        """Return the text of tokens, special tokens only with `specials`; invalid UTF-8 becomes U+FFFD."""
         shown = [token for token in tokens if specials or not self.is_special(token)]
         data = b"".join(map(self.token_bytes, shown))
         if self.strips_first_space and shown and not self.is_special(shown[0]):
@@ -64,16 +64,16 @@ class Tokenizer(ABC):
 
     @cached_property
     def special_texts(self) -> re.Pattern[str]:
-        """A pattern that matches the spellings of special tokens, the longest first."""
+        """A pattern that matches the spelling of any special token; longer spellings are tried first."""
         tokens = (self.token_bytes(token) for token in range(self.vocabulary) if self.is_special(token))
         patterns = {re.escape(text.decode("utf-8", "replace")) for text in tokens if text}
         return re.compile("|".join(sorted(patterns, key=lambda text: (-len(text), text))) or "(?!)")
 
     def check_fit(self, rows: int) -> None:
-        """Check that a model whose output layer has `rows` rows fits this tokenizer.
+        """Check that a model whose output layer has `rows` rows can belong to this tokenizer.
 
         Raises:
-            TokenizerError: The tokenizer has more tokens.
+            TokenizerError: The tokenizer has more tokens than `rows`.
         """
         if self.vocabulary > rows:
             raise TokenizerError(
@@ -82,10 +82,10 @@ class Tokenizer(ABC):
 
 
 def check_text(text: str) -> None:
-    """Check that a text contains no lone surrogates, which stand for invalid UTF-8 on the command line.
+    """Check that a text has no lone surrogates, by which Python represents invalid UTF-8 in command-line arguments.
 
     Raises:
-        TokenizerError: It contains some.
+        TokenizerError: The text contains a lone surrogate.
     """
     try:
         text.encode()
@@ -94,7 +94,7 @@ def check_text(text: str) -> None:
 
 
 def sentencepiece_bytes(piece: str) -> bytes:
-    """Return the bytes of a SentencePiece piece: `▁` is a space, and `<0x0A>` one byte."""
+    """Return the bytes of a SentencePiece token's spelling: `▁` is a space, and `<0x0A>` the byte 10."""
     if len(piece) == len("<0x00>") and piece.startswith("<0x") and piece.endswith(">"):
         try:
             return bytes([int(piece[3:5], 16)])

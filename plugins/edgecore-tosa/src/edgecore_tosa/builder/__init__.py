@@ -1,1 +1,1 @@
-"""Helpers for the rows in `operators`: the table, the graph builder, and integer functions by lookup."""
+"""Helpers of `operators`, which lowers calls to TOSA: operator table, graph builder, functions by lookup tables."""

@@ -1,4 +1,4 @@
-"""Build a TOSA graph: its values and operators."""
+"""Build a TOSA graph: its tensors, constants and operators."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ DTYPES = {
 
 @dataclass(frozen=True)
 class Value:
-    """A value of the model in the TOSA graph.
+    """A value of the model as it is stored in the TOSA graph: with dims in any order, and perhaps quantized.
 
     Attributes:
-        tensor: The tensor.
+        tensor: The tensor of the TOSA graph that holds the elements.
         order: For each dim of the tensor, the corresponding dim of the model's value.
         quantization: The quantization parameters; None for floating point, booleans and plain integers.
-        hidden: Boolean array that broadcasts to the model's value: elements that count as minus infinity, whatever the
-            tensor holds. None if there are none. Only a softmax may read such a value.
+        hidden: Boolean array that broadcasts to the model's value: True for elements that count as minus infinity,
+            whatever the tensor holds; None for no element. Only a softmax may read a value with hidden elements.
     """
 
     tensor: Tensor
@@ -52,24 +52,24 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the model's value."""
+        """The shape of the model's value, in the model's order of dims."""
         return tuple(self.tensor.shape[self.order.index(dim)] for dim in range(len(self.order)))
 
     @property
     def zero_point(self) -> int:
-        """The zero point; 0 without quantization."""
+        """The zero point of the value's quantization; 0 if the value is not quantized."""
         return 0 if self.quantization is None else self.quantization.zero_point
 
     def axis(self, dim: int) -> int:
-        """Return the dim of the tensor that holds dim `dim` of the model's value; `dim` may be negative."""
+        """Return which dim of the tensor holds dim `dim` of the model's value; `dim` may be negative."""
         return self.order.index(dim % len(self.order))
 
     def in_order(self, array: Array) -> Array:
-        """Transpose an array that broadcasts to the model's value to the dim order of the tensor."""
+        """Transpose an array that broadcasts to the model's value, so that its dims are in the order of the tensor."""
         return array.reshape((1,) * (len(self.order) - array.ndim) + array.shape).transpose(self.order)
 
     def permuted(self, dims: Sequence[int]) -> Value:
-        """Permute the dims: dim i of the result is dim `dims[i]`. The tensor stays, only `order` changes."""
+        """Permute the dims: dim i of the result is dim `dims[i]`. Only `order` changes, not the tensor's memory."""
         return Value(self.tensor, tuple(dims.index(dim) for dim in self.order), self.quantization)
 
 
@@ -78,15 +78,15 @@ _MAX_FACTOR = 2.0**16
 
 
 class Builder:
-    """Writes the operators of a partition.
+    """Writes the TOSA operators of a partition, node by node.
 
-    A value keeps the dim order in which its operator computed it. It is transposed only for operators that need another
-    order (once per order) and for the outputs, so networks of convolutions have few transposes.
+    A value keeps the dim order in which its operator computed it. A value is transposed only for operators that need
+    another order (once per order), and for outputs of the partition, so convolutional networks have few transposes.
 
     Attributes:
         spec: The TOSA profile to write for.
         graph: The operators written so far.
-        values: The value of each node.
+        values: The value of each node that has been lowered.
         parameters: The quantization parameters of the nodes.
         node: The node that is being lowered.
     """
@@ -105,7 +105,7 @@ class Builder:
     # Values of the model
 
     def value(self, node: Any) -> Value:
-        """Return the value of a node; a constant is added by its first reader."""
+        """Return the value of a node. The first call for a constant adds the constant to the graph."""
         if node not in self.values:
             tensor = self.constant_of(node)
             assert tensor is not None
@@ -116,18 +116,18 @@ class Builder:
 
     @property
     def computes_with_integers(self) -> bool:
-        """False if the current node computes in floating point, even if its inputs are quantized."""
+        """False if the current node computes in floating point, so that its quantized inputs must be dequantized."""
         assert self.node is not None
         is_border = is_quantize(self.node) or is_dequantize(self.node)
         return not self.spec.floating or is_border or self.quantization is not None
 
     def real(self, value: Value) -> Value:
-        """Dequantize a value: (integer - zero point) * scale. A value without quantization is returned unchanged."""
+        """Dequantize a value: (integer - zero point) * scale; return a value without quantization unchanged."""
         q = value.quantization
         if q is None:
             return value
         if value.tensor.data is not None:
-            constant = q.real(self.read(value).data)  # type: ignore[arg-type]  # constants have data
+            constant = q.real(self.read(value).data)  # type: ignore[arg-type]  # a constant has data
             return Value(self.constant(constant, DType.FP32), tuple(range(len(value.order))))
         if value not in self._real:
             numbers = self.emit(Op.CAST, [value.tensor], value.tensor.shape, DType.FP32)
@@ -137,22 +137,22 @@ class Builder:
         return self._real[value]
 
     def constant_of(self, node: Any) -> torch.Tensor | None:
-        """Return the tensor of a constant node; None for other nodes."""
+        """Return the PyTorch tensor of a constant node; None for other nodes and for numbers."""
         return self._constant_of(node) if isinstance(node, Node) else None
 
     def argument(self, name: str) -> Any:
-        """Return an argument of the current node."""
+        """Return the argument `name` of the current node's call; its default if the call omits it."""
         assert self.node is not None
         return argument(self.node, name)
 
     def input(self, name: str = "self") -> Value:
-        """Return the value of an argument of the current node."""
+        """Return the value of a tensor argument of the current node."""
         return self.value(self.argument(name))
 
     def operand(self, name: str) -> Value:
-        """Return the value of an argument that may be a number, or a floating-point constant.
+        """Return the value of an argument of the current node that is a tensor, a number or a floating-point constant.
 
-        If the result of the current node is quantized, the constant is quantized to 16 bits with zero point 0.
+        A number or constant is quantized, to 16 bits with zero point 0, if the result of the current node is quantized.
         """
         argument = self.argument(name)
         real = self.real_constant(argument)
@@ -161,7 +161,7 @@ class Builder:
         return self.real_operand(real)
 
     def real_operand(self, real: Array) -> Value:
-        """Return floating-point constants as an operand, quantized if the result of the current node is."""
+        """Return floating-point constants as an operand, quantized if the current node's result is quantized."""
         order = tuple(range(real.ndim))
         if self.quantization is None:
             return Value(self.constant(real, self.dtype_of_operands), order)
@@ -179,11 +179,11 @@ class Builder:
         value = self.values.get(argument) if isinstance(argument, Node) else None
         if value is None or value.tensor.data is None or value.quantization is None:
             return None
-        return value.quantization.real(self.read(value).data)  # type: ignore[arg-type]  # constants have data
+        return value.quantization.real(self.read(value).data)  # type: ignore[arg-type]  # a constant has data
 
     @property
     def dtype_of_operands(self) -> DType:
-        """The dtype of the current node's first tensor argument that is not boolean; BOOL if all are."""
+        """The dtype of the current node's first tensor argument that is not boolean; BOOL if all are boolean."""
         assert self.node is not None
         vals = [source.meta["val"] for source in self.node.all_input_nodes]
         return next((DTYPES[val.dtype] for val in vals if val.dtype != torch.bool), DType.BOOL)
@@ -196,14 +196,14 @@ class Builder:
 
     @property
     def quantization(self) -> Quantization | None:
-        """The quantization parameters of the current node's result."""
+        """The quantization parameters of the current node's result; None if it is not quantized."""
         assert self.node is not None
         return self.parameters.of(self.node)
 
     # Tensors
 
     def constant(self, array: Array, dtype: DType) -> Tensor:
-        """Return a constant tensor. Equal constants share one tensor."""
+        """Return a constant tensor of the graph; equal constants share one tensor."""
         array = np.array(array, NUMPY[dtype], order="C")
         key = (dtype, array.shape, encode(array, dtype))
         if key not in self._constants:
@@ -211,26 +211,26 @@ class Builder:
         return self._constants[key]
 
     def number(self, number: float, dtype: DType, rank: int = 1) -> Tensor:
-        """Return a constant of one element."""
+        """Return a constant of one element, with `rank` dims of size 1."""
         return self.constant(np.full((1,) * rank, number, NUMPY[dtype]), dtype)
 
     def sizes(self, sizes: Sequence[int]) -> Tensor:
-        """Return a list of sizes as a constant of type SHAPE."""
+        """Return a list of sizes as a constant of TOSA's type SHAPE, which RESHAPE and SLICE read."""
         return self.constant(np.array(sizes, np.int64).reshape(-1), DType.SHAPE)
 
     def emit(
         self, op: Op, inputs: Sequence[Tensor], shape: Sequence[int], dtype: DType, attribute: Any = None
     ) -> Tensor:
-        """Add an operator, and return its result."""
+        """Add an operator of the current node to the graph, and return the tensor of its result."""
         output = Tensor(tuple(shape), dtype)
         self.graph.operators.append(Operator(op, attribute or ATTRIBUTES[op](), list(inputs), output, self.node))
         return output
 
     def compute(self, op: Op, *operands: Tensor | float, shift: int = 0) -> Tensor:
-        """Add an elementwise operator, and return its result.
+        """Add an elementwise operator to the graph, and return the tensor of its result.
 
         Args:
-            op: The operator.
+            op: The TOSA operator, such as `Op.ADD`.
             *operands: Tensors of equal rank, or numbers.
             shift: For MUL of int32: number of bits by which the result is shifted right.
         """
@@ -250,7 +250,7 @@ class Builder:
         return self.emit(op, inputs, shape, dtype, ATTRIBUTES[op](NanMode.PROPAGATE) if nan else None)
 
     def reduce(self, op: Op, tensor: Tensor, *axes: int) -> Tensor:
-        """Reduce dims of a tensor to size 1, and return the result."""
+        """Reduce each dim of `axes` to size 1 with a reduction operator, and return the result."""
         for axis in axes:
             if tensor.shape[axis] == 1:
                 continue
@@ -271,7 +271,7 @@ class Builder:
         key = (tensor, perms)
         if key not in self._transposed:
             kept = [dim for dim in perms if tensor.shape[dim] != 1]
-            if kept == sorted(kept):  # only dims of size 1 move, so the bytes do not change
+            if kept == sorted(kept):  # the transpose only moves dims of size 1, so RESHAPE suffices
                 self._transposed[key] = self.reshape(tensor, shape)
             else:
                 attribute = Transpose(list(perms))
@@ -279,12 +279,12 @@ class Builder:
         return self._transposed[key]
 
     def read(self, value: Value, order: Sequence[int] | None = None) -> Tensor:
-        """Return the tensor of a value with its dims in `order`; None for the model's order."""
+        """Return the tensor of a value, transposed so that its dims are in `order`; None for the model's order."""
         order = tuple(range(len(value.order))) if order is None else tuple(order)
         return self.transpose(value.tensor, [value.order.index(dim) for dim in order])
 
     def reshape(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
-        """Return a tensor with another shape and the same elements in memory order."""
+        """Return a tensor of shape `shape` with the same elements in memory order; add RESHAPE if necessary."""
         shape = tuple(shape)
         if shape == tensor.shape:
             return tensor
@@ -293,11 +293,11 @@ class Builder:
         return self.emit(Op.RESHAPE, [tensor, self.sizes(shape)], shape, tensor.dtype)
 
     def slice(self, tensor: Tensor, start: Sequence[int], shape: Sequence[int]) -> Tensor:
-        """Return a part of a tensor.
+        """Return the part of a tensor of shape `shape` that begins at the indices `start`.
 
-        For more than 4 dims, adjacent dims that are taken whole are merged first, because Vela 5.2 crashes on some
-        slices of 5 dims. For example, the slice at [1, 0, 0, 0, 0] of (2, 2, 8, 5, 6) becomes the slice at [1, 0] of
-        (2, 480).
+        If the tensor has more than 4 dims, adjacent dims that the slice does not cut are merged first, because Arm's
+        compiler Vela 5.2 crashes on some slices of 5 dims. For example, the slice at [1, 0, 0, 0, 0] of (2, 2, 8, 5, 6)
+        becomes the slice at [1, 0] of (2, 480).
         """
         if tuple(shape) == tensor.shape:
             return tensor
@@ -340,11 +340,12 @@ class Builder:
             return self.constant(np.clip(scaled, *LIMITS[dtype]), dtype)
         is_cast = tensor.dtype in (DType.INT8, DType.INT16) and dtype == DType.INT32
         if is_cast and scale == 1.0 and not input_zero and not output_zero:
-            # An NPU needs one operation for CAST, but two for RESCALE.
+            # CAST takes one operation on an NPU, RESCALE takes two.
             return self.emit(Op.CAST, [tensor], tensor.shape, dtype)
-        # For INT48, the multiplier has only 15 bits; its error of up to 2^-15 is 0.004 steps of the largest int8
-        # weight. Scaling by a power of two to INT32 first, and then with 31 bits, would be exact. But Vela estimates 3
-        # to 5 times the cycles for such a network, since INT32 results go to memory, and it gains 0.02 of 55 dB.
+        # For INT48, RESCALE's multiplier has only 15 bits; its error of up to 2^-15 is 0.004 steps of the largest int8
+        # weight. A RESCALE by a power of two to INT32, then a second one with 31 bits, would be exact. But for such a
+        # network Arm's compiler Vela estimates 3 to 5 times the cycles, because INT32 results go to memory, and the
+        # SQNR only rises by 0.02 of 55 dB.
         bits = 16 if tensor.dtype == DType.INT48 else 32
         pairs = [multiplier_and_shift(factor, bits) for factor in (scale if isinstance(scale, Sequence) else [scale])]
         multipliers, shifts = (np.array(column) for column in zip(*pairs, strict=True))
@@ -361,8 +362,7 @@ class Builder:
     # Results
 
     def finish(self, tensor: Tensor, scale: float | Sequence[float], order: Sequence[int]) -> Value:
-        """Scale a tensor to the quantization of the current node's result; return it unchanged if that is not
-        quantized.
+        """Scale a tensor to the quantization of the current node's result; keep it if the result is not quantized.
 
         Args:
             tensor: Accumulators with zero point 0 if the result is quantized, else the floating-point result.
@@ -373,8 +373,9 @@ class Builder:
         if result is None:
             return Value(tensor, tuple(order))
         factors = [unit / result.step for unit in (scale if isinstance(scale, Sequence) else [scale])]
-        # Such large factors occur if the calibrated range is only a few steps of the accumulator, as for a result that
-        # is always 0. Clamp the accumulators, because RESCALE's products must fit into 32 bits before they saturate.
+        # Factors above 1 (INT48) or 2**8 (INT32) occur if the calibrated range is only a few steps of the accumulator,
+        # such as for a result that is always 0. Clamp the accumulators first, because RESCALE's products must fit into
+        # 32 bits before they saturate.
         if tensor.dtype == DType.INT48 and max(factors) > 1:
             first = [min(factor, 1.0) for factor in factors]
             tensor = self.rescale(tensor, first if isinstance(scale, Sequence) else first[0], DType.INT32)
@@ -388,7 +389,7 @@ class Builder:
         return Value(self.rescale(tensor, scales, result.dtype, 0, result.zero_point), tuple(order), result)
 
     def convert(self, value: Value, quantization: Quantization | None) -> Value:
-        """Return a value with other quantization parameters. A value without quantization is returned unchanged."""
+        """Convert a value to other quantization parameters; return a value without quantization unchanged."""
         old = value.quantization
         if quantization is None or old is None or quantization.is_near(old):
             return value

@@ -1,4 +1,4 @@
-"""Functions of one variable as lookup tables (TABLE)."""
+"""Apply functions of one variable to integers with TOSA's operator TABLE, a lookup table."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ FRACTION = 128
 
 
 def table(b: Builder, x: Value, function: Function) -> Value:
-    """Apply a function to a quantized value; the result has the quantization of the current node.
+    """Apply a function to a quantized value by a lookup table; quantize the result as the current node's.
 
     From int8 to int8, the table holds every result. Between int8 and int16 in either direction, entries have 16 bits.
-    For int16, TABLE interpolates between 513 points: the error is half of linear interpolation's, plus at most 1
-    step for rounding twice, or 2 steps where the function leaves the result's range. Near a pole, as of the logarithm,
-    it is larger.
+    For int16 inputs, TABLE interpolates linearly between 513 entries. Their correction (`_interpolated`) halves the
+    error of the interpolation; rounding twice adds at most 1 step, or 2 steps where the function leaves the result's
+    range. Near a pole, such as the logarithm's at 0, the error is larger.
     """
     q, result = x.quantization, b.quantization
     assert q is not None and result is not None
@@ -49,7 +49,8 @@ def table(b: Builder, x: Value, function: Function) -> Value:
     finer = 1.0 if result.dtype == DType.INT16 else float(FRACTION)
     points = np.nan_to_num(points / (result.step / finer), nan=0.0, posinf=1e9, neginf=-1e9)
     outside = np.abs(points) > LIMIT
-    if q.dtype == DType.INT16 and (outside[1:] != outside[:-1]).any():  # results cross the limit between two entries
+    # Results that cross the 16-bit limit between two entries need entries beyond the limit, so store half of each.
+    if q.dtype == DType.INT16 and (outside[1:] != outside[:-1]).any():
         points, finer = points / 2, finer / 2
     raw = lookup(b, index, np.rint(points))
     tensor = b.rescale(raw, 1 / FRACTION / finer, result.dtype, 0, result.zero_point)
@@ -57,10 +58,10 @@ def table(b: Builder, x: Value, function: Function) -> Value:
 
 
 def _interpolated(function: Function, q: Quantization) -> Array:
-    """Return the entries for a function of int16.
+    """Return the entries of the lookup table for a function of an int16 value.
 
-    Each entry is corrected by half of the interpolation error in the middle of its neighbouring intervals, so that the
-    error is positive in some places and negative in others, and half as large.
+    TABLE interpolates linearly between entries. Each entry is corrected by half of the interpolation error in the
+    middle of the intervals beside it, so that the error, partly positive and partly negative, is half as large.
     """
     halves = np.arange(2 * ENTRIES - 1) * (FRACTION // 2) - 32768
     values = _real(function, q, halves)
@@ -73,15 +74,15 @@ def _interpolated(function: Function, q: Quantization) -> Array:
 
 
 def lookup(b: Builder, index: Tensor, entries: Array) -> Tensor:
-    """Look up int16 `index`: return 128 times the interpolated entries as int32. Entries are clipped to 16 bits."""
+    """Look up int16 `index` in entries (clipped to 16 bits); return int32, 128 times the interpolated entry."""
     data = b.constant(np.clip(entries, -LIMIT - 1, LIMIT), DType.INT16)
     return b.emit(Op.TABLE, [index, data], index.shape, DType.INT32)
 
 
 def exact_entries(numbers: Array) -> Array:
-    """Return a table in which `lookup` of the index `256 * i + 1 - 32768` gives exactly `numbers[i]`.
+    """Return the entries of a table in which `lookup` of the index `256 * i + 1 - 32768` gives exactly `numbers[i]`.
 
-    At this index TABLE returns 127 * entry 2i + entry 2i + 1, so the numbers may have 22 bits and a sign.
+    At this index, TABLE returns 127 * entry 2i + entry 2i + 1, so the numbers may have 22 bits and a sign.
 
     Args:
         numbers: 256 integers, of absolute value below 127 * 32767.
@@ -92,14 +93,14 @@ def exact_entries(numbers: Array) -> Array:
 
 
 def _real(function: Function, q: Quantization, integers: Array) -> Array:
-    """Return the function's values in float64 at the dequantized float32 numbers of `integers`."""
+    """Return a function's values in float64, at the float32 numbers that `integers` represent in the quantization q."""
     reals = torch.from_numpy((integers - q.zero_point).astype(np.float32) * np.float32(q.step))
     result: Array = function(reals.double()).numpy()
     return result
 
 
 def _quantized(function: Function, q: Quantization, result: Quantization, integers: Array) -> Array:
-    """Return the function's values quantized like a quantize node does, with float32 arithmetic."""
+    """Return a function's values at `integers`, rounded in float32 arithmetic like a node that quantizes."""
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = _real(function, q, integers).astype(np.float32) * np.float32(1 / result.step)
         rounded = np.nan_to_num(np.rint(scaled) + result.zero_point, nan=result.zero_point)

@@ -1,4 +1,4 @@
-"""Functions such as 1 / x of positive int32 numbers of any magnitude, in integer arithmetic."""
+"""Compute functions such as 1 / x of positive int32 numbers of any magnitude with integer operators of TOSA."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgecore_tosa.schema import ArithmeticRightShift, DType, Op
 
 @dataclass(frozen=True)
 class Normalized:
-    """A positive int32 tensor x = mantissa * 2**(32 - zeros) with the mantissa in [0.5, 1).
+    """A positive int32 tensor x, split as x = mantissa * 2**(32 - zeros) with the mantissa in [0.5, 1).
 
     Attributes:
         mantissa: The mantissa as an int16 table index: -32768 for 0.5, and 32767 for 1.
@@ -27,7 +27,7 @@ class Normalized:
 
 
 def normalize(b: Builder, x: Tensor) -> Normalized:
-    """Split positive int32 numbers into mantissa and exponent."""
+    """Split positive int32 numbers x into mantissas and leading zeros."""
     zeros = b.compute(Op.CLZ, x)
     high = b.compute(Op.LOGICAL_LEFT_SHIFT, x, b.compute(Op.SUB, zeros, 1))
     offset = b.compute(Op.SUB, high, 3 * 2**29)  # in [-2**29, 2**29)
@@ -35,7 +35,7 @@ def normalize(b: Builder, x: Tensor) -> Normalized:
 
 
 def of_mantissa(b: Builder, x: Normalized, function: Callable[[Array], Array], bits: int) -> Tensor:
-    """Return function(mantissa) * 2**bits as int32; its magnitude must be below 2**22."""
+    """Return function(mantissa of x) * 2**bits as int32, from a lookup table; its magnitude must be below 2**22."""
     points = function(0.5 + np.arange(ENTRIES) / (2 * (ENTRIES - 1))) * 2**bits
     return lookup(b, x.mantissa, np.rint(points / FRACTION))
 

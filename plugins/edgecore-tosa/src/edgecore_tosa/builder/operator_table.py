@@ -1,4 +1,4 @@
-"""The operator table of TOSA: the calls that a TOSA profile supports."""
+"""The operator table of TOSA: which calls a TOSA specification (profile and extensions) supports."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ Lacks = Callable[[TosaSpec], "str | None"]
 
 
 def needs_real_numbers(spec: TosaSpec) -> str | None:
-    """Return a reason if the specification lacks the profile FP."""
+    """Return a reason if a specification lacks TOSA's profile FP; None if it has the profile."""
     return None if spec.floating else f"{spec} computes with integers only"
 
 
 def needs_integers(spec: TosaSpec) -> str | None:
-    """Return a reason if the specification lacks the profile INT."""
+    """Return a reason if a specification lacks TOSA's profile INT; None if it has the profile."""
     return None if spec.integer else f"{spec} computes with real numbers only"
 
 
 def needs_more_than_u55(spec: TosaSpec) -> str | None:
-    """Return a reason for targets with the limits of Ethos-U55 and U65."""
+    """Return a reason if a specification has the limits of Ethos-U55 and U65; None otherwise."""
     return "Ethos-U55 and U65 lack this operator" if spec.is_u55 else None
 
 
 @dataclass(frozen=True)
 class Row(OperatorRow[Lower]):
-    """A row of the operator table; `lower` is a `Lower`.
+    """A row of the operator table: an operator, its constraints, and `lower`, the function that writes TOSA for a call.
 
     Attributes:
         real: Arguments that may be floating-point constants while the other values are quantized.
@@ -72,10 +72,10 @@ class Row(OperatorRow[Lower]):
 
 
 class Query(NodeQuery):
-    """A call that the table checks.
+    """A call of an operator, for the checks of the operator table.
 
     Attributes:
-        spec: The profile.
+        spec: The TOSA specification: profile and extensions.
         parameters: The quantization parameters of the program's values.
     """
 
@@ -83,11 +83,11 @@ class Query(NodeQuery):
     parameters: Parameters
 
     def is_constant(self, node: Any) -> bool:
-        """Return True for a constant, and for a dequantize node of a constant."""
+        """Return True for a constant, or for a node that dequantizes a constant."""
         return super().is_constant(node) or (is_dequantize(node) and super().is_constant(node.args[0]))
 
     def vals(self, except_arguments: Sequence[str] = ()) -> list[tuple[str, Any]]:
-        """List the call's inputs, and the results that are read, as (name for messages, `val`)."""
+        """List (name for messages, `val`) of the call's inputs, and of each result that another node reads."""
         named = super().vals(except_arguments)
         several = self.node.meta["val"]
         if not isinstance(several, (tuple, list)):
@@ -102,11 +102,11 @@ class Query(NodeQuery):
 
 
 class TosaTable(OperatorTable[Lower]):
-    """edgecore's `OperatorTable` for a specification of TOSA.
+    """The operator table of one TOSA specification (profile and extensions).
 
     Args:
-        rows: The rows of all specifications. Rows that `spec` lacks are dropped.
-        spec: The profile.
+        rows: The rows of all specifications; rows of operators that `spec` lacks are dropped.
+        spec: The specification.
     """
 
     def __init__(self, rows: tuple[Row, ...], spec: TosaSpec) -> None:
@@ -118,14 +118,14 @@ class TosaTable(OperatorTable[Lower]):
         self._missing: dict[Any, str] = {target: reason for target, reason in reasons.items() if reason is not None}
 
     def missing_reason(self, node: Node) -> str:
-        """Return why a call is not supported if its operator has no row."""
+        """Return why a call is not supported whose operator has no row in this table."""
         return self._missing.get(node.target) or super().missing_reason(node)
 
     def inside_only(self, node: Node) -> str | None:
-        """Return why a value must not cross the border of a partition, or None.
+        """Return why a value cannot be an input or output of a partition, or None if it can.
 
-        An integer profile forbids floating-point values. With both profiles, dequantized values are forbidden, because
-        the partition that reads them would not know their scale; outputs of the program are allowed.
+        With only the profile INT, floating-point values cannot cross. With both profiles, dequantized values cannot,
+        because the partition that reads them would not know their scale; but the program's outputs can be such values.
         """
         if is_dequantize(node) and any(user.op != "output" for user in node.users):
             return "real numbers that stand for integers"
@@ -143,7 +143,7 @@ class TosaTable(OperatorTable[Lower]):
         return first.about
 
     def parameters(self, constant: ReadConstant) -> Parameters:
-        """Return the quantization parameters of a program's values for this profile."""
+        """Return the quantization parameters of a program's values, as this TOSA specification needs them."""
         return Parameters(constant, self._real_arguments if self.spec.floating else None)
 
     def _real_arguments(self, node: Node) -> set[Node]:
@@ -153,7 +153,7 @@ class TosaTable(OperatorTable[Lower]):
         return {argument for argument in arguments if isinstance(argument, Node)}
 
     def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
-        """Return why the dtype or quantization of a tensor of a call is not supported, or None."""
+        """Return why the dtype or quantization of a tensor of a call is not supported, or None if all are."""
         assert isinstance(query, Query)
         reason = super().tensor_reason(query, row)
         if reason or is_quantize(query.node) or is_dequantize(query.node):
@@ -172,7 +172,7 @@ class TosaTable(OperatorTable[Lower]):
             return f"computes with {' and '.join(sorted(map(dtype_name, dtypes)))}"
         quantizations = {node: query.parameters.of(node) for node in floats}
         if self.spec.floating and not (self.spec.integer and all(quantizations.values())):
-            return None  # the call computes in floating point
+            return None  # the call computes in floating point, which the specification supports
         reasons = (self._quantization_reason(name, quantizations[node]) for node, name in floats.items())
         return next(filter(None, reasons), None)
 
@@ -187,13 +187,13 @@ class TosaTable(OperatorTable[Lower]):
 
 
 def _specialized(row: Row, spec: TosaSpec) -> Row:
-    """Restrict a row to the dtypes and constraints of a specification. Quantized values are float32 in the program."""
+    """Restrict a row to the dtypes and constraints of a specification; quantized values are float32 in the program."""
     dtypes = row.dtypes if spec.floating else tuple(dtype for dtype in row.dtypes if dtype != torch.float16)
     return replace(row, dtypes=dtypes, constraints=(spec.is_u55 and row.on_u55) or row.constraints)
 
 
 def results(node: Node) -> list[Node]:
-    """Return the nodes that hold a call's results: the call itself, or the `getitem` nodes of a list."""
+    """Return the nodes that hold a call's results: the call itself, or for a list of results its `getitem` nodes."""
     if not isinstance(node.meta["val"], (tuple, list)):
         return [node]
     return [user for user in node.users if user.target is operator.getitem]
@@ -218,12 +218,12 @@ def _rank(query: NodeQuery) -> str | None:
 
 
 def symmetric_weight(query: Query, name: str, *axes: int) -> str | None:
-    """Return why a weight is not a constant of signed integers with zero point 0, or None. Floating point passes.
+    """Return why a weight is not a constant of floats, or of int8 with zero point 0; return None if it is.
 
     Args:
         query: The call.
-        name: The argument.
-        *axes: The dims that may have a scale per index.
+        name: The name of the argument that is the weight.
+        *axes: The dims along which the weight may have a scale per index.
     """
     node = query.argument(name)
     if not query.is_constant(node):

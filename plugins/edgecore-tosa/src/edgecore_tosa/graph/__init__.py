@@ -1,4 +1,4 @@
-"""TOSA graphs: in memory and serialized (`graph`), origins of operators (`origins`), conversion for tools."""
+"""Represent TOSA graphs in memory and serialized, with the origins of operators; convert graphs for tools."""
 
 from edgecore_tosa.graph.graph import NUMPY, Array, Graph, Operator, Tensor, decode, encode
 

@@ -1,4 +1,4 @@
-"""Convert TOSA graphs for tools that show the inside of delegates."""
+"""Convert TOSA graphs to edgecore's `BlobGraph`, for tools that show the inside of delegates."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from edgecore_tosa.graph.graph import Graph, Tensor
 
 
 def blob_graph(graph: Graph) -> BlobGraph:
-    """Return the operators of a graph, without constants, as nodes named like the keys of `origins.debug_handle_map`.
+    """Return the operators of a graph, but not its constants, as nodes with the names in `origins.debug_handle_map`.
 
-    Call `Graph.to_bytes` first, or read the graph from bytes: both name the operators.
+    Operators have names only after `Graph.to_bytes`, or in a graph that was read from bytes.
     """
     numbers: dict[Tensor, int] = {}
     for tensor in (*graph.inputs, *(operator.output for operator in graph.operators)):

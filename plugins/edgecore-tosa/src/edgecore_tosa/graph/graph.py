@@ -1,4 +1,4 @@
-"""A TOSA graph in memory, and its serialization."""
+"""Represent TOSA graphs in memory, and read and write them as flatbuffers."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ NUMPY: dict[DType, np.dtype[Any]] = {
 
 @dataclass(eq=False)
 class Tensor:
-    """A value of a graph: a tensor, or a list of sizes (DType.SHAPE).
+    """A value of a TOSA graph: a tensor, or a list of sizes (DType.SHAPE).
 
     Attributes:
-        shape: The sizes of the dims; for a list of sizes: (its length,).
+        shape: The sizes of the dims; (n,) for a list of n sizes.
         dtype: The type of the elements.
         data: The elements of a constant as an array of `shape`; None if an operator computes them.
-        name: The name in the file; `Graph.to_bytes` chooses one if it is empty.
+        name: The name in the serialized graph, such as "t37", which `Graph.to_bytes` sets.
     """
 
     shape: tuple[int, ...]
@@ -73,15 +73,15 @@ class Tensor:
 
 @dataclass(eq=False)
 class Operator:
-    """A call of an operator.
+    """A call of an operator in a TOSA graph.
 
     Attributes:
         op: The operator.
-        attribute: An instance of the class in `schema.ATTRIBUTES`.
-        inputs: The inputs in the order of the specification, including constants.
-        output: The result.
-        source: The part of the model that this operator implements, such as an fx node.
-        others: Further parts that this operator also implements, such as quantize nodes.
+        attribute: The constant arguments, an instance of the class in `schema.ATTRIBUTES`.
+        inputs: The tensors that it reads, including constants, in the order of TOSA's specification.
+        output: The tensor of its result.
+        source: The call of the model from which this operator was made, an fx node.
+        others: Further calls of the model that this operator also computes, such as quantize nodes.
     """
 
     op: Op
@@ -93,25 +93,25 @@ class Operator:
 
     @property
     def name(self) -> str:
-        """The operator and its result, such as `CONV2D t37`; unique in a graph that `Graph.to_bytes` has written."""
+        """The operator and its result, such as `CONV2D t37`; unique after `Graph.to_bytes`, which names results."""
         return f"{self.op.name} {self.output.name}"
 
 
 @dataclass(eq=False)
 class Graph:
-    """Operators in an executable order. Constants have no operator here, but one each in the file."""
+    """A TOSA graph: operators in an executable order. Constants are tensors here, and CONST operators in the file."""
 
     inputs: list[Tensor] = field(default_factory=list)
     operators: list[Operator] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
 
     def constants(self) -> list[Tensor]:
-        """List the constants that operators or outputs read, each once."""
+        """List the constants that operators or outputs of the graph read, each once."""
         read = [*(tensor for operator in self.operators for tensor in operator.inputs), *self.outputs]
         return list(dict.fromkeys(tensor for tensor in read if tensor.data is not None))
 
     def remove_unread(self) -> None:
-        """Remove operators whose results are not read."""
+        """Remove the operators whose results neither an operator nor an output reads."""
         read = set(self.outputs)
         kept = []
         for operator in reversed(self.operators):
@@ -121,7 +121,7 @@ class Graph:
         self.operators = kept[::-1]
 
     def numbered(self) -> dict[int, Operator]:
-        """Return the operators by their index in the file, which begins with the constants."""
+        """Return the operators by their index in the serialized graph, which begins with an operator per constant."""
         return dict(enumerate(self.operators, len(self.constants())))
 
     def to_bytes(self) -> bytes:
@@ -152,7 +152,7 @@ class Graph:
 
     @classmethod
     def from_bytes(cls, data: flat.Buffer) -> Graph:
-        """Read a flatbuffer of TOSA 1.x with one region of one block.
+        """Read a TOSA graph from a flatbuffer of TOSA 1.x with one region of one block, so without control flow.
 
         Raises:
             FormatError: The bytes are damaged, of another version, or have several regions or blocks.
@@ -209,7 +209,7 @@ def _read(block: TosaBasicBlock) -> Graph:
 
 
 def encode(array: Array, dtype: DType) -> bytes:
-    """Return the bytes of a constant, with padding.
+    """Return the elements of a constant as bytes, padded with zeros to a multiple of `ALIGNMENT`.
 
     A byte holds two int4 numbers, the first in its lower half. An int48 number has six bytes.
     """
@@ -229,7 +229,7 @@ def decode(data: flat.Buffer, dtype: DType, shape: tuple[int, ...], name: str = 
     """Decode the bytes of a constant to an array.
 
     Raises:
-        FormatError: There are too few bytes for the elements.
+        FormatError: The bytes are too few for the elements, or the dtype is not known.
     """
     if dtype not in NUMPY:
         raise FormatError(f"the constant {name} has no known dtype")

@@ -11,7 +11,7 @@ from edgecore_tosa.graph.graph import Graph, Operator, Tensor
 
 
 def assign_unwritten(graph: Graph, calls: Sequence[Node], tensors: Mapping[Node, Tensor]) -> None:
-    """Assign each call that wrote no operator to operators that compute it.
+    """Assign each call of the model for which no operator was written to the operators that compute it.
 
     If an operator's result is the tensor of the call, the call is assigned to that operator: for example a quantize
     node to the convolution before it. Any other call, such as a dequantize node, is assigned to the operators of its
@@ -20,7 +20,7 @@ def assign_unwritten(graph: Graph, calls: Sequence[Node], tensors: Mapping[Node,
     Args:
         graph: The graph. Each operator names the call that wrote it.
         calls: The calls of the partition in execution order.
-        tensors: The tensor of each call's value.
+        tensors: The tensor of each call's result in the TOSA graph.
     """
     producers = {operator.output: operator for operator in graph.operators}
     operators_of: dict[Node, list[Operator]] = {}
@@ -46,7 +46,7 @@ WHOLE = 0
 def debug_handle_map(graph: Graph) -> dict[int | str, tuple[int, ...]]:
     """Map `Operator.name` to the debug handles of the calls that the operator computes, in the model's order.
 
-    `WHOLE` maps to all handles. Call `Graph.to_bytes` first: it names the operators.
+    `WHOLE` maps to all handles. Call `Graph.to_bytes` first, because it names the operators.
     """
     handles_of: dict[int | str, tuple[int, ...]] = {
         operator.name: debug_handles(*sorted([operator.source, *operator.others]))

@@ -1,4 +1,4 @@
-"""The operator rows; each names the function that lowers the operator."""
+"""List the rows of the operator table; each row names the function that lowers the operator to TOSA."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ ROWS: tuple[Row, ...] = (
 
 
 def table_of(spec: TosaSpec) -> TosaTable:
-    """Return the operator table of a specification."""
+    """Return the operator table of a TOSA specification."""
     return TosaTable(ROWS, spec)

@@ -1,4 +1,4 @@
-"""Functions of one variable: activations, and elementwise operators with a constant."""
+"""Lower functions of one variable to TOSA: activations, and elementwise operators with a constant."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Real = Callable[[Builder, Tensor], Tensor]
 
 
 def tabulated(b: Builder) -> Value:
-    """Write a call as a table, whose entries the PyTorch operator computes."""
+    """Write a call as a lookup table (TOSA's TABLE), whose entries the PyTorch operator itself computes."""
     node = b.node
     assert node is not None and callable(node.target)
     target, first = node.target, node.all_input_nodes[0]
@@ -36,7 +36,7 @@ def tabulated(b: Builder) -> Value:
 
 
 def _unary(real: Real | None) -> Callable[[Builder], Value]:
-    """Return the `Lower` of an operator: a table if it is quantized, `real` in floating point."""
+    """Return the function that lowers an operator: to a table if it is quantized, by `real` in floating point."""
 
     def lower(b: Builder) -> Value:
         assert b.node is not None
@@ -62,7 +62,7 @@ def _multiplied_by(b: Builder, x: Tensor) -> Tensor:
 
 
 def _shifted(op: Op, *, swapped: bool = False) -> Callable[[Builder], Value]:
-    """Return the `Lower` of a sum or difference with a number; a table for int8."""
+    """Return the function that lowers a sum or difference with a number; for int8, it becomes a table."""
 
     def lower(b: Builder) -> Value:
         x = b.input()
@@ -78,7 +78,7 @@ def _divided(b: Builder, x: Tensor) -> Tensor:
 
 
 def _power(b: Builder, x: Tensor) -> Tensor:
-    """Write a power. Exponents 2 and 3 become products, because POW is not defined for negative numbers."""
+    """Write a power in floating point; exponents 2 and 3 become products, because POW is undefined for negative x."""
     exponent = b.argument("exponent")
     if exponent in (2, 3):
         square = b.compute(Op.MUL, x, x)
@@ -92,7 +92,7 @@ def _leaky_relu(b: Builder, x: Tensor) -> Tensor:
 
 
 def _polynomial(b: Builder, x: Tensor, coefficients: Sequence[float]) -> Tensor:
-    """Write the sum of c x^i over the `coefficients`, which begin with i = 0."""
+    """Write the polynomial of x that is the sum of coefficients[i] * x^i."""
     *lower, highest = coefficients
     total = b.compute(Op.MUL, x, highest)
     for coefficient in reversed(lower[1:]):
@@ -101,16 +101,16 @@ def _polynomial(b: Builder, x: Tensor, coefficients: Sequence[float]) -> Tensor:
 
 
 def _expm1(b: Builder, x: Tensor) -> Tensor:
-    """Write e^x - 1; near 0, where the subtraction would cancel all digits, by its Taylor series."""
+    """Write e^x - 1 in floating point; near 0, where the subtraction loses digits, use the Taylor series."""
     far = b.compute(Op.SUB, b.compute(Op.EXP, x), 1.0)
     near = b.compute(Op.MUL, x, _polynomial(b, x, [1 / math.factorial(i) for i in range(1, 9)]))
     return b.compute(Op.SELECT, b.compute(Op.GREATER, b.compute(Op.ABS, x), 0.5), far, near)
 
 
 def _log1p(b: Builder, x: Tensor) -> Tensor:
-    """Write log(1 + x); near 0, where the addition would lose digits of x, as 2 atanh(y) = 2 (y + y^3 / 3 + ...).
+    """Write log(1 + x) in floating point; near 0, where the addition loses digits of x, use the series of 2 atanh(y).
 
-    Here y = x / (2 + x).
+    With y = x / (2 + x), log(1 + x) = 2 atanh(y) = 2 (y + y^3 / 3 + ...).
     """
     far = b.compute(Op.LOG, b.compute(Op.ADD, x, 1.0))
     y = b.compute(Op.MUL, x, b.compute(Op.RECIPROCAL, b.compute(Op.ADD, x, 2.0)))
@@ -137,7 +137,7 @@ def _gelu(b: Builder, x: Tensor) -> Tensor:
 
 
 def _multiplied(b: Builder) -> Value:
-    """Multiply or divide by a number. If it is positive, only the scale changes."""
+    """Multiply or divide by a number; if the number is positive, only the scale of a quantized value changes."""
     assert b.node is not None
     divides = b.node.target is aten.div.Scalar
     number = float(b.argument("other"))
@@ -149,7 +149,7 @@ def _multiplied(b: Builder) -> Value:
 
 
 def _prelu(b: Builder) -> Value:
-    """Write max(x, 0) + weight * min(x, 0) with a 16-bit weight per channel."""
+    """Write a quantized PReLU, max(x, 0) + weight * min(x, 0), with a 16-bit weight per channel."""
     x, weights = b.input(), b.real_constant(b.argument("weight"))
     q = x.quantization
     assert weights is not None and q is not None
@@ -165,9 +165,9 @@ def _prelu(b: Builder) -> Value:
 
 
 def _softshrink(b: Builder) -> Value:
-    """Write x - min(max(x, -lambd), lambd); a table for int8.
+    """Write a quantized softshrink, x - min(max(x, -lambd), lambd); for int8, it becomes a table.
 
-    An int16 table would be inexact where the slope changes.
+    A table for int16 interpolates, so it would be inexact where the slope changes.
     """
     bits = 8
     x = b.input()
@@ -190,7 +190,7 @@ def _check_prelu(query: Query) -> str | None:
 
 
 def quantized(query: Query) -> str | None:
-    """Return a reason if the result of a call is not quantized, or None."""
+    """Return a reason if the result of a call is not quantized; None if it is."""
     return "only quantized calls" if query.parameters.of(query.node) is None else None
 
 

@@ -22,8 +22,8 @@ def averages(
 ) -> Value:
     """Write the averages of the windows of an image, or their sums divided by `divisor`.
 
-    AVG_POOL2D keeps the scale of the image. If the result has another scale, a depthwise convolution with a kernel of
-    ones computes the sums instead, unless windows at the border have fewer elements.
+    TOSA's AVG_POOL2D keeps the scale of the image. If the result has another scale, a depthwise convolution with a
+    kernel of ones computes the sums instead, unless padding leaves fewer elements in windows at the border.
 
     Args:
         b: The builder.
@@ -31,7 +31,7 @@ def averages(
         kernel: The sizes of a window.
         stride: The stride.
         padding: (top, bottom, left, right), excluded from the averages; negative numbers crop the image.
-        divisor: Divisor of the sums of whole windows; None for the number of elements.
+        divisor: Divisor of the sum of a window without padding; None for the number of its elements.
     """
     image = crop(b, b.read(x, NHWC), [max(-padding[1], 0), max(-padding[3], 0)])
     pad = [max(size, 0) for size in padding]
@@ -56,7 +56,7 @@ def averages(
 
 
 def _pool(b: Builder) -> Value:
-    """Write average pooling. Padding that counts is added to the image, since AVG_POOL2D excludes its own padding."""
+    """Write average pooling; padding that counts is added to the image, because AVG_POOL2D leaves out its padding."""
     x, divisor = b.input(), b.argument("divisor_override")
     kernel = for_each(b.argument("kernel_size"), 2)
     stride = for_each(b.argument("stride") or kernel, 2)
@@ -67,7 +67,8 @@ def _pool(b: Builder) -> Value:
         extra.append(needed - image.shape[1 + dim] - padding[dim])  # padding needed at the end
     counts = b.argument("count_include_pad") or divisor is not None
     pad = [padding[0], extra[0], padding[1], extra[1]]
-    if counts:  # elements beyond the padding (ceil_mode) count only with `divisor_override`
+    # Elements that ceil_mode adds beyond the padding count only with `divisor_override`.
+    if counts:
         inside = [size if divisor else min(size, before) for size, before in zip(extra, padding, strict=True)]
         whole = [(padding[0], max(inside[0], 0)), (padding[1], max(inside[1], 0))]
         image = padded(b, image, [(0, 0), *whole, (0, 0)], x.zero_point)

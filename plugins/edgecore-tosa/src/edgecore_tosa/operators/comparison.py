@@ -1,4 +1,4 @@
-"""Comparisons, selection by a condition, and elementwise maximum and minimum."""
+"""Lower comparisons, selection by a condition, and elementwise maximum and minimum to TOSA."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _CLOSED = {"gt": "ge", "lt": "le"}
 
 
 def _written(b: Builder, name: str, left: Tensor, right: Tensor) -> Tensor:
-    """Write a comparison of two tensors of the same dtype."""
+    """Write the comparison `name`, such as "gt", of two tensors of one dtype; return its boolean result."""
     op, is_exchanged, is_inverted = _OPERATORS[name]
     result = b.compute(op, right, left) if is_exchanged else b.compute(op, left, right)
     return b.compute(Op.LOGICAL_NOT, result) if is_inverted else result
@@ -48,15 +48,13 @@ _TRUTH = Quantization(1.0, 0, DType.INT8, None, 0, 1)
 
 
 def _whole(b: Builder, x: Value) -> Value:
-    """Return a value in a dtype that TOSA can compare: booleans become integers."""
+    """Convert a boolean value to int32, because TOSA does not compare booleans; return other values unchanged."""
     if x.tensor.dtype != DType.BOOL:
         return x
     return replace(x, tensor=b.emit(Op.CAST, [x.tensor], x.tensor.shape, DType.INT32))
 
 
 def _compared(name: str) -> Lower:
-    """Return the `Lower` of a comparison of two values."""
-
     def lower(b: Builder) -> Value:
         values = [_whole(b, b.input(name)) for name in _TERMS]
         pair, order = aligned(b, values)
@@ -71,7 +69,7 @@ def _compared(name: str) -> Lower:
 
 
 def _compared_with_number(name: str) -> Lower:
-    """Return the `Lower` of a comparison with a number, which becomes an integer limit at compile time."""
+    """Return the function that lowers a comparison with a number, for integers turned into an integer limit."""
 
     def lower(b: Builder) -> Value:
         x, number = _whole(b, b.input()), float(b.argument("other"))
@@ -88,7 +86,7 @@ def _compared_with_number(name: str) -> Lower:
 
 
 def _limit(q: Quantization, number: float, name: str) -> int:
-    """Return the boundary integer for which a comparison holds; if none does, an integer beyond all values."""
+    """Return the least (or greatest) integer that fulfils a comparison; if none does, one beyond all values."""
     integers = np.arange(q.low, q.high + 1)
     reals = (integers - q.zero_point).astype(np.float32) * np.float32(q.step)
     compare: dict[str, Callable[[Any, Any], Any]] = {
@@ -106,7 +104,7 @@ def _limit(q: Quantization, number: float, name: str) -> int:
 
 
 def _where(b: Builder) -> Value:
-    """Select by a condition, computed or constant."""
+    """Select elements of two values by a condition, which is computed or constant."""
     condition = b.input("condition")
     values = [b.convert(b.operand(name), b.quantization) for name in _TERMS]
     (chooser, *pair), order = aligned(b, [condition, *values])
@@ -115,7 +113,7 @@ def _where(b: Builder) -> Value:
 
 
 def _extreme(op: Op) -> Lower:
-    """Return the `Lower` of an elementwise maximum or minimum; TOSA supports int32 for it, but no int8 or int16."""
+    """Return the function that lowers an elementwise maximum or minimum; TOSA has it for int32, not int8 or int16."""
 
     def lower(b: Builder) -> Value:
         values = [b.operand("self"), b.operand("other")]

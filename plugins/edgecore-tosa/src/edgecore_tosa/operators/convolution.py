@@ -20,16 +20,16 @@ aten = torch.ops.aten
 
 
 def accumulator(dtype: DType) -> DType:
-    """Return the dtype that accumulates products of inputs of `dtype` and weights."""
+    """Return the dtype in which TOSA accumulates products of inputs of `dtype` and weights."""
     return {DType.INT8: DType.INT32, DType.INT16: DType.INT48}.get(dtype, DType.FP32)
 
 
 class Layer:
-    """The weight, the bias and the accumulator scale of a layer.
+    """The weight, bias and accumulator scale of a convolution or linear layer.
 
     Attributes:
         weight: The weight's elements in the model's dim order.
-        weight_dtype: Its dtype; INT4 for integers from -7 to 7 if the input is int8 and the target has this extension.
+        weight_dtype: Its dtype; INT4 for integers from -7 to 7, if the input is int8 and the target has TOSA's int4.
         scales: The scale of the accumulator: one per output channel, or a single one; (1.0,) for floating point.
         accumulator: The dtype of the accumulator.
         output: The dtype of the bias and the unscaled result: the accumulator's, but float16 for float16 inputs.
@@ -49,7 +49,7 @@ class Layer:
         self.zero_points = [b.number(x.zero_point, x.tensor.dtype), b.number(0, self.weight_dtype)]
 
     def bias(self, start: int = 0, stop: int | None = None) -> Tensor:
-        """Return the bias of output channels [start, stop) as a constant."""
+        """Return the bias of output channels `start` to `stop` as a constant, in the scale of the accumulator."""
         bias = self._bias[start:stop]
         if self.output not in (DType.FP32, DType.FP16):
             scales = np.array(self.scales)[start:stop] if len(self.scales) > 1 else np.array(self.scales)
@@ -59,11 +59,11 @@ class Layer:
 
     @property
     def scale(self) -> float | list[float]:
-        """The scale of the accumulator, as `Builder.finish` takes it."""
+        """The scale of the accumulator, or a list of a scale per output channel, for `Builder.finish`."""
         return self.scale_of(slice(None))
 
     def scale_of(self, channels: slice) -> float | list[float]:
-        """Return the accumulator scale of some output channels."""
+        """Return the accumulator's scale for some output channels, or a list with a scale per channel."""
         return list(self.scales[channels]) if len(self.scales) > 1 else self.scales[0]
 
 
@@ -77,15 +77,15 @@ def _is_int4(b: Builder, x: Value, weight: Value) -> bool:
 def exact_padding(size: int, kernel: int, stride: int, dilation: int, before: int, after: int) -> tuple[int, int]:
     """Return (padding at the end, elements to crop) for one dim of a convolution or pooling.
 
-    TOSA requires that size + before + after - dilation * (kernel - 1) - 1 is a multiple of the stride. PyTorch ignores
-    the remainder.
+    TOSA requires that size + before + after - dilation * (kernel - 1) - 1 is a multiple of the stride, and PyTorch
+    ignores the remainder of that division. So this remainder is taken off the padding, or else off the image.
     """
     rest = (size + before + after - dilation * (kernel - 1) - 1) % stride
     return max(after - rest, 0), max(rest - after, 0)
 
 
 def crop(b: Builder, x: Tensor, cut: list[int]) -> Tensor:
-    """Crop the last `cut` indices of each spatial dim of an NHWC image or NDHWC volume."""
+    """Remove the last `cut[d]` indices of each spatial dim d of an NHWC image or NDHWC volume."""
     sizes = [size - rest for size, rest in zip(x.shape[1:-1], cut, strict=True)]
     return b.slice(x, [0] * x.rank, [x.shape[0], *sizes, x.shape[-1]])
 
@@ -101,7 +101,7 @@ def _convolution(b: Builder) -> Value:
     shape = [b.shape[dim] for dim in order]
     channels = b.shape[1]
     layer = Layer(b, x, weight, b.real_constant(b.argument("bias")), channels)
-    if dims == 1:  # treat a sequence as an image of one row
+    if dims == 1:  # treat a sequence as an image of one row, because TOSA has no 1-d convolution
         image = b.reshape(image, (image.shape[0], 1, *image.shape[1:]))
         shape.insert(1, 1)
         layer.weight = np.expand_dims(layer.weight, 2)
@@ -121,7 +121,7 @@ def _volume(b: Builder) -> Value:
 
 
 def _of_image(b: Builder, name: str, dims: int) -> list[int]:
-    """Expand an argument of a sequence or image to (rows, columns)."""
+    """Return a convolution's argument, such as its stride, as (rows, columns), also for a sequence."""
     numbers = list(for_each(b.argument(name), dims))
     return numbers if dims == 2 else [0 if name == "padding" else 1, *numbers]
 
@@ -148,7 +148,8 @@ def _direct(b: Builder, layer: Layer, image: Tensor, form: _Form, groups: int, s
         "dilation": dilation,
         "acc_type": layer.accumulator,
     }
-    if groups == image.shape[-1] and groups > 1 and len(kernel) == 2:  # the filters are (channel * multiplier, 1, H, W)
+    # A depthwise convolution: its filters have the shape (channel * multiplier, 1, H, W).
+    if groups == image.shape[-1] and groups > 1 and len(kernel) == 2:
         filters = layer.weight.reshape(groups, shape[-1] // groups, *kernel).transpose(2, 3, 0, 1)
         inputs = [image, b.constant(filters, layer.weight_dtype), layer.bias(), *layer.zero_points]
         result = b.emit(Op.DEPTHWISE_CONV2D, inputs, shape, layer.output, DepthwiseConv2d(**attribute))
@@ -161,9 +162,9 @@ def _direct(b: Builder, layer: Layer, image: Tensor, form: _Form, groups: int, s
 def _by_group(
     b: Builder, layer: Layer, image: Tensor, filters: Sequence[Array], shape: Sequence[int], op: Op, attribute: Any
 ) -> Value:
-    """Write the operator once per group of channels, and concatenate the results.
+    """Write a convolution once per group of channels, and concatenate the results.
 
-    The results are scaled before that, because CONCAT does not support INT48, the accumulator of int16.
+    Each result is scaled before the concatenation, because CONCAT does not support INT48, the accumulator of int16.
     """
     inside, outside = image.shape[-1] // len(filters), shape[-1] // len(filters)
     order = (0, *range(2, image.rank), 1)
@@ -181,7 +182,7 @@ _STRIDES_OF_U55 = ([1, 1], [2, 2])
 
 
 def _transposed(b: Builder, layer: Layer, image: Tensor, form: _Form, groups: int, shape: Sequence[int]) -> Value:
-    """Write a transposed convolution; if the target lacks it, a convolution of an image with zeros inserted.
+    """Write a transposed convolution; if the target lacks it, write a convolution of the image with zeros inserted.
 
     The weight is [input channels, output channels / groups, H, W].
     """
@@ -205,7 +206,7 @@ def _transposed(b: Builder, layer: Layer, image: Tensor, form: _Form, groups: in
 
 
 def _spread(b: Builder, image: Tensor, stride: Sequence[int], zero_point: Tensor) -> Tensor:
-    """Insert `stride - 1` zero rows after each row, and zero columns likewise."""
+    """Insert `stride - 1` zero rows after each row of an NHWC image, and likewise zero columns after each column."""
     n, height, width, channels = image.shape
     for pixels, size, count in (
         (n * height * width, channels, stride[1]),
@@ -219,7 +220,7 @@ def _spread(b: Builder, image: Tensor, stride: Sequence[int], zero_point: Tensor
 
 
 def _linear(b: Builder) -> Value:
-    """Write a linear layer as a 1 x 1 convolution of an image with a row per input row."""
+    """Write a linear layer as a 1 x 1 convolution of an image, [1, input rows, 1, features]."""
     x, weight = b.input("input"), b.input("weight")
     layer = Layer(b, x, weight, b.real_constant(b.argument("bias")), b.shape[-1])
     features = x.shape[-1]
@@ -254,7 +255,9 @@ def _check_transposed(query: Query) -> str | None:
         return "transposed with padding of the kernel's size or more"
     if groups > _MAX_GROUPS:
         return f"transposed with {groups} groups, more than {_MAX_GROUPS}"
-    return symmetric_weight(query, "weight", *([1] if groups == 1 else []))  # with groups, dim 1 is not all channels
+    # With several groups, dim 1 of the weight has the output channels of one group only, so it allows no scale per
+    # index.
+    return symmetric_weight(query, "weight", *([1] if groups == 1 else []))
 
 
 _MAX_GROUPS = 8
@@ -274,7 +277,7 @@ def _check_linear(query: NodeQuery) -> str | None:
 
 
 def constant_bias(query: Query) -> str | None:
-    """Return a reason if the bias of a layer is not a constant."""
+    """Return a reason if the bias of a layer is not a constant; None if it is one or missing."""
     bias = query.argument("bias")
     return "its bias is not a constant" if bias is not None and not query.is_constant(bias) else None
 

@@ -23,9 +23,9 @@ _HEADROOM = 20
 
 
 def aligned(b: Builder, values: Sequence[Value]) -> tuple[list[Tensor], tuple[int, ...]]:
-    """Broadcast values to equal rank; return their tensors and the common dim order.
+    """Bring values to equal rank and dim order by leading dims of size 1 and transposes; return tensors and order.
 
-    The order is taken from the first computed value of maximum rank.
+    The first value of maximum rank that is not constant determines the order.
     """
     rank = max(len(value.order) for value in values)
     leading = [value for value in values if len(value.order) == rank]
@@ -44,8 +44,9 @@ def aligned(b: Builder, values: Sequence[Value]) -> tuple[list[Tensor], tuple[in
 def total(b: Builder, op: Op, first: str = "self", second: str = "other") -> Value:
     """Write the sum or difference of two arguments.
 
-    Both terms get the common scale 2 * max(ranges) / 255 / 2**20, or for 16 bits 2 * max(ranges) / 65535 / 2**12. With
-    this scale the sum fits into 32 bits, and rounding the terms loses much less than a step of the inputs.
+    If the result is quantized, both arguments are rescaled to int32 with the common scale 2 * max(ranges) / 255 /
+    2**20, or for 16 bits 2 * max(ranges) / 65535 / 2**12. With this scale the sum fits into 32 bits, and rounding the
+    rescaled arguments loses much less than a step of the inputs.
     """
     values = [b.operand(first), b.operand(second)]
     pair, order = aligned(b, values)
@@ -59,12 +60,12 @@ def total(b: Builder, op: Op, first: str = "self", second: str = "other") -> Val
 def of_one_scale(
     b: Builder, tensors: Sequence[Tensor], quantizations: Sequence[Quantization], dtype: DType
 ) -> tuple[list[Tensor], float]:
-    """Rescale integer tensors with different scales to int32 with one scale; return them and the scale. See `total`.
+    """Rescale integer tensors to int32 of one scale, which `total` explains; return the tensors and the scale.
 
     Args:
         b: The builder.
         tensors: The tensors.
-        quantizations: Their quantization parameters.
+        quantizations: The quantization parameters of the tensors.
         dtype: The dtype of the current node's result; int16 leaves fewer bits of headroom.
     """
     bits, levels = (_HEADROOM, 255) if dtype == DType.INT8 else (_HEADROOM - 8, 65535)
@@ -77,7 +78,7 @@ def of_one_scale(
 
 
 def product(b: Builder, x: Value, y: Value) -> Value:
-    """Write the product of two tensors, after subtracting their zero points."""
+    """Write the product of two values; zero points of quantized values are subtracted first."""
     (left, right), order = aligned(b, [x, y])
     q, p = x.quantization, y.quantization
     if b.quantization is None or q is None or p is None:
@@ -87,7 +88,7 @@ def product(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _quotient(b: Builder) -> Value:
-    """Write a quotient. A quantized value is multiplied by the reciprocal of a constant."""
+    """Write a quotient; a constant divisor (as quantized values need) becomes a product with its reciprocal."""
     divisor = b.real_constant(b.argument("other"))
     if divisor is not None:
         return product(b, b.input(), b.real_operand(1 / divisor))
@@ -107,7 +108,7 @@ def _check_quotient(query: NodeQuery) -> str | None:
 
 
 def clamp(b: Builder, x: Value, low: float, high: float) -> Value:
-    """Clamp a value to a range of real numbers; the quantization parameters do not change."""
+    """Clamp a value to a range of real numbers; the quantization parameters of the value stay."""
     dtype, limits = x.tensor.dtype, (low, high)
     if x.quantization is not None:
         q = x.quantization

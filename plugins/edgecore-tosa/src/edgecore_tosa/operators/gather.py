@@ -1,4 +1,4 @@
-"""Operators that read rows by index."""
+"""Lower operators that read rows by index to TOSA: embedding, index_select, index and gather."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _MAX_PARTS_WITHOUT_GATHER = 64
 
 
 def runs(indices: Array) -> list[tuple[int, int]]:
-    """Split indices into maximal runs that count up by 1; return (first, count) of each."""
+    """Split indices into maximal runs that count up by 1, such as 4, 5, 6; return (first, count) of each run."""
     ends = np.flatnonzero(np.diff(indices) != 1) + 1
     return [(int(run[0]), len(run)) for run in np.split(indices, ends)]
 
 
 def gathered(b: Builder, tensor: Tensor, axis: int, indices: Tensor) -> Tensor:
-    """Gather along a dim of a tensor by int32 indices."""
+    """Write a GATHER of a tensor along dim `axis`, by a tensor of int32 indices."""
     shape, count = tensor.shape, indices.elements
     batch, after = prod(shape[:axis]), prod(shape[axis + 1 :])
     rows = b.reshape(tensor, (batch, shape[axis], after))
@@ -46,7 +46,7 @@ def gathered(b: Builder, tensor: Tensor, axis: int, indices: Tensor) -> Tensor:
 
 
 def _taken(b: Builder, x: Value, dim: int, node: Node, *, from_end: bool = False) -> Value:
-    """Gather along a dim of a value by the indices in a node; use slices if these are constant and few runs.
+    """Gather along a dim of a value by the indices in a node; constant indices in few runs (`runs`) become slices.
 
     If `from_end` is true, negative indices count from the end.
     """
@@ -84,7 +84,7 @@ def _indexed(indices: list[Node | None]) -> list[tuple[int, Node]]:
 
 
 def _gather(b: Builder) -> Value:
-    """Gather with an index per element: move the dim to the end, and treat all other dims as batches."""
+    """Gather with an index per element (constant): move the dim to the end, and treat all other dims as batches."""
     x, dim = b.convert(b.input(), b.quantization), b.argument("dim") % len(b.shape)
     known = b.constant_of(b.argument("index"))
     assert known is not None
@@ -98,7 +98,7 @@ def _gather(b: Builder) -> Value:
 
 
 def _reason(query: Query, node: Node) -> str | None:
-    """Return why an index argument is not supported, or None."""
+    """Return why the target does not support an index argument, or None if it does."""
     if not query.is_constant(node):
         if query.spec.is_u55:
             return "its indices are not known when compiling, and the target has no GATHER"

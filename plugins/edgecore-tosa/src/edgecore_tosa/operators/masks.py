@@ -1,4 +1,4 @@
-"""Fill masked elements with a number."""
+"""Lower `masked_fill`, which fills masked elements with a number, to TOSA."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ aten = torch.ops.aten
 
 
 def hidden_elements(x: Value) -> Array | None:
-    """Return which elements of the value's tensor count as minus infinity; None if there are none."""
+    """Return the boolean array of the tensor's elements that count as minus infinity; None if no element does."""
     return None if x.hidden is None else x.in_order(x.hidden)
 
 
@@ -31,7 +31,7 @@ def _mask(b: Builder) -> Value:
 
 
 def _hidden(b: Builder) -> Value:
-    """Set elements to minus infinity. For integers, only mark them: the softmax that follows ignores them."""
+    """Set masked elements to minus infinity; in integers, mark them in `hidden`, and the softmax will ignore them."""
     x, mask = b.input(), b.constant_of(b.argument("mask"))
     assert mask is not None
     masked = replace(x, hidden=mask.numpy())
@@ -52,7 +52,7 @@ def _selected(b: Builder) -> Value:
 
 
 def _blended(b: Builder) -> Value:
-    """Fill integers without SELECT, which Ethos-U55 and U65 lack: x * ~mask + number * mask."""
+    """Fill masked integers as x * ~mask + number * mask, because Ethos-U55 and U65 lack SELECT."""
     x, q, mask = b.convert(b.input(), b.quantization), b.quantization, b.constant_of(b.argument("mask"))
     assert q is not None and mask is not None
     filled = x.in_order(mask.numpy())
@@ -79,7 +79,7 @@ def _check(query: NodeQuery) -> str | None:
 
 
 def _check_readers(query: Query) -> str | None:
-    """Return a reason if not every reader is a softmax that can ignore elements of minus infinity, or None."""
+    """Return a reason unless all calls that read the result are softmaxes that can ignore elements of -infinity."""
     for user in query.node.users:
         if user.target not in SOFTMAX:
             return "a user that is not softmax"

@@ -1,4 +1,4 @@
-"""Matrix products of computed values, and attention."""
+"""Lower matrix products of computed values, and attention, to TOSA."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _SUMS = {DType.INT8: DType.INT32, DType.INT16: DType.INT48}
 
 
 def _product(b: Builder, left: Value, right: Value) -> Tensor:
-    """Write left @ right as one MATMUL; return its accumulators in the shape of the result.
+    """Write left @ right as one MATMUL; return its accumulators, [batch, rows, columns].
 
-    If only the left operand is batched, its matrices are stacked into one.
+    If only the left operand is batched, its matrices are stacked into one matrix, and the batch is 1.
     """
     x, y = b.read(left), b.read(right)
     batch = 1 if right.shape[:-2].count(1) == len(right.shape) - 2 else prod(left.shape[:-2])
@@ -36,7 +36,7 @@ def _product(b: Builder, left: Value, right: Value) -> Tensor:
 
 
 def _matmul(second: str) -> Lower:
-    """Return the `Lower` of a matrix product; `second` names its second argument."""
+    """Return the function that lowers a matrix product; `second` is the name of the product's second argument."""
 
     def lower(b: Builder) -> Value:
         left, right = b.input(), b.input(second)
@@ -56,7 +56,7 @@ def _addmm(b: Builder) -> Value:
 
 
 def _attention(b: Builder) -> Value:
-    """Write softmax(query @ key^T * scale + mask) @ value in floating point."""
+    """Write floating-point attention: softmax(query @ key^T * scale + mask) @ value."""
     query, key, value = (b.input(name) for name in ("query", "key", "value"))
     scale = b.argument("scale")
     swapped = (*range(len(key.order) - 2), len(key.order) - 1, len(key.order) - 2)

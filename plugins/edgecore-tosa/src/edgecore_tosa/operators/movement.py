@@ -1,4 +1,4 @@
-"""Operators that reshape, permute or repeat a value."""
+"""Lower operators that reshape, permute or repeat a value to TOSA."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ ANY = FLOAT + INTEGER
 
 
 def matched_dims(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """Match the dims of a shape with the dims of its view, in groups that are as small as possible.
+    """Pair groups of dims of a shape with groups of dims of its view; the groups are as small as possible.
 
-    Both groups of a pair have the same number of elements; for example (6, 4) and (2, 3, 4) give ([0], [0, 1]) and
-    ([1], [2]). Dims of size 1 belong to no group.
+    The two groups of a pair have equal numbers of elements: the shapes (6, 4) and (2, 3, 4) give the pairs ([0], [0,
+    1]) and ([1], [2]). Dims of size 1 belong to no group.
     """
     old, new = ([dim for dim, size in enumerate(shape) if size != 1] for shape in (before, after))
     groups: list[tuple[list[int], list[int]]] = []
@@ -38,9 +38,9 @@ def matched_dims(before: Sequence[int], after: Sequence[int]) -> list[tuple[list
 
 
 def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
-    """Return a view of a value.
+    """Return a view of a value with the shape `shape`.
 
-    Dims that the view merges or splits must be adjacent in memory, so these are transposed. All other dims stay in
+    If dims that the view merges are not adjacent in memory, the value is transposed first. Otherwise all dims stay in
     place: viewing an NHWC image as [N, C, H * W] gives [N, H * W, C] in memory. Dims of size 1 do not matter.
     """
     groups = matched_dims(x.shape, shape)
@@ -51,13 +51,13 @@ def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
     tensor = x.tensor if in_place else b.read(x, [*short, *dims])
     order = [dim for _, after in groups for dim in after]
     for dim, size in enumerate(shape):
-        if size == 1:  # placed after the dim before it
+        if size == 1:  # put a dim of size 1 right after the preceding dim
             order.insert(order.index(dim - 1) + 1 if dim else 0, dim)
     return Value(b.reshape(tensor, [shape[dim] for dim in order]), tuple(order), x.quantization)
 
 
 def tiled(b: Builder, x: Value, counts: Sequence[int]) -> Value:
-    """Repeat a value along each dim."""
+    """Repeat a value `counts[i]` times along each dim i."""
     if set(counts) <= {1}:
         return x
     multiples = [counts[dim] for dim in x.order]
@@ -67,8 +67,9 @@ def tiled(b: Builder, x: Value, counts: Sequence[int]) -> Value:
 
 
 def reversed_along(b: Builder, tensor: Tensor, axis: int) -> Tensor:
-    """Reverse a tensor along a dim."""
-    if axis == tensor.rank - 1:  # Vela cannot reverse the last dim on Ethos-U55 and U65
+    """Reverse the order of the indices of a tensor along dim `axis`."""
+    # Arm's compiler Vela cannot reverse the last dim on Ethos-U55 and U65, so add a dim of size 1 after it.
+    if axis == tensor.rank - 1:
         columns = b.reshape(tensor, (tensor.elements // tensor.shape[axis], tensor.shape[axis], 1))
         return b.reshape(reversed_along(b, columns, 1), tensor.shape)
     return b.emit(Op.REVERSE, [tensor], tensor.shape, tensor.dtype, ATTRIBUTES[Op.REVERSE](axis))
@@ -79,7 +80,7 @@ def _view(b: Builder) -> Value:
 
 
 def _reordered(b: Builder, dims: Sequence[int]) -> Value:
-    """Change the dim order without moving data; a later operator transposes if it needs to."""
+    """Permute the dims of the input without moving data; an operator that needs another order transposes later."""
     return b.convert(b.input().permuted(dims), b.quantization)
 
 
@@ -95,7 +96,7 @@ def _transpose(b: Builder) -> Value:
 
 
 def _with_leading_dims(b: Builder) -> Value:
-    """Return the input with leading dims of size 1, up to the rank of the result."""
+    """Return the input with leading dims of size 1 added, up to the rank of the result."""
     x = b.convert(b.input(), b.quantization)
     return reshaped(b, x, (*[1] * (len(b.shape) - len(x.shape)), *x.shape))
 
@@ -118,7 +119,7 @@ def _flip(b: Builder) -> Value:
 
 
 def _shuffle(b: Builder) -> Value:
-    """Move channels to blocks of pixels: (C * r * r, H, W) to (C, H * r, W * r)."""
+    """Write pixel_shuffle, which moves channels to blocks of pixels: (C * r * r, H, W) to (C, H * r, W * r)."""
     x, r = b.convert(b.input(), b.quantization), b.argument("upscale_factor")
     *batch, channels, rows, columns = x.shape
     n = len(batch)
@@ -128,7 +129,7 @@ def _shuffle(b: Builder) -> Value:
 
 
 def _unshuffle(b: Builder) -> Value:
-    """Move blocks of pixels to channels: (C, H * r, W * r) to (C * r * r, H, W)."""
+    """Write pixel_unshuffle, which moves blocks of pixels to channels: (C, H * r, W * r) to (C * r * r, H, W)."""
     x, r = b.convert(b.input(), b.quantization), b.argument("downscale_factor")
     *batch, channels, rows, columns = x.shape
     n = len(batch)

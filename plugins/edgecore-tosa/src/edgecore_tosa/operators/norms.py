@@ -1,4 +1,4 @@
-"""Layer norm, group norm and RMS norm."""
+"""Lower layer norm, group norm and RMS norm to TOSA, quantized or in floating point."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Norm:
     """A norm of a tensor: (x - mean) / sqrt(mean of squared differences + eps).
 
     Attributes:
-        axes: The dims of the tensor that are averaged.
+        axes: The dims of the tensor over which averages are taken.
         count: Number of elements per average.
-        eps: Added to the mean of the squares.
+        eps: Number that is added to the mean of the squares.
         is_centred: False for an RMS norm, which does not subtract the mean.
     """
 
@@ -55,11 +55,11 @@ def normalized(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tens
     """Return the norm of quantized x as int32 below 2**30, and its scale.
 
     1. E = (x - mean) * 2**F has 24 bits; F is 15 for int8 and 7 for int16.
-    2. Z = E << k, where k gives the largest |E| of a row 23 bits, so rows of small differences lose no precision. If
+    2. Z = E << k, where k gives the largest |E| of a row 23 bits, so that rows of small differences keep precision. If
        eps is much larger than the squares, k is smaller.
     3. D = sum(Z**2) + count * eps, shifted to fit 30 bits, and by another 2e bits if eps needs it. Squares are rounded
        before they are summed, in each dim.
-    4. D << 2h has 31 or 30 bits; a table maps it to an entry for 1 / sqrt. The result is Z * (entry << h).
+    4. D << 2h has 31 or 30 bits; a table maps it to an entry, about its 1 / sqrt. The result is Z * (entry << h).
 
     The relative error is below 2**-14 from the table, plus at most count**2 / 2**30 from rounding squares (for a row
     with a single large element). With rows of 1,024 elements, an int8 result differs by at most 1 step.
@@ -76,7 +76,8 @@ def normalized(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tens
         mean = b.rescale(total, 2.0**fraction / norm.count, DType.INT32)
         whole, *extremes = (b.compute(Op.SUB, x, mean) for x in (whole, *extremes))
     largest = b.compute(Op.MAXIMUM, extremes[0], b.compute(Op.SUB, b.number(0, DType.INT32, x.rank), extremes[1]))
-    eps = norm.count * norm.eps / q.step**2 * 4.0**fraction / 2 ** (16 + bits)  # the addend of D for k = 0
+    # count * eps in the unit of the sum of squares, if these are not shifted (k = 0).
+    eps = norm.count * norm.eps / q.step**2 * 4.0**fraction / 2 ** (16 + bits)
     room = math.floor(math.log2(2**29 / max(eps, 2.0**-99)) / 2)  # negative: -e
     limit, excess = min(max(room, 0), 31), max(-room, 0)
     spare = b.compute(Op.SUB, b.compute(Op.CLZ, largest), 32 - _DEVIATION_BITS)
@@ -95,12 +96,12 @@ def normalized(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tens
 
 
 def _exact(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tensor, float] | None:
-    """Compute `normalized` for few int8 elements, exactly except for 1 / sqrt; None if too many, or eps too large.
+    """Compute `normalized` for up to 256 int8 elements, exactly but for 1 / sqrt; return None if eps is too large.
 
     The zero point is not subtracted, because it cancels out in the differences.
 
-    1. E = count * x - sum(x). V = (count * sum(x**2) - sum(x)**2) * 2**2f is the square of count standard deviations;
-       f is the largest number for which V has 30 bits.
+    1. E = count * x - sum(x). V = (count * sum(x**2) - sum(x)**2) * 2**2f is the square of count * standard deviation *
+       2**f; f is the largest number for which V has 30 bits.
     2. D = V + eps; D << 2h has 31 or 30 bits, as in `normalized`. The result is E * (entry * 2**(h - 8)), where the
        factor is rounded per row and has 14 to 29 bits.
     """
@@ -119,13 +120,14 @@ def _exact(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tensor, 
     entry, half = _root_parts(b, b.compute(Op.MAXIMUM, variance, 1))
     root = shift_right(b, b.compute(Op.MUL, entry, 2**7), b.compute(Op.SUB, b.number(15, DType.INT32, x.rank), half))
     differences = b.compute(Op.SUB, b.compute(Op.MUL, whole, norm.count), total)
-    shift = max(-(-3 * bits // 2) - 9, 0)  # a result is at most sqrt(count), so this keeps its integer below 2**30
+    # With this shift, the integer of a normalized value, which is at most sqrt(count), stays below 2**30.
+    shift = max(-(-3 * bits // 2) - 9, 0)
     tensor = b.compute(Op.MUL, differences, root, shift=shift)
     return tensor, 2.0 ** (shift + f - _ROOT_BITS + 8 - 15.5)
 
 
 def _bits(count: int) -> int:
-    """Return how many bits a sum of `count` numbers is longer than the numbers."""
+    """Return by how many bits a sum of `count` numbers can be longer than the numbers."""
     return (count - 1).bit_length()
 
 
@@ -135,7 +137,7 @@ def _shift_left(b: Builder, x: Tensor, bits: Tensor) -> Tensor:
 
 
 def _sum_of_squares(b: Builder, x: Tensor, axes: Sequence[int]) -> Tensor:
-    """Return sums of squares of 24-bit numbers, divided by 2**16 and each dim's size rounded up to 2**n."""
+    """Return sums of squares of 24-bit numbers, divided by 2**16 and each dim's size (rounded up to a power of 2)."""
     first, *rest = axes
     terms = b.reduce(Op.REDUCE_SUM, b.compute(Op.MUL, x, x, shift=16 + _bits(x.shape[first])), first)
     for axis in rest:
@@ -144,7 +146,7 @@ def _sum_of_squares(b: Builder, x: Tensor, axes: Sequence[int]) -> Tensor:
 
 
 def _root_parts(b: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
-    """For positive int32 x, return e and h with sqrt(2**31 / x) * 2**21 = e * 2**h."""
+    """For positive int32 x, return e and h such that sqrt(2**31 / x) * 2**21 = e * 2**h."""
     zeros = b.compute(Op.SUB, b.compute(Op.CLZ, x), 1)
     half = b.emit(Op.ARITHMETIC_RIGHT_SHIFT, [zeros, b.number(1, DType.INT32, x.rank)], x.shape, DType.INT32)
     mantissa = _shift_left(b, x, b.compute(Op.MUL, half, 2))  # in [2**29, 2**31)
@@ -164,14 +166,14 @@ def _real(b: Builder, x: Tensor, norm: Norm) -> Tensor:
 def _affine(
     b: Builder, x: Tensor, scale: float, weight: Array | None, bias: Array | None, bits: int
 ) -> tuple[Tensor, float]:
-    """Return x * weight + bias and its scale; weight and bias broadcast to x, which is below 2**30.
+    """Return x * weight + bias and the result's scale; weight and bias broadcast to x, whose integers are below 2**30.
 
     Args:
         b: The builder.
-        x: The norm.
-        scale: Its scale.
-        weight: The factors, or None.
-        bias: The addends, or None.
+        x: The normalized tensor.
+        scale: The scale of x.
+        weight: The factors; None for 1.
+        bias: The addends; None for 0.
         bits: Bits of the constants, including the sign.
     """
     if weight is None and bias is None:
@@ -192,7 +194,8 @@ def _affine(
 def _constant(b: Builder, numbers: Array, bits: int, shift: int) -> Tensor:
     """Return integers times 2**shift as an int32 constant.
 
-    The device casts 16-bit numbers: an NPU reads these from flash only once, but 32-bit constants once per row.
+    With 16 `bits`, the constant is int16 and the device casts it: an NPU reads int16 constants from flash only once,
+    but int32 constants once for each row.
     """
     if bits == 32:
         return b.constant(numbers, DType.INT32)
@@ -203,7 +206,7 @@ def _constant(b: Builder, numbers: Array, bits: int, shift: int) -> Tensor:
 def _write(
     b: Builder, x: Tensor, q: Quantization | None, norm: Norm, weight: Array | None, bias: Array | None
 ) -> Value:
-    """Write a norm of a tensor; weight and bias broadcast to it."""
+    """Write a norm of a tensor x; weight and bias broadcast to x."""
     if q is None:
         tensor, scale = _real(b, x, norm), 1.0
     else:
@@ -214,7 +217,7 @@ def _write(
 
 
 def _of_rows(is_centred: bool) -> Lower:
-    """Return the `Lower` of a norm over the last dims, which keeps the dim order of its input."""
+    """Return the function that lowers a norm over the last dims; its result keeps the dim order of the input."""
 
     def lower(b: Builder) -> Value:
         x = b.input("input")
@@ -233,7 +236,7 @@ def _of_rows(is_centred: bool) -> Lower:
 
 
 def _operand(b: Builder, x: Value, name: str) -> Array | None:
-    """Return a constant argument, transposed to broadcast to the tensor of `x`; None if it is None."""
+    """Return a constant argument, transposed so that it broadcasts to the tensor of `x`; None if the call omits it."""
     constant = b.real_constant(b.argument(name))
     return None if constant is None else x.in_order(constant)
 
@@ -248,7 +251,7 @@ def _first_result(lower: Lower) -> Lower:
 
 
 def _of_groups(channels: str) -> Lower:
-    """Return the `Lower` of a norm over groups of channels, and over the rows and columns of images."""
+    """Return the function that lowers a norm over groups of channels and all positions of an image."""
 
     def lower(b: Builder) -> Value:
         x = b.input("input")
@@ -268,7 +271,7 @@ def _of_groups(channels: str) -> Lower:
 
 
 def _bits_of_sum(query: Query) -> int:
-    """Return how many bits a sum over a norm's elements is longer than the elements."""
+    """Return by how many bits a sum over all elements of a norm can be longer than the elements."""
     names = query.node.target._schema.arguments  # type: ignore[union-attr]
     if any(argument.name == "normalized_shape" for argument in names):
         return sum(map(_bits, query.argument("normalized_shape")))

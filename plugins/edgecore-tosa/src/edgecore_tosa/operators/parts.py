@@ -1,4 +1,4 @@
-"""Operators that slice, concatenate or pad values."""
+"""Lower operators that slice, concatenate or pad values to TOSA."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ aten = torch.ops.aten
 
 
 def part(b: Builder, x: Value, dim: int, start: int, count: int) -> Value:
-    """Slice a value: `count` indices of `dim` from `start`."""
+    """Slice a value: take `count` indices of dim `dim`, from index `start` on."""
     return Value(range_of(b, x.tensor, x.axis(dim), start, count), x.order, x.quantization)
 
 
 def range_of(b: Builder, tensor: Tensor, axis: int, start: int, count: int) -> Tensor:
-    """Slice a tensor: `count` indices of `axis` from `start`."""
+    """Slice a tensor: take `count` indices of dim `axis`, from index `start` on."""
     starts, sizes = [0] * tensor.rank, list(tensor.shape)
     starts[axis], sizes[axis] = start, count
     return b.slice(tensor, starts, sizes)
 
 
 def joined(b: Builder, values: Sequence[Value], dim: int) -> Value:
-    """Concatenate values of equal quantization, in the dim order of the first one that is not constant."""
+    """Concatenate values of equal quantization; the result has the dim order of the first computed value."""
     order = next((value.order for value in values if value.tensor.data is None), values[0].order)
     tensor = b.concat([b.read(value, order) for value in values], order.index(dim))
     return Value(tensor, order, values[0].quantization)
 
 
 def padded(b: Builder, tensor: Tensor, borders: Sequence[tuple[int, int]], number: float) -> Tensor:
-    """Pad a tensor with a number: (before, after) for each dim; negative sizes crop."""
+    """Pad a tensor with a number: `borders` has (before, after) for each dim; negative sizes crop the tensor."""
     starts = [max(-before, 0) for before, _ in borders]
     sizes = [size + min(before, 0) + min(after, 0) for size, (before, after) in zip(tensor.shape, borders, strict=True)]
     kept = b.slice(tensor, starts, sizes)
@@ -72,10 +72,11 @@ def _slice(b: Builder) -> Value:
 
 
 def _strided(b: Builder, x: Value, axis: int, start: int, count: int, step: int) -> Tensor:
-    """Return every `step`-th index of a dim: split the dim into windows, and slice one index of each."""
+    """Take `count` indices of a dim, `step` apart: split the dim into windows, and slice one index of each."""
     shape = x.tensor.shape
     missing = start + count * step - shape[axis]
-    first = start - max(min(missing, start, step - 1), 0)  # begin earlier if this saves padding at the end
+    # Begin up to `step - 1` indices before `start`, if padding at the end of the dim is saved by that.
+    first = start - max(min(missing, start, step - 1), 0)
     end = first + count * step - shape[axis]
     borders = [(0, 0)] * len(shape)
     borders[axis] = (-first, end)
@@ -130,13 +131,13 @@ def _pad(b: Builder) -> Value:
 
 
 def _borders(pad: Sequence[int], rank: int) -> list[tuple[int, int]]:
-    """Return (before, after) for each dim from `constant_pad_nd`'s list, which begins with the last dim."""
+    """Return (before, after) for each dim from the list `pad` of `constant_pad_nd`, which begins with the last dim."""
     pairs = [(pad[at], pad[at + 1]) for at in range(0, len(pad), 2)]
     return [(0, 0)] * (rank - len(pairs)) + pairs[::-1]
 
 
 def _check_pad(query: NodeQuery) -> str | None:
-    """Return a reason if the padding value is outside of the integer range, unless the result is clamped to it."""
+    """Return a reason if the padding value is beyond the integers' range, except where a quantize node clamps it."""
     assert isinstance(query, Query)
     q, value = query.parameters.of(query.node), query.argument("value")
     if q is None or all(is_quantize(user) for user in query.node.users):

@@ -22,7 +22,8 @@ def _max_pool(b: Builder) -> Value:
     pad, cut = [], []
     for dim in range(2):
         size, needed = image.shape[1 + dim], (b.shape[2 + dim] - 1) * stride[dim] + kernel[dim]
-        after = needed - size - padding[dim]  # negative for left-over rows; larger than the padding for ceil_mode
+        # Padding at the end: negative if rows are left over, and more than `padding` with ceil_mode.
+        after = needed - size - padding[dim]
         pad += [padding[dim], max(after, 0)]
         cut.append(max(-after, 0))
     image = crop(b, image, cut)

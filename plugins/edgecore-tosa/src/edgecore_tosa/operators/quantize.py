@@ -1,4 +1,4 @@
-"""Quantize and dequantize nodes, and dtype conversions."""
+"""Lower quantize and dequantize nodes, and dtype conversions, to TOSA."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def _parameters(b: Builder) -> Quantization:
 
 
 def _dequantize(b: Builder) -> Value:
-    """Attach the quantization parameters to the integers; no operator is needed."""
+    """Lower a dequantize node: attach its quantization parameters to the integers; TOSA needs no operator."""
     return replace(b.input("input"), quantization=_parameters(b))
 
 
 def _quantize(b: Builder) -> Value:
-    """Convert a value to the current node's parameters: rescale integers, or quantize floating point."""
+    """Lower a quantize node: rescale integers to its parameters, or quantize floating-point numbers."""
     x, result = b.input("input"), _parameters(b)
     if x.quantization is None:
         x = _rounded(b, x, result)
@@ -39,7 +39,7 @@ def _quantize(b: Builder) -> Value:
 
 
 def _rounded(b: Builder, x: Value, result: Quantization) -> Value:
-    """Quantize floating-point values. CAST rounds ties to even, so the zero point is added after it."""
+    """Quantize floating-point values; the zero point is added after CAST, which rounds ties to even like torch."""
     scaled = b.compute(Op.MUL, x.tensor, 1 / result.step)
     limits = [np.float32(limit - result.zero_point).tobytes() for limit in (result.low, result.high)]
     shape = x.tensor.shape

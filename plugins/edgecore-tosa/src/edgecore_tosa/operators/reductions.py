@@ -1,4 +1,4 @@
-"""Sums, means, maxima and minima over any dims."""
+"""Lower sums, means, maxima and minima over any dims to TOSA."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BITS = {DType.INT8: 8, DType.INT16: 16}
 
 
 def _dims(node: Node, rank: int) -> list[int]:
-    """Return the dims of a reduction; all dims if the call names none."""
+    """Return the dims of a reduction, sorted; all dims if the call names none."""
     dims = argument(node, "dim") if _has(node, "dim") else None
     if isinstance(dims, int):
         return [dims % rank]
@@ -34,7 +34,7 @@ def _has(node: Node, name: str) -> bool:
 
 
 def _without(b: Builder, value: Value, dims: list[int]) -> Value:
-    """Remove the reduced dims of a value, unless the current node keeps them."""
+    """Remove the dims of size 1 that a reduction leaves, unless the current call has keepdim=True."""
     assert b.node is not None
     if _has(b.node, "keepdim") and b.argument("keepdim"):
         return value
@@ -44,7 +44,7 @@ def _without(b: Builder, value: Value, dims: list[int]) -> Value:
 
 
 def _total(is_mean: bool) -> Lower:
-    """Return the `Lower` of a sum or mean. Sums of integers are exact, and rounded only once, at the end."""
+    """Return the function that lowers a sum or mean; sums of integers are exact, and rounded once, at the end."""
 
     def lower(b: Builder) -> Value:
         x = b.input()
@@ -64,7 +64,7 @@ def _total(is_mean: bool) -> Lower:
 
 
 def _extreme(op: Op) -> Lower:
-    """Return the `Lower` of a maximum or minimum, which keeps the scale."""
+    """Return the function that lowers a maximum or minimum over dims, which keeps the scale of its input."""
 
     def lower(b: Builder) -> Value:
         x = b.input()
@@ -93,7 +93,7 @@ def _check_total(query: NodeQuery) -> str | None:
 
 
 def _values(lower: Lower) -> Lower:
-    """Return the `Lower` of a reduction that returns values and indices."""
+    """Return the function that lowers a reduction with results (values, indices) whose indices nothing reads."""
     return lambda b: [cast(Value, lower(b))]
 
 

@@ -29,7 +29,7 @@ _FACTORS_OF_U55 = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class Axis:
-    """The rows or columns of a RESIZE: result index i reads the input position (i * down + offset) / up.
+    """The rows or columns of TOSA's RESIZE: result index i reads the input at position (i * down + offset) / up.
 
     Attributes:
         size: Number of rows of the input.
@@ -44,7 +44,7 @@ class Axis:
 
     @property
     def border(self) -> int:
-        """RESIZE's border: the last position minus the last row, times `up`."""
+        """The border that RESIZE needs: (last position that is read - last row of the input) * `up`."""
         return (self.count - 1) * self.down - (self.size - 1) * self.up + self.offset
 
     @property
@@ -54,7 +54,7 @@ class Axis:
 
     @property
     def is_possible(self) -> bool:
-        """True if the numbers are within RESIZE's limits."""
+        """True if all numbers are within the limits of TOSA's RESIZE."""
         up = self.up
         return (
             max(self.size, self.count) <= _MAX_SIZE
@@ -66,14 +66,14 @@ class Axis:
 
 
 def axis_of(size: int, count: int, factor: float | None, *, align_corners: bool, floors: bool) -> Axis:
-    """Return the positions that PyTorch reads.
+    """Return RESIZE's numbers for the input positions that PyTorch reads along one dim.
 
     Args:
         size: Number of rows of the input.
         count: Number of rows of the result.
         factor: The scale factor, if the user gave it instead of the result's size.
-        align_corners: The first and last positions are the centres of the first and last rows.
-        floors: Positions are rounded down, as for `nearest`. RESIZE rounds to the nearest row.
+        align_corners: The first and last results are exactly the first and last rows of the input.
+        floors: PyTorch rounds positions down, as for `nearest`; `offset` corrects RESIZE, which rounds to nearest.
     """
     if align_corners and count > 1 and size > 1:
         step = Fraction(size - 1, count - 1)
@@ -88,10 +88,10 @@ def axis_of(size: int, count: int, factor: float | None, *, align_corners: bool,
 def axes_of(
     target: object, sizes: tuple[int, ...], counts: tuple[int, ...], factors: list[float] | None, align_corners: bool
 ) -> tuple[Axis, Axis]:
-    """Return the positions of rows and columns that a call reads; sizes are (N, C, H, W)."""
+    """Return the positions of rows and of columns that an upsampling reads; `sizes` and `counts` are (N, C, H, W)."""
     rows, columns = (
         axis_of(
-            1 if align_corners and count == 1 else size,  # only the first row is read
+            1 if align_corners and count == 1 else size,  # a single result row with align_corners reads only row 0
             count,
             factors[dim] if factors else None,
             align_corners=align_corners,
@@ -117,7 +117,8 @@ def _bilinear(b: Builder) -> Value:
     if x.quantization is None:
         return Value(_resized(b, image, ResizeMode.BILINEAR, rows, columns), NHWC)
     if not b.spec.is_u55:
-        sums = _resized(b, image, ResizeMode.BILINEAR, rows, columns)  # zero points are also multiplied by `up`
+        # The weights of RESIZE sum up to rows.up * columns.up, so a division by it also restores the zero point.
+        sums = _resized(b, image, ResizeMode.BILINEAR, rows, columns)
         tensor = b.rescale(sums, 1 / (rows.up * columns.up), image.dtype)
         return b.convert(Value(tensor, NHWC, x.quantization), b.quantization)
     assert rows.factor and columns.factor
@@ -144,7 +145,7 @@ def _resized(b: Builder, image: Tensor, mode: ResizeMode, rows: Axis, columns: A
 
 
 def _repeated(b: Builder, image: Tensor, rows: int, columns: int) -> Tensor:
-    """Repeat each row and column of an image."""
+    """Repeat each row of an NHWC image `rows` times, and each column `columns` times."""
     n, height, width, channels = image.shape
     if n == 1 and rows == columns and rows in _FACTORS_OF_U55:
         axes = [Axis(size, size * rows, 2 * rows, 2, 1 - rows) for size in (height, width)]
@@ -160,14 +161,14 @@ def _repeated(b: Builder, image: Tensor, rows: int, columns: int) -> Tensor:
 
 
 def _blur_weights(factor: int) -> list[int]:
-    """Return weights that average neighbours in an image of repeated pixels, which gives linear interpolation."""
+    """Return weights that average adjacent pixels of an image of repeated pixels, for a linear interpolation."""
     return [1] * factor if factor % 2 else [1, *[2] * (factor - 1), 1]
 
 
 def _blurred(b: Builder, x: Value, image: Tensor, rows: int, columns: int) -> Value:
-    """Interpolate by whole factors without RESIZE: repeat pixels, and average neighbours by a depthwise convolution.
+    """Interpolate by whole factors without RESIZE: repeat pixels, then average them by a depthwise convolution.
 
-    The results equal RESIZE's. The first and last pixels are repeated beyond the border.
+    The results equal RESIZE's. Beyond the border, the first and last pixels are repeated.
     """
     assert x.quantization is not None
     image = _repeated(b, image, rows, columns)

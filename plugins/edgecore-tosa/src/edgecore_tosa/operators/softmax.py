@@ -30,11 +30,11 @@ _RANGE = 10.4
 
 
 class _Exponentials:
-    """exp(x - max(x)) of a quantized value along a dim.
+    """The exponentials exp(x - max(x)) of a quantized value x along a dim, and their sum, in int32.
 
     Attributes:
-        unit: Factor from the value's integers to `whole`; for int8 the distance between table indices.
-        whole: The integers of the value times `unit`, int32.
+        unit: Factor from the integers of x to `whole`; for int8, the distance between indices of the lookup table.
+        whole: The integers of x times `unit`, int32.
         largest: The maximum of `whole`.
         terms: The exponentials times 2**bits, int32.
         total: The sum of `terms`, from 2**bits to below 2**31.
@@ -65,38 +65,38 @@ class _Exponentials:
         return b.compute(Op.MUL, b.rescale(x, 1.0, DType.INT32), self.unit)
 
     def differences(self, b: Builder) -> Tensor:
-        """Return the integers minus their maximum."""
+        """Return the integers of x minus their maximum, times `unit`, as int32."""
         return b.compute(Op.SUB, self.whole, self.largest)
 
     def _exact(self, b: Builder, step: float) -> Tensor:
-        """Look up the exponentials of the 256 possible int8 differences, exactly."""
+        """Look up the exponentials of all 256 possible differences of int8 values, exactly."""
         numbers = np.rint(np.exp(np.arange(-255, 1) * step) * 2**self.bits)
         lowest = b.compute(Op.SUB, self.largest, 255 * self.unit + 1 - 32768)
         index = b.compute(Op.SUB, self.whole, lowest)
         return lookup(b, b.rescale(index, 1.0, DType.INT16), exact_entries(numbers))
 
     def _interpolated(self, b: Builder, step: float, width: float) -> Tensor:
-        """Return interpolated exponentials with a relative error of (width / 512)**2 / 16: 2**-13.6 for 2,048."""
+        """Return exponentials interpolated in a table; the relative error (width / 512)**2 / 16 is at most 2**-13.6."""
         reach = min(width, step * 65536)  # no difference is larger
         factor = max(reach / 65536 / step, 2.0**-16)
         shifted = b.compute(Op.ADD, self.differences(b), round(reach / step / 2))
-        if 65536 / factor >= 2**31:  # keep differences beyond the table within 32 bits
+        if 65536 / factor >= 2**31:  # clamp differences beyond the table, which would exceed 32 bits
             shifted = b.compute(Op.MAXIMUM, shifted, -math.ceil(32768 * factor))
         index = b.rescale(shifted, 1 / factor, DType.INT16)
         points = np.exp((np.arange(ENTRIES) / (ENTRIES - 1) - 1) * reach)
         if reach == width:
-            points[0] = 0.0  # represents all differences below the range, which may be many
+            points[0] = 0.0  # entry 0 also stands for all differences below the range, which may be many
         curvature = (reach / (ENTRIES - 1)) ** 2 / 16
         wide = lookup(b, index, np.rint(points * (1 - curvature) * 2**15))
         return shift_right(b, wide, 15 + 7 - self.bits)
 
 
 def _softmax(b: Builder) -> Value:
-    """Divide the exponentials by their sum. The sum is normalized, so that a table can give its reciprocal.
+    """Write a softmax: exponentials times the reciprocal of their sum, which a table gives for the sum's mantissa.
 
-    For int8, exponentials are exact to 21 bits, or to as many as leave room for the sum in 31 bits, and the reciprocal
-    to 15. So before rounding, a result differs from the exact softmax by less than count**2 / 2**30 + 2**-14. For rows
-    of up to 1,000 elements this is 0.27 of the step 1 / 256, so the integer differs by at most 1.
+    For int8, exponentials are exact to 21 bits, or to fewer if the sum would exceed 31 bits, and the reciprocal is
+    exact to 15 bits. So before rounding, a result differs from the exact softmax by less than count**2 / 2**30 +
+    2**-14. For rows of up to 1,000 elements this is 0.27 of the step 1 / 256, so the integer differs by at most 1.
     """
     x = b.input()
     axis = x.axis(b.argument("dim"))
@@ -104,17 +104,17 @@ def _softmax(b: Builder) -> Value:
         return Value(softmax_of_reals(b, x.tensor, axis), x.order)
     parts = _Exponentials(b, x, axis)
     total = normalize(b, parts.total)
-    reciprocal = of_mantissa(b, total, lambda m: 0.5 / m, 21)  # of 2 * mantissa, times 2**21
+    reciprocal = of_mantissa(b, total, lambda m: 0.5 / m, 21)  # the reciprocal of 2 * mantissa, times 2**21
     spare = 30 - parts.bits
     quotient = b.compute(Op.MUL, parts.terms, reciprocal, shift=21 - spare)
-    # quotient = term * 2**spare / (2 * mantissa), so the result is quotient * 2**(zeros - 31 - spare)
+    # quotient = term * 2**spare / (2 * mantissa), so the softmax is quotient * 2**(zeros - 31 - spare).
     kept = 16
     shift = b.compute(Op.SUB, b.number(31 + spare - kept, DType.INT32, x.tensor.rank), total.zeros)
     return b.finish(shift_right(b, quotient, shift), 2.0**-kept, x.order)
 
 
 def _log_softmax(b: Builder) -> Value:
-    """Subtract log(sum of exponentials) from the differences; the error is below 2**-13."""
+    """Write a log-softmax: x - max(x) - log(sum of exponentials); the error is below 2**-13."""
     x = b.input()
     axis = x.axis(b.argument("dim"))
     if b.quantization is None:
@@ -131,14 +131,14 @@ def _log_softmax(b: Builder) -> Value:
 
 
 def _logarithm(b: Builder, x: Normalized, bits: int) -> Tensor:
-    """Return the natural logarithm of x / 2**bits, times 2**22."""
+    """Return the natural logarithm of x / 2**bits as int32 with 22 fractional bits."""
     mantissa = of_mantissa(b, x, lambda m: np.log(2 * m), _LOG_BITS)
     exponent = b.compute(Op.SUB, b.number(31 - bits, DType.INT32, x.zeros.rank), x.zeros)
     return b.compute(Op.ADD, mantissa, b.compute(Op.MUL, exponent, round(math.log(2) * 2**_LOG_BITS)))
 
 
 def softmax_of_reals(b: Builder, x: Tensor, axis: int) -> Tensor:
-    """Write the softmax of floating-point numbers along a dim."""
+    """Write the softmax of floating-point numbers along dim `axis`."""
     largest = b.reduce(Op.REDUCE_MAX, x, axis)
     terms = b.compute(Op.EXP, b.compute(Op.SUB, x, largest))
     return b.compute(Op.MUL, terms, b.compute(Op.RECIPROCAL, b.reduce(Op.REDUCE_SUM, terms, axis)))

@@ -1,1 +1,1 @@
-"""Quantization of an edge program: scales, parameters of values, and rewrites before quantization."""
+"""Quantize an edge program for TOSA: scales, parameters of values, and rewrites before the quantization."""

@@ -1,6 +1,6 @@
-"""Decompose operators whose parts are quantized separately, before quantization.
+"""Decompose operators before the quantization, so that their parts can be quantized separately.
 
-Attention becomes two matmuls and a softmax, because the scores in between need quantization parameters, too.
+Attention becomes two matmuls and a softmax, because the scores between them also need quantization parameters.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HIDDEN = -1000.0
 
 
 def decompose(model: GraphModule) -> GraphModule:
-    """Decompose attention and matmuls with a sum in a model before its quantization; return the model."""
+    """Decompose attention, `addmm` and `baddbmm` in a model before its quantization; return the model."""
     mode = fake_mode(model)
     for node in calls(model, *_REWRITES):
         replacement = _REWRITES[node.target](model, Editor(model, node, mode))
@@ -42,12 +42,12 @@ def decompose(model: GraphModule) -> GraphModule:
 
 
 def is_mask(node: Node) -> bool:
-    """Return True if a call sets elements to minus infinity, so that the softmax that follows ignores them."""
+    """Return True if a call fills masked elements with (about) minus infinity, which a softmax then ignores."""
     return node.target in MASKS and bool(argument(node, "value") <= HIDDEN)
 
 
 def _attention(model: GraphModule, editor: Editor) -> Node | None:
-    """Return softmax(query @ key * scale + mask) @ value.
+    """Write attention as matmuls and a softmax: softmax(query @ key^T * scale + mask) @ value.
 
     Return None for dropout, and for symbolic sizes or computed boolean masks, which TOSA does not support.
     """
@@ -62,7 +62,7 @@ def _attention(model: GraphModule, editor: Editor) -> Node | None:
     if mask is not None and hidden is None and mask.meta["val"].dtype == torch.bool:
         return None
     if hidden is not None and bool(hidden.all(-1).any()):
-        return None  # for a fully masked row, attention returns 0, but softmax NaN
+        return None  # for a row without visible keys, attention gives 0, but softmax NaN
     scale = argument(node, "scale")
     scores = editor.call(aten.matmul.default, query, editor.call(aten.transpose.int, key, -2, -1))
     scores = editor.call(aten.mul.Tensor, scores, 1 / math.sqrt(shapes[0][-1]) if scale is None else scale)
@@ -74,7 +74,7 @@ def _attention(model: GraphModule, editor: Editor) -> Node | None:
 
 
 def _hidden(model: GraphModule, node: Node, mask: Node | None, rows: int, columns: int) -> torch.Tensor | None:
-    """Return which elements a constant mask hides; None without a mask, or if it is not constant."""
+    """Return the boolean tensor of scores that a constant mask hides; None if the mask is missing or computed."""
     if argument(node, "is_causal"):
         return ~torch.ones(rows, columns, dtype=torch.bool).tril()
     tensor = None if mask is None else _tensor(model, mask)
@@ -84,7 +84,7 @@ def _hidden(model: GraphModule, node: Node, mask: Node | None, rows: int, column
 
 
 def _masked_sum(model: GraphModule, editor: Editor, scores: Node, mask: Node) -> Node:
-    """Return scores + mask. Infinite elements of a constant mask are filled in separately: they cannot be quantized."""
+    """Write scores + mask; infinite elements of a constant mask become a masked_fill, as they cannot be quantized."""
     tensor = _tensor(model, mask)
     if tensor is None:
         return editor.call(aten.add.Tensor, scores, mask)
@@ -98,7 +98,7 @@ def _masked_sum(model: GraphModule, editor: Editor, scores: Node, mask: Node) ->
 
 
 def _sum_before_softmax(model: GraphModule, editor: Editor) -> Node | None:
-    """Split a sum with a constant mask into a sum and a fill; None if no element, or a whole row, is hidden."""
+    """Split a sum with a constant mask into a sum and a masked_fill; None if it hides no element, or a whole row."""
     node = editor.origin
     if not node.users or not all(user.target in SOFTMAX for user in node.users):
         return None
@@ -112,12 +112,12 @@ def _sum_before_softmax(model: GraphModule, editor: Editor) -> Node | None:
         return None
     hidden = (tensor <= HIDDEN)[(None,) * (node.meta["val"].dim() - tensor.dim())]
     if not bool(hidden.any()) or any(bool(hidden.all(argument(user, "dim")).any()) for user in node.users):
-        return None  # a fully masked row gives NaN, or is not masked at all if the numbers are finite
+        return None  # without a visible element in a row, masked_fill would change the softmax's result
     return _masked_sum(model, editor, scores, mask)
 
 
 def _sum_with_product(model: GraphModule, editor: Editor) -> Node | None:
-    """Return beta * self + alpha * first @ second."""
+    """Write `addmm` or `baddbmm` as a matmul and a sum: beta * self + alpha * first @ second."""
     first, second = ("mat1", "mat2") if editor.origin.target is aten.addmm.default else ("batch1", "batch2")
     node = editor.origin
     product = editor.call(aten.matmul.default, argument(node, first), argument(node, second))
@@ -129,7 +129,7 @@ def _sum_with_product(model: GraphModule, editor: Editor) -> Node | None:
 
 
 def _filled(model: GraphModule, editor: Editor) -> Node | None:
-    """Fold a mask that is computed from constants into one constant."""
+    """Fold the mask of a masked_fill, if it is computed from constants, into one constant."""
     node = editor.origin
     mask = argument(node, "mask")
     tensor = None if mask.op == "get_attr" else _tensor(model, mask)
@@ -140,10 +140,10 @@ def _filled(model: GraphModule, editor: Editor) -> Node | None:
 
 
 def _tensor(model: GraphModule, node: Node) -> torch.Tensor | None:
-    """Return the tensor of a constant, or of operators on constants; None for other nodes."""
+    """Return the tensor of a constant, or the result of operators on constants; None for other nodes."""
     needed: set[Node] = set()
     pending = [node]
-    while pending:  # not recursive, and each node once: networks are deep, and have many paths
+    while pending:  # a loop and a set, not recursion: networks are deep, and have many paths to a node
         source = pending.pop()
         if source in needed:
             continue
@@ -165,7 +165,7 @@ def _tensor(model: GraphModule, node: Node) -> torch.Tensor | None:
 
 
 def _is_computable(model: GraphModule, node: Node) -> bool:
-    """Return True for a constant tensor, and for an operator whose result depends only on its tensors."""
+    """Return True for a constant tensor, or for an operator whose result depends only on its inputs."""
     if node.op == "get_attr":
         return isinstance(attrgetter(str(node.target))(model), torch.Tensor)
     target = node.target
@@ -175,7 +175,6 @@ def _is_computable(model: GraphModule, node: Node) -> bool:
 
 
 def _constant(model: GraphModule, editor: Editor, tensor: torch.Tensor) -> Node:
-    """Add a constant to the model, and return its node."""
     number = 0
     while hasattr(model, name := f"_attention_mask_{number}"):
         number += 1

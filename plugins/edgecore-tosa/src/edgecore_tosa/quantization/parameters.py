@@ -1,9 +1,9 @@
-"""Quantization parameters of the values of an edge program, read from its quantize and dequantize nodes.
+"""Find the quantization parameters of the values of an edge program in its quantize and dequantize nodes.
 
 Between a dequantize and a quantize node the program computes in floating point, but TOSA in integers. So each
-floating-point value needs quantization parameters, from the dequantize node that makes it or from the quantize nodes
-that read it. A value that is only read by a clamp has the clamp's parameters, because the operator before can saturate
-in the same way. Operators that only move data keep the parameters of their input.
+floating-point value needs quantization parameters, from the dequantize node that makes the value, or from the quantize
+nodes that read it. A value that only a clamp reads has the clamp's parameters, because the operator that computes the
+value can saturate in the same way. Operators that only move data keep the parameters of their input.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Parameters:
 
     Args:
         constant: Returns the tensor of a constant node.
-        real_arguments: None if the target supports only integers. Otherwise a call computes with integers if all inputs
-            except its `real_arguments` are quantized.
+        real_arguments: Returns the arguments of a call that may be floating-point constants; a call computes with
+            integers if its other inputs are all quantized. None if the target supports only integers.
     """
 
     def __init__(self, constant: ReadConstant, real_arguments: RealArguments | None = None) -> None:
@@ -71,7 +71,7 @@ class Parameters:
         return self._known[node]
 
     def _has_integers(self, node: Node) -> bool:
-        """Return True if a call with quantization parameters can compute with integers."""
+        """Return True if a call can compute with integers: on targets without floats, or for quantized inputs."""
         if self._real_arguments is None or is_dequantize(node):
             return True
         if node.op != "call_function":
@@ -81,7 +81,7 @@ class Parameters:
         return all(self.of(source) is not None for source in sources)
 
     def of_node(self, node: Node) -> Quantization | None:
-        """Return the parameters of a quantize or dequantize node; None if they are not constants."""
+        """Return the quantization parameters of a quantize or dequantize node; None if they are not constants."""
         stored = parameters_of(node)
         if stored is None or stored.dtype not in _INTEGERS:
             return None
@@ -111,7 +111,7 @@ class Parameters:
         if node.target in NORMS:
             return self._meaning(users[0]) if len(users) == 1 else None
         if is_mask(node):
-            return self._meaning(node.args[0])  # type: ignore[arg-type]  # a mask keeps the parameters of its input
+            return self._meaning(node.args[0])  # type: ignore[arg-type]  # a masked_fill keeps its input's parameters
         if users and all(is_quantize(user) for user in users):
             first, *others = [self.of_node(user) for user in users]
             return first if all(other == first for other in others) else None
@@ -124,9 +124,9 @@ class Parameters:
             return self._meaning(node.args[0])
         if node.target in JOINS or (node.target in MOVES and isinstance(node.args[0], Node)):
             sources = node.all_input_nodes if node.target in JOINS else [node.args[0]]
-            first, *others = map(self._meaning, sources)  # type: ignore[arg-type]  # all are nodes
+            first, *others = map(self._meaning, sources)  # type: ignore[arg-type]  # all sources are nodes
             is_one = all(other == first for other in others) and (first is None or first.axis is None)
-            return first if is_one else None  # moving data might move the dim `axis`
+            return first if is_one else None  # refuse a scale per index: moving data might move the dim `axis`
         return None
 
 
@@ -137,7 +137,7 @@ def _is_floating(node: Node) -> bool:
 
 
 def positive_factor(node: Node) -> float | None:
-    """Return the positive number by which a call multiplies its only tensor operand; None for other calls."""
+    """Return the positive factor by which a call multiplies a tensor (1 / number for a division), or None."""
     if node.target not in _PRODUCTS and node.target not in _QUOTIENTS:
         return None
     number = argument(node, "other")

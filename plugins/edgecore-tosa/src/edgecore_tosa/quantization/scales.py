@@ -1,4 +1,4 @@
-"""Quantization parameters, and factors for RESCALE."""
+"""Represent quantization parameters, and compute the integer factors of TOSA's RESCALE."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _MIN_SHIFT, _MAX_SHIFT = 2, 62
 
 @dataclass(frozen=True)
 class Quantization:
-    """Quantization parameters: real = (integer - zero_point) * scale.
+    """The quantization parameters of a value: real number = (integer - zero_point) * scale.
 
     Attributes:
-        scale: One number, or one per index of the dim `axis`.
+        scale: One number, or a tuple of a number per index of the dim `axis`.
         zero_point: The integer that represents 0; 0 if `axis` is set.
         dtype: The type of the integers.
         axis: The dim with a scale per index; None for a single scale.
-        low, high: Minimum and maximum of the integers.
+        low, high: Least and greatest integer that occurs.
     """
 
     scale: float | tuple[float, ...]
@@ -43,12 +43,12 @@ class Quantization:
 
     @property
     def scales(self) -> tuple[float, ...]:
-        """The scales as a tuple, also for a single scale."""
+        """The scales as a tuple, which has one element for a single scale."""
         return self.scale if isinstance(self.scale, tuple) else (self.scale,)
 
     @property
     def step(self) -> float:
-        """The scale of a per-tensor quantization."""
+        """The scale of a value that has only one scale."""
         assert not isinstance(self.scale, tuple)
         return self.scale
 
@@ -63,13 +63,13 @@ class Quantization:
         return math.isclose(self.scale, other.scale, rel_tol=1e-9) and replace(self, scale=other.scale) == other
 
     def integer(self, real: float) -> int:
-        """Quantize a number, and clamp it to the limits."""
+        """Quantize a real number, and clamp the integer to `low` and `high`."""
         if math.isinf(real):
             return self.high if real > 0 else self.low
         return min(max(round(real / self.step) + self.zero_point, self.low), self.high)
 
     def real(self, integers: Array) -> Array:
-        """Dequantize an array to float64; the dims include `axis`."""
+        """Dequantize an array of integers to float64; the array has the dim `axis`."""
         scales = np.array(self.scale)
         if self.axis is not None:
             scales = scales.reshape([-1 if dim == self.axis else 1 for dim in range(integers.ndim)])
@@ -78,7 +78,7 @@ class Quantization:
 
 
 def multiplier_and_shift(scale: float, bits: int = 32) -> tuple[int, int]:
-    """Return (multiplier, shift) of RESCALE such that multiplier * 2**-shift approximates `scale` best.
+    """Return (multiplier, shift) for TOSA's RESCALE, with which multiplier * 2**-shift approximates `scale` best.
 
     RESCALE demands shifts from 2 to 62, and multipliers in [2**30, 2**31) for 32 `bits` or [2**14, 2**15) for 16. A
     scale below about 2**-32 has a smaller multiplier, ultimately 0.

@@ -1,1 +1,1 @@
-"""Write, read, describe and check blobs, the bytes of a compiled partition."""
+"""Write, read, describe and check blobs: the bytes of partitions that were compiled for the Vulkan delegate."""

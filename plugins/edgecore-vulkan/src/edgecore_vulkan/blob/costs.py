@@ -1,4 +1,4 @@
-"""Count what a blob costs: dispatches, copies, and bytes of weights and arguments."""
+"""Count what a run of a blob costs: dispatches, copies, and bytes of weights and arguments."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _BYTES = {
 
 @dataclass(frozen=True)
 class Costs:
-    """Costs of one run at the maximum sizes.
+    """The costs of one run of a blob, with all symbolic sizes at their maximum.
 
     Attributes:
         calls: Operator calls, except those that prepare constants or declare buffers.
-        dispatches: Shader dispatches, one per operator; for some sizes the delegate may need more.
+        dispatches: Estimated shader dispatches, mostly one per operator; for some sizes the delegate needs more.
         copies: Calls that copy a tensor to another layout.
-        weights: Bytes of constants.
-        staged: Input and output tensors. Each is copied once between host and device.
-        staged_bytes: Their size in bytes, in the blob's dtypes.
-        reordered: How many of them the device also converts to another layout or dtype.
+        weights: Size of all constants in bytes.
+        staged: Number of input and output tensors; each is copied once between host and device.
+        staged_bytes: Size of the input and output tensors in bytes.
+        reordered: Number of input and output tensors that the device also converts to another layout or dtype.
     """
 
     calls: int
@@ -53,7 +53,7 @@ class Costs:
 
 
 def costs(graph: s.Graph) -> Costs:
-    """Return the costs of a graph."""
+    """Estimate the costs of one run of a blob's graph."""
     calls = [call for call in graph.chain if call.name not in ("et_vk.prepack.default", _STATE)]
     ends = [_tensor(graph, number) for number in (*graph.input_ids, *graph.output_ids)]
     tensors = [tensor for tensor in ends if tensor is not None]
@@ -88,7 +88,7 @@ def _tensor(graph: s.Graph, number: int) -> s.VkTensor | None:
 
 
 def _is_row_major(tensor: s.VkTensor) -> bool:
-    """Return True if the elements are in row-major order: rows are packed, or there is one channel or one pixel."""
+    """Return True if a tensor's elements are in row-major order: rows are packed, or it has one channel or pixel."""
     if tensor.memory_layout != s.Layout.CHANNELS_PACKED or len(tensor.dims) not in (3, 4):
         return True
     channels, height, width = tensor.dims[-3:]

@@ -1,4 +1,4 @@
-"""Describe a blob as text: its arguments and operator calls, with dtypes, sizes and layouts."""
+"""Describe a blob as text: its inputs, outputs and operator calls, with dtypes, sizes and layouts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgecore_vulkan.schema import graph as s
 
 
 def describe(blob: Buffer) -> list[str]:
-    """Return lines about the blob, each argument and each call.
+    """Describe a blob in lines: its costs, inputs, outputs and calls.
 
     Raises:
         FormatError: The blob is damaged.
@@ -35,7 +35,7 @@ def describe(blob: Buffer) -> list[str]:
 
 
 def graph_of(blob: Buffer) -> BlobGraph:
-    """Return the calls of a blob, with their tensors and symbolic sizes by number.
+    """Return the graph of a blob: its operator calls, and the tensors and symbolic sizes that they read and write.
 
     Raises:
         FormatError: The blob is damaged.
@@ -59,10 +59,11 @@ def graph_of(blob: Buffer) -> BlobGraph:
 
 
 def _variables(graph: s.Graph, number: int) -> list[int]:
-    """Return the ids of the values that an argument refers to, except constants."""
+    """Return the ids of the tensors and symbolic sizes that an argument consists of, but not of constants."""
     value = graph.values[number].value
     if isinstance(value, s.ValueList):
-        return [variable for item in value.items for variable in _variables(graph, item)]  # none of them is a list
+        # The recursion ends, because `read_graph` has checked that no item of a list is a list.
+        return [variable for item in value.items for variable in _variables(graph, item)]
     is_variable = isinstance(value, s.SymInt) or (isinstance(value, s.VkTensor) and value.constant_id < 0)
     return [number] if is_variable else []
 

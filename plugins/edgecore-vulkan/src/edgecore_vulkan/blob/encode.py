@@ -24,7 +24,7 @@ _TYPES = {
 
 @dataclass
 class Encoded:
-    """A blob, its named data by key, and the debug handles of each call."""
+    """A blob, its named data by key, and the debug handles of each operator call by number."""
 
     blob: bytes
     named_data: dict[str, NamedBlob] = field(default_factory=dict)
@@ -32,13 +32,13 @@ class Encoded:
 
 
 def held_dtype(dtype: torch.dtype, profile: Profile) -> torch.dtype:
-    """Return the dtype in which the delegate stores tensors of `dtype`."""
+    """Return the dtype in which the delegate stores a value of `dtype` on the device, such as int32 for int64."""
     narrow = _NARROW.get(dtype, dtype)
     return torch.float16 if profile.force_fp16 and narrow == torch.float32 else narrow
 
 
 def encode(graph: CallGraph, profile: Profile) -> Encoded:
-    """Write the blob of a graph whose tensors have been assigned memories."""
+    """Write a graph of calls, whose tensors have been assigned to memory, as a blob."""
     return _Encoder(graph, profile).run()
 
 
@@ -50,7 +50,7 @@ class _Encoder:
         self.result = Encoded(b"")
         self.ids: dict[Any, int] = {}
         self.keys: dict[str, int] = {}
-        self.reading: tuple[int, ...] = ()  # debug handles of the call being written
+        self.reading: tuple[int, ...] = ()  # debug handles of the call that is being written
 
     def run(self) -> Encoded:
         self.graph.input_ids = [self.id(value) for value in self.source.inputs]
@@ -71,8 +71,8 @@ class _Encoder:
             self.result.handles[number] = self.reading
 
     def id(self, value: Argument) -> int:
-        """Return the id of a value; the first request adds the value. Equal numbers share an id."""
-        # True == 1 as a key, so the type is part of the key.
+        """Return the id of a value in the blob; the first request adds the value. Equal numbers share an id."""
+        # The type is part of the key, because the keys True and 1 are equal.
         key: Any = value if isinstance(value, (TensorValue, SizeValue)) else (type(value), repr(value))
         if isinstance(value, list):
             return self._add(self._list(value))
@@ -114,7 +114,7 @@ class _Encoder:
         )
 
     def _constant(self, tensor: torch.Tensor, dtype: torch.dtype, key: str) -> int:
-        """Add the bytes of a constant, and return its index. Finite numbers beyond the dtype's range are clamped."""
+        """Add a constant's bytes in `dtype` (finite numbers beyond its range are clamped), and return its index."""
         if tensor.dtype != dtype and dtype.is_floating_point:
             limits = torch.finfo(dtype)
             tensor = tensor.clamp(limits.min, limits.max).where(tensor.isfinite(), tensor)

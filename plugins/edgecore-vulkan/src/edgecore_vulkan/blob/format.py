@@ -1,9 +1,9 @@
 """Write and read a blob: a header and a flatbuffer in the layout of ExecuTorch's Vulkan delegate.
 
-The header has 30 bytes, padded to 32: u32 0, "VH00", u16 length of the header, u32 offset and u32 size of the
-flatbuffer, u32 offset and u64 size of the constant data. Flatbuffer and constant data are padded to multiples of 16
+The header of the blob has 30 bytes, padded to 32: u32 0, "VH00", u16 length of the header, u32 offset and u32 size of
+the flatbuffer, u32 offset and u64 size of the constant data. Flatbuffer and constant data are padded to multiples of 16
 bytes. The constant data is empty: constants are named data of the `.pte`, with the SHA-256 of their bytes as key, so
-that equal constants are stored once.
+that the file stores equal constants once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ALIGNMENT = 16
 
 
 def write_graph(graph: s.Graph) -> bytes:
-    """Return the blob of a graph whose constants are in the file's named data."""
+    """Return the blob of a graph whose constants are named data of the `.pte`."""
     flatbuffer = bytes(pack(graph, s.IDENTIFIER))
     padded = flatbuffer + bytes(-len(flatbuffer) % ALIGNMENT)
     header = _HEADER.pack(_MAGIC, _HEADER.size, _HEADER_SIZE, len(flatbuffer), _HEADER_SIZE + len(padded), 0)
@@ -34,7 +34,7 @@ def read_graph(blob: Buffer) -> s.Graph:
     """Read the graph of a blob, and check its ids and lengths.
 
     Raises:
-        FormatError: The blob is damaged, or not a Vulkan delegate's.
+        FormatError: The blob is damaged, or is not the blob of a Vulkan delegate.
     """
     view = memoryview(blob).cast("B")
     reader = ByteReader(view)
@@ -52,7 +52,7 @@ def read_graph(blob: Buffer) -> s.Graph:
 
 
 def _check(graph: s.Graph, data_size: int) -> None:
-    """Check rules that the schema cannot express: ids refer to values, and constants have all their bytes."""
+    """Check rules that the schema cannot express: ids refer to values, and the bytes of constants are complete."""
     count = len(graph.values)
     for index, entry in enumerate(graph.values):
         value = entry.value

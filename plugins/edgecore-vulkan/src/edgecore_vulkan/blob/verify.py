@@ -1,4 +1,4 @@
-"""Check that a blob's constants are in the file, and that executorch 1.5's delegate supports its calls."""
+"""Check that the `.pte` has a blob's constants, and that executorch 1.5's Vulkan delegate supports its calls."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _LAYOUTS = frozenset(s.Layout)
 
 
 def incompatibilities(graph: s.Graph, named_data: Mapping[str, Any], *, for_executorch: bool) -> list[str]:
-    """List what a delegate would reject: missing constants, unknown operators and, for executorch 1.5, memories."""
+    """List what a delegate would reject: missing constants, unknown operators; in executorch 1.5, storage or layout."""
     errors = [
         f"constant {index} is not in the file: no named data {constant.named_key}"
         for index, constant in enumerate(graph.constants)
         if constant.named_key and constant.named_key not in named_data
     ]
-    # Texture limits depend on the device, so only kinds of memory are checked here.
+    # Set texture limits that no tensor exceeds, because the real limits depend on the device.
     profile = Profile(is_stock=for_executorch, texture_limits=(2**31, 2**31, 2**31), buffer_limit=2**62)
     values = [_value(entry.value) for entry in graph.values]
     for call in graph.chain:
@@ -67,7 +67,6 @@ def _resolved(value: Any, values: list[Any]) -> Any:
 
 
 def _memory_errors(call: Call, profile: Profile) -> list[str]:
-    """List errors for tensors in a memory that the registry does not allow for the call."""
     reason = problem(call, profile, _LAYOUTS)
     if reason:
         return [reason]

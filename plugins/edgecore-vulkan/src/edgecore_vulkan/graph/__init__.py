@@ -1,1 +1,1 @@
-"""The graph of operator calls between edge dialect and blob, and the lowering that creates it."""
+"""The graph of operator calls, the form of a partition between edge dialect and blob, and the lowering to it."""

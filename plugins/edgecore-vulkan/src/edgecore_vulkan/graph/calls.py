@@ -1,4 +1,4 @@
-"""Operator calls of a partition, the representation that passes edit. Arguments are objects, ids come later."""
+"""Define the operator calls of a partition, which passes edit; tensors are objects, and get ids in the blob only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgecore_vulkan.schema.graph import Layout, Storage
 
 
 class Memory(NamedTuple):
-    """Storage and layout of a tensor."""
+    """A place of a tensor in memory: its storage (buffer or texture) and its layout (order of elements)."""
 
     storage: Storage
     layout: Layout
@@ -26,17 +26,17 @@ DEFAULT_MEMORY = Memory(Storage.DEFAULT, Layout.DEFAULT)
 
 @dataclass(eq=False)
 class TensorValue:
-    """A tensor.
+    """A tensor that operator calls read or write.
 
     Attributes:
         shape: The sizes, with symbolic sizes at their maximum.
-        dtype: The dtype in the model, such as int64; the delegate may store another one.
-        constant: The elements of a constant; the integers if it has a `weight`.
-        memory: Chosen by the pass `layout`, except for constants that an operator prepares itself.
-        memory_object: Number of the memory that tensors with disjoint lifetimes share; negative if none.
-        weight: Integers and scales of a weight that the model dequantizes.
-        is_exact: True to keep the dtype despite `force_fp16`.
-        key: Key of a constant in the file's named data; empty to derive it from the content.
+        dtype: The dtype in the model, such as int64; the delegate may store the tensor in another dtype.
+        constant: The elements of a constant, for a tensor with a `weight` its integers; None for other tensors.
+        memory: Storage and layout, which the pass `layout` chooses, unless an operator prepares the constant.
+        memory_object: Number of the memory that tensors of disjoint lifetimes share; negative if not shared.
+        weight: Integers and scales of a weight that the model dequantizes; None for other tensors.
+        is_exact: True to store float32 as float32 even with `force_fp16`.
+        key: Key of a constant in the `.pte`'s named data; empty to derive the key from the content.
     """
 
     shape: tuple[int, ...]
@@ -49,7 +49,7 @@ class TensorValue:
     key: str = ""
 
     def like(self) -> TensorValue:
-        """Return a new value of the same shape and dtype."""
+        """Return a new tensor of the same shape and dtype."""
         return TensorValue(self.shape, self.dtype)
 
     @property
@@ -63,7 +63,7 @@ class TensorValue:
 
 @dataclass(eq=False)
 class SizeValue:
-    """A symbolic size, computed when the graph runs."""
+    """A symbolic size, whose number is computed when the graph runs."""
 
 
 Argument = Any
@@ -72,13 +72,13 @@ Argument = Any
 
 @dataclass(eq=False)
 class Call:
-    """A call of an operator.
+    """A call of an operator of the delegate.
 
     Attributes:
         name: The name in the registry, such as `aten.add.Tensor`.
         args: The arguments in the order of the operator's schema.
-        outputs: The results; several become a list of values.
-        nodes: The nodes of the model that the call implements.
+        outputs: The results; in the blob, several results become a list of values.
+        nodes: The nodes of the model that the call computes.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Call:
     nodes: tuple[Node, ...] = ()
 
     def inputs(self) -> Iterator[TensorValue]:
-        """Yield the tensor arguments, each as often as it occurs."""
+        """Yield the tensors among the arguments; a tensor that occurs twice is yielded twice."""
         for argument in self.args:
             for item in argument if isinstance(argument, list) else [argument]:
                 if isinstance(item, TensorValue):
@@ -101,7 +101,7 @@ class Call:
         return result
 
     def replace(self, old: TensorValue, new: TensorValue) -> None:
-        """Replace the argument `old` by `new`."""
+        """Replace the tensor `old` by `new` in the arguments, also in lists."""
         for index, argument in enumerate(self.args):
             if argument is old:
                 self.args[index] = new
@@ -114,13 +114,13 @@ STATES = frozenset({"edgecore.state.default", "edgecore.store.default", "edgecor
 
 
 def has_effect(call: Call) -> bool:
-    """Return True for a call that writes a buffer, and therefore must stay even if its result is not read."""
+    """Return True for a call that writes a buffer, and so must stay even if no call reads its result."""
     return call.name in STATES and call.name != "edgecore.state.default"
 
 
 @dataclass(eq=False)
 class CallGraph:
-    """The calls of a partition in an executable order, its inputs and outputs."""
+    """The operator calls of a partition in an executable order, with the partition's inputs and outputs."""
 
     inputs: list[TensorValue | SizeValue] = field(default_factory=list)
     outputs: list[TensorValue] = field(default_factory=list)
@@ -131,14 +131,14 @@ class CallGraph:
         return {output: call for call in self.calls for output in call.outputs}
 
     def uses(self) -> Counter[TensorValue]:
-        """Count how many arguments and outputs read each tensor."""
+        """Count, for each tensor, the arguments of calls and outputs of the partition that read it."""
         counts: Counter[TensorValue] = Counter(self.outputs)
         for call in self.calls:
             counts.update(call.inputs())
         return counts
 
     def replace(self, old: TensorValue, new: TensorValue) -> None:
-        """Replace `old` by `new` in all calls and outputs."""
+        """Replace the tensor `old` by `new` in all calls and in the outputs."""
         self.outputs = [new if output is old else output for output in self.outputs]
         for call in self.calls:
             call.replace(old, new)

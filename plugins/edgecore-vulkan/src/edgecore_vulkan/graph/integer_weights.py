@@ -1,4 +1,4 @@
-"""4-bit and 8-bit weights: integers and scales that a dequantize node of the program reads."""
+"""Find weights of 4 or 8 bits: the integers and scales that a dequantize node of the program reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NIBBLES = (-8, 7)
 
 @dataclass(frozen=True, eq=False)
 class IntegerWeight:
-    """A weight with the value integers * scales; zero points are 0.
+    """A quantized weight with the value integers * scales; its zero points are 0.
 
     Attributes:
         integers: int8, in the shape of the weight.
@@ -34,7 +34,7 @@ class IntegerWeight:
 
     @property
     def has_4_bits(self) -> bool:
-        """True if all integers fit into 4 bits."""
+        """True if all integers are between -8 and 7, so that they fit into 4 bits."""
         if not self.integers.numel():
             return False
         low, high = self.integers.aminmax()
@@ -52,24 +52,24 @@ class IntegerWeight:
         return numbers.reshape(moved.shape).movedim(0, self.axis).contiguous()
 
     def with_whole_vectors(self) -> IntegerWeight:
-        """Pad the matrix with rows of zeros, because ExecuTorch's delegate reads vectors of rows."""
+        """Pad the matrix with rows of zeros to whole vectors of rows, as ExecuTorch's delegate reads them."""
         missing = -self.integers.shape[0] % ALIGNMENT
         return IntegerWeight(F.pad(self.integers, (0, 0, 0, missing)), F.pad(self.scales, (0, 0, 0, missing)))
 
     def nibbles(self) -> torch.Tensor:
-        """Pack the matrix into bytes: integers plus 8, even columns in the low half, rows padded to whole words."""
+        """Pack the matrix into bytes: integer + 8, even columns in the low half; rows are padded to 8 columns."""
         integers = F.pad(self.integers, (0, -self.integers.shape[1] % 8))
         shifted = (integers + 8).to(torch.uint8)
         return shifted[:, 1::2] << 4 | shifted[:, ::2]
 
 
 def aligned(tensor: torch.Tensor) -> torch.Tensor:
-    """Pad the last dim with zeros to a multiple of `ALIGNMENT`."""
+    """Pad the last dim of a tensor with zeros to a multiple of `ALIGNMENT`."""
     return F.pad(tensor, (0, -tensor.shape[-1] % ALIGNMENT)).contiguous()
 
 
 def weight_of(node: Any, constant: Callable[[Node], torch.Tensor | None]) -> IntegerWeight | None:
-    """Return the weight that a dequantize node of constants computes; None for other nodes or non-zero zero points.
+    """Return the weight that a dequantize node computes from constants; None for other nodes, or zero points not 0.
 
     Args:
         node: An argument of a call.
@@ -93,7 +93,7 @@ def weight_of(node: Any, constant: Callable[[Node], torch.Tensor | None]) -> Int
 
 
 def _parameter(node: Node, name: str, constant: Callable[[Node], torch.Tensor | None]) -> torch.Tensor | None:
-    """Return the scale or zero point of a dequantize node as a tensor; None if absent or not constant."""
+    """Return the scale or zero point of a dequantize node as a tensor; None if it is missing or computed."""
     names = {spec.name for spec in node.target._schema.arguments}  # type: ignore[union-attr]
     value = argument(node, name if name in names else f"{name}s")
     if isinstance(value, Node):
@@ -102,7 +102,7 @@ def _parameter(node: Node, name: str, constant: Callable[[Node], torch.Tensor | 
 
 
 def evaluated(node: Any, constant: Callable[[Node], torch.Tensor | None]) -> torch.Tensor | None:
-    """Return the result of a dequantize node of constants; None for other nodes."""
+    """Return the tensor that a dequantize node computes from constants; None for other nodes."""
     if not is_dequantize(node):
         return None
     tensors = {source: constant(source) for source in node.all_input_nodes}

@@ -1,4 +1,4 @@
-"""Lower a partition: translate its nodes to operator calls by the operator table."""
+"""Lower a partition to operator calls: translate each of its nodes by the operator table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edgecore_vulkan.operators.state import add_states, store_states
 
 
 def lower(program: ExportedProgram, profile: Profile) -> CallGraph:
-    """Return the operator calls of a partition, before passes and without memories."""
+    """Lower a partition to operator calls, which have no memories yet and are not yet optimized by passes."""
     part, bounds = PartitionView(program), Bounds(program)
 
     def max_shape(val: Any, node: Node) -> tuple[int, ...]:
@@ -40,7 +40,7 @@ def lower(program: ExportedProgram, profile: Profile) -> CallGraph:
             producer: Any = node.args[0]
             index: Any = node.args[1]
             results = builder.values[producer]
-            if index < len(results):  # a `Lower` may omit results that are not read
+            if index < len(results):  # the function that lowers a node may omit results that are not read
                 builder.values[node] = results[index]
             continue
         builder.values[node] = TABLE.rows[node.target].lower(builder, node)
@@ -51,9 +51,9 @@ def lower(program: ExportedProgram, profile: Profile) -> CallGraph:
 
 
 def _finite_in_fp16(b: Builder, value: TensorValue) -> TensorValue:
-    """Return a float16 input with finite numbers clamped, so that sums with them stay finite: masks may have -1e9.
+    """Convert a float32 input to float16 with finite numbers clamped: a mask may have -1e9, and sums must stay finite.
 
-    `rest` restores infinities and NaN: it is the difference of `value` and its finite part, 0 for finite numbers.
+    `rest` restores infinities and NaN: it is `value` minus `finite`, so it is 0 where `value` is finite.
     """
     value.is_exact = True
     reduced, finite, rest, result = (TensorValue(value.shape, torch.float32, is_exact=True) for _ in range(4))
@@ -67,7 +67,7 @@ def _finite_in_fp16(b: Builder, value: TensorValue) -> TensorValue:
 
 
 def separate_outputs(graph: CallGraph, dtypes: list[torch.dtype]) -> None:
-    """Copy outputs that are inputs, constants or other outputs, or whose dtype differs from the model's."""
+    """Copy an output that is also an input, a constant or another output, or whose dtype differs from the model's."""
     seen: set[TensorValue | SizeValue] = set(graph.inputs)
     for index, (value, dtype) in enumerate(zip(graph.outputs, dtypes, strict=True)):
         if value in seen or value.constant is not None or value.dtype != dtype:

@@ -1,6 +1,6 @@
-"""The target of a partition: target runtime and options. Compile specs carry them to `preprocess`.
+"""Define the target of a partition (runtime and options), and convert it to compile specs for `preprocess`.
 
-The keys are those of ExecuTorch's Vulkan backend, except `edgecore_runtime`, which its delegate ignores.
+The specs have the keys of ExecuTorch's Vulkan backend, except `edgecore_runtime`, which ExecuTorch ignores.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ _RUNTIME = "edgecore_runtime"
 
 @dataclass(frozen=True)
 class Profile:
-    """The target of a compilation.
+    """The target of a compilation: a runtime and options.
 
     Attributes:
-        is_stock: The blob must run on executorch 1.5's delegate, so it only has that delegate's operators and memories.
+        is_stock: The blob must run on executorch 1.5's delegate, so it uses only that delegate's operators and
+            memories.
         force_fp16: Store float32 tensors as float16; inputs and outputs of the delegate stay float32.
         require_dynamic_shapes: Delegate only operators that support different sizes in each run.
         skip_bool_tensors: Do not delegate operators with boolean tensors.
         texture_limits: Maximum width, height and depth of a 3-d texture.
         buffer_limit: Maximum number of elements of a tensor.
-        storage: Preferred storage.
-        layout: Preferred layout, if the operator does not need another.
-        skip_memory_planning: Give each tensor a separate memory.
+        storage: Preferred storage: buffers or textures.
+        layout: Preferred layout of tensors, for operators that do not need another.
+        skip_memory_planning: Give each tensor memory of its own.
     """
 
     is_stock: bool = True
@@ -56,7 +57,7 @@ class Profile:
         return 4 if self.is_stock else 6
 
     def specs(self) -> list[CompileSpec]:
-        """Return the compile specs for this profile; default values need none."""
+        """Return compile specs (key, bytes) for the values that differ from the defaults."""
         specs = [] if self.is_stock else [CompileSpec(_RUNTIME, b"edgecore")]
         for key in ("force_fp16", "require_dynamic_shapes", "skip_bool_tensors", "skip_memory_planning"):
             if getattr(self, key):
@@ -74,7 +75,7 @@ class Profile:
 
     @classmethod
     def of_specs(cls, specs: Sequence[CompileSpec]) -> Profile:
-        """Return the profile for compile specs; unknown keys are ignored."""
+        """Return the profile that compile specs describe; unknown keys are ignored."""
         values = {spec.key: spec.value for spec in specs}
 
         def number(key: str, default: int) -> int:

@@ -1,7 +1,7 @@
-"""The operators of executorch 1.5's Vulkan delegate that we use: their dtypes, and where tensors may be stored.
+"""List operators of executorch 1.5's Vulkan delegate, with their dtypes, and where tensors may be stored.
 
-Inputs must all be in the same memory (storage and layout) if the entry has one set of memories for them. Results share
-it if they have the same set. `EXTRA` lists operators that only edgecore's delegate has.
+A memory is a pair of storage and layout. If an entry has one set of memories for all inputs, the inputs of a call must
+be in one memory; results with the same set share that memory. `EXTRA` is for edgecore's delegate.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ ALL = NUMBER | BOOL
 
 @dataclass(frozen=True)
 class Entry:
-    """An operator of the registry.
+    """An operator of the registry: the dtypes and memories (storage and layout) that the delegate supports for it.
 
     Attributes:
-        dtypes: Dtypes of input tensors; a tuple has a set per argument.
-        memories: Memories of input tensors, except constants that the operator prepares itself.
-        parameters: Memories of the inputs after the first, if different.
-        result_dtypes: Dtypes of results; None: as the inputs.
-        result_memories: Memories of results, a tuple for several; None: as the inputs. If the sets of inputs and first
-            result are equal, both are in the same memory.
-        resizes: Sizes may change between runs.
+        dtypes: Supported dtypes of input tensors; a tuple has a set per argument.
+        memories: Supported memories of input tensors, except constants that the operator prepares itself.
+        parameters: Supported memories of the inputs after the first; None: as the first.
+        result_dtypes: Dtypes of results; None: as those of the inputs.
+        result_memories: Supported memories of each result; None: as those of the inputs. If the sets of inputs and
+            first result are equal, both are in the same memory.
+        resizes: The sizes of tensors may change between runs.
         high_rank: Tensors may have more than 4 dims.
         prepares: The operator takes constants directly; other operators read them through `et_vk.prepack`.
-        any_constants: Constants that it prepares may exceed the texture limits.
+        any_constants: Constants that the operator prepares may exceed the texture limits.
         primary: Index of the argument that must not be a constant if `prepares` is true.
     """
 
@@ -97,7 +97,7 @@ _FLOAT_OR_CHANNELS = ROW_BUFFER | CHANNELS
 
 
 def _int8(memories: Memories, results: Memories | None = None, *, prepares: bool = True) -> Entry:
-    """Return the entry of an operator on int8 tensors that prepares its constants."""
+    """Return the entry of an operator on int8 tensors; by default, it prepares its constants itself."""
     return Entry(
         UNCHECKED, memories, result_memories=(results or memories,), resizes=False, prepares=prepares,
         any_constants=True,
@@ -205,13 +205,13 @@ _REDUCTIONS = frozenset({"aten.mean.dim", "aten.sum.dim_IntList", "aten.amax.def
 
 
 def entry_of(name: str, profile: Profile) -> Entry | None:
-    """Return the entry of an operator in a profile; None if the profile lacks it."""
+    """Return the registry's entry of an operator for the delegate of a profile; None if that delegate lacks it."""
     entry = REGISTRY.get(name)
     return entry if profile.is_stock else EXTRA.get(name, entry)
 
 
 def problem(call: Call, profile: Profile, layouts: Set[Layout] = WRITTEN) -> str | None:
-    """Return why a call cannot be written in a profile, or None.
+    """Return why the delegate of a profile does not support a call, or None if it does.
 
     Calls of `et_vk.prepack` are inserted later, so constants count as tensors in the memory that the call needs.
     """
@@ -256,7 +256,7 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def fits_texture(shape: tuple[int, ...], layout: Layout, limits: tuple[int, int, int]) -> bool:
-    """Return True if a tensor fits into a 3-d texture with the limits (width, height, channels times batch)."""
+    """Return True if a tensor fits into a 3-d texture with `limits` of width, height, and channels times batch."""
     if len(shape) > 4:
         return False
     batch, *extents = (1,) * (4 - len(shape)) + shape
@@ -274,9 +274,9 @@ def fits_texture(shape: tuple[int, ...], layout: Layout, limits: tuple[int, int,
 def possible_memories(
     call: Call, profile: Profile, layouts: Set[Layout] = WRITTEN
 ) -> list[tuple[list[TensorValue], Memories]]:
-    """Group the tensors of a call that must share a memory; return each group with its possible memories.
+    """Return groups of a call's tensors that need one memory (storage and layout), each with its possible memories.
 
-    Constants that the operator prepares itself are in no group, but limit the choice.
+    Constants that the operator prepares itself are in no group, but limit the possible memories.
     """
     entry = entry_of(call.name, profile)
     assert entry is not None
@@ -311,7 +311,7 @@ def _grouped(
 
 
 def is_prepared(call: Call, value: TensorValue, profile: Profile) -> bool:
-    """Return True for a constant that the operator of `call` reads without `et_vk.prepack`."""
+    """Return True for a constant that the operator of `call` reads directly, without a call of `et_vk.prepack`."""
     entry = entry_of(call.name, profile)
     if value.constant is None or entry is None:
         return False
@@ -320,7 +320,7 @@ def is_prepared(call: Call, value: TensorValue, profile: Profile) -> bool:
 
 
 def _fitting(values: list[TensorValue], memories: Memories, profile: Profile, layouts: Set[Layout]) -> Memories:
-    """Return the memories into which all `values` fit.
+    """Return the `memories` (pairs of storage and layout) into which all of the tensors `values` fit.
 
     edgecore's delegate stores every tensor in a buffer, where the layout is only the order of elements. Tensors with
     more than 4 dims are always row-major.
@@ -344,9 +344,9 @@ def _fitting(values: list[TensorValue], memories: Memories, profile: Profile, la
 
 
 def _memories(call: Call, entry: Entry) -> tuple[Memories, Memories | tuple[Memories, ...]]:
-    """Return the memories that an operator supports for inputs and results.
+    """Return the memories (storage and layout) that an operator supports for inputs and for results.
 
-    For reductions and dtype conversions these depend on the call.
+    For reductions and dtype conversions, the memories depend on the call.
     """
     memories = entry.memories
     if call.name in _REDUCTIONS:
@@ -357,7 +357,7 @@ def _memories(call: Call, entry: Entry) -> tuple[Memories, Memories | tuple[Memo
 
 
 def _reduction_memories(call: Call) -> Memories:
-    """Return the memories of a reduction with keepdim. A reduction of two dims needs the third one to be packed."""
+    """Return where a reduction with keepdim may store tensors; if it reduces two inner dims, the third is packed."""
     (source,) = call.inputs()
     rank = len(source.shape)
     dims = call.args[1] if isinstance(call.args[1], list) else [call.args[1]]

@@ -1,4 +1,4 @@
-"""The operators that the delegate supports: a table for the partitioner, the lowering and the README."""
+"""Define the operators that the delegate supports: a table for the partitioner, the lowering and the README."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _INDICES = {
 
 
 def _contiguous_or_channels_last(query: NodeQuery) -> str | None:
-    """Refuse a tensor that is neither contiguous nor channels last: edgecore's delegate supports only these orders."""
+    """Refuse a tensor that is neither contiguous nor channels-last: edgecore's delegate supports no other orders."""
     for name, val in query.vals():
         if isinstance(val, torch.Tensor) and dim_order(val) not in (tuple(range(val.dim())), (0, 2, 3, 1)):
             return LayoutReason(f"{name} is neither contiguous nor channels last")
@@ -58,10 +58,10 @@ def _contiguous_or_channels_last(query: NodeQuery) -> str | None:
 
 
 class VulkanTable(OperatorTable[Lower]):
-    """edgecore's `OperatorTable` for a profile.
+    """The table of the operators that the delegate of a profile supports.
 
-    To check a call, the table lowers it and compares the result with the registry, so that the partitioner and the
-    lowering cannot disagree.
+    To check a call, the table lowers it to operator calls, and checks these by the registry. So the partitioner cannot
+    accept a call that the lowering cannot handle.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -77,7 +77,7 @@ class VulkanTable(OperatorTable[Lower]):
         return first.about
 
     def tensor_reason(self, query: NodeQuery, row: Row) -> str | None:
-        """Return why the dtype or size of a tensor of a call is not supported. Numbers among the inputs are sizes."""
+        """Return why the dtype or size of a tensor of a call is not supported, or None; inputs that are sizes pass."""
         assert isinstance(query, Query)
         unread = isinstance(query.node.meta["val"], (tuple, list))
         for name, val in query.vals(except_arguments=row.any_dtype):
@@ -96,7 +96,7 @@ class VulkanTable(OperatorTable[Lower]):
         return None
 
     def row_reason(self, query: NodeQuery) -> str | None:
-        """Return why a call violates the constraints of its row, or cannot be lowered."""
+        """Return why a call violates the constraints of its row or cannot be lowered, or None."""
         assert isinstance(query, Query)
         reason = super().row_reason(query)
         if reason or query.node.target not in self.rows:
@@ -108,7 +108,7 @@ class VulkanTable(OperatorTable[Lower]):
             calls = self._write(query)
         except Unsupported as error:
             return str(error)
-        except CompileError as error:  # a size without an upper bound
+        except CompileError as error:  # raised for a symbolic size without an upper bound
             return str(error)
         for call in calls:
             reason = problem(call, self.profile)
@@ -127,7 +127,7 @@ class VulkanTable(OperatorTable[Lower]):
         return None
 
     def _write(self, query: Query) -> list[Call]:
-        """Lower one node as if its inputs were inputs of the partition."""
+        """Lower one node as if its computed inputs were inputs of the partition; return the operator calls."""
         node = query.node
 
         builder = Builder(self.profile, query.stored, query.shape)

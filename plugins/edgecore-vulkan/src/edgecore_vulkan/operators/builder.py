@@ -1,4 +1,4 @@
-"""Helpers for the functions of the operator table, which translate a node to operator calls."""
+"""Helpers of the functions in the operator table, which lower a node of the model to operator calls."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ def _is_few(value: TensorValue) -> bool:
 
 
 class Unsupported(Exception):
-    """A call cannot be written; the message is the reason, in the words of a constraint."""
+    """A node cannot be lowered; the message is the reason, such as "alpha is computed"."""
 
 
 class Query(NodeQuery):
-    """A call that the table checks for a profile."""
+    """A call of the model that the operator table checks for a profile."""
 
     profile: Profile = Profile()
     bounds: Bounds
     buffers: Mapping[Any, MutableBuffer] = {}
 
     def is_constant(self, node: Any) -> bool:
-        """Return True for a constant, and for a dequantize node that only reads constants."""
+        """Return True for a constant, or for a dequantize node that reads only constants."""
         if super().is_constant(node):
             return True
         return is_dequantize(node) and all(map(super().is_constant, node.all_input_nodes))
 
     def constant(self, node: Node) -> torch.Tensor:
-        """Return the tensor of a constant node, detached."""
+        """Return the tensor of a constant node (detached), also of a dequantize node that reads only constants."""
         tensor = evaluated(node, self.stored)
         return super().constant(node) if tensor is None else tensor
 
@@ -57,19 +57,19 @@ class Query(NodeQuery):
         return self.constants.get(node) if self.constants.has(node) else None
 
     def shape(self, val: Any, node: Node) -> tuple[int, ...]:
-        """Return the shape of a fake tensor of `node`, with symbolic sizes at their upper bounds."""
+        """Return the shape of a result `val` of `node`, with symbolic sizes at their upper bounds."""
         return tuple(self.bounds.upper(size, node) for size in val.shape)
 
 
 class Builder:
-    """Writes the operator calls of a partition.
+    """Writes the operator calls of a partition, node by node.
 
     Attributes:
         profile: The target of the compilation.
         graph: The calls written so far.
-        values: The value of each node; a list for a node with several results.
+        values: The value of each lowered node; a list for a node with several results.
         constants: The constants of the partition.
-        nodes: The model's nodes that the next calls implement.
+        nodes: The nodes of the model that the next calls compute.
     """
 
     def __init__(
@@ -88,8 +88,9 @@ class Builder:
         self._weights: dict[Node, TensorValue] = {}
 
     def value(self, node: Any) -> TensorValue:
-        """Return the tensor of a node; a constant is added by its first reader."""
-        if self.values.get(node) is None:  # a dequantized constant has the value None before it is read
+        """Return the tensor of a node. The first call for a constant creates its tensor."""
+        # A constant has no value until a node reads it, and a dequantized constant has the value None.
+        if self.values.get(node) is None:
             constant = self.constant_of(node)
             assert constant is not None
             self.values[node] = self.constant(constant)
@@ -98,14 +99,14 @@ class Builder:
         return value
 
     def constant_of(self, node: Any) -> torch.Tensor | None:
-        """Return the tensor of a constant node; None for other nodes."""
+        """Return the PyTorch tensor of a constant node; None for other nodes."""
         if not isinstance(node, Node):
             return None
         constant = self._constants(node)
         return evaluated(node, self._constants) if constant is None else constant
 
     def weight(self, node: Any) -> TensorValue:
-        """Return the weights of a layer; a dequantized constant keeps its integers and scales."""
+        """Return the weight of a layer; for a dequantized constant, it keeps the integers and scales."""
         if node not in self._weights:
             weight = weight_of(node, self._constants)
             if weight is None:
@@ -119,19 +120,19 @@ class Builder:
         return TensorValue(tuple(tensor.shape), tensor.dtype, tensor)
 
     def weights(self, tensor: torch.Tensor) -> TensorValue:
-        """Return a constant that is the weight or bias of a convolution or linear layer.
+        """Return the tensor of a constant that is the weight or bias of a convolution or linear layer.
 
-        With `force_fp16`, small weights stay float32 in edgecore's delegate: this costs little, and rounding them would
-        cause about half of a network's error. For ExecuTorch's delegate, see `keep_exact`.
+        With `force_fp16`, weights of few elements stay float32 in edgecore's delegate: that costs little, and rounding
+        them causes about half of a network's error. `keep_exact` does so for ExecuTorch's delegate.
         """
         value = self.constant(tensor)
         value.is_exact = self.profile.force_fp16 and not self.profile.is_stock and _is_few(value)
         return value
 
     def keep_exact(self, kernel: TensorValue, bias: TensorValue | None) -> None:
-        """Keep a small weight of a convolution, and its bias, in float32 for ExecuTorch's delegate.
+        """Keep a convolution's weight of few elements, and its bias, in float32 for ExecuTorch's delegate.
 
-        Its shader supports float32 weights beside float16 tensors, but needs weight and bias in the same dtype.
+        The delegate's shader supports float32 weights beside float16 tensors, but needs weight and bias in one dtype.
         """
         if not (self.profile.is_stock and self.profile.force_fp16 and _is_few(kernel)):
             return
@@ -140,45 +141,45 @@ class Builder:
                 value.is_exact = True
 
     def weights_of(self, node: Node) -> TensorValue:
-        """Return a constant node as a weight, see `weights`."""
+        """Return the tensor of a constant node that is a weight or bias, as `weights` does."""
         constant = self.constant_of(node)
         assert constant is not None
         return self.weights(constant)
 
     def bias(self, node: Node | None) -> TensorValue | None:
-        """Return the bias of a layer; None if it has none."""
+        """Return the tensor of a layer's bias; None if the layer has no bias."""
         if node is None or self.constant_of(node) is None:
             return None if node is None else self.value(node)
         return self.weights_of(node)
 
     def scalar(self, number: float, like: TensorValue) -> TensorValue:
-        """Return a scalar constant in the dtype of `like`. Equal numbers share one value."""
+        """Return a scalar constant in the dtype of `like`; equal numbers share one constant."""
         key = (like.dtype, repr(number))
         if key not in self._scalars:
             self._scalars[key] = self.constant(torch.tensor(number, dtype=like.dtype))
         return self._scalars[key]
 
     def shape(self, val: Any, node: Node) -> tuple[int, ...]:
-        """Return the shape of a fake tensor of `node`, with symbolic sizes at their upper bounds."""
+        """Return the shape of a result `val` of `node`, with symbolic sizes at their upper bounds."""
         return self._max_shape(val, node)
 
     def result(self, node: Node, index: int | None = None) -> TensorValue:
-        """Create a value with the maximum shape and dtype of a node's result."""
+        """Create the tensor of a node's result, with the dtype of the result and its maximum shape."""
         val = node.meta["val"] if index is None else node.meta["val"][index]
         return TensorValue(self.shape(val, node), val.dtype)
 
     def call(self, name: str, args: Sequence[Argument], output: TensorValue | list[TensorValue]) -> Any:
-        """Add a call, and return its output."""
+        """Add an operator call to the graph, and return its output."""
         outputs = list(output) if isinstance(output, list) else [output]
         self.graph.calls.append(Call(name, list(args), list(outputs), self.nodes))
         return output
 
     def sizes(self, sizes: Sequence[Any]) -> list[Argument]:
-        """Return a list of sizes, with a `SizeValue` for each symbolic size."""
+        """Return sizes as arguments of a call: numbers, and a `SizeValue` for each symbolic size."""
         return [self.size(size) for size in sizes]
 
     def size(self, size: Any) -> Argument:
-        """Return a size as a number, or as the `SizeValue` of a node that is an input of the partition."""
+        """Return a size as an argument of a call: a number, or the `SizeValue` of an input of the partition."""
         if isinstance(size, int):
             return size
         value = self.values.get(size) if isinstance(size, Node) else None
@@ -187,23 +188,23 @@ class Builder:
         return value
 
     def argument(self, argument: Any) -> Argument:
-        """Convert an argument of a node to an argument of a call."""
+        """Convert an argument of a model's node to an argument of an operator call."""
         if isinstance(argument, Node):
             return self.size(argument) if isinstance(argument.meta["val"], torch.SymInt) else self.value(argument)
         if isinstance(argument, (list, tuple)):
             return [self.argument(item) for item in argument]
         if argument is None or isinstance(argument, (bool, int, float, str)):
             return argument
-        return None  # the output determines the dtype; the rest is not needed
+        return None  # a dtype, layout or device: the output determines the dtype, and the others are not needed
 
     def arguments(self, node: Node, **changed: Argument) -> list[Argument]:
-        """Return the arguments of a node in the order of its schema, some of them replaced."""
+        """Return the arguments of a node as arguments of a call, in the schema's order; `changed` replaces some."""
         values: dict[str, Any] = arguments_by_name(node)
         names = [spec.name for spec in node.target._schema.arguments]  # type: ignore[union-attr]
         return [changed[name] if name in changed else self.argument(values[name]) for name in names]
 
     def view(self, value: TensorValue, shape: Sequence[int], sizes: Sequence[Argument] | None = None) -> TensorValue:
-        """Write a view with another shape; `sizes` is the call's argument if some sizes are symbolic."""
+        """Write a view of a tensor with another shape; `sizes` replaces `shape` in the call if sizes are symbolic."""
         output = TensorValue(tuple(shape), value.dtype)
         written = list(shape if sizes is None else sizes)
         result: TensorValue = self.call("aten.view_copy.default", [value, written], output)
@@ -229,7 +230,7 @@ def float_row(
     keep: bool = False,
     any_dtype: tuple[str, ...] = (),
 ) -> Row:
-    """Return a row for floating-point tensors; with `keep`, its calls are not decomposed."""
+    """Return a row of the operator table for floating-point tensors; with `keep`, its calls are not decomposed."""
     return Row(target, FLOAT, constraints, check, keep, lower, any_dtype)
 
 
@@ -247,11 +248,11 @@ def only_first(query: NodeQuery) -> str | None:
 
 
 def plain(name: str = "", **changed: Any) -> Lower:
-    """Return a `Lower` that writes one call with the node's arguments.
+    """Return a function that lowers a node to one operator call with the node's arguments.
 
     Args:
         name: The name of the call; by default the node's operator.
-        **changed: Arguments to replace.
+        **changed: Arguments of the call, by name, that replace arguments of the node.
     """
 
     def lower(b: Builder, node: Node) -> TensorValue:

@@ -1,4 +1,4 @@
-"""Convolutions and transposed convolutions of images and sequences."""
+"""Lower convolutions and transposed convolutions of images and sequences to operator calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_BATCH = 8
 
 
 def _convolution(b: Builder, node: Node) -> TensorValue:
-    """Write a convolution; a sequence becomes an image of height 1."""
+    """Write a convolution; a sequence [N, C, L] becomes an image of height 1."""
     args = arguments_by_name(node)
     count = rank(node) - 2
     stride, padding, dilation, extra = (
@@ -34,7 +34,7 @@ def _convolution(b: Builder, node: Node) -> TensorValue:
     kernel = _image_kernel(b, args["weight"]) if is_line else b.weight(args["weight"])
     b.keep_exact(kernel, bias)
     rest = [kernel, bias, stride, padding, dilation, bool(args["transposed"]), extra, args["groups"]]
-    if b.profile.is_stock and x.shape[0] > 1:  # executorch 1.5 convolves one image at a time
+    if b.profile.is_stock and x.shape[0] > 1:  # executorch 1.5's delegate convolves one image at a time
         images = []
         for index in range(x.shape[0]):
             image = TensorValue((1, *x.shape[1:]), x.dtype)
@@ -50,7 +50,7 @@ def _convolution(b: Builder, node: Node) -> TensorValue:
 
 
 def _image_kernel(b: Builder, node: Node) -> TensorValue:
-    """Add a height of 1 to the weights of a convolution of sequences."""
+    """Add a height of 1 to the weight of a convolution of sequences: [O, I, K] becomes [O, I, 1, K]."""
     weight = b.constant_of(node)
     assert weight is not None
     return b.weights(weight.unsqueeze(2))

@@ -1,4 +1,4 @@
-"""Unary and binary operators, comparisons, logic and conversions."""
+"""Lower unary and binary operators, comparisons, logic and dtype conversions to operator calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COMPARE_NAMES = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 def _binary(name: str, reverse: bool = False) -> Lower:
-    """Return a `Lower` for two tensors, or for a tensor and a number, which becomes a scalar constant."""
+    """Return a function that lowers an operator of two tensors, or of a tensor and a number (made a constant)."""
 
     def lower(b: Builder, node: Node) -> TensorValue:
         args = arguments_by_name(node)
@@ -56,7 +56,7 @@ def _binary(name: str, reverse: bool = False) -> Lower:
 
 
 def operands(b: Builder, node: Node) -> tuple[TensorValue, TensorValue]:
-    """Return both operands of a binary operator in a common dtype; a number becomes a constant."""
+    """Return the operands of a binary operator, converted to one dtype; a number becomes a constant."""
     dtype = _common_dtype(node)
     sources = node.args[:2]
     tensors = {
@@ -70,7 +70,7 @@ def operands(b: Builder, node: Node) -> tuple[TensorValue, TensorValue]:
 
 
 def _common_dtype(node: Node) -> torch.dtype:
-    """Return the dtype in which a binary operator computes: the result's, or for a comparison the inputs'."""
+    """Return the dtype in which a binary operator computes: the result's dtype; for a comparison, the inputs'."""
     result: torch.dtype = node.meta["val"].dtype
     if result != torch.bool:
         return result
@@ -79,10 +79,10 @@ def _common_dtype(node: Node) -> torch.dtype:
 
 
 def _converted(b: Builder, value: TensorValue, dtype: torch.dtype) -> TensorValue:
-    """Convert `value` to another dtype.
+    """Convert a tensor to another dtype.
 
-    Arguments of the call: self, dtype, layout, device, pin_memory, non_blocking, memory_format. The output determines
-    the dtype.
+    The arguments of the call `_to_copy` are self, dtype, layout, device, pin_memory, non_blocking and memory_format.
+    The dtype is None, because the call's output determines it.
     """
     if value.dtype == dtype:
         return value
@@ -129,7 +129,7 @@ def _compare_number(name: str) -> Lower:
 
 
 def _rounded_division(b: Builder, node: Node) -> TensorValue:
-    """Write a division (dividend, divisor, rounding mode), or a plain division if it does not round."""
+    """Write a division with a rounding mode ("floor" or "trunc"), or a plain division if it does not round."""
     mode = "floor" if node.target is aten.floor_divide.default else arguments_by_name(node)["rounding_mode"]
     left, right = operands(b, node)
     name, rest = ("aten.div.Tensor", []) if mode is None else ("aten.div.Tensor_mode", [mode])
@@ -186,7 +186,7 @@ def _check_maximum(query: Any) -> str | None:
 
 
 def _clamp(low: str, high: str) -> Lower:
-    """Return a `Lower` that writes a clamp in the result's dtype, which is floating-point if a limit is."""
+    """Return a function that lowers a clamp in the result's dtype, which is floating-point if a limit is."""
 
     def lower(b: Builder, node: Node) -> TensorValue:
         args = arguments_by_name(node)
@@ -244,7 +244,7 @@ def _leaky_relu(b: Builder, node: Node) -> TensorValue:
 
 
 def _convert(b: Builder, node: Node) -> TensorValue:
-    """Write a dtype conversion, if it changes the dtype. The layout pass handles dim orders."""
+    """Write a dtype conversion if the dtype changes; changes of the dim order are left to the layout pass."""
     return _converted(b, b.value(node.args[0]), node.meta["val"].dtype)
 
 
@@ -258,7 +258,7 @@ def _where(b: Builder, node: Node) -> TensorValue:
 
 
 def _masked_fill(b: Builder, node: Node) -> TensorValue:
-    """Write a `where` that chooses between the fill value and the input."""
+    """Write a masked_fill as a `where` that chooses between the fill value and the input."""
     source, mask, filling = node.args
     output = b.result(node)
     value = b.value(filling) if _is_tensor(filling) else b.scalar(_number(filling), output)
@@ -268,7 +268,7 @@ def _masked_fill(b: Builder, node: Node) -> TensorValue:
 def _choice(
     b: Builder, node: Node, condition: TensorValue, left: TensorValue, right: TensorValue, output: TensorValue
 ) -> TensorValue:
-    """Write (condition, left, right) in the result's dtype; expand them for ExecuTorch, which does not broadcast."""
+    """Write `where` in the result's dtype; expand its inputs for ExecuTorch's delegate, which does not broadcast."""
     sources = [condition, _converted(b, left, output.dtype), _converted(b, right, output.dtype)]
     if b.profile.is_stock:
         if not is_static(node) and any(source.shape != output.shape for source in sources):
@@ -292,7 +292,7 @@ def _is_infinite(b: Builder, node: Node) -> TensorValue:
 
 
 def _logic(name: str) -> Lower:
-    """Return a `Lower` for two tensors, or for a tensor and a number, in the result's dtype."""
+    """Return a function that lowers an operator of two tensors, or of a tensor and a number, to the call `name`."""
 
     def lower(b: Builder, node: Node) -> TensorValue:
         output: TensorValue = b.call(name, list(operands(b, node)), b.result(node))
@@ -302,7 +302,7 @@ def _logic(name: str) -> Lower:
 
 
 def expanded(b: Builder, value: TensorValue, shape: tuple[int, ...]) -> TensorValue:
-    """Broadcast `value` to `shape`; a constant is expanded at compile time."""
+    """Broadcast a tensor to `shape`; a constant is expanded at compile time."""
     if value.shape == shape:
         return value
     if value.constant is not None:

@@ -1,4 +1,4 @@
-"""Linear layers, matrix products and attention."""
+"""Lower linear layers, matrix products and attention to operator calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BLOCKED = torch.finfo(torch.float16).min
 
 
 def _linear(b: Builder, node: Node) -> TensorValue:
-    """Write a linear layer. ExecuTorch's delegate needs an input of 2 dims."""
+    """Write a linear layer; for ExecuTorch's delegate, which needs an input of 2 dims, flatten the leading dims."""
     args = arguments_by_name(node)
     x, output = b.value(args["input"]), b.result(node)
     weight = b.weight(args["weight"])
@@ -43,7 +43,7 @@ def _linear(b: Builder, node: Node) -> TensorValue:
 def _matrix_linear(
     b: Builder, x: TensorValue, weight: TensorValue, bias: TensorValue | None, output: TensorValue
 ) -> TensorValue:
-    """Write a linear layer for ExecuTorch's delegate, or a product and a sum if its weights are not constant."""
+    """Write a linear layer for ExecuTorch's delegate; with computed weights, it becomes a product and a sum."""
     if weight.constant is not None and (bias is None or bias.constant is not None):
         b.call("aten.linear.default", [x, weight, bias], output)
         return output
@@ -72,7 +72,7 @@ def _check_linear(query: Any) -> str | None:
 
 
 def _addmm(b: Builder, node: Node) -> TensorValue:
-    """Write a matrix product and a sum, or a linear layer if matrix and bias are constant."""
+    """Write a matrix product and a sum; if the second matrix and the bias are constant, write a linear layer."""
     bias, left, right = node.args[:3]
     output = b.result(node)
     matrix, row = b.constant_of(right), b.constant_of(bias)
@@ -92,8 +92,8 @@ def _check_addmm(query: NodeQuery) -> str | None:
 def _attention(b: Builder, node: Node) -> TensorValue:
     """Write attention as `et_vk.sdpa` (query, key, value, added mask or None, scale or None).
 
-    ExecuTorch's delegate needs a mask of the scores' shape; edgecore's broadcasts it. Query heads that share a key head
-    become rows of one head.
+    ExecuTorch's delegate needs a mask of the scores' shape; edgecore's delegate broadcasts a mask. If several query
+    heads share a key head, their queries become rows of one head.
     """
     args = arguments_by_name(node)
     query, key, value = (b.value(args[name]) for name in ("query", "key", "value"))
@@ -120,7 +120,7 @@ def _attention(b: Builder, node: Node) -> TensorValue:
 
 
 def _for_shared_heads(b: Builder, mask: TensorValue | None, together: int) -> TensorValue | None:
-    """Repeat the rows of a mask for each query head that shares keys and values."""
+    """Repeat the rows of a mask once for each query head that shares a head of keys and values."""
     if mask is None or len(mask.shape) < 2 or mask.shape[-2] == 1:
         return mask
     times = [1] * (len(mask.shape) - 2) + [together, 1]
@@ -132,7 +132,7 @@ def _for_shared_heads(b: Builder, mask: TensorValue | None, together: int) -> Te
 
 
 def _added_mask(b: Builder, mask: TensorValue, like: TensorValue) -> TensorValue:
-    """Return a mask to add to scores; a boolean mask becomes 0 where true, and `_BLOCKED` where false."""
+    """Return a mask that is added to scores; a boolean mask becomes 0 where true and -infinity where false."""
     if mask.dtype != torch.bool:
         return mask
     numbers = [b.scalar(0.0, like), b.scalar(-math.inf, like)]
@@ -169,7 +169,7 @@ def _mask_dtypes(query: Any) -> tuple[torch.dtype, ...]:
 
 
 def _grouped_reason(query: Any, tensors: list[Any]) -> str | None:
-    """Return why attention with several query heads per key head is not supported, or None."""
+    """Return why attention with several query heads per key head (GQA) is not supported, or None if it is."""
     if query.profile.is_stock:
         return "enable_gqa"
     if any(rank(tensor) != 4 for tensor in tensors):

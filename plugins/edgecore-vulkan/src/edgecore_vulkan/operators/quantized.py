@@ -1,4 +1,4 @@
-"""Quantize and dequantize nodes; the pass `passes/quantize.py` fuses them with the operators in between."""
+"""Lower quantize and dequantize nodes to calls, which `passes/quantize.py` fuses with the operators between them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ INT8 = (-128, 127)
 
 
 def _convert(b: Builder, node: Node) -> TensorValue | None:
-    """Write (input, scale, zero point, minimum, maximum, dtype), for dequantize followed by the result's dtype.
+    """Write a quantize or dequantize node as a call (input, scale, zero point, minimum, maximum, dtype, ...).
 
-    A dequantize node of constants needs no call, as its readers use the integers or the dequantized constant.
+    A node that dequantizes constants needs no call, because its readers use the integers or the dequantized constant.
     """
     args = arguments_by_name(node)
     if b.constant_of(args["input"]) is not None:
@@ -30,9 +30,9 @@ def _convert(b: Builder, node: Node) -> TensorValue | None:
 
 
 def _convert_all(b: Builder, node: Node) -> TensorValue:
-    """Write quantization with a single computed scale as per-row quantization: flatten the tensor to one row.
+    """Write a quantize or dequantize node with one computed scale as per-row quantization of a tensor of one row.
 
-    The integers stay in this row, because only dequantize nodes read them.
+    The tensor is flattened to that row. The integers stay a row, because only dequantize nodes read them.
     """
     args = arguments_by_name(node)
     x, output = b.value(args["input"]), b.result(node)
@@ -51,7 +51,7 @@ def _convert_all(b: Builder, node: Node) -> TensorValue:
 
 
 def _check_all(query: Query) -> str | None:
-    """Return why quantization with a computed scale is not supported, or None."""
+    """Return why a quantize or dequantize node with a computed scale is not supported, or None if it is."""
     node = query.node
     if reason := _check(query):
         return reason
@@ -65,13 +65,13 @@ def _check_all(query: Query) -> str | None:
 
 
 def _name(node: Node) -> str:
-    """Return the name of a node's operator in the registry."""
+    """Return the name of a node's operator in the registry, which always has an overload, such as ".default"."""
     name = str(node.target)
     return name if name.count(".") == 2 else f"{name}.default"
 
 
 def _choose(b: Builder, node: Node) -> list[TensorValue]:
-    """Write the call that computes scale and zero point; the delegate stores them as float32 and int32."""
+    """Write the call that computes a scale and zero point, which the delegate stores as float32 and int32."""
     results = [b.result(node, index) for index in range(2)]
     outputs = [
         TensorValue(value.shape, dtype) for value, dtype in zip(results, (torch.float32, torch.int32), strict=True)
@@ -81,7 +81,7 @@ def _choose(b: Builder, node: Node) -> list[TensorValue]:
 
 
 def _check(query: Query) -> str | None:
-    """Return why the delegate does not support a quantize or dequantize node, or None."""
+    """Return why the delegate does not support a quantize or dequantize node, or None if it does."""
     args = arguments_by_name(query.node)
     if query.is_constant(args["input"]):
         return None if query.is_constant(query.node) else "constants with a scale that is computed"

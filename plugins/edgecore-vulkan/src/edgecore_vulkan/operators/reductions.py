@@ -1,4 +1,4 @@
-"""Reductions, written with keepdim and at most two dims, because ExecuTorch's delegate supports no others."""
+"""Lower reductions to calls with keepdim and at most two dims, because ExecuTorch's delegate supports no others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ aten = torch.ops.aten
 
 
 def _reduce(name: str, has_dtype: bool) -> Lower:
-    """Return a `Lower` that writes (input, dims, keepdim=True, dtype), then a view unless dims are kept."""
+    """Return a function that lowers a reduction to calls with keepdim=True, and to a view unless dims are kept."""
 
     def lower(b: Builder, node: Node) -> TensorValue:
         args = arguments_by_name(node)
@@ -37,7 +37,7 @@ def _reduce(name: str, has_dtype: bool) -> Lower:
 
 
 def _image_dims(x: TensorValue) -> list[int]:
-    """Return height and width of an image, which a single call can reduce if channels are packed."""
+    """Return the dims of height and width of an image [N, C, H, W]; one call can reduce both if channels are packed."""
     return [2, 3] if len(x.shape) == 4 else []
 
 
@@ -48,7 +48,7 @@ def _without_dims(b: Builder, node: Node, value: TensorValue, output: TensorValu
 
 
 def _index(name: str) -> Lower:
-    """Return a `Lower` of argmax or argmin that writes (input, dim, keepdim=True)."""
+    """Return a function that lowers argmax or argmin to a call (input, dim, keepdim=True) and, if needed, a view."""
 
     def lower(b: Builder, node: Node) -> TensorValue:
         args = arguments_by_name(node)
@@ -66,12 +66,12 @@ def _index(name: str) -> Lower:
 
 
 def _any(b: Builder, node: Node) -> TensorValue:
-    """Write any(x) as max(x) > 0 with x as zeros and ones."""
+    """Write any(x) as max(x) != 0, with the booleans x converted to zeros and ones."""
     args = arguments_by_name(node)
     x, output = b.value(node.args[0]), b.result(node)
     dim = args["dim"] % len(x.shape)
     sizes = tuple(1 if index == dim else size for index, size in enumerate(x.shape))
-    # Arguments of the conversion: self, dtype, layout, device, pin_memory, non_blocking, memory_format.
+    # Arguments of `_to_copy`: self, dtype, layout, device, pin_memory, non_blocking, memory_format.
     ones = b.call("aten._to_copy.default", [x, *[None] * 4, False, None], TensorValue(x.shape, torch.float32))
     largest = b.call("aten.amax.default", [ones, [dim], True], TensorValue(sizes, torch.float32))
     result = b.call("aten.ne.Scalar", [largest, 0], output if args["keepdim"] else TensorValue(sizes, torch.bool))

@@ -1,4 +1,4 @@
-"""Mutable buffers that the delegate keeps, such as KV caches: the supported ones, and the calls that update them."""
+"""Support mutable buffers that the delegate keeps, such as KV caches: declare, update and store them by calls."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _MAX_RANK = 6
 def can_hold(buffer: MutableBuffer) -> bool:
     """Return True if the delegate can keep a mutable buffer.
 
-    If rows are updated in place, the old content must not be read otherwise. In other cases, the new content is
-    computed separately and copied into the buffer at the end.
+    If rows of the buffer are updated in place, no other node may read its old content. Otherwise the new content is
+    computed as a separate tensor, and copied into the buffer at the end of a run.
     """
     tensor = buffer.initial
     if tensor.dtype not in FLOAT or not tensor.is_contiguous() or not 1 <= tensor.dim() <= _MAX_RANK:
@@ -34,17 +34,18 @@ def is_update(node: Node) -> bool:
 
 
 def add_states(b: Builder, buffers: list[MutableBuffer]) -> list[tuple[TensorValue, Node]]:
-    """Write the calls (name, initial content) that declare the buffers of a partition.
+    """Write a call `edgecore.state` (name, initial content) that declares each mutable buffer of a partition.
 
     Returns:
-        The buffers that `store_states` writes, each with the node of its new content. The graph reads copies of these
-        buffers, because an output or another buffer may need the old content at the end of the run.
+        The buffers that `store_states` writes at the end, each with the node of its new content. Other calls read
+        copies of these buffers, because an output or another buffer may need the old content at the end of the run.
     """
     stored = []
     for buffer in buffers:
         tensor = buffer.initial.detach()
         initial = b.constant(tensor)
-        initial.key = buffer.name  # the key lets a .ptd file replace the initial content
+        # The buffer's name as the key of the constant lets a .ptd file replace the initial content.
+        initial.key = buffer.name
         state = TensorValue(tuple(tensor.shape), tensor.dtype)
         b.call("edgecore.state.default", [buffer.name, initial], state)
         b.values[buffer.node] = state
@@ -55,20 +56,20 @@ def add_states(b: Builder, buffers: list[MutableBuffer]) -> list[tuple[TensorVal
 
 
 def store_states(b: Builder, stored: list[tuple[TensorValue, Node]]) -> None:
-    """Write the calls (buffer, content) that copy new content into buffers not updated in place."""
+    """Write the calls (buffer, content) that copy new contents into buffers that are not updated in place."""
     for state, update in stored:
         b.call("edgecore.store.default", [state, b.value(update)], state.like())
 
 
 def _only_index(node: Node) -> tuple[int, Any] | None:
-    """Return the only dim that an update indexes, and the index; None if it indexes several dims."""
+    """Return the dim and the tensor of the only index of an `index_put`; None if it indexes several dims."""
     indices: Any = arguments_by_name(node)["indices"]
     indexed = [(dim, index) for dim, index in enumerate(indices) if index is not None]
     return indexed[0] if len(indexed) == 1 else None
 
 
 def _update(b: Builder, node: Node) -> TensorValue:
-    """Write an update (buffer, positions, rows, dim); the result is the buffer."""
+    """Write an `index_put` of a buffer as a call (buffer, positions, rows, dim), whose result is the buffer."""
     indexed = _only_index(node)
     assert indexed is not None
     dim, index = indexed
@@ -83,7 +84,7 @@ def _update(b: Builder, node: Node) -> TensorValue:
 
 
 def _check_update(query: Query) -> str | None:
-    """Return why an `index_put` cannot be an update in place, or None."""
+    """Return why an `index_put` cannot be an update of a buffer in place, or None if it can."""
     if query.profile.is_stock:
         return "executorch 1.5's delegate keeps no state"
     buffer = query.buffers.get(query.argument("self"))

@@ -1,1 +1,1 @@
-"""Passes over the operator calls of a partition."""
+"""Passes that rewrite the operator calls of a partition between lowering and encoding."""

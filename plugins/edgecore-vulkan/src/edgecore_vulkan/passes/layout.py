@@ -1,8 +1,8 @@
 """Choose storage and layout of each tensor, and insert copies for calls that need a different memory.
 
 Convolutions, pooling and resizing need packed channels (NHWC in edgecore's delegate), matrix products and norms packed
-rows. For other operators, the memory with the fewest copied elements is chosen: that of their inputs, or, if these have
-no memory yet, the one that readers of the results need.
+rows. For other operators, the memory with the fewest copied elements is chosen: the memory of their inputs; if no input
+has a memory yet, the memory that readers of the results need.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_LOOKAHEAD = 16
 
 
 def assign_memories(graph: CallGraph, profile: Profile) -> None:
-    """Choose the memory of each tensor of `graph`, and insert copies and `et_vk.prepack` calls."""
+    """Choose storage and layout of the tensors of `graph`; insert copies, and `et_vk.prepack` calls for constants."""
     _Assignment(graph, profile).run()
 
 
@@ -49,7 +49,7 @@ class _Assignment:
         self.graph.calls = self.calls
 
     def _place(self, call: Call) -> None:
-        """Choose the memories of a call's tensors, and append the call after the copies that it needs."""
+        """Choose the memories of a call's tensors; append the copies that the call needs, then the call."""
         if all(isinstance(output, SizeValue) for output in call.outputs):
             self.calls.append(call)
             return
@@ -85,13 +85,13 @@ class _Assignment:
         return min(sorted(memories), key=cost)
 
     def _rank(self, memory: Memory) -> tuple[int, int]:
-        """Return a sort key among memories of equal cost: the options' storage and layout first."""
+        """Return a sort key for memories that need equal copies: the storage and layout of the options come first."""
         layout = W if self.profile.layout == Layout.DEFAULT else self.profile.layout
         storage = Storage.TEXTURE_3D if self.profile.storage == Storage.DEFAULT else self.profile.storage
         return int(memory.storage != storage), int(memory.layout != layout)
 
     def _needed_layout(self, results: list[TensorValue]) -> Layout | None:
-        """Return the layout of the next reader that supports only one; look through readers that support several."""
+        """Return the layout that the next reader of `results` needs; skip readers that support several layouts."""
         seen, queue = 0, list(results)
         while queue and seen < _MAX_LOOKAHEAD:
             value = queue.pop(0)
@@ -106,11 +106,12 @@ class _Assignment:
         return None
 
     def _read(self, call: Call, value: TensorValue, memory: Memory) -> None:
-        """Let `call` read `value` in `memory`, through a copy if necessary."""
+        """Let `call` read the tensor `value` in `memory`; insert a copy if the tensor is in another memory."""
         if value.constant is not None and not is_prepared(call, value, self.profile):
             call.replace(value, self._copy(value, memory, _PREPACK))
         elif value.constant is None and value.memory == DEFAULT_MEMORY:
-            value.memory = memory  # an input of the delegate takes the memory of its first reader
+            # An input of the delegate takes the memory that its first reader needs.
+            value.memory = memory
         elif value.constant is None and value.memory != memory:
             call.replace(value, self._copy(value, memory, _CLONE))
 
@@ -119,12 +120,12 @@ class _Assignment:
         if key not in self.copies:
             copy = value.like()
             copy.memory = memory
-            args = [value] if name == _PREPACK else [value, None]  # arguments of clone: input, memory format
+            args = [value] if name == _PREPACK else [value, None]  # clone has the arguments (input, memory format)
             self.calls.append(Call(name, args, [copy]))
             self.copies[key] = copy
         return self.copies[key]
 
     def _fallback(self, value: TensorValue) -> Memory:
-        """Return the memory of an input that is not read."""
+        """Return the memory for an input of the delegate that no call reads."""
         (_, memories), *_ = possible_memories(Call(_CLONE, [value, None], [value.like()]), self.profile)
         return min(sorted(memories), key=self._rank)

@@ -1,4 +1,4 @@
-"""Fuse dequantize, operator and quantize into integer calls of the registry, and keep integer weights of other layers.
+"""Fuse dequantize, operator and quantize calls into integer calls; keep integer weights of other linear layers.
 
 A convolution or linear layer with static int8 inputs and outputs becomes an `et_vk.q8ta_*` call. Other linear layers
 keep their integer weights: 4 bits in `et_vk.linear_q4gsw`, or in `et_vk.linear_dq8ca_q4gsw` if the input is quantized
@@ -33,7 +33,7 @@ Producers = dict[TensorValue | SizeValue, Call]
 
 
 def weight_problem(weight: IntegerWeight | None, profile: Profile) -> str | None:
-    """Return why no call supports a linear layer's integer weight, or None."""
+    """Return why no call supports a linear layer's integer weight, or None if one does."""
     if weight is None:
         return "weights with zero points, or of another type than int8"
     if weight.axis != 0:
@@ -45,27 +45,27 @@ def weight_problem(weight: IntegerWeight | None, profile: Profile) -> str | None
 
 
 def size_problem(weight: IntegerWeight | None, profile: Profile) -> str | None:
-    """Return why a linear layer with this weight does not support a symbolic number of rows, or None."""
+    """Return why a linear layer with this weight does not support a symbolic number of rows, or None if it does."""
     if weight is None or not profile.is_stock or not _fits_4_bits(weight, profile):
         return None
     return "symbolic sizes, which executorch 1.5 does not support with weights of 4 bits"
 
 
 def _fits_4_bits(weight: IntegerWeight, profile: Profile) -> bool:
-    """Return True if `et_vk.linear_q4gsw` supports a weight. ExecuTorch's delegate reads columns in vectors."""
+    """Return True if `et_vk.linear_q4gsw` supports a weight; ExecuTorch's delegate needs columns in whole vectors."""
     columns = weight.integers.shape[1]
     group = columns // weight.groups
     return weight.has_4_bits and not (profile.is_stock and (columns % ALIGNMENT or group % ALIGNMENT))
 
 
 def quantize(graph: CallGraph, profile: Profile) -> None:
-    """Fuse the calls of `graph`, which is edited. Calls whose results are no longer read are left in place."""
+    """Fuse quantized calls of `graph` in place; calls whose results are no longer read stay in the graph."""
     _Fusion(graph, profile).run()
 
 
 @dataclass(frozen=True)
 class _Parameters:
-    """Scale and zero point of an int8 tensor."""
+    """The scale and zero point of an int8 tensor."""
 
     scale: float
     zero_point: int
@@ -75,7 +75,7 @@ class _Parameters:
         return cls(float(call.args[1]), int(call.args[2]))
 
     def implies(self, low: float | None, high: float | None) -> bool:
-        """Return True if clamping to [low, high] changes no int8 value, up to rounding."""
+        """Return True if the int8 range already clamps to [low, high], up to rounding: a clamp changes nothing."""
         smallest, largest = (-128 - self.zero_point) * self.scale, (127 - self.zero_point) * self.scale
         return (low is None or smallest >= low) and (high is None or largest <= high * (1 + 1e-6))
 
@@ -105,7 +105,7 @@ class _Fusion:
         self.graph.calls = self.calls
 
     def _needed(self) -> set[Call]:
-        """Return the calls whose results are read. Layers that were fused need no second copy of their weights."""
+        """Return the calls whose results are still read: a fused layer needs no second, unfused copy of its weights."""
         read: set[Any] = set(self.graph.outputs)
         calls: set[Call] = set()
         for call in reversed(self.graph.calls):
@@ -115,12 +115,12 @@ class _Fusion:
         return calls
 
     def _only_reader(self, value: TensorValue, names: set[str]) -> Call | None:
-        """Return the call that computes `value`, if it has one of `names` and `value` has no other reader."""
+        """Return the call that computes `value`, if its name is in `names` and nothing else reads `value`."""
         call = self.producers.get(value)
         return call if call is not None and call.name in names and self.uses[value] == 1 else None
 
     def _static(self, end: Call) -> Call | None:
-        """Return an integer call that replaces the quantize call `end` and the calls before it, or None."""
+        """Return an integer call that replaces the quantize call `end` and the calls before it; None if none can."""
         target = _Parameters.of(end)
         chain = [end]
         activation = "none"
@@ -150,7 +150,7 @@ class _Fusion:
         return None
 
     def _integers(self, value: TensorValue) -> tuple[TensorValue, _Parameters] | None:
-        """Return the int8 tensor that `value` is dequantized from, with its parameters."""
+        """Return the int8 tensor that `value` is dequantized from, and its parameters; None for other tensors."""
         call = self.producers.get(value)
         return (call.args[0], _Parameters.of(call)) if call is not None and call.name == _DEQUANTIZE else None
 
@@ -207,7 +207,7 @@ class _Fusion:
         return Call("et_vk.q8ta_add.default", [a, b, *numbers, float(call.args[2])], [])
 
     def _linear(self, call: Call) -> None:
-        """Write a linear layer with integer weights and a floating-point input."""
+        """Write a linear layer with integer weights, whose input is floating point or quantized at run time."""
         x, kernel, bias = call.args
         weight, integers = kernel.weight, kernel.weight.integers
         if not _fits_4_bits(weight, self.profile):
@@ -241,7 +241,7 @@ class _Fusion:
             self.calls.append(Call(_ADD, [call.output, bias, 1], [output], call.nodes))
 
     def _quantized_rows(self, x: TensorValue) -> list[TensorValue] | None:
-        """If `x` is dequantized from rows that are quantized at run time, return these rows, scales and zero points."""
+        """Return (rows, scales, zero points) if `x` is dequantized from rows quantized at run time; otherwise None."""
         view = self.producers.get(x)
         is_flattened = view is not None and view.name == _VIEW
         end = self.producers.get(view.args[0]) if is_flattened and view is not None else view
@@ -275,7 +275,7 @@ _Form = tuple[str, torch.Tensor, list[Argument]]
 
 
 def _convolution_form(layer: Call, integers: torch.Tensor, profile: Profile) -> _Form | None:
-    """Return the form of an integer convolution; None if no call supports it."""
+    """Return the form of a convolution that an integer call supports; None if no call supports it."""
     if layer.name != _CONVOLUTION:
         return None
     stride, padding, dilation, is_transposed, _, groups = layer.args[3:]
@@ -298,6 +298,6 @@ def _constant(tensor: torch.Tensor) -> TensorValue:
 
 
 def _sums_of_groups(weight: IntegerWeight) -> TensorValue:
-    """Return the sums of integers per group as ExecuTorch's delegate reads them: [groups, rows padded to 8]."""
+    """Return sums of the integers of each group as ExecuTorch's delegate reads them: [groups, rows padded to 8]."""
     sums = weight.integers.reshape(*weight.scales.shape, -1).sum(2, dtype=torch.int32).t()
     return _constant(torch.nn.functional.pad(sums, (0, -sums.shape[-1] % (2 * ALIGNMENT))))

@@ -1,7 +1,7 @@
-"""Fuse both forms of rotary position embeddings into one call of edgecore's delegate.
+"""Fuse the calls of a rotary position embedding into one call of edgecore's delegate, for two forms of embeddings.
 
-Halves: `x * cos + cat([-second half of x, first half of x]) * sin`. Pairs: even elements `a` and odd elements `b` of a
-row become `a * cos - b * sin` and `a * sin + b * cos`.
+The form with halves: `x * cos + cat([-second half of x, first half of x]) * sin`. The form with pairs: even elements
+`a` and odd elements `b` of a row become `a * cos - b * sin` and `a * sin + b * cos`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MAX_RANK = 4
 
 
 def fuse_rotary(graph: CallGraph) -> None:
-    """Write a call for each embedding. Calls whose results are no longer read are left in place."""
+    """Write one call for each rotary embedding in `graph`; calls whose results are no longer read stay in the graph."""
     matcher = _Matcher(graph)
     graph.calls = [matcher.halves(call) or matcher.pairs(call) or call for call in graph.calls]
 
@@ -25,17 +25,17 @@ class _Matcher:
         self.producers = graph.producers()
 
     def _args(self, value: Argument, name: str) -> list[Argument] | None:
-        """Return the arguments of the call that computes a tensor, if the call has this name; else None."""
+        """Return the arguments of the call that computes a tensor, if the call's name is `name`; None otherwise."""
         call = self.producers.get(value) if isinstance(value, TensorValue) else None
         return call.args if call is not None and call.name == name else None
 
     def _factors(self, value: Argument) -> list[list[Argument]]:
-        """Return the factors of a product in both orders; an empty list for other tensors."""
+        """Return the two factors of a tensor that is a product, in both orders; [] for other tensors."""
         args = self._args(value, _MUL)
         return [] if args is None else [args[:2], args[1::-1]]
 
     def halves(self, call: Call) -> Call | None:
-        """Return the fused call for an embedding of halves that ends with `call`, or None."""
+        """Return the fused call for a rotary embedding of halves whose last call is `call`; None if there is none."""
         if call.name != _ADD or call.args[2] != 1:
             return None
         for first, second in (call.args[:2], call.args[1::-1]):
@@ -46,7 +46,7 @@ class _Matcher:
         return None
 
     def _is_turned(self, turned: Argument, x: Argument) -> bool:
-        """Return True for `cat([-second half of x, first half of x])` along the last dim."""
+        """Return True if `turned` is `cat([-second half of x, first half of x])` along the last dim."""
         args = self._args(turned, _CAT)
         if args is None or len(args[0]) != 2 or not isinstance(x, TensorValue) or args[1] != len(x.shape) - 1:
             return False
@@ -54,7 +54,7 @@ class _Matcher:
         return negated is not None and self._half(negated[0], x) == 1 and self._half(args[0][1], x) == 0
 
     def _half(self, value: Argument, x: TensorValue) -> int | None:
-        """Return which half of the rows of `x` a tensor is, 0 or 1; None for other tensors."""
+        """Return 0 if a tensor is the first half of the rows of `x`, 1 for the second half; None for other tensors."""
         call = self.producers.get(value) if isinstance(value, TensorValue) else None
         width, last = x.shape[-1], len(x.shape) - 1
         if call is None or call.args[0] is not x or width % 2:
@@ -67,7 +67,7 @@ class _Matcher:
         return None
 
     def pairs(self, call: Call) -> Call | None:
-        """Return the fused call for an embedding of pairs that ends with `call`, or None."""
+        """Return the fused call for a rotary embedding of pairs whose last call is `call`; None if there is none."""
         parts = self._args(call.args[0], _CAT) if call.name == _VIEW else None
         if parts is None or len(parts[0]) != 2 or parts[1] != len(parts[0][0].shape) - 1:
             return None
@@ -89,7 +89,7 @@ class _Matcher:
         return None
 
     def _neighbours(self, a: Argument, b: Argument) -> TensorValue | None:
-        """Return the tensor that has `a` as even and `b` as odd elements of each row; None if there is none."""
+        """Return the tensor with the even elements `a` and the odd elements `b` in its rows; None if there is none."""
         first, second = self._args(a, _SELECT), self._args(b, _SELECT)
         if first is None or second is None or first[0] is not second[0] or (first[2], second[2]) != (0, 1):
             return None
@@ -107,7 +107,7 @@ class _Matcher:
 
 
 def _fits(output: TensorValue, x: Argument, cos: Argument, sin: Argument, length: int) -> bool:
-    """Return True if the tables have the expected length, and broadcasting does not enlarge the result beyond `x`."""
+    """Return True if cos and sin have rows of `length` elements, and broadcasting them does not enlarge `x`."""
     tables = [table for table in (cos, sin) if isinstance(table, TensorValue)]
     return (
         isinstance(x, TensorValue)

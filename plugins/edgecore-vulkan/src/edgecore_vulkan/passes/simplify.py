@@ -1,4 +1,4 @@
-"""Fuse clamps into convolutions, merge views and permutes, and remove calls without effect."""
+"""Simplify operator calls: fuse clamps into convolutions, merge views and permutes, remove calls without effect."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _VIEW, _PERMUTE = "aten.view_copy.default", "aten.permute_copy.default"
 
 
 def simplify(graph: CallGraph) -> None:
-    """Run the rewrites on `graph`, which is edited."""
+    """Simplify the operator calls of `graph` in place."""
     _merge_moves(graph)
     _fuse_clamps(graph)
     drop_unread(graph)
 
 
 def _merge_moves(graph: CallGraph) -> None:
-    """Merge consecutive views and consecutive permutes, and remove those that change nothing."""
+    """Merge consecutive views, and consecutive permutes; remove a view or permute that changes nothing."""
     producers = graph.producers()
     dropped: list[Call] = []
     for call in graph.calls:
@@ -46,14 +46,14 @@ def _merge_moves(graph: CallGraph) -> None:
 
 
 def _is_static(call: Call) -> bool:
-    """Return True if all sizes or dims of a view or permute are known numbers."""
+    """Return True if all sizes of a view, or dims of a permute, are numbers known when compiling."""
     return all(isinstance(item, int) and item >= 0 for item in call.args[1])
 
 
 def _fuse_clamps(graph: CallGraph) -> None:
-    """Fuse a clamp that is the only reader of a convolution into the convolution.
+    """Fuse a clamp into the convolution before it, if nothing else reads the convolution's result.
 
-    `et_vk.conv_with_clamp` has the arguments of the convolution, then the limits.
+    `et_vk.conv_with_clamp` has the arguments of the convolution, then the limits of the clamp.
     """
     producers, uses = graph.producers(), graph.uses()
     dropped: list[Call] = []
@@ -64,7 +64,7 @@ def _fuse_clamps(graph: CallGraph) -> None:
         if before is None or before.name != "aten.convolution.default" or uses[call.args[0]] != 1:
             continue
         low, high = (0.0, None) if call.name == "aten.relu.default" else call.args[1:3]
-        limit = sys.float_info.max  # like ExecuTorch, which does not write infinities
+        limit = sys.float_info.max  # means no limit, because ExecuTorch writes no infinities
         before.name = "et_vk.conv_with_clamp.default"
         before.args += [-limit if low is None else low, limit if high is None else high]
         before.outputs = call.outputs
@@ -75,7 +75,7 @@ def _fuse_clamps(graph: CallGraph) -> None:
 
 
 def drop_unread(graph: CallGraph) -> None:
-    """Remove calls that write no buffer and whose results are not read."""
+    """Remove calls whose results are not read, unless they write a buffer."""
     needed = set(graph.outputs)
     kept: list[Call] = []
     for call in reversed(graph.calls):
