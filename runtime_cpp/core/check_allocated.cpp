@@ -18,9 +18,9 @@ class AllocationCheck {
     for (const int32_t output : span_of(plan.outputs())) mark(output);
   }
 
-  // Records that a tensor has memory if the instruction is a view or a move, which binds the tensor to another tensor's
-  // memory. The order of the instructions does not matter here: the interpreter checks that a tensor is bound before
-  // it is used.
+  // Records that a tensor has memory if `instruction` is a view or a move, because these two bind their result to
+  // another tensor's memory. The order of the instructions does not matter for this record: while it runs, the
+  // interpreter checks that a tensor is bound before it is used.
   Status note_binding(const fb::Instruction &instruction) {
     if (const fb::MoveCall *move = instruction.instr_args_as_MoveCall()) mark(move->move_to());
     const fb::KernelCall *call = instruction.instr_args_as_KernelCall();
@@ -49,11 +49,12 @@ class AllocationCheck {
   }
 
   Status check_value(int32_t index) {
-    if (index < 0 || allocated_[static_cast<size_t>(index)]) return Status();  // -1: no tensor, in an optional list
+    // an index of -1 in an optional tensor list means no tensor
+    if (index < 0 || allocated_[static_cast<size_t>(index)]) return Status();
     const fb::EValue &value = value_at(index);
     const fb::Tensor *tensor = value.val_as_Tensor();
     if (tensor == nullptr) {
-      mark(index);  // check each list once
+      mark(index);  // mark the list as checked, so that each list is checked once
       if (const fb::TensorList *list = value.val_as_TensorList()) return check_all(list->items());
       const fb::OptionalTensorList *list = value.val_as_OptionalTensorList();
       return list == nullptr ? Status() : check_all(list->items());
@@ -66,7 +67,8 @@ class AllocationCheck {
   }
 
   const fb::ExecutionPlan &plan_;
-  Span<bool> allocated_;  // for each value: true if it has memory; for a list: true if its entries were checked
+  Span<bool> allocated_;  // for each value: true if memory is planned for the tensor, or if the entries of the list are
+                          // checked
   Error &error_;
   size_t pc_ = 0;
 };

@@ -16,9 +16,9 @@
 namespace edgecore {
 
 struct DataTables {
-  const fb::ptd::FlatTensor *root = nullptr;  // the tables, in a private copy
+  const fb::ptd::FlatTensor *root = nullptr;  // the flatbuffer's root table, in a private copy of the tables
   Segments segments;
-  uint64_t bytes = 0;  // of all segments and the gaps between them
+  uint64_t bytes = 0;  // size of all segments together, with the gaps between them
 };
 
 namespace {
@@ -62,10 +62,10 @@ Status check_layout(const DataTables &tables, const fb::ptd::NamedData &named, S
   return Status();
 }
 
-// Positions of the two parts of the file: the flatbuffer, which starts at its first byte, and the segments.
+// Positions of the two parts of a .ptd file: the flatbuffer, which starts at byte 0, and the data segments.
 struct Extent {
   uint64_t flatbuffer_size = 0;
-  uint64_t base = 0;  // of the segments
+  uint64_t base = 0;  // position of the first segment in the file
   uint64_t data_size = 0;
 };
 
