@@ -1,4 +1,4 @@
-// Compiles the code of two header-only libraries: volk, which opens the Vulkan library at run time, and the Vulkan
+// Contains the code of two header-only libraries: volk, which opens the Vulkan library at run time, and the Vulkan
 // Memory Allocator.
 #define VOLK_IMPLEMENTATION
 #include <volk.h>
