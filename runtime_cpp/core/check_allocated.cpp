@@ -30,7 +30,7 @@ class AllocationCheck {
     return Status();
   }
 
-  // Fails if an argument of the instruction is a tensor without memory (see allocated_).
+  // Fails if an argument of the instruction is a tensor for which memory is neither planned nor bound.
   Status check(const fb::Instruction &instruction) {
     if (const fb::KernelCall *call = instruction.instr_args_as_KernelCall()) EDGECORE_TRY(check_all(call->args()));
     if (const fb::DelegateCall *call = instruction.instr_args_as_DelegateCall()) EDGECORE_TRY(check_all(call->args()));

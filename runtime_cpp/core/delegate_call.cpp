@@ -200,7 +200,7 @@ class Preparation {
     return Status();
   }
 
-  // Enlarges a block and keeps its content, because persistent memory must survive a change of shapes.
+  // Enlarges a memory block of a delegate and keeps its content, because persistent memory must survive a new prepare.
   Status grow_block(edgecore_memory_block &block, uint64_t bytes, uint64_t alignment) {
     const bool aligned = reinterpret_cast<uintptr_t>(block.data) % alignment == 0;
     if (block.data != nullptr && block.bytes >= bytes && aligned) return Status();
@@ -271,7 +271,7 @@ bool arguments_changed(const MethodImpl &method, const Instruction &instruction)
   return false;
 }
 
-// Called by a backend, from any thread, when work that it left pending has ended.
+// Ends a pending delegate call: the backend calls this function, from any thread, when its work has ended.
 void EDGECORE_CALL complete(void *arg, int32_t code, edgecore_str text) {
   MethodImpl &method = *static_cast<MethodImpl *>(arg);
   // Read `completion` from the method before `fired` is set: once it is set, another thread may destroy the method.

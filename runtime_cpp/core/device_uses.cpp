@@ -88,8 +88,8 @@ void DeviceUses::note_kernel(const Instruction &instruction, uint32_t pc) {
       if (value >= 0) note_host(static_cast<size_t>(value), pc, true);
     }
   }
-  // A kernel whose result is not a tensor may write to any of its arguments, as executorch_prim::et_copy_index does.
-  // The same is true for a kernel of another package, whose schema may mark arguments as written.
+  // A kernel whose result is not a tensor may write to any of its arguments, as executorch_prim::et_copy_index does. A
+  // kernel of another package may do so, too, because its schema may mark arguments as written.
   const bool may_write =
       !method_.kernels[instruction.target].is_own || (method_.bindings.tensor_of[instruction.result] == nullptr &&
                                                       method_.bindings.list_of[instruction.result] == nullptr);

@@ -20,7 +20,7 @@ struct DebugValue {
   std::string operation;        // the backend's name for the operation
   int64_t id;                   // the backend's number for the operation, or -1
   int32_t tag;                  // EDGECORE_TAG_*
-  std::vector<Tensor> tensors;  // for a tensor or a list of tensors
+  std::vector<Tensor> tensors;  // the value, if it is a tensor or a list of tensors
   union {
     int64_t i;
     double d;

@@ -22,7 +22,7 @@ constexpr uint32_t kMaxThreads = 256;  // maximum number of participants of one 
 class ThreadPool {
  public:
   ThreadPool() = default;
-  ~ThreadPool();  // no loop may be running
+  ~ThreadPool();  // must not be called while a loop is running
 
   // Returns the pool of this process. The first call creates it; so does the first call in the child process after a
   // fork, because a child has none of its parent's threads.

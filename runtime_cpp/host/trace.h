@@ -48,7 +48,7 @@ class Trace final : public EventTracer {
   TraceLevel level() const { return level_; }
   void set_level(TraceLevel level) { level_ = level; }
   bool is_running() const { return is_running_; }  // true from the begin to the end of a recorded run
-  uint64_t runs() const { return runs_; }          // number of runs so far
+  uint64_t runs() const { return runs_; }          // number of runs that have begun
   void clear();
 
   const std::vector<TraceEvent> &load_events() const { return load_; }

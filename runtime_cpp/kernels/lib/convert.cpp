@@ -176,7 +176,7 @@ void load_any(Type type, const char *source, int64_t stride, int64_t n, C *targe
     break;
     EDGECORE_STORAGE_TYPES(EDGECORE_CASE)
 #undef EDGECORE_CASE
-    default:  // a complex dtype, or not a dtype
+    default:  // do nothing for a complex dtype, or a number that is not a dtype
       return;
   }
 }
@@ -190,7 +190,7 @@ void store_any(Type type, char *target, int64_t stride, int64_t n, const C *sour
     break;
     EDGECORE_STORAGE_TYPES(EDGECORE_CASE)
 #undef EDGECORE_CASE
-    default:  // a complex dtype, or not a dtype
+    default:  // do nothing for a complex dtype, or a number that is not a dtype
       return;
   }
 }

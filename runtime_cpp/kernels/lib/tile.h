@@ -123,7 +123,7 @@ inline void accumulate_tile(const C *const *rows, int64_t runs, int64_t k, Panel
 // and adds the bias or, if result.add is true, the old value.
 template <class C>
 inline void finish_tile(const C *block, int64_t width, const GemmResult<C> &result, int64_t m, int64_t n) {
-  // The inner loop runs along the dim whose elements are adjacent in memory.
+  // The inner loop runs along the dim of the result whose elements are adjacent in memory.
   if (result.column_step == 1) {
     for (int64_t i = 0; i < m; ++i) {
       const C *__restrict from = block + i * width;

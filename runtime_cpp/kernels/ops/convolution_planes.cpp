@@ -11,7 +11,7 @@ namespace {
 // dilation % stride read the same phase; at most stride / gcd(stride, dilation) remainders differ.
 int64_t phase_count(int64_t taps, int64_t stride, int64_t dilation) {
   int64_t a = stride;
-  for (int64_t b = dilation; b != 0;) {  // `a` becomes the greatest common divisor
+  for (int64_t b = dilation; b != 0;) {  // Euclid's algorithm: `a` becomes gcd(stride, dilation)
     const int64_t rest = a % b;
     a = b;
     b = rest;

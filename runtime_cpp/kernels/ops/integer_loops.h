@@ -11,7 +11,7 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-constexpr int64_t kGrain = 16384;  // minimum number of elements of a task
+constexpr int64_t kGrain = 16384;  // minimum number of elements that a thread computes at a time
 
 // Computes out[i] = f(input[i]) for all elements, on all threads.
 template <class Element, class F>

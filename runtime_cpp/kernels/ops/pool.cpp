@@ -27,7 +27,7 @@ int64_t pooled_size(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int
   const int64_t span = in + 2 * pad - dilation * (kernel - 1) - 1;
   if (span < 0) return ceil && span + stride - 1 >= 0 ? 1 : 0;
   int64_t out = (span + (ceil ? stride - 1 : 0)) / stride + 1;
-  if (ceil && (out - 1) * stride >= in + pad) --out;  // no window may start in the right padding
+  if (ceil && (out - 1) * stride >= in + pad) --out;  // no pooling window may start in the right padding
   return out;
 }
 
@@ -211,7 +211,7 @@ C quotient(C sum, int64_t divisor) {
 }
 template <>
 int64_t quotient(int64_t sum, int64_t divisor) {
-  return divisor == -1 ? 0 - sum : sum / divisor;  // INT64_MIN / -1 would crash
+  return divisor == -1 ? 0 - sum : sum / divisor;  // avoid INT64_MIN / -1, which would crash
 }
 
 template <class C>

@@ -14,8 +14,8 @@ uint32_t reduced_dims(Call &call, Ints dims, int ndim);
 Shape reduced_shape(const Shape &shape, uint32_t mask, bool keepdim);
 
 struct Reduction {
-  Loop kept;     // operand 0 is the output, 1 the input
-  Loop reduced;  // operand 0 is the input
+  Loop kept;     // loop over the kept dims; operand 0 is the output, operand 1 the input
+  Loop reduced;  // loop over the reduced dims; operand 0 is the input
   int64_t count = 1;
   // True if a kept dim has the smallest stride of the input. Then several adjacent outputs are computed together, so
   // that the input is read in the order of its memory.
