@@ -19,8 +19,8 @@ class AllocationCheck {
   }
 
   // Records that a tensor has memory if `instruction` is a view or a move, because these two bind their result to
-  // another tensor's memory. The order of the instructions does not matter for this record: while it runs, the
-  // interpreter checks that a tensor is bound before it is used.
+  // another tensor's memory. The order of the instructions does not matter here: at run time, the interpreter checks
+  // that a tensor is bound before it is used.
   Status note_binding(const fb::Instruction &instruction) {
     if (const fb::MoveCall *move = instruction.instr_args_as_MoveCall()) mark(move->move_to());
     const fb::KernelCall *call = instruction.instr_args_as_KernelCall();
@@ -67,8 +67,7 @@ class AllocationCheck {
   }
 
   const fb::ExecutionPlan &plan_;
-  Span<bool> allocated_;  // for each value: true if memory is planned for the tensor, or if the entries of the list are
-                          // checked
+  Span<bool> allocated_;  // for each value: true if a tensor has memory, or if the entries of a list are checked
   Error &error_;
   size_t pc_ = 0;
 };

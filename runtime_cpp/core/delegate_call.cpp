@@ -304,7 +304,7 @@ Status MethodImpl::prepare_at_max_shapes(Error &error) {
     }
     EDGECORE_TRY(Preparation(*this, pc, error).run());
     if (has_numbers)
-      delegates.slots[instructions[pc].target].prepared_for = nullptr;  // prepare again when the numbers are known
+      delegates.slots[instructions[pc].target].prepared_for = nullptr;  // number arguments are unknown: prepare again
   }
   return config.devices == nullptr ? Status() : config.devices->assign_buffers(*this, error);
 }
@@ -319,7 +319,7 @@ Status MethodImpl::call_delegate(size_t pc, Error &error) {
     const uint64_t event = config.tracer == nullptr ? 0 : config.tracer->begin(EventKind::kPrepare, backend, pc, -1);
     const Status status = Preparation(*this, pc, error).run();
     if (config.tracer != nullptr) config.tracer->end(event);
-    // the delegate accepted the maximum shapes at load: the inputs are wrong
+    // The delegate refuses these shapes, but accepted the maximum shapes at load: the inputs are wrong, not the file.
     if (status.code() == EDGECORE_INVALID_PROGRAM) {
       error.code = EDGECORE_INVALID_ARGUMENT;
       return extend(error, " The shapes of the inputs do not fit the program, or each other.");

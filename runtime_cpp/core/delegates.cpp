@@ -37,7 +37,7 @@ Result<Bytes> load_blob(const MethodImpl &method, size_t index, DelegateState &s
     return span_of(tables.root->backend_delegate_data()->Get(place.index())->data());
   }
   const Result<Bytes> loaded = tables.segments.borrow(place.index(), LoadUse::kDelegate, error);
-  state.blob = *loaded;  // `*loaded` is empty after a failure
+  state.blob = *loaded;  // the blob is empty if loading failed
   return loaded;
 }
 
@@ -205,7 +205,7 @@ void MethodImpl::destroy_delegates() {
     if (state.instance != nullptr) state.backend->table->instance_destroy(state.instance);
     state.backend->table->delegate_destroy(state.delegate);
   }
-  // this also releases a delegate whose loading failed halfway
+  // also releases a delegate whose loading failed halfway
   for (DelegateState &state : delegates.slots) release(*this, state);
   if (config.devices != nullptr) config.devices->destroy(*this);
 }

@@ -16,7 +16,7 @@ int32_t transfer(const edgecore_backend &table, edgecore_buffer *buffer, void *h
   if (code != EDGECORE_OK) return code;
   memcpy(to_device ? mapped : host, to_device ? host : mapped, static_cast<size_t>(bytes));
   if (to_device && table.buffer_flush != nullptr) code = table.buffer_flush(buffer, &error);
-  Error ignored;  // for the message of buffer_unmap after an earlier failure: only the first one is reported
+  Error ignored;  // receives buffer_unmap's error if an earlier step failed: only the first failure is reported
   const int32_t unmapped = table.buffer_unmap(buffer, code == EDGECORE_OK ? &error : &ignored);
   return code == EDGECORE_OK ? unmapped : code;
 }
@@ -71,7 +71,7 @@ Status reserve(MethodImpl &method, StateSlot &state, const ValueUse &use, Error 
   if (!is_enough) {
     EDGECORE_TRY(device.fetch(state.data, state.bytes, error));
     device.host_has_changed();
-    device.content = device.spare = nullptr;  // `owner` destroys the old, smaller buffers
+    device.content = device.spare = nullptr;  // forget the smaller buffers; `owner` destroys them later
     if (use.bytes > device.bytes) device.bytes = use.bytes;
     if (use.alignment > device.alignment) device.alignment = use.alignment;
     EDGECORE_TRY(

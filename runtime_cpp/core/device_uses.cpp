@@ -39,8 +39,8 @@ Status DeviceUses::find(Error &error) {
       if (value >= 0) note_host(static_cast<size_t>(value), kAfter, false);
     }
   }
-  // The choice of a value's memory compares the value with all others. The limit bounds the time of these comparisons,
-  // because a damaged file may have millions of values; values beyond the limit stay in host memory.
+  // The choice of a value's memory compares the value with all others. Limits::items bounds the time of these
+  // comparisons, because a damaged file may have millions of values; values beyond the limit stay in host memory.
   steps_ = count == 0 ? 0 : method_.owner->limits().items / count;
   for (const StateSlot *state = method_.bindings.states; state != nullptr; state = state->next) {
     const size_t value = static_cast<size_t>(state->value);

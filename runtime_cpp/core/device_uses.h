@@ -26,16 +26,16 @@ struct ValueUse {
   uint32_t content;  // for a mutable buffer with an `update`: index of the value with its new content
   uint32_t state;    // if `home` is kState or kNewContent, or with has_new_content: index of the mutable buffer
   Home home;
-  bool on_host;             // a kernel, the caller, a list or a delegate that needs host memory uses the value
-  bool several;             // several backends or memory kinds use the value, or several buffers are updated with it
-  bool written_first;       // the first instruction that uses the value writes it
-  bool read;                // an instruction reads the value after its first use
-  bool twice;               // two arguments of one delegate call are this value
-  bool is_viewed;           // the value is a view, or another value is a view of it
-  bool is_fresh;            // used only within `find`: the value's device copy is up to date at the current instruction
-  bool is_fresh_at_update;  // what `is_fresh` was at the instruction `update`
-  bool has_one_copy;        // for Home::kHost: all delegate calls that use the value can share one device copy
-  bool has_new_content;     // for Home::kHost: the device copy is in a mutable buffer's spare device buffer
+  bool on_host;             // true if a kernel, the caller, a list or a delegate that needs host memory uses the value
+  bool several;             // true if several backends or memory kinds use the value, or it updates several buffers
+  bool written_first;       // true if the first instruction that uses the value writes it
+  bool read;                // true if an instruction reads the value after its first use
+  bool twice;               // true if two arguments of one delegate call are this value
+  bool is_viewed;           // true if the value is a view, or another value is a view of it
+  bool is_fresh;            // within `find`: true if the value's device copy is up to date at the current instruction
+  bool is_fresh_at_update;  // the value that `is_fresh` had at the instruction `update`
+  bool has_one_copy;        // for Home::kHost: true if all delegate calls that use the value can share a device copy
+  bool has_new_content;     // for Home::kHost: true if the device copy is in a mutable buffer's spare device buffer
 };
 
 constexpr uint32_t kNoUse = UINT32_MAX;
@@ -71,7 +71,7 @@ class DeviceUses {
 
   MethodImpl &method_;
   Span<ValueUse> uses_;
-  bool is_straight_ = true;  // the method has no branches and no moves
+  bool is_straight_ = true;  // true if the method has no branches and no moves
   uint64_t steps_ = 0;       // how many values may still be compared with all others (Limits::items)
 };
 

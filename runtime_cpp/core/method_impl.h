@@ -13,8 +13,8 @@ namespace edgecore {
 
 // Where a tensor's memory comes from.
 enum class Storage : uint8_t {
-  kPlanned,   // an arena of the method, by the file's memory plan
-  kConstant,  // the program file, or an external weights file (.ptd)
+  kPlanned,   // memory in an arena of the method, as the file plans it
+  kConstant,  // memory of the program file, or of an external weights file (.ptd)
   kInput,     // memory of the caller, set with set_input
   kOutput,    // memory of the caller, set with set_output
   kView,      // memory of another tensor, bound by an executorch_prim::et_view instruction
@@ -23,7 +23,7 @@ enum class Storage : uint8_t {
 // The memory that a tensor has at the beginning of each run; each run first restores the tensor from this record. Only
 // tensors whose memory may change have one: inputs, outputs, and tensors that a view or move instruction rebinds.
 struct BaseStorage {
-  void *data;       // start of the memory; NULL: not set yet
+  void *data;       // start of the tensor's memory at the beginning of a run; NULL: not set yet
   size_t capacity;  // bytes that the tensor may occupy
   size_t readable;  // bytes that may be read from `data` on (`capacity` and any tail)
   uint32_t flags;   // EDGECORE_TENSOR_*
@@ -33,8 +33,7 @@ struct StateSlot;
 
 // A tensor of the method, with the memory that it is bound to.
 struct TensorSlot {
-  edgecore_tensor tensor;  // first member, so that slot_of can cast the address of `tensor` to the address of its
-                           // TensorSlot
+  edgecore_tensor tensor;  // first member: slot_of casts the address of `tensor` to that of its TensorSlot
   size_t readable;         // bytes that may be read from tensor.dl.data on
   BaseStorage *base;       // the memory at the beginning of each run; NULL: `tensor` never changes its memory
   StateSlot *state;        // the mutable buffer that the tensor is; NULL: it is not one
@@ -54,8 +53,7 @@ inline void *base_data(const TensorSlot &slot) { return slot.base == nullptr ? s
 struct StateSlot {
   uint32_t value;  // index of the tensor in Bindings::values
   TensorSlot *slot;
-  StateStore::Buffer *shared;  // its memory in the StateStore, which methods share; NULL: it belongs to this method
-                               // alone
+  StateStore::Buffer *shared;  // the buffer in the StateStore; NULL: the buffer belongs to this method alone
   void *data;                  // the buffer's host memory
   const uint8_t *initial;      // the buffer's content after loading and after a reset; NULL: zeros
   uint64_t bytes;
@@ -100,7 +98,7 @@ enum class Op : uint8_t {
 struct Instruction {
   Op op;
   bool is_view;     // true for executorch_prim::et_view, which binds its last argument to the memory of its first
-  uint32_t target;  // index of the operator or delegate to call, or of the value that is read
+  uint32_t target;  // index of the operator or delegate to call, or of the value that the instruction reads
   union {
     uint32_t result;       // index of the value that the instruction writes
     uint32_t jump_target;  // for kJumpFalse: index of the next instruction if the condition is false
@@ -129,8 +127,7 @@ struct DeviceCopy {
 struct Staging {
   edgecore_buffer_requirement requirement;  // what the backend requires of this argument; set by delegates.cpp
   void *buffer;                             // the copy in host memory; allocated by staging.cpp
-  DeviceCopy *device;                       // the copy in device memory, if the backend requires a memory_kind other
-                                            // than 0
+  DeviceCopy *device;                       // the copy in device memory, if the requirement's memory_kind is not 0
   uint64_t capacity;                        // size of `buffer` in bytes
   void *original;  // the tensor's own data pointer while the copy replaces it in a call; otherwise NULL
   bool written;    // true if the argument is an output: the delegate's last prepare called resize for it
@@ -140,7 +137,7 @@ struct Staging {
 
 // The state of one delegate instruction. delegates.cpp allocates it; each prepare updates `shapes` and `flags`.
 struct DelegateCall {
-  Staging *staging;  // array with one entry per argument
+  Staging *staging;  // staging copies of the arguments: array with one entry per argument
   int64_t *shapes;   // shapes of tensor arguments and bits of number arguments at the last prepare, concatenated
   uint32_t *flags;   // flags of all arguments at the last prepare
 };
@@ -163,7 +160,7 @@ constexpr uint64_t kMinAlignment = 64;
 struct DelegateState {
   edgecore_scope scope;
   const LoadedBackend *backend;
-  Bytes blob;  // the delegate's data, until it is released; empty if the loader does not own it
+  Bytes blob;  // the delegate's blob, until it is released; empty: it needs no release
   edgecore_delegate *delegate;
   StateSet *state_set;  // state that the backend keeps between runs; NULL: none
   edgecore_instance *instance;
@@ -188,8 +185,7 @@ struct PendingRun {
   int32_t fired;        // 1: the device has finished; the completion callback sets it after `code`, with release order
   int32_t code;         // status code of the delegate call; set by the completion callback
   size_t pc;            // index of the delegate instruction; set by call_delegate
-  uint64_t steps;       // instructions and list entries that the run has counted so far, for its limit; set by
-                        // execute.cpp
+  uint64_t steps;       // instructions and list entries that the run has counted for its limit; set by execute.cpp
   uint64_t run_event;   // the tracer's event of the whole run; set by start_run
   uint64_t call_event;  // the tracer's event of the delegate call; set by execute.cpp when the run becomes pending
 };
@@ -229,15 +225,16 @@ class DeviceMemory {
 // Bits of Bindings::uses, which says how the method uses a value.
 constexpr uint8_t kIsInput = 1;
 constexpr uint8_t kIsOutput = 2;
-// The following bits are set by instructions.cpp:
+// instructions.cpp sets the following bits:
 constexpr uint8_t kIsRead = 4;
-constexpr uint8_t kHasReadEntries = 8;  // a list that an instruction reads; its entries have kIsRead
-constexpr uint8_t kIsRebound = 16;      // a tensor whose memory a view instruction or a move may change
+constexpr uint8_t kHasReadEntries = 8;  // bit of a list that an instruction reads, and whose entries therefore have
+                                        // kIsRead
+constexpr uint8_t kIsRebound = 16;      // bit of a tensor whose memory a view or move instruction may change
 
 // The values of a method and the memory that they are bound to. values.cpp builds each member when the method is
 // loaded, unless the comment of the member names another file.
 struct Bindings {
-  Span<edgecore_value> values;       // current values; written by set_input, moves and kernels
+  Span<edgecore_value> values;       // current values of the method; written by set_input, moves and kernels
   Span<edgecore_value> declared;     // the value that the file gives each input
   Span<TensorSlot *> tensor_of;      // for each value: its TensorSlot; NULL if the value is not a tensor
   Span<ListSlot *> list_of;          // for each value: its ListSlot; NULL if the value is not a list
@@ -260,25 +257,23 @@ struct DelegateSlots {
   DeviceBuffers buffers{nullptr};  // device buffers of the method; device_memory.cpp adds each when it is first needed
   edgecore_memory_block scratch_area = {nullptr, 0};  // all delegates' scratch memory; delegate_call.cpp enlarges it
   uint64_t scratch_alignment = 1;                     // alignment of `scratch_area` in bytes
-  MemoryGroup *groups = nullptr;                      // memory shared by group name; delegate_call.cpp adds it in a
-                                                      // prepare
+  MemoryGroup *groups = nullptr;                      // memory that delegates share by group name; added in a prepare
 };
 
 // The state of the current run and of the instruction that it executes.
 struct RunState {
   Span<edgecore_value> args;         // arguments of the current instruction; as long as the longest instruction needs
   size_t arg_count = 0;              // number of entries of `args` that the current instruction uses
-  Staging *preparing = nullptr;      // arguments of the delegate call in prepare: resize sets their `written`
-  Completion *completion = nullptr;  // callback of an asynchronous run, set by Method::start; NULL: the run cannot
-                                     // become pending
+  Staging *preparing = nullptr;      // the delegate call's staging during its prepare: resize sets `written` there
+  Completion *completion = nullptr;  // callback of an asynchronous run (Method::start); NULL: the run must not wait
   PendingRun pending = {};
 };
 
 // The byte counts that Method::planned_bytes, delegate_bytes and staging_bytes return. The named files add to them.
 struct MemoryTotals {
-  uint64_t planned = 0;    // added by values.cpp
-  uint64_t delegates = 0;  // added by delegate_call.cpp and device_memory.cpp
-  uint64_t staging = 0;    // added by staging.cpp and device_memory.cpp
+  uint64_t planned = 0;    // bytes of arenas; added by values.cpp
+  uint64_t delegates = 0;  // bytes of delegates' memory; added by delegate_call.cpp and device_memory.cpp
+  uint64_t staging = 0;    // bytes of staging copies; added by staging.cpp and device_memory.cpp
 };
 
 // The implementation of Method. Several files define its member functions; comments in the class name the file.
@@ -288,7 +283,7 @@ struct MethodImpl : Method {
     delegates.buffers = DeviceBuffers(config.allocator);
   }
 
-  // Set by Method::load, and constant afterwards:
+  // Method::load sets the following members, which are constant afterwards:
   MethodConfig config;
   const Program *owner;
   size_t index;
@@ -297,7 +292,8 @@ struct MethodImpl : Method {
   StringView name;
   edgecore_host host;  // the services that kernels may call; its event functions are NULL if there is no tracer
   edgecore_scope scope;
-  // Built by instructions.cpp when the method is loaded, and constant afterwards, apart from Instruction::call:
+  // instructions.cpp builds these two arrays when the method is loaded. They are constant afterwards, apart from
+  // Instruction::call.
   Span<Kernel> kernels;  // for each operator of the file: the kernel that runs it
   Span<Instruction> instructions;
 

@@ -14,7 +14,7 @@ void EDGECORE_CALL trap() { __builtin_trap(); }
 
 constexpr int32_t kUnset = -1;
 
-// All variables are initialized at compile time, so that the platform functions work even before main.
+// All variables of this file are initialized at compile time, so that the platform functions work even before main.
 constexpr edgecore_platform kMinimal = {{}, nullptr, trap, no_ticks, same_ticks, no_log, nullptr, nullptr};
 edgecore_platform active = kMinimal;  // the functions in use: registered by the application, otherwise defaults
 edgecore_platform defaults = kMinimal;
@@ -80,7 +80,8 @@ int32_t edgecore_register_platform(const edgecore_platform *platform) {
     if (size < sizeof(edgecore_header) || platform->header.major != EDGECORE_ABI_MAJOR) {
       return EDGECORE_INVALID_ARGUMENT;
     }
-    const uint32_t members = size - size % static_cast<uint32_t>(sizeof(void *));  // round down to complete members
+    // Copy only the complete members of the application's table.
+    const uint32_t members = size - size % static_cast<uint32_t>(sizeof(void *));
     memcpy(&wanted, platform, members < sizeof(wanted) ? members : sizeof(wanted));
     if ((wanted.allocate == nullptr) != (wanted.free == nullptr)) return EDGECORE_INVALID_ARGUMENT;
   }

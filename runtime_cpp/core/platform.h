@@ -10,7 +10,7 @@ namespace edgecore {
 // functions must stay valid until the process ends. `level` is the log level until the application sets one.
 void set_default_platform(const edgecore_platform &defaults, int32_t level);
 
-uint64_t platform_nanoseconds();  // the current time of the platform's clock
+uint64_t platform_nanoseconds();  // returns the current time of the platform's clock
 bool platform_has_heap();
 void *platform_allocate(uint64_t size, uint64_t alignment);  // returns NULL if there is no memory
 void platform_free(void *data);

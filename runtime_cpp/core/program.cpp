@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kSmallestFile = 16;
 constexpr size_t kHeaderOffset = 8;
 constexpr size_t kHeaderLength = 24;    // minimum length of an extended header
-constexpr size_t kHeaderWithSize = 32;  // length of a header that also has the size of the segment data
+constexpr size_t kHeaderWithSize = 32;  // length of an extended header that also has the size of the segment data
 
 // Positions of the two parts of a .pte file: the flatbuffer with the tables, then the data segments.
 struct Extent {
@@ -112,7 +112,7 @@ Status resolve_methods(const ProgramConfig &config, ProgramTables &tables, Error
   using Entry = const fb::meta::Method *;
   const auto *metas = tables.meta->methods();
   const size_t count = size_of(tables.root->execution_plan());
-  // accept here, because validate_program refuses the file for this reason
+  // validate_program refuses a file with more methods than the limit
   if (count > config.limits.methods) return Status();
   if (size_of(metas) > count) {
     return fail(error, EDGECORE_INVALID_PROGRAM, "The metadata has ", size_of(metas), " methods, the program ", count,

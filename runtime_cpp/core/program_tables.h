@@ -11,8 +11,7 @@ namespace edgecore {
 constexpr StringView kMetaKey = "edgecore.meta.v1";
 
 struct ProgramTables {
-  const fb::Program *root = nullptr;  // the root table, in a private copy or (ProgramConfig::tables_in_place) in the
-                                      // file
+  const fb::Program *root = nullptr;  // the root table, in a private copy or in the file (tables_in_place)
   size_t tail = 0;                    // number of bytes after the end of any constant in `root` that can be read
   uint64_t file_size = 0;
   Segments segments;
@@ -36,7 +35,7 @@ inline bool is_external(const fb::Tensor &tensor) {
 struct TensorPlace {
   const uint8_t *in_flatbuffer = nullptr;  // address of the data in the flatbuffer; NULL: it is in a segment
   uint32_t segment = 0;
-  uint64_t offset = 0;  // position in the segment, in bytes
+  uint64_t offset = 0;  // position of the data in the segment, in bytes
 };
 
 // Finds the data of a tensor (tensor_bytes() bytes) in the program file: the value of a constant, or the initial

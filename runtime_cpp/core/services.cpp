@@ -107,7 +107,7 @@ int32_t EDGECORE_CALL service_resize(edgecore_scope *scope, edgecore_tensor *ten
                   wanted)
           .code();
     }
-    // this product cannot overflow, because that of the maximum shape does not
+    // cannot overflow, as that of the maximum shape does not
     bytes *= static_cast<uint64_t>(wanted[i]);
   }
   if (bytes > tensor->capacity) {

@@ -27,7 +27,7 @@ struct Builder {
   SharedBuffer *shared = nullptr;
   uint64_t shared_count = 0;
   static constexpr size_t kRecent = 8;
-  const edgecore_tensor *recent[kRecent] = {};  // the last static tensors with size and stride arrays of their own
+  const edgecore_tensor *recent[kRecent] = {};  // recent static tensors whose size arrays other tensors may share
   size_t recent_count = 0;
 
   template <typename... Pieces>
@@ -247,7 +247,7 @@ struct Builder {
       memory.capacity = static_cast<size_t>(tensor_bytes(tensor));
       memory.readable = arena.size() - static_cast<size_t>(offset);
     }
-    // read-only at first; set_input may change this
+    // Inputs are read-only at first; set_input may make them writable.
     if (slot.storage == Storage::kInput) memory.flags |= EDGECORE_TENSOR_READ_ONLY;
     if (has_data) {
       EDGECORE_TRY(bind_data(tensor, index, slot, memory));

@@ -20,10 +20,10 @@ struct Record;
 // The content of one field of a table. The type of the field decides which members hold it.
 struct Content {
   bool present = false;
-  uint64_t number = 0;          // for a scalar: its bits
-  File bytes;                   // for a string, or a vector of scalars: its bytes
-  std::vector<File> texts;      // for a vector of strings
-  std::vector<Record> records;  // for a table or a union: its one table; for a vector of tables: all of them
+  uint64_t number = 0;          // content of a scalar field: its bits
+  File bytes;                   // content of a string, or of a vector of scalars: its bytes
+  std::vector<File> texts;      // content of a vector of strings
+  std::vector<Record> records;  // content of a table or union: one table; of a vector of tables: all of them
 };
 
 // A table of a flatbuffer: its type, and the contents of its fields in the order of their ids.

@@ -122,8 +122,7 @@ class Change {
     memcpy(place.content().bytes.data() + index * size, &value, size);
   }
 
-  // Adds, removes, swaps or copies elements of a vector. T has the interface of std::vector; `fresh()` makes an
-  // element.
+  // Adds, removes, swaps or copies vector elements. T has the interface of std::vector; `fresh()` makes an element.
   template <typename T, typename Fresh>
   void change_length(T &elements, Fresh fresh) {
     const size_t count = elements.size();

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/schema.h"  // first, because it defines the assertion macro of the generated reader
+#include "core/schema.h"  // the first include, because it sets the assertion macro of the generated reader
 //
 #include "bundled_program_generated.h"
 #include "edgecore/make_tensor.h"

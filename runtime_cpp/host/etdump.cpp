@@ -89,7 +89,7 @@ class Writer {
   struct Block {
     std::vector<flatbuffers::Offset<etd::Event>> events = {};
     std::unordered_map<uint64_t, uint64_t> counts = {};                  // number of events by name and instruction
-    std::unordered_map<std::string, std::vector<Text>> operations = {};  // ids of the events of each key_of
+    std::unordered_map<std::string, std::vector<Text>> operations = {};  // ids of each operation's events; key: key_of
     int32_t input_index = -1;
   };
 
@@ -337,7 +337,7 @@ class Writer {
   static constexpr int32_t kFloat = 6, kBfloat16 = 15;
 
   std::vector<uint8_t> *buffer_;
-  std::unordered_map<size_t, std::vector<ValueTable>> tables_;  // values of each run, by its index in the recorder
+  std::unordered_map<size_t, std::vector<ValueTable>> tables_;  // written values of each run; key: index of the run
   flatbuffers::FlatBufferBuilder builder_;
   std::vector<flatbuffers::Offset<etd::RunData>> blocks_;
   std::unordered_map<std::string, Text> texts_;  // strings already in the file

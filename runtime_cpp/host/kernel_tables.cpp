@@ -131,7 +131,7 @@ Result<Span<const edgecore_kernel_library *const>> KernelTables::libraries(Error
         const OperatorName op = name_of(kernel);
         const auto before = replacing_.begin() + static_cast<std::ptrdiff_t>(i);
         if (std::any_of(replacing_.begin(), before, [&](auto *library) { return find(*library, op) != nullptr; })) {
-          continue;  // the chain of that earlier library contains this kernel
+          continue;  // the chain of an earlier library has this kernel
         }
         Chain chain;
         for (const auto *libraries : {&replacing_, &added_}) {

@@ -35,7 +35,7 @@ class KernelTables {
   };
 
   std::vector<const edgecore_kernel_library *> added_, replacing_;  // replacing_: highest priority first
-  std::deque<Table> tables_;                                        // of earlier results too, because methods use them
+  std::deque<Table> tables_;                                        // earlier tables stay, because methods use them
   std::vector<const edgecore_kernel_library *> result_;
   bool is_current_ = false;
 };

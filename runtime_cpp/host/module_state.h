@@ -139,9 +139,9 @@ struct Module::State {
   HeapAllocator state_memory;
   HostContext context;
   StateStore store{&state_memory, &context};
-  std::vector<std::unique_ptr<OpenMethod>> methods;  // index: method; NULL if the method is not loaded
+  std::vector<std::unique_ptr<OpenMethod>> methods;  // index: number of the method; NULL: it is not loaded
   bool is_tracing = false;
-  bool is_stopped = false;                  // stop_trace was called: later methods ignore MethodOptions::trace
+  bool is_stopped = false;                  // after stop_trace: methods loaded later ignore MethodOptions::trace
   std::optional<TraceLevel> started_level;  // level of the last start_trace, for methods that are loaded later
 
   ~State() {

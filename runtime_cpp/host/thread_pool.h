@@ -74,7 +74,7 @@ class ThreadPool {
   std::atomic<bool> caller_sleeps_{false};
   // true while a loop is running; set by the thread that calls parallel_for
   alignas(64) std::atomic<bool> busy_{false};
-  Worker *workers_ = nullptr;  // newest first; changed only by the thread that set busy_
+  Worker *workers_ = nullptr;  // workers, newest first; changed only by the thread that set busy_
   uint32_t worker_count_ = 0;
   WorkerCpus worker_cpus_;  // used only by the thread that has set busy_
 };

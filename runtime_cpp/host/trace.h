@@ -17,8 +17,8 @@ namespace edgecore {
 enum class TraceKind : uint8_t { kExecute, kKernel, kDelegate, kPrepare, kCopy, kBackend, kLoad, kThread };
 
 struct TraceEvent {
-  uint64_t begin;    // time on the platform's clock in nanoseconds
-  uint64_t end;      // time in nanoseconds; 0: the event has not ended
+  uint64_t begin;    // begin of the event in nanoseconds on the platform's clock
+  uint64_t end;      // end of the event in nanoseconds; 0: the event has not ended
   int64_t debug_id;  // for kBackend: the backend's number for the operation, or -1; for kThread: number of the thread
   uint32_t instruction;
   uint32_t kind : 4;   // TraceKind
@@ -80,9 +80,8 @@ class Trace final : public EventTracer {
   uint64_t run_ = 0;          // number of the event of the current run
   uint32_t depth_ = 0;        // number of events that have begun and not ended
   uint32_t instruction_ = 0;  // instruction of the last event that the runtime itself recorded
-  // Start of the current call of a kernel or backend, to which the times passed to add() are relative: the time of the
-  // last begin or end of an event that the runtime itself records (of any kind but kBackend).
-  uint64_t call_begin_ = 0;
+  uint64_t call_begin_ = 0;   // start of the current kernel or backend call, to which the times passed to add() are
+                              // relative: the last begin or end of an event that the runtime itself recorded
 };
 
 }  // namespace edgecore

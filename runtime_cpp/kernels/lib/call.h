@@ -114,14 +114,14 @@ class Call {
   bool flag(uint64_t i) { return scalar(i).integer() != 0; }
   Ints ints(uint64_t i);  // returns no numbers if the argument is None
   const double *doubles(uint64_t i, int64_t *count);
-  const uint8_t *bools(uint64_t i, int64_t count);  // returns a list of exactly `count` entries
+  const uint8_t *bools(uint64_t i, int64_t count);  // returns argument i, a list of `count` bools
   edgecore_str string(uint64_t i);
   // tensor_count returns the length of argument i, a list of tensors. list_tensor and list_optional return one tensor
   // of the list; an optional one may be None (Tensor::t is NULL).
   int64_t tensor_count(uint64_t i);
   Tensor list_tensor(uint64_t i, int64_t item);
   Tensor list_optional(uint64_t i, int64_t item);
-  edgecore_value *result(uint64_t i);  // returns the place to write a scalar result to
+  edgecore_value *result(uint64_t i);  // returns where to write a scalar result
 
   // dim returns argument i as a dim; wrap_dim checks a dim. They wrap negative dims to [0, ndim). A tensor without dims
   // counts as having one dim.

@@ -77,7 +77,7 @@ void run(const void *context, char *const *data, const int64_t *strides, int64_t
         continue;
       }
       in[k] = buffers[k + 1];
-      if (stride == 0 && start > 0) continue;  // the buffer still has the broadcast value
+      if (stride == 0 && start > 0) continue;  // a broadcast value is loaded only once
       load(plan.compute, plan.types[k + 1], source, stride, m, buffers[k + 1]);
       if (plan.wraps[k + 1]) wrap(plan, m, buffers[k + 1]);
     }

@@ -13,7 +13,7 @@ inline namespace EDGECORE_VARIANT {
 // add the sums of blocks in 64 bits.
 constexpr int64_t kBlockOfProducts = 256;
 
-// Shifts are masked, because in a damaged file a kernel's result may overwrite the shifts after they were checked.
+// Shifts are masked (`shift & 31`), because in a damaged file a kernel's result may overwrite them after their check.
 
 // A real factor as a multiplier in [2^(kBits - 1), 2^kBits) and a shift in [kLow, kHigh].
 template <int kBits, int32_t kLow, int32_t kHigh>
@@ -85,7 +85,7 @@ struct Arithmetic<int8_t> {
   using FactorType = Factor;
   using ZeroPointType = ZeroPoint;
   static constexpr int32_t kAddBits = 21;   // log2 of the largest factor of an addend, so that sums fit into 32 bits
-  static constexpr int32_t kAddShift = 31;  // maximum shift of such a sum
+  static constexpr int32_t kAddShift = 31;  // maximum shift with which a sum of two scaled values is requantized
 };
 template <>
 struct Arithmetic<int16_t> {

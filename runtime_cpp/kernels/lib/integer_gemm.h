@@ -15,13 +15,13 @@ inline namespace EDGECORE_VARIANT {
 template <class Value>
 using Packed = Value;
 constexpr int64_t kIntegerRows = 4;
-constexpr int64_t kIntegerPanel = 8;  // number of columns of a panel
+constexpr int64_t kIntegerPanel = 8;  // number of columns of the right operand in a packed panel
 #else
 template <class Value>
 using Packed = int16_t;
 constexpr int64_t kIntegerRows = kTileRows;
-constexpr int64_t kIntegerPanel = kTileVectors * kSumLanes;       // maximum number of columns of a panel
-constexpr int64_t kIntegerDepth = kVectorBytes >= 32 ? 256 : 64;  // maximum weights of a row to widen at a time; even
+constexpr int64_t kIntegerPanel = kTileVectors * kSumLanes;       // maximum number of columns in a packed panel
+constexpr int64_t kIntegerDepth = kVectorBytes >= 32 ? 256 : 64;  // weights of a row widened to int16 at a time; even
 static_assert(kIntegerDepth <= kBlockOfProducts);
 #endif
 
@@ -64,7 +64,7 @@ inline void multiply_weight_rows(Int8Left left, int64_t m, int64_t k, const Valu
 // Packs a right operand [k, columns], whose rows are `step` elements apart, as a panel.
 template <class Value>
 inline void pack_rows(const Value *rows, int64_t step, int64_t k, int64_t columns, int64_t, Value *target) {
-  constexpr int64_t kMaxStep = (1 << 16) / kIntegerPanel;  // columns of `target` have 16-bit offsets
+  constexpr int64_t kMaxStep = (1 << 16) / kIntegerPanel;  // limit of mve_transpose: column offsets have 16 bits
   if (k < kMaxStep) {
     mve_transpose(rows, static_cast<int32_t>(step), static_cast<int32_t>(k), static_cast<int32_t>(columns), target,
                   static_cast<int32_t>(k));
@@ -219,7 +219,7 @@ void integer_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, co
   call.parallel(count * panels.count * splits, grain, [&](int64_t begin, int64_t end, int64_t worker) {
     Packed<Value> *panel = memory + worker * part;
     alignas(64) SumOf<Value> block[kIntegerRows * kIntegerPanel];
-    int64_t packed = -1;  // index of the panel that `panel` has now
+    int64_t packed = -1;  // index of the panel that is packed in `panel`
     for (int64_t task = begin; task < end; ++task) {
       const int64_t at = task / splits;
       const int64_t i = at / panels.count;

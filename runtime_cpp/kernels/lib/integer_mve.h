@@ -21,8 +21,8 @@ constexpr int32_t kBits = 8 * sizeof(Value);
 template <class Value>
 constexpr int32_t kMveLanes = 16 / sizeof(Value);
 
-// Returns the sum of the products of n values and weights; n is at most kBlockOfProducts for int16 values. The first
-// load is one of bytes also for int16 values, because a predicate has a bit for each byte.
+// Returns the sum of the products of n values and weights; n is at most kBlockOfProducts for int16 values. Values are
+// loaded as bytes even if they are int16, because a predicate has one bit for each byte.
 template <class Value>
 inline int32_t mve_dot(const Value *values, const int8_t *weights, int32_t n) {
   int32_t sum = 0;

@@ -232,7 +232,7 @@ inline int64_t requantize_vectors(const int32_t *sums, int64_t n, int32_t bias, 
 }
 #endif
 
-// Requantizes n 32-bit sums with one factor. Left and right shifts have separate loops, so that compilers vectorize.
+// Requantizes n 32-bit sums with one factor. Left and right shifts have separate loops, which compilers can vectorize.
 inline void requantize_row(const int32_t *__restrict sums, int64_t n, int32_t bias, Factor factor, Range<int8_t> range,
                            int8_t *__restrict out) {
 #if defined(EDGECORE_MVE)

@@ -43,7 +43,7 @@ void Loop::finish() {
   int last = -1;
   for (int i = 0; i < n; ++i) {
     const int d = order[i];
-    bool contiguous = last >= 0;  // true if every operand allows to merge dim d with the last merged dim
+    bool contiguous = last >= 0;  // true if dim d can be merged with the last merged dim in every operand
     for (int k = 0; contiguous && k < count; ++k) {
       contiguous = strides[d][k] == merged_strides[last][k] * merged_sizes[last];
     }
@@ -212,8 +212,7 @@ void copy_items(Call &call, const Loop &loop) {
     if (loop.strides[d][1] == kItem && loop.sizes[d] >= 4) dense_dim = d;
   }
   if (dense_dim > 0 && loop.strides[0][0] == kItem && loop.strides[0][1] != kItem && loop.sizes[0] >= 4) {
-    // The copy swaps dim 0 and dense_dim: transpose() copies these two dims at once, and `outer` iterates over all
-    // others.
+    // The copy swaps dim 0 and dense_dim: transpose() copies these two dims, and `outer` iterates over the others.
     Loop outer = loop;
     outer.ndim = 0;
     for (int d = 1; d < loop.ndim; ++d) {

@@ -25,7 +25,7 @@ constexpr int kTileVectors = 3;
 #endif
 constexpr int kTileRows = kVectorRegisters >= 32 ? 8 : kVectorRegisters >= 16 ? 4 : 2;
 template <class C>
-constexpr int64_t kPanel = kTileVectors * kLanes<C>;  // maximum number of columns of a panel
+constexpr int64_t kPanel = kTileVectors * kLanes<C>;  // maximum number of columns in a packed panel
 
 // The result of a GEMM: element (i, j) is data[i * row_step + j * column_step].
 template <class C>

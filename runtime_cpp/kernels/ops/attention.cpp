@@ -25,8 +25,8 @@ struct Sizes {
 struct Mask {
   Shape scores;
   int64_t steps[kMaxDims] = {};
-  int64_t rows = 0;   // number of rows of the mask
-  int64_t width = 0;  // length of a row of the mask: the number of keys, or 1
+  int64_t rows = 0;   // number of rows of the attention mask
+  int64_t width = 0;  // length of a row of the attention mask: the number of keys, or 1
 
   // Returns the offset in the mask of row number `row` of the scores.
   int64_t row(int64_t row) const {

@@ -368,7 +368,8 @@ int32_t masked_fill_scalar_out(const edgecore_call *raw) {
   Call call(raw, "aten::masked_fill.Scalar_out");
   const Tensor self = call.tensor(0);
   Scalar number = call.scalar(2);
-  if (self.type() == Type::kBool) number = {EDGECORE_TAG_BOOL, number.real() != 0};  // PyTorch converts 0.5 to true
+  // For a bool tensor, PyTorch converts a number such as 0.5 to true.
+  if (self.type() == Type::kBool) number = {EDGECORE_TAG_BOOL, number.real() != 0};
   ScalarTensor value(number);
   const Tensor inputs[] = {call.tensor(1), value.tensor(), self};
   call.check(inputs[0].type() == Type::kBool, "the mask must be bool");

@@ -28,11 +28,10 @@ struct Relation {
   int64_t b_pixels() const { return b_size[0] * b_size[1] * b_size[2]; }
   int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
 
-  // Calls body(a, b, weight) for each product in the convolution, with the indices of its elements of the three
-  // tensors.
+  // Calls body(a, b, weight), with the indices of three elements, for each product in the convolution.
   template <class Body>
   void for_each(const Body &body) const {
-    // stop now: the loops below could take very long without a product
+    // the loops below would take very long, although there is no product
     if (a_pixels() == 0 || b_pixels() == 0 || taps() == 0) return;
     for (int64_t n = 0; n < batch; ++n) {
       for (int64_t c = 0; c < groups * a_channels; ++c) {

@@ -179,7 +179,8 @@ struct TileInputs {
   int64_t across, part;
   TileInputs(int64_t tiles_across, int64_t rows) : across(tiles_across), part((rows + 1) * tiles_across) {}
 
-  int64_t floats() const { return 8 * part + kLanes<float>; }  // with space for a vector that begins in the last part
+  // returns the size, with space for a vector past the last part
+  int64_t floats() const { return 8 * part + kLanes<float>; }
   int64_t offset(int64_t row, int64_t column) const { return (row % 2 * 4 + column) * part + row / 2 * across; }
 
   // Copies the rows of tiles from row `first` on. `to` must be zero before, for the padding.

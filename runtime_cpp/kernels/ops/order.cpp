@@ -47,8 +47,7 @@ struct Candidate {
   int64_t index;
 };
 
-// Compares candidates of topk: NaN counts as larger than every number; of equal values the one with lower index is
-// first.
+// The order of topk candidates: NaN is larger than every number; of equal values the lower index comes first.
 template <class C, bool kLargest>
 struct Before {
   static bool is_nan(C x) { return !(x == x); }

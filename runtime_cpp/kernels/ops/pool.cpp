@@ -93,8 +93,8 @@ struct Taps {
     const auto next = [&](int64_t t) {  // returns the first tap >= t that reads inside of the image for some output
       while (t < kernel && t * dilation - pad < in) {
         const int64_t shift = t * dilation - pad;
-        const int64_t column = shift >= 0 ? 0 : (-shift + stride - 1) / stride;  // the first at which t is not left of
-                                                                                 // the image
+        // The first output column for which tap t is not left of the image.
+        const int64_t column = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
         if (column < out && column * stride + shift < in) return t;
         // Tap t is never inside: it is left of the image for all output columns before `column`, and right of it from
         // `column` on. A later tap can be inside only for an earlier column, and for column - 1 first: continue with

@@ -1,6 +1,5 @@
 // Affine quantization: q = clamp(round(x / scale) + zero_point); dequantization: x = (q - zero_point) * scale. Scales
-// and zero points are per tensor (one entry), per channel (one for each index of an axis) or per token (one for each
-// row).
+// and zero points are per tensor (one), per channel (one for each index of an axis) or per token (one for each row).
 #include "lib/convert.h"
 #include "lib/iterate.h"
 #include "lib/vector.h"

@@ -230,8 +230,7 @@ int32_t index_put(Call &call, Tensor self, Tensor values, bool accumulate, Tenso
   for (int64_t i = 0; i < combinations && !call.failed(); ++i) {
     written.data[0] = out.data() + indexing.offset(i, target.strides) * item;
     written.data[1] = static_cast<char *>(memory) + i * step;
-    // Write the combinations of indices in order, not in parallel: of the values for a repeated index the last must
-    // stay.
+    // Write combinations of indices in order, not in parallel: the last value for a repeated index must stay.
     if (!accumulate) {
       copy_strided(call, item, written);
       continue;
