@@ -227,8 +227,7 @@ constexpr uint8_t kIsInput = 1;
 constexpr uint8_t kIsOutput = 2;
 // instructions.cpp sets the following bits:
 constexpr uint8_t kIsRead = 4;
-constexpr uint8_t kHasReadEntries = 8;  // bit of a list that an instruction reads, and whose entries therefore have
-                                        // kIsRead
+constexpr uint8_t kHasReadEntries = 8;  // bit of a list that an instruction reads; its entries have kIsRead
 constexpr uint8_t kIsRebound = 16;      // bit of a tensor whose memory a view or move instruction may change
 
 // The values of a method and the memory that they are bound to. values.cpp builds each member when the method is
@@ -292,8 +291,7 @@ struct MethodImpl : Method {
   StringView name;
   edgecore_host host;  // the services that kernels may call; its event functions are NULL if there is no tracer
   edgecore_scope scope;
-  // instructions.cpp builds these two arrays when the method is loaded. They are constant afterwards, apart from
-  // Instruction::call.
+  // instructions.cpp builds both arrays when the method is loaded; only Instruction::call changes afterwards.
   Span<Kernel> kernels;  // for each operator of the file: the kernel that runs it
   Span<Instruction> instructions;
 

@@ -129,7 +129,7 @@ class Depthwise {
   using Sum = SumOf<Value>;
 
   static constexpr int64_t kMaxColumns = 1024;  // maximum number of output columns of a block
-  static constexpr int64_t kBlock = (kHasCache ? 24576 : 1024) / sizeof(Element);  // approximate elements of a block
+  static constexpr int64_t kBlock = (kHasCache ? 24576 : 1024) / sizeof(Element);    // approximate elements of a block
   static constexpr int64_t kStep = kTapsOfElement == 1 ? 12 : max_of(kSumLanes, 4);  // sums computed together
   static constexpr int64_t kBatch = (kHasCache ? 256 : 64) / kStep * kStep;          // sums requantized together
 
