@@ -54,7 +54,7 @@ class AllocationCheck {
     const fb::EValue &value = value_at(index);
     const fb::Tensor *tensor = value.val_as_Tensor();
     if (tensor == nullptr) {
-      mark(index);  // mark the list as checked, so that each list is checked once
+      mark(index);  // a list is checked only once
       if (const fb::TensorList *list = value.val_as_TensorList()) return check_all(list->items());
       const fb::OptionalTensorList *list = value.val_as_OptionalTensorList();
       return list == nullptr ? Status() : check_all(list->items());

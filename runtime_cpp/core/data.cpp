@@ -65,7 +65,7 @@ Status check_layout(const DataTables &tables, const fb::ptd::NamedData &named, S
 // Positions of the two parts of a .ptd file: the flatbuffer, which starts at byte 0, and the data segments.
 struct Extent {
   uint64_t flatbuffer_size = 0;
-  uint64_t base = 0;  // position of the first segment in the file
+  uint64_t base = 0;  // position of the first data segment in the .ptd file
   uint64_t data_size = 0;
 };
 

@@ -103,7 +103,7 @@ class DigestCheck {
 
   const ProgramTables &tables_;
   const fb::meta::Meta &meta_;
-  uint64_t remaining_;  // number of bytes that may still be hashed before the limit kMaxReads
+  uint64_t remaining_;  // number of bytes that may still be hashed before hashing stops (see kMaxReads)
   Error &error_;
 };
 

@@ -172,7 +172,7 @@ Status MethodImpl::build_instructions(Error &error) {
                             static_cast<uint32_t>(source.instr_args_as_JumpFalseCall()->destination_instruction());
           bindings.uses[out.target] |= kIsRead;
           break;
-        default:  // a FreeCall, because validate_program refuses all other types
+        default:  // the instruction is a FreeCall, because validate_program refuses all other types
           out.op = Op::kFree;
           out.target = static_cast<uint32_t>(source.instr_args_as_FreeCall()->value_index());
           break;

@@ -24,7 +24,7 @@ enum class Storage : uint8_t {
 // tensors whose memory may change have one: inputs, outputs, and tensors that a view or move instruction rebinds.
 struct BaseStorage {
   void *data;       // start of the tensor's memory at the beginning of a run; NULL: not set yet
-  size_t capacity;  // bytes that the tensor may occupy
+  size_t capacity;  // bytes of memory that the tensor may occupy
   size_t readable;  // bytes that may be read from `data` on (`capacity` and any tail)
   uint32_t flags;   // EDGECORE_TENSOR_*
 };
@@ -34,9 +34,9 @@ struct StateSlot;
 // A tensor of the method, with the memory that it is bound to.
 struct TensorSlot {
   edgecore_tensor tensor;  // first member: slot_of casts the address of `tensor` to that of its TensorSlot
-  size_t readable;         // bytes that may be read from tensor.dl.data on
+  size_t readable;         // bytes that may be read from the tensor's data on
   BaseStorage *base;       // the memory at the beginning of each run; NULL: `tensor` never changes its memory
-  StateSlot *state;        // the mutable buffer that the tensor is; NULL: it is not one
+  StateSlot *state;        // the mutable buffer that this tensor is; NULL: it is not a mutable buffer
   Storage storage;
   uint8_t element_size;  // size of one element of the tensor in bytes
 };
@@ -51,14 +51,14 @@ inline void *base_data(const TensorSlot &slot) { return slot.base == nullptr ? s
 
 // A mutable buffer (registered buffer of the model that keeps its content between runs) that the method uses.
 struct StateSlot {
-  uint32_t value;  // index of the tensor in Bindings::values
+  uint32_t value;  // index of the mutable buffer's tensor in Bindings::values
   TensorSlot *slot;
   StateStore::Buffer *shared;  // the buffer in the StateStore; NULL: the buffer belongs to this method alone
   void *data;                  // the buffer's host memory
-  const uint8_t *initial;      // the buffer's content after loading and after a reset; NULL: zeros
+  const uint8_t *initial;      // content of the mutable buffer after loading and after a reset; NULL: zeros
   uint64_t bytes;
-  DeviceState own;   // the buffer's device memory, if it belongs to this method alone
-  bool is_resident;  // true if this method uses the buffer only in device memory; set by device_memory.cpp
+  DeviceState own;   // device memory of the mutable buffer, if it belongs to this method alone
+  bool is_resident;  // true if this method uses the mutable buffer only in device memory; set by device_memory.cpp
   StateSlot *next;
 
   DeviceState &device() { return shared == nullptr ? own : shared->device; }
@@ -72,16 +72,16 @@ struct ResidentSlot {
   DeviceCopy *copy;  // the tensor's device copy, if the host uses the tensor as well: then only the copy is in the
                      // mutable buffer's device memory; otherwise NULL
   DeviceState *state;
-  bool is_new_content;  // true: the data is in DeviceState::spare; false: in DeviceState::content
+  bool is_new_content;  // true: the tensor's data is in DeviceState::spare; false: in DeviceState::content
   ResidentSlot *next;
 };
 
 // A list or a string of the method.
 struct ListSlot {
   edgecore_list list;
-  Span<const int64_t> int_values;     // for an integer list: index in Bindings::values of each entry
-  Span<const int32_t> tensor_values;  // for a tensor list: index in Bindings::values of each entry; -1: no tensor
-  int64_t *ints;                      // memory of list.items for an integer list
+  Span<const int64_t> int_values;     // for an integer list: index in Bindings::values of each list entry
+  Span<const int32_t> tensor_values;  // for a tensor list: index in Bindings::values of each list entry; -1: no tensor
+  int64_t *ints;                      // memory of the integers of an integer list
   edgecore_tensor **tensors;
 };
 
@@ -112,12 +112,12 @@ struct Kernel {
   edgecore_kernel_fn run;
   uint64_t dtypes;  // bit n is set if a call has a tensor of ScalarType n; 0 if no library has
                     // EDGECORE_KERNELS_SELECTED
-  bool is_own;      // true for a kernel of edgecore's own library, which writes only its results
+  bool is_own;      // true for a kernel of edgecore's own library: such kernels write only their results
 };
 
 // The copy of a value in device memory, for delegates on a device that cannot read the value's host memory.
 struct DeviceCopy {
-  edgecore_buffer *buffer;  // the device buffer; NULL until the copy is first needed
+  edgecore_buffer *buffer;  // the copy's device buffer; NULL until the copy is first needed
   uint64_t bytes;
   uint64_t alignment;
 };
@@ -125,10 +125,10 @@ struct DeviceCopy {
 // A copy of one delegate argument, for calls in which the tensor's own memory does not meet the backend's requirement
 // (alignment, padding, memory kind). The memory of the copy is allocated when it is first needed.
 struct Staging {
-  edgecore_buffer_requirement requirement;  // what the backend requires of this argument; set by delegates.cpp
-  void *buffer;                             // the copy in host memory; allocated by staging.cpp
-  DeviceCopy *device;                       // the copy in device memory, if the requirement's memory_kind is not 0
-  uint64_t capacity;                        // size of `buffer` in bytes
+  edgecore_buffer_requirement requirement;  // the backend's requirement for the argument; set by delegates.cpp
+  void *buffer;                             // the argument's copy in host memory; allocated by staging.cpp
+  DeviceCopy *device;                       // the argument's copy in device memory, if its memory_kind is not 0
+  uint64_t capacity;                        // size of the copy in host memory, in bytes
   void *original;  // the tensor's own data pointer while the copy replaces it in a call; otherwise NULL
   bool written;    // true if the argument is an output: the delegate's last prepare called resize for it
   bool repeated;   // true if `written` is true and another argument of the call is the same tensor; also set by resize
@@ -139,7 +139,7 @@ struct Staging {
 struct DelegateCall {
   Staging *staging;  // staging copies of the arguments: array with one entry per argument
   int64_t *shapes;   // shapes of tensor arguments and bits of number arguments at the last prepare, concatenated
-  uint32_t *flags;   // flags of all arguments at the last prepare
+  uint32_t *flags;   // flags of all arguments of the delegate call at the last prepare
 };
 
 // Memory that several delegates of the method share, because their memory needs have the same group name.
@@ -160,12 +160,12 @@ constexpr uint64_t kMinAlignment = 64;
 struct DelegateState {
   edgecore_scope scope;
   const LoadedBackend *backend;
-  Bytes blob;  // the delegate's blob, until it is released; empty: it needs no release
+  Bytes blob;  // the delegate's blob, until it is released; empty: nothing needs a release
   edgecore_delegate *delegate;
-  StateSet *state_set;  // state that the backend keeps between runs; NULL: none
+  StateSet *state_set;  // state that the backend keeps for the delegate between runs; NULL: none
   edgecore_instance *instance;
-  const DelegateCall *prepared_for;    // the call whose shapes the instance was last prepared for; NULL: none
-  Span<edgecore_memory_block> blocks;  // memory for each need (request for memory) that the last prepare returned
+  const DelegateCall *prepared_for;    // the call for whose shapes the delegate is prepared; NULL: none
+  Span<edgecore_memory_block> blocks;  // memory for each need (request for memory) of the delegate's last prepare
   size_t block_capacity;               // length of each of the arrays `blocks`, `owned` and `scratch_offsets`
   edgecore_memory_block *owned;        // for each need: its persistent or staging memory, if the need names no group
   uint64_t *scratch_offsets;           // for each need: its offset in the method's scratch area, or kNotScratch
@@ -182,7 +182,7 @@ struct SymbolValue {
 // A run that waits for an asynchronous delegate call, and the place where the run continues.
 struct PendingRun {
   bool waiting;         // true while the run waits; set by call_delegate, cleared by resume_run
-  int32_t fired;        // 1: the device has finished; the completion callback sets it after `code`, with release order
+  int32_t fired;        // 1: the device has finished; set by the completion callback after `code`, with release order
   int32_t code;         // status code of the delegate call; set by the completion callback
   size_t pc;            // index of the delegate instruction; set by call_delegate
   uint64_t steps;       // instructions and list entries that the run has counted for its limit; set by execute.cpp
@@ -234,19 +234,19 @@ constexpr uint8_t kIsRebound = 16;      // bit of a tensor whose memory a view o
 // loaded, unless the comment of the member names another file.
 struct Bindings {
   Span<edgecore_value> values;       // current values of the method; written by set_input, moves and kernels
-  Span<edgecore_value> declared;     // the value that the file gives each input
+  Span<edgecore_value> declared;     // the value of each input of the method in the file
   Span<TensorSlot *> tensor_of;      // for each value: its TensorSlot; NULL if the value is not a tensor
   Span<ListSlot *> list_of;          // for each value: its ListSlot; NULL if the value is not a list
   Span<MutableBytes> arenas;         // planned memory
-  StateSlot *states = nullptr;       // list of the mutable buffers that the method uses
+  StateSlot *states = nullptr;       // linked list of the mutable buffers that the method uses
   ResidentSlot *resident = nullptr;  // tensors in device memory of mutable buffers; built by device_memory.cpp
-  bool shares_state = false;         // the method shares mutable buffers with other methods (StateStore)
+  bool shares_state = false;         // true if the method shares mutable buffers with other methods (StateStore)
   Span<uint8_t> uses;                // for each value: a combination of the bits kIsInput to kIsRebound
   Span<TensorSlot *> rebound;        // tensors whose memory is restored before each run; built by instructions.cpp
   Span<int32_t> moved;               // indices of the tensors that a MoveCall rebinds; built by instructions.cpp
   Span<uint8_t> input_set;           // for each input: 1 if a run may use it; written by set_input and finish_run
   Span<SymbolValue> symbols;         // values of the symbolic sizes of inputs; written by check_relations
-  bool symbols_unchecked = false;    // inputs have changed since check_relations compared symbolic sizes
+  bool symbols_unchecked = false;    // true if inputs have changed since check_relations compared sizes
 };
 
 // The delegates of a method and their memory.
@@ -255,7 +255,7 @@ struct DelegateSlots {
   size_t loaded = 0;               // number of entries at the start of `slots` that destroy_delegates must destroy
   DeviceBuffers buffers{nullptr};  // device buffers of the method; device_memory.cpp adds each when it is first needed
   edgecore_memory_block scratch_area = {nullptr, 0};  // all delegates' scratch memory; delegate_call.cpp enlarges it
-  uint64_t scratch_alignment = 1;                     // alignment of `scratch_area` in bytes
+  uint64_t scratch_alignment = 1;                     // alignment of the scratch memory in bytes
   MemoryGroup *groups = nullptr;                      // memory that delegates share by group name; added in a prepare
 };
 
@@ -287,7 +287,7 @@ struct MethodImpl : Method {
   const Program *owner;
   size_t index;
   const fb::ExecutionPlan *plan = nullptr;
-  const fb::meta::Method *meta = nullptr;  // metadata of the method; NULL: the file has none
+  const fb::meta::Method *meta = nullptr;  // edgecore's metadata of the method; NULL: the file has none
   StringView name;
   edgecore_host host;  // the services that kernels may call; its event functions are NULL if there is no tracer
   edgecore_scope scope;

@@ -16,7 +16,7 @@ constexpr int32_t kUnset = -1;
 
 // All variables of this file are initialized at compile time, so that the platform functions work even before main.
 constexpr edgecore_platform kMinimal = {{}, nullptr, trap, no_ticks, same_ticks, no_log, nullptr, nullptr};
-edgecore_platform active = kMinimal;  // the functions in use: registered by the application, otherwise defaults
+edgecore_platform active = kMinimal;  // the platform functions in use: registered by the application, or defaults
 edgecore_platform defaults = kMinimal;
 edgecore_platform registered = {};
 int32_t default_level = EDGECORE_LOG_WARNING;

@@ -12,7 +12,7 @@ void set_default_platform(const edgecore_platform &defaults, int32_t level);
 
 uint64_t platform_nanoseconds();  // returns the current time of the platform's clock
 bool platform_has_heap();
-void *platform_allocate(uint64_t size, uint64_t alignment);  // returns NULL if there is no memory
+void *platform_allocate(uint64_t size, uint64_t alignment);  // returns NULL if the heap has no memory
 void platform_free(void *data);
 
 // Logs that `condition` does not hold, and aborts.

@@ -21,7 +21,7 @@ constexpr size_t kHeaderWithSize = 32;  // length of an extended header that als
 // Positions of the two parts of a .pte file: the flatbuffer with the tables, then the data segments.
 struct Extent {
   uint64_t program_size = 0;
-  uint64_t segment_base = 0;  // position of the first segment; 0: the file has no segments
+  uint64_t segment_base = 0;  // position of the first data segment in the .pte file; 0: the file has no segments
   uint64_t segment_end = 0;
 };
 

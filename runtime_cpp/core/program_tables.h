@@ -33,7 +33,7 @@ inline bool is_external(const fb::Tensor &tensor) {
 
 // The place of a tensor's data in the program file: in a segment, or in the flatbuffer.
 struct TensorPlace {
-  const uint8_t *in_flatbuffer = nullptr;  // address of the data in the flatbuffer; NULL: it is in a segment
+  const uint8_t *in_flatbuffer = nullptr;  // address of a tensor's data in the flatbuffer; NULL: it is in a segment
   uint32_t segment = 0;
   uint64_t offset = 0;  // position of the data in the segment, in bytes
 };

@@ -84,13 +84,13 @@ Result<Bytes> Segments::keep(size_t index, LoadUse use, Error &error) const {
                                     __ATOMIC_ACQUIRE)) {
       return loaded;
     }
-    release(*loaded);  // another thread has loaded and stored this segment meanwhile: drop our copy
+    release(*loaded);  // another thread has loaded and stored the same segment meanwhile: drop this copy
   }
   return Bytes(kept, static_cast<size_t>(segment.size));
 }
 
 Result<Bytes> Segments::borrow(size_t index, LoadUse use, Error &error) const {
-  alignas(16) static constexpr uint8_t kNothing = 0;  // empty data needs an aligned address, too
+  alignas(16) static constexpr uint8_t kNothing = 0;  // an empty tensor needs an aligned address, too
   const Segment &segment = table_[index];
   if (segment.size == 0) return Bytes(&kNothing, 0);
   return load_bytes(*loader_, segment.offset, segment.size, use, error);

@@ -82,7 +82,7 @@ class PlanValidator {
   Status check_value(uint32_t index) {
     const fb::EValue &value = *plan_.values()->Get(index);
     switch (value.val_type()) {
-      case fb::KernelTypes::NONE:  // a value without a type is the Python value None, too
+      case fb::KernelTypes::NONE:  // a value without a type counts as the Python value None, too
       case fb::KernelTypes::Null:
         return Status();
       case fb::KernelTypes::Int:

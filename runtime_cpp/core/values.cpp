@@ -16,7 +16,7 @@ StringView qualified_name(const fb::Tensor &tensor) {
 // is in the StateStore of the session.
 struct SharedBuffer {
   const uint8_t *planned;  // address that the buffer would have in this method's arena
-  uint8_t *data;           // address of the buffer in the StateStore
+  uint8_t *data;           // address of the shared buffer in the StateStore
   uint64_t bytes;
   SharedBuffer *next;
 };

@@ -10,9 +10,9 @@
 namespace edgecore::fuzz {
 
 struct Parts {
-  File header;  // bytes between the flatbuffer's identifier and its tables, or before the flatbuffer; empty: none
+  File header;  // the file's bytes between the flatbuffer's identifier and its tables, or before the flatbuffer
   File flat;
-  File rest;  // the bytes after the flatbuffer: segments or constants
+  File rest;  // the file's bytes after the flatbuffer: segments or constants
 };
 
 // How to mutate one kind of file, such as .pte.

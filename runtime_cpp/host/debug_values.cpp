@@ -8,7 +8,8 @@
 namespace edgecore {
 namespace {
 
-constexpr uint64_t kValueBytes = sizeof(DebugValue) + 64;  // assumed bytes of a recorded value without its elements
+// assumed size in bytes of a recorded value without its elements
+constexpr uint64_t kValueBytes = sizeof(DebugValue) + 64;
 
 void mix(size_t &hash, size_t other) { hash = (hash ^ other) * 0x9e3779b97f4a7c15u; }
 

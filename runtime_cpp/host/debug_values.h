@@ -16,11 +16,11 @@ struct DebugValue {
   enum class Source : uint8_t { kInstruction, kOperation, kOutput };
 
   Source source;
-  size_t index;                 // index of the instruction or of the delegate; 0 for an output
-  std::string operation;        // the backend's name for the operation
-  int64_t id;                   // the backend's number for the operation, or -1
+  size_t index;                 // index of the instruction or delegate that computed the value; 0 for an output
+  std::string operation;        // the backend's name for the operation that computed the value
+  int64_t id;                   // the backend's number for the operation that computed the value, or -1
   int32_t tag;                  // EDGECORE_TAG_*
-  std::vector<Tensor> tensors;  // the value, if it is a tensor or a list of tensors
+  std::vector<Tensor> tensors;  // the recorded value, if it is a tensor or a list of tensors
   union {
     int64_t i;
     double d;
@@ -30,7 +30,7 @@ struct DebugValue {
 // The values of one run. `run` is the number of the run, counted from 1 over all runs of the trace.
 struct DebugRun {
   uint64_t run = 0;
-  size_t hash = 0;     // hash of all values, to find equal runs fast
+  size_t hash = 0;     // hash of all values of the run, to find runs with equal values fast
   size_t same_as = 0;  // index of the first run with equal values, which keeps them; its own index if there is none
   std::vector<DebugValue> values;
 };
@@ -64,7 +64,7 @@ class ValueRecorder final : public ValueListener {
   uint64_t limit_;
   uint64_t bytes_ = 0;
   uint64_t missing_ = 0;
-  bool is_open_ = false;  // true if values may still be added to the last of runs_
+  bool is_open_ = false;  // true if the recorder may still add values to the last of runs_
   std::vector<OperationValue> taken_;
   std::vector<DebugRun> runs_;
 };

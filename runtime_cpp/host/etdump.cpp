@@ -88,7 +88,8 @@ class Writer {
  private:
   struct Block {
     std::vector<flatbuffers::Offset<etd::Event>> events = {};
-    std::unordered_map<uint64_t, uint64_t> counts = {};                  // number of events by name and instruction
+    std::unordered_map<uint64_t, uint64_t> counts = {};                  // number of the block's events by name and
+                                                                         // instruction
     std::unordered_map<std::string, std::vector<Text>> operations = {};  // ids of each operation's events; key: key_of
     int32_t input_index = -1;
   };
@@ -96,7 +97,7 @@ class Writer {
   // Converts the trace of a method to blocks of the ETDump, and appends `suffix` to the names of the blocks.
   void add(const TracedMethod &method, const std::string &suffix) {
     const Trace &trace = *method.trace;
-    Block preparation;  // events of loading, and of backends' prepare calls during runs
+    Block preparation;  // block of the events of loading, and of backends' prepare calls during runs
     for (const TraceEvent &event : trace.load_events()) convert(method, event, -1, {}, preparation);
     const size_t first = first_of(trace);
     if (first > 0 || trace.dropped() > 0) {
@@ -112,7 +113,7 @@ class Writer {
     // number of the run that the next events belong to, counted from 1 as ValueRecorder does
     uint64_t number = trace.runs();
     for (size_t i = first; i < trace.size(); ++i) number -= trace[i].kind == static_cast<uint32_t>(TraceKind::kExecute);
-    uint64_t prepared = 0;  // end time of the last prepare event
+    uint64_t prepared = 0;  // end time of the run's last prepare event
     for (size_t i = first; i < trace.size(); ++i) {
       const TraceEvent &event = trace[i];
       const auto kind = static_cast<TraceKind>(event.kind);
@@ -120,7 +121,7 @@ class Writer {
       if (kind == TraceKind::kExecute) {
         add_values(method, number++, run);
         add_block("Execute" + suffix, run);
-        prepared = 0;  // forget it in the next run: a 32-bit device clock may have wrapped around
+        prepared = 0;  // forget the last prepare: a device's 32-bit clock may have wrapped around
       }
       if (kind == TraceKind::kPrepare) prepared = event.end;
       if (kind == TraceKind::kPrepare || event.begin < prepared) {
@@ -340,7 +341,7 @@ class Writer {
   std::unordered_map<size_t, std::vector<ValueTable>> tables_;  // written values of each run; key: index of the run
   flatbuffers::FlatBufferBuilder builder_;
   std::vector<flatbuffers::Offset<etd::RunData>> blocks_;
-  std::unordered_map<std::string, Text> texts_;  // strings already in the file
+  std::unordered_map<std::string, Text> texts_;  // strings that are already in the flatbuffer
   std::unordered_map<std::string, Metadata> metadata_;
 };
 

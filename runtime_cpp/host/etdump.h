@@ -23,7 +23,7 @@ struct TracedMethod {
   std::vector<std::string> operators;  // operator of each instruction that calls a kernel ("add.out"), else empty
   const Trace *trace;
   std::vector<std::string> metadata = {};  // JSON for each event in the trace's ring buffer; may be empty
-  ValueRecorder *values = nullptr;         // the values recorded in the runs; NULL: none
+  ValueRecorder *values = nullptr;         // the values that the runs have computed; NULL: none were recorded
   std::vector<TracedDelegate> delegates = {};
 };
 

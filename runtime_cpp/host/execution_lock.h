@@ -41,7 +41,7 @@ class Run final : private Completion {
   std::function<Status(Error &)> take_results_;
   std::mutex mutex_;
   std::condition_variable device_done_;
-  bool is_ready_ = false;  // the device is done, but the run is not resumed yet; guarded by mutex_
+  bool is_ready_ = false;  // the device is done, but the run is not resumed; guarded by mutex_
   std::atomic<bool> finished_{false};
   Status status_;
   Error error_;

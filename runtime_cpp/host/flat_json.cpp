@@ -143,7 +143,7 @@ class Parser {
     }
     uint32_t code = 0, low = 0;
     if (name != 'u' || !four_digits(code)) return expected("an escape of JSON after '\\'");
-    if (code >= 0xD800 && code < 0xE000) {  // half of a surrogate pair: two escapes are one character
+    if (code >= 0xD800 && code < 0xE000) {  // a surrogate: a pair of escapes is one character
       const bool pair = code < 0xDC00 && take_word("\\u") && four_digits(low) && low >= 0xDC00 && low < 0xE000;
       if (!pair) return expected("two surrogates");
       code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);

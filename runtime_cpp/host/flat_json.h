@@ -17,11 +17,11 @@ namespace edgecore {
 enum class JsonType : uint8_t { kString, kInt, kBool, kObject };
 
 struct JsonItem {
-  std::string section;  // key of the object that contains the item; empty at the top level
+  std::string section;  // key of the JSON object that contains the item; empty at the top level
   std::string key;      // never empty
   JsonType type = JsonType::kObject;
-  std::string text;    // content of a string, with escapes replaced; contains no NUL
-  int64_t number = 0;  // value of an integer; 0 or 1 for a boolean
+  std::string text;    // content of a string item, with escapes replaced; contains no NUL
+  int64_t number = 0;  // value of an integer item; 0 or 1 for a boolean
 };
 
 // Reads the items (at most 100) of a JSON object in the order of the text. An object within it comes before its items.

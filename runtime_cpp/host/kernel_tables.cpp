@@ -131,7 +131,7 @@ Result<Span<const edgecore_kernel_library *const>> KernelTables::libraries(Error
         const OperatorName op = name_of(kernel);
         const auto before = replacing_.begin() + static_cast<std::ptrdiff_t>(i);
         if (std::any_of(replacing_.begin(), before, [&](auto *library) { return find(*library, op) != nullptr; })) {
-          continue;  // the chain of an earlier library has this kernel
+          continue;  // an earlier replacing library's chain contains this kernel
         }
         Chain chain;
         for (const auto *libraries : {&replacing_, &added_}) {
@@ -146,7 +146,7 @@ Result<Span<const edgecore_kernel_library *const>> KernelTables::libraries(Error
         table.kernels.push_back(kernel);
       }
       finish(table, *replacing_[i]);
-      table.library.flags &= ~EDGECORE_KERNELS_SELECTED;  // other dtypes go to the chain's next kernel
+      table.library.flags &= ~EDGECORE_KERNELS_SELECTED;  // for other dtypes, the chain's next kernel runs
       result_.push_back(&table.library);
     }
     for (const edgecore_kernel_library *library : added_) {

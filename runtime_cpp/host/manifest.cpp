@@ -61,7 +61,7 @@ Status list_manifests(const std::string &folder, std::vector<std::string> &paths
 
 Status load_manifest(const std::string &path, Manifest &manifest, Error &error) {
   FileDataLoader file;
-  EDGECORE_TRY(file.open(path.c_str(), error));  // the error message names the file already
+  EDGECORE_TRY(file.open(path.c_str(), error));  // the message of this error names the file already
   if (file.size() > kMaxBytes) return broken(path, "it has more than 65536 bytes.", error);
   const Result<Bytes> loaded = file.load(0, static_cast<size_t>(file.size()), LoadUse::kTables, error);
   EDGECORE_TRY(loaded.status());

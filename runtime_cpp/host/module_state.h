@@ -71,7 +71,7 @@ struct OpenMethod {
   std::vector<Value> inputs;                             // inputs that set_input has set for execute; None: not set
   std::vector<Value> last_inputs;        // inputs of the last execute, kept because the method may borrow their memory
   std::vector<Tensor> outputs;           // tensors that set_output has set for execute; empty: not set
-  std::vector<HeapBlock> output_memory;  // memory of each output; NULL if the output needs none
+  std::vector<HeapBlock> output_memory;  // memory of each output of the method; NULL if the output needs none
   std::unique_ptr<Trace> trace;
   std::unique_ptr<ValueRecorder> values;
   Method *method = nullptr;
@@ -98,7 +98,7 @@ struct LoadedFile {
   Limits limits = default_limits();
   LoadMode mode = LoadMode::kMmap;
   std::deque<DataPart> data;
-  std::vector<const DataFile *> data_files;  // the opened weights file of each entry of `data`
+  std::vector<const DataFile *> data_files;  // the opened weights file (.ptd) of each entry of `data`
   Source file;
   BufferDataLoader inner{Bytes()};  // if `file` is a .bpte file: loader of the program in it
   HeapAllocator program_memory;

@@ -15,9 +15,9 @@ namespace {
 struct Buffer {
   std::string line;  // description of the buffer in the saved state, for example "buffer 'cache.k' float32 [1, 8, 64]"
   size_t bytes;
-  StateBuffer core;  // the buffer, if the runtime keeps it (`set` is NULL)
+  StateBuffer core;  // the mutable buffer, if the runtime keeps it; unused if a backend does
   StateSet *set = nullptr;
-  uint64_t index = 0;  // index of the buffer in `set`
+  uint64_t index = 0;  // index of the buffer in the backend's state set
 };
 
 // Returns the line that identifies a buffer in a saved state. `method` is empty if all methods share the buffer.

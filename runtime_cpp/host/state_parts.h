@@ -12,7 +12,7 @@ namespace edgecore {
 // One mutable buffer in a saved state.
 struct StatePart {
   std::string line;  // describes the buffer
-  Bytes data;        // content of the buffer; points into the saved state
+  Bytes data;        // elements of the buffer; points into the saved state
 };
 
 // Writes a saved state to `out`: call `add` for each part, then `finish`.
@@ -35,7 +35,7 @@ class StateWriter {
 
 // Computes the checksum for the header of a saved state. `state` must have at least header_bytes() bytes.
 uint64_t state_checksum(Bytes state);
-constexpr size_t kStateChecksumOffset = 8;  // position of the checksum in the header, in bytes
+constexpr size_t kStateChecksumOffset = 8;  // position of the checksum in the header of a saved state, in bytes
 
 // Splits a complete saved state into parts, and verifies its checksum. Errors: INVALID_ARGUMENT.
 Status read_parts(Bytes state, std::vector<StatePart> &parts, Error &error);

@@ -16,9 +16,9 @@ constexpr std::chrono::microseconds kSpinTime{100};
 // A worker that has not slept or yielded for this time yields between two loops. This takes 0.5 us if no other thread
 // waits for the CPU. If one waits, the kernel would otherwise preempt the worker after about 3 ms, maybe within a loop.
 constexpr std::chrono::microseconds kYieldTime{500};
-constexpr int kSpinsPerClock = 32;        // pauses of a busy-waiting thread between two reads of the clock
+constexpr int kSpinsPerClock = 32;        // number of pauses of a busy-waiting thread between two reads of the clock
 constexpr uint64_t kUnitsPerThread = 32;  // maximum number of pieces of a loop per thread, however small the grain is
-constexpr uint64_t kOwnGrainPieces = 4;   // pieces of a loop per thread if the pool chooses the grain
+constexpr uint64_t kOwnGrainPieces = 4;   // number of pieces of a loop per thread if the pool chooses their size
 
 struct Identity {
   uint32_t index = 0;
@@ -55,7 +55,7 @@ void forget_pool() {
 struct ThreadPool::Worker {
   ThreadPool *pool;
   uint32_t index;
-  uint32_t seen;  // value of `loops_` when this worker was started
+  uint32_t seen;  // number of loops (`loops_`) when this worker was started
   pthread_t thread;
   Worker *next;
 };

@@ -9,9 +9,10 @@ namespace edgecore {
 namespace {
 
 constexpr uint64_t kNoEvent = UINT64_MAX;
-constexpr uint64_t kLoadEvent = uint64_t{1} << 63;  // bit of an event's number that marks an event in `load_`
+constexpr uint64_t kLoadEvent = uint64_t{1} << 63;  // bit of an event's number: the event is in `load_`, not in the
+                                                    // ring
 constexpr size_t kMaxLoadEvents = 65536;
-constexpr size_t kMaxNames = 65536;  // maximum number of different names; programs have far fewer operations
+constexpr size_t kMaxNames = 65536;  // maximum number of different event names; programs have far fewer operations
 
 uint32_t to_u32(uint64_t value) { return static_cast<uint32_t>(std::min<uint64_t>(value, UINT32_MAX)); }
 

@@ -47,8 +47,8 @@ class Trace final : public EventTracer {
 
   TraceLevel level() const { return level_; }
   void set_level(TraceLevel level) { level_ = level; }
-  bool is_running() const { return is_running_; }  // true from the begin to the end of a recorded run
-  uint64_t runs() const { return runs_; }          // number of runs that have begun
+  bool is_running() const { return is_running_; }  // returns true from the begin to the end of a recorded run
+  uint64_t runs() const { return runs_; }          // returns the number of runs that have begun
   void clear();
 
   const std::vector<TraceEvent> &load_events() const { return load_; }
@@ -69,15 +69,15 @@ class Trace final : public EventTracer {
   TraceLevel level_;
   size_t max_blocks_;
   std::vector<std::unique_ptr<TraceEvent[]>> blocks_;
-  size_t position_ = 0;  // position in the ring of the next event
-  uint32_t wraps_ = 0;   // how often `position_` has returned to 0
+  size_t position_ = 0;  // position in the ring buffer of the next event
+  uint32_t wraps_ = 0;   // how often the ring buffer was filled and `position_` returned to 0
   std::vector<TraceEvent> load_;
   uint64_t load_dropped_ = 0;
   std::deque<std::string> names_;
   std::unordered_map<std::string_view, uint32_t> name_index_;  // index in names_ of each name
   bool is_running_ = false;
   uint64_t runs_ = 0;
-  uint64_t run_ = 0;          // number of the event of the current run
+  uint64_t run_ = 0;          // number of the event of the run that is recorded now
   uint32_t depth_ = 0;        // number of events that have begun and not ended
   uint32_t instruction_ = 0;  // instruction of the last event that the runtime itself recorded
   uint64_t call_begin_ = 0;   // start of the current kernel or backend call, to which the times passed to add() are

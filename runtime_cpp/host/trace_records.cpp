@@ -71,8 +71,8 @@ class Rebuilt {
  private:
   Trace trace_;
   TracedMethod traced_;
-  std::vector<std::string> backends_;                     // id of the backend that each instruction calls
-  std::unordered_map<uint32_t, std::string> operations_;  // name of each operation of a backend, by the name's hash
+  std::vector<std::string> backends_;                     // for each instruction: id of the backend that it calls
+  std::unordered_map<uint32_t, std::string> operations_;  // name of each backend operation, by the name's hash
 };
 
 class Reader {
@@ -193,12 +193,12 @@ class Reader {
 
   // Adds the total of an event as one event of mean duration, which begins at `begin`. Returns the event's end.
   uint64_t add(Rebuilt &method, const TraceTotal &total, uint64_t begin) const {
-    const double count = std::max(total.count, 1u);  // 1 for a run that has not ended: its count is 0
+    const double count = std::max(total.count, 1u);  // count as 1 a run that has not ended, whose count is 0
     const double mean = static_cast<double>(total.sum) / count;
     std::string metadata = "{\"count\": " + std::to_string(total.count) +
                            ", \"min\": " + std::to_string(nanoseconds(std::min(total.min, total.max))) +
                            ", \"max\": " + std::to_string(nanoseconds(total.max));
-    if (total.squares != UINT64_MAX) {  // UINT64_MAX: the sum of squares overflowed
+    if (total.squares != UINT64_MAX) {  // without deviation if the sum of squares overflowed (UINT64_MAX)
       const double variance = static_cast<double>(total.squares) / count - mean * mean;
       metadata += ", \"deviation\": " + std::to_string(nanoseconds(std::sqrt(std::max(0.0, variance))));
     }

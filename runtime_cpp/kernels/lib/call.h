@@ -52,7 +52,7 @@ struct Scalar {
   double d = 0;
 
   bool is_floating() const { return tag == EDGECORE_TAG_DOUBLE; }
-  Type type() const {  // returns the dtype that type promotion uses for the number
+  Type type() const {  // returns the dtype that type promotion uses for a number argument
     return tag == EDGECORE_TAG_DOUBLE ? Type::kF32 : tag == EDGECORE_TAG_BOOL ? Type::kBool : Type::kI64;
   }
   double real() const { return is_floating() ? d : static_cast<double>(i); }
@@ -105,14 +105,14 @@ class Call {
   // Returns argument i, a tensor of complex dtype, which tensor() refuses. Functions with Tensor parameters do not
   // support complex dtypes; RealView (ops/complex.h) makes a real view of the tensor for them.
   Tensor complex_tensor(uint64_t i);
-  Tensor optional_tensor(uint64_t i);  // Tensor::t is NULL if the argument is None
+  Tensor optional_tensor(uint64_t i);  // returns argument i; Tensor::t is NULL if it is None
   Scalar scalar(uint64_t i);
   bool is_none(uint64_t i);
   int64_t integer(uint64_t i);
   int64_t integer_or(uint64_t i, int64_t default_value) { return is_none(i) ? default_value : integer(i); }
   double real(uint64_t i) { return scalar(i).real(); }
   bool flag(uint64_t i) { return scalar(i).integer() != 0; }
-  Ints ints(uint64_t i);  // returns no numbers if the argument is None
+  Ints ints(uint64_t i);  // returns argument i, a list; empty if it is None
   const double *doubles(uint64_t i, int64_t *count);
   const uint8_t *bools(uint64_t i, int64_t count);  // returns argument i, a list of `count` bools
   edgecore_str string(uint64_t i);
@@ -121,7 +121,7 @@ class Call {
   int64_t tensor_count(uint64_t i);
   Tensor list_tensor(uint64_t i, int64_t item);
   Tensor list_optional(uint64_t i, int64_t item);
-  edgecore_value *result(uint64_t i);  // returns where to write a scalar result
+  edgecore_value *result(uint64_t i);  // returns where the kernel must write a scalar result
 
   // dim returns argument i as a dim; wrap_dim checks a dim. They wrap negative dims to [0, ndim). A tensor without dims
   // counts as having one dim.

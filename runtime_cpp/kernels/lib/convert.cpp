@@ -42,7 +42,7 @@ inline float to_float(Float16 h) {
   // exponent, which is set afterwards; the payload of a NaN stays. There are no branches, so that loops vectorize.
   const uint32_t magnitude = static_cast<uint32_t>(h.bits & 0x7fff) << 13;
   float value = bits_as<float>(magnitude) * bits_as<float>(uint32_t{0x77800000});
-  const uint32_t special = magnitude >= 0x0f800000 ? 0x7f800000u : 0u;  // set the exponent of infinity or NaN
+  const uint32_t special = magnitude >= 0x0f800000 ? 0x7f800000u : 0u;  // set the exponent of infinity and NaN
   return bits_as<float>(bits_as<uint32_t>(value) | special | (static_cast<uint32_t>(h.bits & 0x8000) << 16));
 }
 
@@ -58,11 +58,11 @@ inline Float16 to_float16(float f) {
   uint32_t result;
   if (magnitude > 0x7f800000) {
     result = 0x7e00;
-  } else if (magnitude >= 0x477ff000) {  // numbers from 65520 on round to infinity
+  } else if (magnitude >= 0x477ff000) {  // numbers from 65520 on round to infinity in fp16
     result = 0x7c00;
-  } else if (magnitude >= 0x38800000) {  // the result is a normal fp16
+  } else if (magnitude >= 0x38800000) {  // the number becomes a normal fp16
     result = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
-  } else {  // the result is a subnormal fp16 or zero
+  } else {  // the number becomes a subnormal fp16 or zero
     result = bits_as<uint32_t>(bits_as<float>(magnitude) + 0.5f) - 0x3f000000;
   }
   return {static_cast<uint16_t>(sign | result)};

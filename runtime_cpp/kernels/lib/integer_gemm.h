@@ -109,7 +109,8 @@ inline void add_integer_tile(const int16_t *left, int64_t pairs, const int16_t *
       __builtin_memcpy(&right[j], panel + 2 * j * kSumLanes, sizeof(Sums));
     }
     EDGECORE_UNROLL for (int i = 0; i < kIntegerRows; ++i) {
-      const Sums pair = load_pair(left + i * kIntegerDepth) - Sums{};  // one pair, repeated in all lanes
+      // one pair of int16 of the left operand, repeated in all lanes
+      const Sums pair = load_pair(left + i * kIntegerDepth) - Sums{};
       EDGECORE_UNROLL for (int j = 0; j < kVectors; ++j) sums[i][j] = add_products(sums[i][j], pair, right[j]);
     }
   }

@@ -206,7 +206,7 @@ inline void mve_requantize(const int32_t *sums, int32_t n, int32_t bias, Factor 
   const int32_t left = factor.shift > 0 ? factor.shift : 0;
   const int32_t right = factor.shift - left;
   const int32_t limits[3] = {range.low - range.zero_point, range.high - range.zero_point, range.zero_point};
-  int32_t limit;  // one register, used for three numbers in turn
+  int32_t limit;  // one register, which holds three different numbers in turn
   __asm volatile(
       "ldr %[limit], [%[limits]]\n"
       "vdup.32 q1, %[limit]\n"
@@ -257,7 +257,7 @@ inline void mve_requantize(const int64_t *sums, int32_t n, int64_t offset, WideF
   const int32_t numbers[4] = {factor.multiplier, limits.low, limits.high, -1};
   const auto low = static_cast<int32_t>(offset);
   const auto high_and_carry = static_cast<int32_t>((offset >> 32) + 1);
-  int32_t number;  // one register, used for four numbers in turn
+  int32_t number;  // one register, which holds four different numbers in turn
   __asm volatile(
       "ldr %[number], [%[numbers]]\n"
       "vdup.32 q3, %[number]\n"

@@ -70,7 +70,7 @@ void Loop::finish() {
 
 bool is_flat(const Operands &operands) {
   const Tensor &out = operands.items[0];
-  bool covered = operands.count == 1;  // true if there is no input, or if an input has the output's shape
+  bool covered = operands.count == 1;  // true if there is no input, or if at least one input has the output's shape
   for (int k = 0; k < operands.count; ++k) {
     const Tensor &t = operands.items[k];
     if (k > 0 && t.ndim() == 0) continue;

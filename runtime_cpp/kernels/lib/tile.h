@@ -35,8 +35,8 @@ struct GemmResult {
   int64_t column_step = 1;
   const C *row_bias = nullptr;     // number to add to the elements of each row; ignored if there is a column_bias
   const C *column_bias = nullptr;  // number to add to the elements of each column; used only if column_step is 1
-  C alpha = 1;                     // factor of the product, not of the bias
-  bool add = false;                // true: add to the old elements of `data` instead of adding a bias
+  C alpha = 1;                     // factor by which the product is scaled before the bias is added
+  bool add = false;                // true: add the product to the old elements of `data`, without a bias
 
   GemmResult at(int64_t row, int64_t column) const {
     GemmResult r = *this;

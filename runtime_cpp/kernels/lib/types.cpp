@@ -75,7 +75,7 @@ Type promote(Type a, Type b) {
   const int64_t size_b = item_size(b);
   if (is_floating(a)) {
     if (size_a != size_b) return size_a > size_b ? a : b;
-    return Type::kF32;  // the promoted dtype of fp16 and bf16
+    return Type::kF32;  // the promoted dtype of fp16 and bf16 is float32
   }
   if (size_a == size_b) {  // for unsigned and signed of equal width, the next wider signed type holds both
     return size_a == 1 ? Type::kI16 : size_a == 2 ? Type::kI32 : Type::kI64;

@@ -112,7 +112,8 @@ int32_t batch_norm(Call &call, const Tensor *running, uint64_t training_index, u
   }
   const bool training = call.flag(training_index);
   Shape channels;
-  channels.push(training ? input.size(1) : 0);  // only training saves the mean and the inverse deviation
+  // only training saves the mean and the inverse deviation; inference leaves them empty
+  channels.push(training ? input.size(1) : 0);
   if (!call.resize(outs[0], input.shape()) || !call.resize(outs[1], channels, "save_mean") ||
       !call.resize(outs[2], channels, "save_invstd")) {
     return call.status();

@@ -51,7 +51,8 @@ void pack_patches(const Conv &conv, const ValidRange *columns, const C *image, i
     }
     C *row = target + (c0 * taps + tap - k0) * width;
     const C *source = image + c0 * conv.in_pixels();
-    if (inside == width && count == 1 && conv.stride_w == 1) {  // the most frequent case: one part fills the whole row
+    // the most frequent case: one part of an input row fills the whole panel row
+    if (inside == width && count == 1 && conv.stride_w == 1) {
       for (int64_t c = c0; c < c1; ++c, row += taps * width, source += conv.in_pixels()) {
         for (int64_t j = 0; j < width; j += kLanes<C>) store_vector(row + j, load_vector(source + runs[0].from + j));
       }

@@ -15,7 +15,7 @@ namespace {
 using Floats = Vector<float>;
 constexpr int64_t kPositions = 16;
 constexpr int64_t kTaps = 9;
-constexpr int64_t kChunk = 16;  // rows of left operands that a task transforms and then multiplies by all panels
+constexpr int64_t kChunk = 16;  // number of rows of left operands that a task transforms together
 
 // Only some rows of tiles are transformed at a time, so that their transformed inputs (kCacheFloats floats) stay in a
 // cache. But they are at least kMinTiles tiles, because each time all filters are transformed again.
@@ -224,8 +224,8 @@ void store_in_plane(const Conv &conv, int64_t tile, int64_t width, const Outputs
 }  // namespace
 
 bool prefers_winograd(const Conv &conv) {
-  constexpr int64_t kMinChannels = 16;    // with fewer channels, transforming the images takes too long
-  constexpr int64_t kTilesOfFilter = 16;  // with fewer tiles, transforming a filter takes longer than it saves
+  constexpr int64_t kMinChannels = 16;    // with fewer channels, the transforms of the images take too long
+  constexpr int64_t kTilesOfFilter = 16;  // with fewer tiles, a filter's transform takes longer than it saves
   if (conv.kernel_h != 3 || conv.kernel_w != 3 || conv.stride_h != 1 || conv.stride_w != 1) return false;
   if (conv.dilation_h != 1 || conv.dilation_w != 1 || conv.groups != 1) return false;
   if (conv.in_channels < kMinChannels || conv.out_channels < kMinChannels) return false;
@@ -317,7 +317,8 @@ bool winograd_pixels(Call &call, const Conv &conv, const float *input, const flo
       const int64_t width = sizes.panels.width(task / blocks);
       float *const to = right + column * channels + c0 * width;
       for (int64_t j = 0; j < width; j += kLanes<float>) {
-        alignas(64) float taps[kTaps][kBlock][kLanes<float>] = {};  // index: tap, input channel, output channel
+        // taps of the filters, by tap, input channel and output channel
+        alignas(64) float taps[kTaps][kBlock][kLanes<float>] = {};
         const int64_t n = min_of(kLanes<float>, conv.out_channels - column - j);
         for (int64_t tap = 0; tap < kTaps; ++tap) {
           const float *from = weight + (column + j) * strides[0] + c0 * strides[1] + tap / 3 * strides[2];
@@ -342,7 +343,7 @@ bool winograd_pixels(Call &call, const Conv &conv, const float *input, const flo
   const auto transform_tiles = [&](int64_t begin, int64_t end, float *left) {
     for (int64_t i = begin; i < end; ++i, left += sizes.row_step) {
       const float *const image = input + i / tiles.count() * conv.in_pixels() * channels;
-      const float *pixels[kPositions];  // addresses of the inputs of a tile; NULL: padding
+      const float *pixels[kPositions];  // addresses of the input pixels of a tile; NULL: a pixel of the padding
       for (int64_t p = 0; p < kPositions; ++p) {
         const int64_t y = i % tiles.count() / tiles.across * 2 - conv.pad_h + p / 4;
         const int64_t x = i % tiles.across * 2 - conv.pad_w + p % 4;

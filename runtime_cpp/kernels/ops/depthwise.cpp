@@ -64,7 +64,7 @@ void depthwise_planes(Call &call, const Conv &conv, const Phases &phases, const 
   // pitch - out_w surplus elements of each row are computed from other rows or padding, and are not copied to `out`.
   constexpr int64_t kBlockWidth = kBlock * kLanes<C>;
   const int64_t line = conv.out_h * phases.pitch;
-  const int64_t slack = phases.pitch + kBlockWidth;  // number of elements that may be read past the plane
+  const int64_t slack = phases.pitch + kBlockWidth;  // number of elements beyond the padded plane that may be read
   const int64_t in_part = round_up(phases.plane() + slack, 16);
   const int64_t part = in_part + round_up(line, kBlockWidth);
   int64_t *taps = call.scratch<int64_t>(conv.taps());

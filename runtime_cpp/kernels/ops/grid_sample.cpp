@@ -68,7 +68,7 @@ template <class C>
 struct Sampler {
   Axis<C> x, y;
   int64_t interpolation;
-  const C *image;  // the pixels of one channel of one image
+  const C *image;  // the pixels of one channel of the sampled image
 
   C at(C column, C row) const {
     const int64_t i = index_of(column, x.size);

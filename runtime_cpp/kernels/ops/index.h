@@ -42,8 +42,8 @@ class Indexing {
   // Reads argument `list` of the call, the indices into `self`, and checks every index. Records failures in `call`.
   Indexing(Call &call, uint64_t list, Tensor self);
 
-  Shape shape;           // shape of the result, self[...]
-  Shape common;          // shape to which the index tensors broadcast
+  Shape shape;           // shape of the result of the indexing, self[...]
+  Shape common;          // shape to which all index tensors broadcast
   int leading_dims = 0;  // number of dims of the result before the dims of `common`
   bool indexed[kMaxDims] = {};
 
@@ -65,7 +65,7 @@ class Indexing {
   bool combine(Call &call, Tensor self);
 
   Entry entries_[kMaxDims] = {};
-  int dims_ = 0;  // number of dims of self that the list of indices covers
+  int dims_ = 0;  // number of leading dims of self that the list of indices covers
 };
 
 }  // namespace EDGECORE_VARIANT

@@ -9,7 +9,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
 template <class Value>
-constexpr bool kIsInt8 = sizeof(Value) == 1;  // true for int8, false for int16
+constexpr bool kIsInt8 = sizeof(Value) == 1;  // true for int8 values, false for int16 values
 template <class Value>
 constexpr Type kTypeOf = kIsInt8<Value> ? Type::kI8 : Type::kI16;
 template <class Value>

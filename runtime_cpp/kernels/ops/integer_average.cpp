@@ -13,7 +13,7 @@ struct Windows {
   const int32_t *ends = nullptr;
   const int32_t *divisors = nullptr;
   int64_t count = 0;
-  int64_t largest = 0;  // number of positions in the largest window
+  int64_t largest = 0;  // number of input positions in the largest window
   int64_t largest_divisor = 1;
 
   Windows(Call &call, uint64_t i, int64_t size) {

@@ -147,7 +147,7 @@ void convolve(Call &call, const IntegerConvolution<Value> &c, const Channels<Val
 #if defined(EDGECORE_MVE)
       requantize_to(columns, target);
 #else
-      Value line[kIntegerPanel];  // longer than `columns`, because whole vectors are requantized
+      Value line[kIntegerPanel];  // a whole panel row, because whole vectors are requantized
       requantize_to(width, line);
       __builtin_memcpy(target, line, static_cast<size_t>(columns) * sizeof(Value));
 #endif

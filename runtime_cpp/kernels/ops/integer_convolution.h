@@ -26,9 +26,9 @@ template <class Value>
 struct IntegerConvolution {
   IntegerAxis y, x;
   int64_t batch, inputs, outputs, groups;  // `inputs` and `outputs` are numbers of channels
-  int32_t zero_point;                      // zero point of the input; 0 for int16
+  int32_t zero_point;                      // zero point of the input and its padding; 0 for int16
   const Value *input;
-  const int8_t *weight;  // shape [outputs, inputs / groups, y.kernel, x.kernel]
+  const int8_t *weight;  // int8 weights of shape [outputs, inputs / groups, y.kernel, x.kernel]
   Range<Value> range;
   Value *result;
 

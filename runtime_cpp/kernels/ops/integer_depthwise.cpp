@@ -142,7 +142,7 @@ class Depthwise {
   bool has_line() const {
     return kTapsOfElement == 2 && (c_.x.stride == 1 || (c_.x.stride == 2 && c_.x.dilation == 1));
   }
-  int64_t taps() const { return c_.y.kernel * elements_; }  // number of taps, or of pairs of taps
+  int64_t taps() const { return c_.y.kernel * elements_; }  // number of taps of the kernel, or of pairs of taps
   int64_t plane() const { return (rows_ + halo_) * pitch_; }
   int64_t planes_bytes() const {
     const int64_t elements = planes_y_ * planes_x_ * plane() + 2 * kStep;
@@ -225,7 +225,7 @@ class Depthwise {
 
   // Fills the first `rows` rows of all planes with the inputs of the block whose first output is (top, left).
   void read_block(const Value *input, int64_t top, int64_t left, int64_t rows, Value *line, Element *planes) const {
-    const int64_t start = left * c_.x.stride - c_.x.padding;  // input index at which the padded row starts
+    const int64_t start = left * c_.x.stride - c_.x.padding;  // input index at which the padded input row starts
     const auto zero = static_cast<Value>(c_.zero_point);
     if (line_ > 0) set_zero(line, c_.zero_point, line_);
     for (int64_t index = 0; index < planes_y_; ++index) {
@@ -274,13 +274,13 @@ class Depthwise {
 
   const IntegerConvolution<Value> &c_;
   int64_t outputs_of_group_;
-  int64_t elements_;  // number of elements that a row of the kernel reads
-  int64_t planes_y_;  // number of different fy of planes
-  int64_t planes_x_;  // number of different fx of planes
-  int64_t columns_;   // number of outputs in a row of a block
-  int64_t pitch_;     // number of elements in a row of a plane
-  int64_t halo_;      // number of rows of a plane beyond those of outputs
-  int64_t rows_;      // number of rows of outputs in a block
+  int64_t elements_;  // number of elements (taps or pairs of taps) in a row of the kernel
+  int64_t planes_y_;  // number of planes of inputs along y
+  int64_t planes_x_;  // number of planes of inputs along x
+  int64_t columns_;   // number of outputs in a row of a block of outputs
+  int64_t pitch_;     // number of elements in a row of a plane of inputs
+  int64_t halo_;      // number of rows of a plane of inputs in addition to rows_
+  int64_t rows_;      // number of rows of outputs in a block of outputs
   int64_t line_;  // length of the padded row from which pairs are made, for reads of whole vectors; 0: none is needed
 };
 

@@ -68,7 +68,7 @@ void for_pairs(Call &call, Tensor a, Tensor b, Tensor out, const F &f) {
       row(first + begin, 1, second + begin, 1, static_cast<ptrdiff_t>(end - begin), target + begin);
     });
   } else {
-    const int last = shape.ndim - 1;  // the result has dims: without dims, is_plain would be true
+    const int last = shape.ndim - 1;  // the result has dims: otherwise is_plain would be true
     call.parallel(shape.numel() / width, kGrain / width + 1, [&](int64_t begin, int64_t end, int64_t) {
       for (auto i = static_cast<ptrdiff_t>(begin); i < static_cast<ptrdiff_t>(end); ++i) {
         ptrdiff_t rest = i;
@@ -93,7 +93,7 @@ inline int32_t sum_of(const int8_t *x, ptrdiff_t n) {
   return sum;
 }
 inline int64_t sum_of(const int16_t *x, ptrdiff_t n) {
-  constexpr ptrdiff_t kBlock = 1 << 15;  // number of elements whose sum fits into 32 bits
+  constexpr ptrdiff_t kBlock = 1 << 15;  // number of int16 elements whose sum fits into 32 bits
   int64_t total = 0;
   for (; n > 0; x += kBlock, n -= kBlock) {
     const ptrdiff_t count = n < kBlock ? n : kBlock;
@@ -140,7 +140,7 @@ void for_softmax_rows(Call &call, Tensor input, Tensor table, Tensor out, const 
   constexpr bool kIsInt8 = sizeof(Element) == 1;
   constexpr int32_t kOne = kIsInt8 ? 1 << 16 : 1 << 30;
   constexpr int kParts = kIsInt8 ? 1 : 2;
-  // A row has fewer than 2^15 elements, so the sum of its terms fits into this type.
+  // A row of a softmax has fewer than 2^15 elements, so that the sum of its terms fits into Sum.
   using Sum = std::conditional_t<kIsInt8, uint32_t, uint64_t>;
   if (call.failed() ||
       !call.check(table.type() == Type::kI32 && table.ndim() == 1 && table.size(0) == kParts * 256,

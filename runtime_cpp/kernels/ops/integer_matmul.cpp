@@ -77,7 +77,7 @@ void multiply(Call &call, const Product<int8_t> &p) {
   const auto finish = [&](int64_t i, int64_t row, int64_t rows, int64_t column, int64_t columns, const int32_t *block,
                           int64_t width) {
     int32_t sums[kIntegerPanel];
-    int8_t line[kIntegerPanel];  // longer than `columns`, because whole vectors are requantized
+    int8_t line[kIntegerPanel];  // a whole panel row, because whole vectors are requantized
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t j = 0; j < width; ++j) {
         sums[j] = j < columns ? block[r * width + j] - column_sums[i * n + column + j] : 0;
@@ -203,7 +203,7 @@ void multiply(Call &call, const Product<int16_t> &p) {
   call.parallel(p.batch * panels.count * splits, grain, [&](int64_t begin, int64_t end, int64_t worker) {
     int16_t *panel = memory + worker * part;
     int64_t sums[kRows * kIntegerPanel];
-    int64_t packed = -1;  // index of the panel that `panel` has now
+    int64_t packed = -1;  // index of the panel of the right operand that `panel` has now
     for (int64_t task = begin; task < end; ++task) {
       const int64_t at = task / splits;
       const int64_t i = at / panels.count;

@@ -139,7 +139,7 @@ int32_t topk_values(const edgecore_call *raw) {
   if (shape.ndim > 0) {
     shape.sizes[dim] = k;
   } else {
-    k = 1;  // the result has no dims either, so it has one entry even for k = 0
+    k = 1;  // the results have no dims either, so they have one entry even for k = 0
   }
   if (!call.resize(values, shape, "values") || !call.resize(indices, shape, "indices")) return call.status();
   if (values.numel() == 0) return call.status();
@@ -163,7 +163,7 @@ int32_t tril_out(const edgecore_call *raw) {
   const int64_t columns = self.size(self.ndim() - 1);
   const int64_t item = item_size(self.type());
   for (int64_t r = 0; r < out.numel() / columns; ++r) {
-    int64_t kept;  // number of the row's entries to copy; the others become 0
+    int64_t kept;  // number of entries at the start of the row to copy; the others become 0
     if (__builtin_add_overflow(r % rows + 1, diagonal, &kept)) kept = INT64_MAX;
     kept = kept < 0 ? 0 : kept > columns ? columns : kept;
     char *to = result.data() + r * columns * item;

@@ -90,7 +90,7 @@ struct Taps {
   int64_t *taps = nullptr;
 
   Taps(Call &call, int64_t kernel, int64_t dilation, int64_t pad, int64_t stride, int64_t in, int64_t out) {
-    const auto next = [&](int64_t t) {  // returns the first tap >= t that reads inside of the image for some output
+    const auto next = [&](int64_t t) {  // returns the first tap >= t that ever reads inside of the image
       while (t < kernel && t * dilation - pad < in) {
         const int64_t shift = t * dilation - pad;
         // The first output column for which tap t is not left of the image.

@@ -397,7 +397,8 @@ int32_t any_all_out(const edgecore_call *raw) {
 int32_t any_dims_out(const edgecore_call *raw) {
   Call call(raw, "aten::any.dims_out");
   Arguments a = dims_of(call, 1, 2, 3);
-  if (!call.is_none(1) && call.ints(1).count == 0) a.mask = 0;  // an empty list reduces no dim, None reduces all dims
+  // an empty list of dims reduces no dim, None reduces all dims
+  if (!call.is_none(1) && call.ints(1).count == 0) a.mask = 0;
   return any(call, a);
 }
 
@@ -429,7 +430,7 @@ int32_t var_mean_correction_out(const edgecore_call *raw) {
   Call call(raw, "aten::var_mean.correction_out");
   Arguments a = dims_of(call, 1, 3, 4);
   variance(call, a, call.is_none(2) ? 1.0 : call.real(2));
-  a.out = call.tensor(5);  // output 0 is the variance, output 1 the mean
+  a.out = call.tensor(5);  // output 0 of the operator is the variance, output 1 the mean
   if (call.failed()) return call.status();
   sum(call, a, a.self.type(), true);
   return call.status();

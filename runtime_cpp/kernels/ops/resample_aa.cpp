@@ -57,7 +57,7 @@ void resample(Call &call, Tensor self, Tensor out, bool align_corners, double fa
   C *memory = call.scratch<C>(in_h * out_w * call.worker_count());
   if (call.failed()) return;
   call.parallel(self.size(0) * self.size(1), 1, [&](int64_t begin, int64_t end, int64_t worker) {
-    C *narrow = memory + worker * in_h * out_w;  // the image after its horizontal resampling
+    C *narrow = memory + worker * in_h * out_w;  // the image after the horizontal resampling
     for (int64_t plane = begin; plane < end; ++plane) {
       for (int64_t r = 0; r < in_h; ++r) {
         const C *from = x + (plane * in_h + r) * in_w;

@@ -444,7 +444,7 @@ int32_t nonzero_out(const edgecore_call *raw) {
   const uint8_t *chosen = as_bools(call, self, shape);
   if (chosen == nullptr) return call.status();
   int64_t count = 0;
-  for (int64_t i = 0; i < n; ++i) count += chosen[i] != 0;  // a bool of a damaged file may be any byte, not only 0 or 1
+  for (int64_t i = 0; i < n; ++i) count += chosen[i] != 0;  // in a damaged file a bool may be any byte, not only 0 or 1
   Shape result;
   result.push(count);
   result.push(shape.ndim);
