@@ -201,8 +201,8 @@ bool DeviceUses::can_hold_new_content(size_t value) const {
          (is_on_device(value) || use.is_fresh_at_update);
 }
 
-// Decides whether a mutable buffer stays in device memory in this method. If so, sets ValueUse::home of the buffer, of
-// its aliases and of its new content.
+// Decides whether a mutable buffer stays in device memory in this method; if so, sets `home` of it and its aliases and
+// new content.
 bool DeviceUses::choose_state(size_t state) {
   ValueUse &use = uses_[state];
   const bool has_update = use.update != kNoUse;
@@ -214,8 +214,7 @@ bool DeviceUses::choose_state(size_t state) {
     const TensorSlot &slot = *method_.bindings.tensor_of[i], &buffer = *method_.bindings.tensor_of[state];
     const bool is_same = slot.tensor.dl.data == buffer.tensor.dl.data && slot.tensor.capacity == buffer.tensor.capacity;
     if (user == nullptr) user = &uses_[i];
-    // If an aten::copy_ updates the buffer, refuse aliases: writing to one changes content that must survive a failed
-    // run.
+    // If an aten::copy_ updates the buffer, refuse aliases: a write to one changes content that a failed run must keep.
     if (!is_same || slot.state != nullptr || has_update || uses_[i].on_host || !on_same_device(*user, uses_[i])) {
       return false;
     }

@@ -110,8 +110,7 @@ struct Instruction {
 // The kernel that runs an operator of the file.
 struct Kernel {
   edgecore_kernel_fn run;
-  uint64_t dtypes;  // bit n is set if a call has a tensor of ScalarType n; 0 if no library has
-                    // EDGECORE_KERNELS_SELECTED
+  uint64_t dtypes;  // bit n: a call has a tensor of ScalarType n; 0 without an EDGECORE_KERNELS_SELECTED library
   bool is_own;      // true for a kernel of edgecore's own library: such kernels write only their results
 };
 
@@ -204,8 +203,7 @@ class DeviceMemory {
  public:
   // Fails if the backend has no functions for device memory.
   virtual Status check(const MethodImpl &method, const edgecore_backend &table, Error &error) const = 0;
-  // Moves values that only delegates of one backend use into memory of its device. Called once, after all delegate
-  // calls have been prepared.
+  // Moves values that only delegates of one backend use into its device's memory. Called once, after all are prepared.
   virtual Status assign_buffers(MethodImpl &method, Error &error) const = 0;
   // Called at the start of each run: copies a mutable buffer between host and device memory if this method uses it in
   // one and another method, a reset or an import has left the content in the other.
@@ -335,8 +333,7 @@ struct MethodImpl : Method {
   // Defined in execute.cpp:
   Status start_run(Error &error);
   Status resume_run(Error &error);
-  // Ends the run's event in the trace and marks inputs in arenas as not set, unless the run is pending. Returns
-  // `status`.
+  // Unless the run is pending, ends its event in the trace and marks inputs in arenas as not set. Returns `status`.
   Status finish_run(Status status);
   Status check_idle(Error &error) const;
 

@@ -12,8 +12,8 @@ StringView qualified_name(const fb::Tensor &tensor) {
                                                : view_of(tensor.extra_tensor_info()->fully_qualified_name());
 }
 
-// A mutable buffer that several methods share. In the file it has an address in an arena of each method, but its memory
-// is in the StateStore of the session.
+// A mutable buffer that several methods share. The file gives it an address in each method's arena, but its memory is
+// in the StateStore.
 struct SharedBuffer {
   const uint8_t *planned;  // address that the buffer would have in this method's arena
   uint8_t *data;           // address of the shared buffer in the StateStore

@@ -10,8 +10,7 @@
 
 namespace edgecore {
 
-// Allocates each request separately on the heap, so that the sanitizer detects accesses beyond its end. Returns NULL
-// when the total would exceed 8 MiB.
+// Allocates each request separately on the heap, so that the sanitizer detects accesses beyond it. NULL beyond 8 MiB.
 class FuzzAllocator final : public ScratchAllocator {
  public:
   ~FuzzAllocator() { reset(); }
@@ -36,8 +35,7 @@ class FuzzAllocator final : public ScratchAllocator {
   std::vector<void *> blocks_;
 };
 
-// A copy of the fuzzer's input, aligned to 128 bytes, in an allocation of exactly `size` bytes, so that the sanitizer
-// detects reads beyond its end.
+// A copy of the input, aligned to 128 bytes, without a byte to spare, so that the sanitizer detects reads past its end.
 class FuzzFile {
  public:
   FuzzFile(const uint8_t *data, size_t size) : size_(size) {

@@ -91,8 +91,7 @@ class Change {
     return bits;
   }
 
-  // Returns a different value for a scalar field: an enumerator, a special number, one near the old value, or a number
-  // from elsewhere in the tree.
+  // Returns another value for a scalar field: an enumerator, a special or nearby number, or a number from the tree.
   uint64_t scalar(const Field &field, BaseType type, uint64_t old) {
     const size_t choice = random_.below(8);
     if (field.type()->index() >= 0 && type != reflection::Obj && choice != 0) {

@@ -6,8 +6,8 @@
 
 namespace edgecore::fuzz {
 
-// Counts the inputs whose program runs to its end, and prints the number when the fuzzer ends: it tells how many
-// mutations keep a file valid.
+// Counts the inputs whose program runs to its end, and prints the number at the end: how many mutations are valid
+// files.
 class Tally {
  public:
   ~Tally() { fprintf(stderr, "stat::inputs_that_ran:          %llu\n", static_cast<unsigned long long>(count_)); }

@@ -10,8 +10,8 @@
 
 namespace edgecore {
 
-// A value that a run has computed: the result of an instruction or of an operation inside of a delegate, or an output
-// of the method.
+// A value that a run has computed: the result of an instruction or of a delegate's operation, or an output of the
+// method.
 struct DebugValue {
   enum class Source : uint8_t { kInstruction, kOperation, kOutput };
 

@@ -88,8 +88,7 @@ class Writer {
  private:
   struct Block {
     std::vector<flatbuffers::Offset<etd::Event>> events = {};
-    std::unordered_map<uint64_t, uint64_t> counts = {};                  // number of the block's events by name and
-                                                                         // instruction
+    std::unordered_map<uint64_t, uint64_t> counts = {};                  // number of events by name and instruction
     std::unordered_map<std::string, std::vector<Text>> operations = {};  // ids of each operation's events; key: key_of
     int32_t input_index = -1;
   };

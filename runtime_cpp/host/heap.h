@@ -18,8 +18,7 @@ using HeapBlock = std::unique_ptr<void, Free>;
 // Allocates `size` bytes at a multiple of `alignment` (a power of two). Returns NULL if there is no memory.
 HeapBlock heap_block(size_t size, size_t alignment);
 
-// Takes small allocations from blocks of kBlock bytes, and makes a block for each large one. Destroying the allocator
-// frees all blocks.
+// Takes small allocations from blocks of kBlock bytes, and makes a block for each large one. Frees all at its end.
 class HeapAllocator final : public Allocator {
  public:
   void *allocate(size_t size, size_t alignment) override;

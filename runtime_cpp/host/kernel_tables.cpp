@@ -37,8 +37,7 @@ struct Candidate {
 };
 
 // The kernels of one operator, in the order in which run_chain tries them. A kernel is a function without data, so each
-// chain has its own function, which knows the chain's index in `chains`. Chains are never freed, as libraries are never
-// unloaded.
+// chain has its own function, which knows the chain's index in `chains`. Like libraries, chains are never freed.
 using Chain = std::vector<Candidate>;
 std::array<std::atomic<const Chain *>, KernelTables::kMaxReplaced> chains;
 std::mutex chains_mutex;

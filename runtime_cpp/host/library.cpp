@@ -27,8 +27,7 @@ uint32_t host_features() {
 
 namespace {
 
-// Returns the address of the symbol `name` in the library at `path`. Error messages call the library a "backend" or a
-// "kernel" library, as `what` says.
+// Returns the address of the symbol `name` in the library at `path`. `what` ("backend" or "kernel") is for the error.
 Result<void *> symbol_of(const char *path, const char *what, const char *name, Error &error) {
   if (path[0] != '/') {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "The ", what, " library ", path,

@@ -23,8 +23,8 @@ struct Manifest {
   std::vector<JsonItem> options;  // the backend's options: strings, integers and booleans
 };
 
-// Parses `text`, the content of the manifest file at the absolute `path`. Errors: INVALID_EXTERNAL_DATA with the path
-// and the reason.
+// Parses `text`, the content of the manifest at the absolute `path`. Errors: INVALID_EXTERNAL_DATA with path and
+// reason.
 Status read_manifest(const std::string &path, StringView text, Manifest &manifest, Error &error);
 
 // Finds the manifest of `backend_id` in the first of `folders` that has one for this version of the native interface.

@@ -21,8 +21,7 @@
 
 namespace edgecore {
 
-// A backend that has opened the module's program. The object must not move, because the backend keeps the address of
-// `scope`.
+// A backend that has opened the module's program. Must not move, because the backend keeps the address of `scope`.
 struct OpenBackend {
   LoadedBackend loaded;
   HostContext context;

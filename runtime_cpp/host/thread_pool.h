@@ -64,8 +64,7 @@ class ThreadPool {
   uint64_t unit_ = 1;
   Range ranges_[kMaxThreads];
 
-  // Upper 32 bits: number of participants of the running loop; 0: no more workers may join it. Lower 32 bits: number of
-  // workers that are in the loop.
+  // Upper 32 bits: number of participants of the running loop; 0: no more may join. Lower 32 bits: workers in the loop.
   alignas(64) std::atomic<uint64_t> gate_{0};
   alignas(64) ParkingWord loops_;  // number of loops that the pool has run; workers sleep until it changes
   std::atomic<uint32_t> sleepers_{0};

@@ -15,8 +15,7 @@ struct Type {
 };
 constexpr Type kTypes[] = {{0, "|u1"},  {1, "|i1"},  {2, "<i2"},  {3, "<i4"},  {4, "<i8"},
                            {5, "<f2"},  {6, "<f4"},  {7, "<f8"},  {11, "|b1"}, {27, "<u2"},
-                           {28, "<u4"}, {29, "<u8"}, {15, "|V2"}, {15, "<V2"}};  // ml_dtypes' bfloat16, in two
-                                                                                 // spellings
+                           {28, "<u4"}, {29, "<u8"}, {15, "|V2"}, {15, "<V2"}};  // bfloat16, in ml_dtypes' spellings
 
 constexpr char kMagic[] = "\x93NUMPY";
 constexpr size_t kMagicSize = 6;

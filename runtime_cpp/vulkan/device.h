@@ -33,8 +33,7 @@ class Buffer {
   VkBuffer handle() const { return handle_; }
   uint64_t size() const { return size_; }
   void *mapped() const { return mapped_; }
-  // If the memory is not coherent, flush makes writes of the host visible to the device, and invalidate makes writes of
-  // the device visible to the host.
+  // If memory is not coherent, flush makes host writes visible to the device, and invalidate device writes to the host.
   void flush() const;
   void invalidate() const;
 

@@ -280,8 +280,7 @@ bool Call::has_resize() const {
   return EDGECORE_HAS(host, resize) && host->resize != nullptr;
 }
 
-// Asks the host to set the shape of an output. Kernels must do so even if the shape stays the same, because resize also
-// refuses tensors that are read-only.
+// Asks the host to set an output's shape. Kernels must always do so, because resize also refuses read-only tensors.
 bool Call::host_resize(Tensor out, const int64_t *sizes) {
   const int32_t code = call_->host->resize(call_->scope, out.t, sizes, out.ndim(), call_->error);
   if (code != EDGECORE_OK) status_ = code;

@@ -123,15 +123,13 @@ class Call {
   Tensor list_optional(uint64_t i, int64_t item);
   edgecore_value *result(uint64_t i);  // returns where the kernel must write a scalar result
 
-  // dim returns argument i as a dim; wrap_dim checks a dim. They wrap negative dims to [0, ndim). A tensor without dims
-  // counts as having one dim.
+  // dim returns argument i as a dim; wrap_dim checks a dim. Both wrap negative dims. A tensor without dims has dim 0.
   int dim(uint64_t i, int ndim) { return wrap_dim(integer(i), ndim); }
   int wrap_dim(int64_t dim, int ndim);
 
   bool failed() const { return status_ != EDGECORE_OK; }
   int32_t status() const { return status_; }
-  // Records a failure with the message "OPERATOR: text", unless an earlier failure is recorded. Returns the status code
-  // of the recorded failure.
+  // Records a failure with the message "OPERATOR: text", unless one is recorded. Returns the recorded failure's code.
   int32_t fail(int32_t code, const Message &text);
   // Records a failure with the message `text` if `ok` is false. Returns true if no failure is recorded so far.
   bool check(bool ok, const char *text);

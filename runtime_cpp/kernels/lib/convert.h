@@ -1,4 +1,4 @@
-// Loads elements of any dtype as, and stores them from, a compute type (float, double or int64), in which kernels
+// Loads and stores elements of any dtype as numbers of a compute type (float, double, int64), in which kernels
 // calculate.
 #ifndef EDGECORE_KERNELS_CONVERT_H_
 #define EDGECORE_KERNELS_CONVERT_H_

@@ -37,8 +37,7 @@ void store_result(const Plan &plan, char *target, int64_t stride, int64_t n, con
   store(plan.compute, out, target, stride, n, wide);
 }
 
-// Wraps integers to the range of the promoted dtype, as PyTorch does when it converts operands. Example: with promoted
-// dtype uint8, -1 becomes 255.
+// Wraps integers to the range of the promoted dtype, as PyTorch does with operands: for uint8, -1 becomes 255.
 void wrap(const Plan &plan, int64_t n, char *values) {
   alignas(64) char narrow[kChunk * 8];
   store(plan.compute, plan.common, narrow, item_size(plan.common), n, values);

@@ -44,7 +44,7 @@ inline int32_t shift_left(int32_t value, int32_t shift) {
   return static_cast<int32_t>(wide > INT32_MAX ? INT32_MAX : wide < INT32_MIN ? INT32_MIN : wide);
 }
 
-// Returns value / 2^shift, rounded half up, for a shift of 1 to 31. Avoids the sum value + 2^(shift - 1), which could
+// Returns value / 2^shift, rounded half up, for a shift of 1 to 31, without value + 2^(shift - 1), which could
 // overflow.
 inline int32_t shift_right(int32_t value, int32_t shift) {
   return (value >> (shift & 31)) + ((value >> ((shift - 1) & 31)) & 1);

@@ -148,8 +148,8 @@ inline void multiply_weight_rows(Int8Left left, int64_t m, int64_t k, const int1
   }
 }
 
-// Interleaves n elements of two rows as a row of pairs of a panel. `second` may be NULL, which means zeros. Fills the
-// rest of the last vector with zeros.
+// Interleaves n elements of two rows as a row of pairs of a panel, with zeros in the rest of the last vector. `second`
+// may be NULL: zeros.
 template <class Value>
 inline void pack_pairs(const Value *first, const Value *second, int64_t n, int16_t *target) {
   const auto pack = [](const Value *low, const Value *high, int16_t *to) {

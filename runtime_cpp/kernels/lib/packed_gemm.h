@@ -9,8 +9,7 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The left operand and the result of one matrix product. The elements of a row of `left` are adjacent; rows are
-// `left_step` elements apart.
+// The left operand and the result of one matrix product. Rows of `left` are dense, and `left_step` elements apart.
 template <class C>
 struct GemmOperands {
   const C *left;

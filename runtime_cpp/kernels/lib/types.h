@@ -67,8 +67,7 @@ constexpr bool selected(Compute compute) {
   return selected(Type::kU8) || selected(Type::kI8) || selected(Type::kI16) || selected(Type::kI32) ||
          selected(Type::kI64) || selected(Type::kU16) || selected(Type::kU32) || selected(Type::kBool);
 }
-// Returns the compute type of a dtype. Always inlined, even at -Os, so that the compiler removes code for compute types
-// that are not selected.
+// Returns the compute type of a dtype. Always inlined, even at -Os, to remove code for types that are not selected.
 [[gnu::always_inline]] constexpr Compute compute_of(Type type) {
   if (selected(Compute::kDouble) && type == Type::kF64) return Compute::kDouble;
   if (!selected(Compute::kInt)) return Compute::kFloat;

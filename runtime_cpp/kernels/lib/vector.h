@@ -1,5 +1,5 @@
-// SIMD vectors as wide as the instruction set allows, by the vector extension of GCC and clang, and fast copies of a
-// few elements.
+// SIMD vectors as wide as the instruction set allows (vector extension of GCC and clang), and fast copies of few
+// elements.
 #ifndef EDGECORE_KERNELS_VECTOR_H_
 #define EDGECORE_KERNELS_VECTOR_H_
 

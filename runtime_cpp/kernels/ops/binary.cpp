@@ -175,8 +175,7 @@ template <class C>
 inline C power(C a, C b) {
   return b == C{2} ? a * a : pow_of(a, b);
 }
-// Returns a^b for integers, by repeated squaring modulo 2^64. A negative exponent gives the integer part of the result,
-// as in ATen.
+// Returns a^b for integers modulo 2^64, by repeated squaring. As in ATen, a negative exponent gives the integer part.
 inline int64_t power(int64_t a, int64_t b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 != 0 ? -1 : 1) : 0;
   uint64_t result = 1;

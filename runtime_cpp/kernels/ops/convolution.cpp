@@ -22,8 +22,7 @@ const C *channels_last_weight(Call &call, const Conv &conv, Tensor weight) {
   return target;
 }
 
-// Returns the elements of a tensor with four dims in the order N, H, W, C: its own memory if they have this order and
-// dtype, otherwise a copy.
+// Returns a tensor's elements in the order N, H, W, C: its own memory if it has this order and dtype, otherwise a copy.
 template <class C>
 const C *pixels_of(Call &call, Tensor t) {
   const Type type = storage_of(compute_for<C>());
@@ -133,8 +132,8 @@ int32_t convolution_out(const edgecore_call *raw) {
                                                           << " groups do not match");
   }
   // Limit the size of the patch matrix (im2col) of one output row or, for a transposed convolution, of the columns
-  // (col2im) of all images and groups: the size of scratch memory is computed from it, and could overflow for a damaged
-  // file.
+  // (col2im) of all images and groups: it determines the size of scratch memory, which a damaged file must not
+  // overflow.
   constexpr int64_t kMaxElements = int64_t{1} << 40;
   const int64_t pixels = conv.transposed ? conv.batch * conv.groups * conv.in_pixels() : conv.out_w;
   const int64_t depth = (conv.transposed ? conv.group_out() : conv.group_in()) * conv.taps();

@@ -71,8 +71,7 @@ inline void store_positions(const Floats *from, float *to, int64_t step) {
   for (int64_t p = 0; p < kPositions; ++p) store_vector(to + p * step, from[p]);
 }
 
-// Rounds a distance, in floats, up to an odd number of cache lines, so that elements at multiples of the distance are
-// in different sets of the cache.
+// Rounds a distance, in floats, up to an odd number of cache lines: its multiples are in different sets of the cache.
 constexpr int64_t spread(int64_t floats) {
   const int64_t lines = (floats + 15) / 16;
   return (lines + 1 - lines % 2) * 16;

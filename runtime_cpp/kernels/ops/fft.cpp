@@ -66,8 +66,8 @@ class Transform {
     chirp_ = call.scratch<Complex>(n);
     filter_ = call.scratch<Complex>(length_);
     if (call.failed()) return;
-    // chirp_[k] = exp(sign pi i k^2 / n) has the period 2 n in k^2. Reduce k^2 modulo 2 n, because a large angle would
-    // lose precision.
+    // chirp_[k] = exp(sign pi i k^2 / n). Reduce k^2 modulo 2 n, its period, because a large angle would lose
+    // precision.
     for (int64_t k = 0; k < n; ++k) {
       const uint64_t square = static_cast<uint64_t>(k) * static_cast<uint64_t>(k) % static_cast<uint64_t>(2 * n);
       chirp_[k] = root_of_unity(static_cast<int64_t>(square), 2 * n);
@@ -147,8 +147,7 @@ Dims dims_of(Call &call, uint64_t i, int ndim) {
   return dims;
 }
 
-// Returns the factor of the result for the argument `normalization`. 0: one, 1: 1 / sqrt(number of points), 2: 1 /
-// number of points.
+// Returns the factor of the result for `normalization` 0: 1, 1: 1 / sqrt(number of points), 2: 1 / number of points.
 double scale_of(Call &call, int64_t normalization, const Shape &shape, const Dims &dims) {
   call.check(normalization >= 0 && normalization <= 2, "normalization must be 0, 1 or 2");
   double points = 1;

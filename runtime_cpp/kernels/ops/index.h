@@ -1,5 +1,4 @@
-// Shared code of operators that gather or scatter: it reads and checks index tensors, and accesses tensors as row-major
-// memory.
+// Code of operators that gather or scatter: checks index tensors, and accesses tensors as row-major memory.
 #ifndef EDGECORE_KERNELS_INDEX_H_
 #define EDGECORE_KERNELS_INDEX_H_
 
@@ -14,8 +13,7 @@ inline namespace EDGECORE_VARIANT {
 // overlap the output, and the entries must not change after the check.
 const int64_t *positions(Call &call, Tensor index, int64_t size, bool wrap);
 
-// Returns the bytes of a tensor in row-major order: its own memory if it is contiguous, otherwise a copy. Returns NULL
-// after a failure.
+// Returns a tensor's bytes in row-major order: its own memory if contiguous, otherwise a copy. NULL after a failure.
 const char *dense_bytes(Call &call, Tensor t);
 
 // Memory for the bytes of an output in row-major order: the output's own memory if it is contiguous, otherwise scratch

@@ -41,8 +41,7 @@ inline int32_t int_between(Call &call, uint32_t i, int32_t low, int32_t high) {
   return low;
 }
 
-// Reads the arguments of an operator in order, from argument number `next` on. int8 operators have zero points, int16
-// operators have none.
+// Reads an operator's arguments in order, from number `next` on. int8 operators have zero points, int16 ones have none.
 template <class Value>
 class Arguments {
  public:

@@ -83,8 +83,8 @@ struct Window {
   }
 };
 
-// Copies the inputs of all channels that `count` outputs, from pixel `pixel` on, read: one output after the other. Does
-// not support upsampling.
+// Copies the inputs, of all channels, of `count` outputs from pixel `pixel` on, one output after the other; no
+// upsampling.
 template <class Value>
 void read_windows(const IntegerConvolution<Value> &c, const Value *planes, int64_t pixel, int64_t count,
                   Value *target) {

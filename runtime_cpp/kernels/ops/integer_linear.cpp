@@ -8,8 +8,7 @@ namespace {
 
 constexpr int64_t kFewRows = 8;  // with fewer rows of input, packing the input takes longer than it saves
 
-// Computes input [..., depth] times the transpose of weight [outputs, depth]. The bias includes the correction for the
-// input's zero point.
+// Computes input [..., depth] times the transpose of weight [outputs, depth]. The bias corrects the input's zero point.
 template <class Value>
 int32_t linear(Call &call) {
   Arguments<Value> next(call, 3);

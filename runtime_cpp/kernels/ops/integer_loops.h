@@ -44,8 +44,7 @@ void for_pairs(Call &call, Tensor a, Tensor b, Tensor out, const F &f) {
   auto *target = reinterpret_cast<Element *>(result.data());
   const bool is_plain = a.numel() == shape.numel() && b.numel() == shape.numel();
   const int64_t width = is_plain || shape.ndim == 0 ? shape.numel() : shape.sizes[shape.ndim - 1];
-  // steps[operand][dim] is the distance, in elements of the row-major operand, of adjacent elements along a dim of the
-  // result.
+  // steps[operand][dim] is the distance, in elements of the operand, of adjacent elements of the result along a dim.
   ptrdiff_t steps[2][kMaxDims] = {};
   for (int operand = 0; operand < 2; ++operand) {
     int64_t step = 1;
@@ -216,8 +215,7 @@ int32_t run_mul(Call &call) {
   return call.status();
 }
 
-// Requantizes sums over the last dims, whose number is argument 1. The result is a mean if the factor includes a
-// division by the number of elements.
+// Requantizes sums over the last dims, whose number is argument 1. For a mean, the factor divides by the element count.
 template <class Value>
 int32_t run_mean(Call &call) {
   Arguments<Value> next(call, 3);

@@ -195,8 +195,7 @@ int32_t roll_out(const edgecore_call *raw) {
   for (int d = 0; d < self.ndim(); ++d) {
     if (shift[d] != 0) rolled[count++] = d;
   }
-  // Along each rolled dim, one part of the input moves up and the other part wraps around to the start. Copy one block
-  // for each combination of parts.
+  // Along each rolled dim, one part of the input moves up and the other wraps around. Copy each combination of parts.
   for (uint32_t block = 0; block < 1u << count && !call.failed(); ++block) {
     TensorView from(self);
     TensorView to(out);

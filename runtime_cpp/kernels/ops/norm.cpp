@@ -31,8 +31,7 @@ double sum_of(const C *x, int64_t n, C shift, bool squared) {
   return total;
 }
 
-// Computes mean and 1 / sqrt(variance + eps) of n elements, in two passes, because E[x^2] - E[x]^2 would lose precision
-// if the mean is large.
+// Computes mean and 1 / sqrt(variance + eps) in two passes: E[x^2] - E[x]^2 would lose precision if the mean is large.
 template <class C>
 void moments(const C *x, int64_t n, double eps, C *mean, C *rstd) {
   const double count = static_cast<double>(n);

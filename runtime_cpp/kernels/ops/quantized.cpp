@@ -24,8 +24,7 @@ C round_to_even(C x) {
   return static_cast<C>(__builtin_rint(x));
 }
 
-// Converts a rounded number to an integer and clamps it to the range. NaN becomes range.min, because it fails the first
-// comparison.
+// Converts a rounded number to an integer and clamps it. NaN fails the first comparison and becomes range.min.
 template <class C>
 int64_t clamped(C x, Range range) {
   const C min = static_cast<C>(range.min);
@@ -159,8 +158,7 @@ bool as_rows(Call &call, Tensor t, Shape *shape) {
   return call.check(t.is_contiguous(), "the input of a per-token operator must be contiguous");
 }
 
-// Computes the scale and zero point that map [min, max], first extended to contain 0, to the quantized range. The scale
-// is at least eps.
+// Computes a scale (at least eps) and zero point that map [min, max], extended to contain 0, to the quantized range.
 void choose_qparams(float min, float max, Range range, float eps, double *scale, int64_t *zero_point) {
   min = min < 0 ? min : 0.0f;
   max = max > 0 ? max : 0.0f;

@@ -42,8 +42,7 @@ void for_each_output(Call &call, const Reduction &r, const Body &body) {
   });
 }
 
-// Calls body(address, stride, n) for each row of n input elements that are reduced to one output, whose first input
-// element is at `input`.
+// Calls body(address, stride, n) for each row of n input elements of one output, whose first input is at `input`.
 template <class Body>
 void for_each_reduced(const Reduction &r, const char *input, const Body &body) {
   int64_t index[kMaxDims + 1] = {};

@@ -6,8 +6,8 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The weights of input pixels along one axis: output i is the sum over k in [0, count[i]) of input pixel first[i] + k
-// times weights[i * max_count + k].
+// Weights along one axis: output i is the sum of weights[i * max_count + k] * input[first[i] + k] for k in [0,
+// count[i]).
 template <class C>
 struct AxisWeights {
   int64_t *first = nullptr;
@@ -16,8 +16,7 @@ struct AxisWeights {
   int64_t max_count = 0;
 };
 
-// Resamples each image horizontally with the weights `columns`, then vertically with the weights `rows`. Both steps
-// round their results to bytes.
+// Resamples images horizontally (weights `columns`), then vertically (weights `rows`). Both steps round to bytes.
 void resample_bytes(Call &call, Tensor self, Tensor out, const AxisWeights<double> &rows,
                     const AxisWeights<double> &columns);
 

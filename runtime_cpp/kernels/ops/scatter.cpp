@@ -61,8 +61,7 @@ void copy_item(char *target, const char *source, int64_t item) {
   }
 }
 
-// Returns the number of elements of a computed shape, which may be too large, unlike that of a tensor: then records a
-// failure and returns 0.
+// Returns the number of elements of a computed shape. It may be too large: then records a failure and returns 0.
 int64_t checked_numel(Call &call, const Shape &shape) {
   int64_t n = 1;
   for (int d = 0; d < shape.ndim; ++d) {
@@ -247,8 +246,7 @@ Shape broadcast_pair(Call &call, Tensor a, Tensor b) {
   return broadcast(call, both, 2);
 }
 
-// Returns the elements of `t`, broadcast to `shape`, as bytes: 0 for false and 0.0, and not 0 for others. Returns NULL
-// after a failure.
+// Returns the elements of `t`, broadcast to `shape`, as bytes: 0 for false and 0.0, otherwise not 0. NULL on failure.
 const uint8_t *as_bools(Call &call, Tensor t, const Shape &shape) {
   void *data = call.scratch(shape.numel());
   if (data == nullptr) return nullptr;
