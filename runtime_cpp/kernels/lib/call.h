@@ -123,7 +123,8 @@ class Call {
   Tensor list_optional(uint64_t i, int64_t item);
   edgecore_value *result(uint64_t i);  // returns where the kernel must write a scalar result
 
-  // dim returns argument i as a dim; wrap_dim checks a dim. Both wrap negative dims. A tensor without dims has dim 0.
+  // dim returns argument i as a dim; wrap_dim checks a dim. Both wrap negative dims; a tensor without dims counts as
+  // 1-d.
   int dim(uint64_t i, int ndim) { return wrap_dim(integer(i), ndim); }
   int wrap_dim(int64_t dim, int ndim);
 
