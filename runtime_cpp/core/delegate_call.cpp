@@ -303,8 +303,8 @@ Status MethodImpl::prepare_at_max_shapes(Error &error) {
       has_numbers = true;
     }
     EDGECORE_TRY(Preparation(*this, pc, error).run());
-    if (has_numbers)
-      delegates.slots[instructions[pc].target].prepared_for = nullptr;  // number arguments are unknown: prepare again
+    // The numbers are still unknown, so the first call with numbers must prepare the delegate again.
+    if (has_numbers) delegates.slots[instructions[pc].target].prepared_for = nullptr;
   }
   return config.devices == nullptr ? Status() : config.devices->assign_buffers(*this, error);
 }

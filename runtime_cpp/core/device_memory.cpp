@@ -201,7 +201,7 @@ class Devices final : public DeviceMemory {
     entry[0] = {&slot, use.has_new_content ? &copy : nullptr, &state.device(),
                 use.has_new_content || use.home == Home::kNewContent, method.bindings.resident};
     method.bindings.resident = entry.data();
-    // the tensor has no buffer yet: bind_states sets it at the start of each run
+    // no buffer yet: bind_states sets the tensor's device buffer in each run
     if (!use.has_new_content) set_buffer(slot.tensor, nullptr);
     return Status();
   }

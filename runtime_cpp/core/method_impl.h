@@ -53,7 +53,7 @@ inline void *base_data(const TensorSlot &slot) { return slot.base == nullptr ? s
 struct StateSlot {
   uint32_t value;  // index of the mutable buffer's tensor in Bindings::values
   TensorSlot *slot;
-  StateStore::Buffer *shared;  // the buffer in the StateStore; NULL: the buffer belongs to this method alone
+  StateStore::Buffer *shared;  // the mutable buffer in the StateStore; NULL: it belongs to this method alone
   void *data;                  // the buffer's host memory
   const uint8_t *initial;      // content of the mutable buffer after loading and after a reset; NULL: zeros
   uint64_t bytes;
@@ -126,7 +126,7 @@ struct DeviceCopy {
 struct Staging {
   edgecore_buffer_requirement requirement;  // the backend's requirement for the argument; set by delegates.cpp
   void *buffer;                             // the argument's copy in host memory; allocated by staging.cpp
-  DeviceCopy *device;                       // the argument's copy in device memory, if its memory_kind is not 0
+  DeviceCopy *device;                       // the argument's copy in device memory, if the backend requires that
   uint64_t capacity;                        // size of the copy in host memory, in bytes
   void *original;  // the tensor's own data pointer while the copy replaces it in a call; otherwise NULL
   bool written;    // true if the argument is an output: the delegate's last prepare called resize for it
@@ -242,7 +242,7 @@ struct Bindings {
   Span<uint8_t> uses;                // for each value: a combination of the bits kIsInput to kIsRebound
   Span<TensorSlot *> rebound;        // tensors whose memory is restored before each run; built by instructions.cpp
   Span<int32_t> moved;               // indices of the tensors that a MoveCall rebinds; built by instructions.cpp
-  Span<uint8_t> input_set;           // for each input: 1 if a run may use it; written by set_input and finish_run
+  Span<uint8_t> input_set;           // for each input: 1 if it is set, so that a run may use it
   Span<SymbolValue> symbols;         // values of the symbolic sizes of inputs; written by check_relations
   bool symbols_unchecked = false;    // true if inputs have changed since check_relations compared sizes
 };
@@ -261,7 +261,7 @@ struct DelegateSlots {
 struct RunState {
   Span<edgecore_value> args;         // arguments of the current instruction; as long as the longest instruction needs
   size_t arg_count = 0;              // number of entries of `args` that the current instruction uses
-  Staging *preparing = nullptr;      // the delegate call's staging during its prepare: resize sets `written` there
+  Staging *preparing = nullptr;      // staging of the arguments of the call in prepare; resize sets `written` there
   Completion *completion = nullptr;  // callback of an asynchronous run (Method::start); NULL: the run must not wait
   PendingRun pending = {};
 };

@@ -84,7 +84,7 @@ Result<Bytes> Segments::keep(size_t index, LoadUse use, Error &error) const {
                                     __ATOMIC_ACQUIRE)) {
       return loaded;
     }
-    release(*loaded);  // another thread has loaded and stored the same segment meanwhile: drop this copy
+    release(*loaded);  // another thread has loaded and stored this segment meanwhile: release our copy
   }
   return Bytes(kept, static_cast<size_t>(segment.size));
 }

@@ -77,7 +77,7 @@ uint64_t TraceBuffer::begin(EventKind kind, StringView name, uint64_t instructio
 
 void TraceBuffer::end(uint64_t event) {
   const uint64_t time = now();
-  // the event was overwritten by newer ones, or was not recorded
+  // the event is overwritten, or was not recorded: do nothing
   if (event >= header_->recorded || header_->recorded - event > capacity_) return;
   TraceRecord &record = reinterpret_cast<TraceRecord *>(records_)[event % capacity_];
   const uint32_t begin = record.key.kind == static_cast<uint16_t>(EventKind::kExecute) ? 0 : record.begin;

@@ -144,7 +144,7 @@ Status FileDataLoader::read(uint64_t offset, size_t size, uint8_t *to, Error &er
                   " bytes from byte ", offset + done, " of ", name_.c_str(), ": ", std::strerror(errno), ".");
     }
   }
-  return check_unchanged(error);  // check after the last read, so that no change before it is missed
+  return check_unchanged(error);  // check that the file is unchanged only after the last read
 }
 
 Result<Bytes> FileDataLoader::load(uint64_t offset, size_t size, LoadUse, Error &error) {

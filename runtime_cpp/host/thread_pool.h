@@ -22,7 +22,7 @@ constexpr uint32_t kMaxThreads = 256;  // maximum number of participants of one 
 class ThreadPool {
  public:
   ThreadPool() = default;
-  ~ThreadPool();  // must not run while a loop of the pool is running
+  ~ThreadPool();  // the pool must not be destroyed while a loop runs
 
   // Returns the pool of this process. The first call creates it; so does the first call in the child process after a
   // fork, because a child has none of its parent's threads.
@@ -69,13 +69,13 @@ class ThreadPool {
   alignas(64) ParkingWord loops_;  // number of loops that the pool has run; workers sleep until it changes
   std::atomic<uint32_t> sleepers_{0};
   std::atomic<bool> stop_{false};
-  alignas(64) ParkingWord departures_;  // changes when the last worker leaves a loop whose gate is closed
+  alignas(64) ParkingWord departures_;  // changes when the last worker leaves a finished loop
   std::atomic<bool> caller_sleeps_{false};
   // true while a loop is running; set by the thread that calls parallel_for
   alignas(64) std::atomic<bool> busy_{false};
-  Worker *workers_ = nullptr;  // workers, newest first; changed only by the thread that set busy_
+  Worker *workers_ = nullptr;  // list, newest first; changed only by the thread that runs a loop
   uint32_t worker_count_ = 0;
-  WorkerCpus worker_cpus_;  // used only by the thread that set busy_, which runs a loop
+  WorkerCpus worker_cpus_;  // used only by the thread that runs a loop of the pool
 };
 
 }  // namespace edgecore

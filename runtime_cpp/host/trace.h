@@ -74,7 +74,7 @@ class Trace final : public EventTracer {
   std::vector<TraceEvent> load_;
   uint64_t load_dropped_ = 0;
   std::deque<std::string> names_;
-  std::unordered_map<std::string_view, uint32_t> name_index_;  // index in names_ of each name
+  std::unordered_map<std::string_view, uint32_t> name_index_;  // for each event name: its index in names_
   bool is_running_ = false;
   uint64_t runs_ = 0;
   uint64_t run_ = 0;          // number of the event of the run that is recorded now

@@ -193,12 +193,12 @@ class Reader {
 
   // Adds the total of an event as one event of mean duration, which begins at `begin`. Returns the event's end.
   uint64_t add(Rebuilt &method, const TraceTotal &total, uint64_t begin) const {
-    const double count = std::max(total.count, 1u);  // count as 1 a run that has not ended, whose count is 0
+    const double count = std::max(total.count, 1u);  // a run that has not ended has count 0: avoid dividing by 0
     const double mean = static_cast<double>(total.sum) / count;
     std::string metadata = "{\"count\": " + std::to_string(total.count) +
                            ", \"min\": " + std::to_string(nanoseconds(std::min(total.min, total.max))) +
                            ", \"max\": " + std::to_string(nanoseconds(total.max));
-    if (total.squares != UINT64_MAX) {  // without deviation if the sum of squares overflowed (UINT64_MAX)
+    if (total.squares != UINT64_MAX) {  // omit the deviation if the sum of squares overflowed (UINT64_MAX)
       const double variance = static_cast<double>(total.squares) / count - mean * mean;
       metadata += ", \"deviation\": " + std::to_string(nanoseconds(std::sqrt(std::max(0.0, variance))));
     }

@@ -34,7 +34,7 @@ struct Tensor {
   Type type() const { return static_cast<Type>(t->scalar_type); }
   int ndim() const { return t->dl.ndim; }
   int64_t size(int dim) const { return t->dl.shape[dim]; }
-  int64_t stride(int dim) const { return t->dl.strides[dim]; }  // stride of a dim in elements
+  int64_t stride(int dim) const { return t->dl.strides[dim]; }  // returns the stride of a dim in elements
   char *data() const { return static_cast<char *>(t->dl.data) + t->dl.byte_offset; }
   Shape shape() const;
   int64_t numel() const;
@@ -123,8 +123,7 @@ class Call {
   Tensor list_optional(uint64_t i, int64_t item);
   edgecore_value *result(uint64_t i);  // returns where the kernel must write a scalar result
 
-  // dim returns argument i as a dim; wrap_dim checks a dim. Both wrap negative dims; a tensor without dims counts as
-  // 1-d.
+  // dim returns argument i as a dim; wrap_dim checks a dim. Both wrap negative dims; a scalar tensor counts as 1-d.
   int dim(uint64_t i, int ndim) { return wrap_dim(integer(i), ndim); }
   int wrap_dim(int64_t dim, int ndim);
 

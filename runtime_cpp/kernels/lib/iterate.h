@@ -80,7 +80,7 @@ class TensorView {
   void narrow(int dim, int64_t start, int64_t length, int64_t step = 1);
 
   Shape shape;
-  int64_t strides[kMaxDims];  // stride of each dim, in elements
+  int64_t strides[kMaxDims];  // strides of the view by dim, in elements
 
  private:
   edgecore_tensor tensor_ = {};

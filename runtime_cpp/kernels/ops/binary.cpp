@@ -7,9 +7,9 @@ inline namespace EDGECORE_VARIANT {
 namespace {
 
 enum class Kind {
-  kArithmetic,  // computes in the promoted dtype of the operands
-  kFloating,    // computes in the promoted dtype, or in float32 if that is an integer dtype
-  kCompare,     // compares in the promoted dtype; the result is bool
+  kArithmetic,  // operators that compute in the promoted dtype of the operands
+  kFloating,    // operators that compute in the promoted dtype, or in float32 if that is an integer dtype
+  kCompare,     // operators that compare in the promoted dtype; the result is bool
 };
 
 // A number operand as a tensor without dims.
@@ -67,7 +67,7 @@ struct Binary {
   const char *op;
   Kind kind;
   Functions functions;
-  bool divides = false;  // true: a zero in an integer divisor is an error
+  bool divides = false;  // true for operators that fail if an integer divisor contains 0
 };
 
 int32_t run(Call &call, const Binary &binary, Tensor a, Tensor b, const Promotion &promotion, Tensor out,

@@ -223,8 +223,8 @@ void store_in_plane(const Conv &conv, int64_t tile, int64_t width, const Outputs
 }  // namespace
 
 bool prefers_winograd(const Conv &conv) {
-  constexpr int64_t kMinChannels = 16;    // with fewer channels, the transforms of the images take too long
-  constexpr int64_t kTilesOfFilter = 16;  // with fewer tiles, a filter's transform takes longer than it saves
+  constexpr int64_t kMinChannels = 16;    // minimum channels; with fewer, the transforms of images take too long
+  constexpr int64_t kTilesOfFilter = 16;  // minimum tiles; with fewer, a filter's transform takes too long
   if (conv.kernel_h != 3 || conv.kernel_w != 3 || conv.stride_h != 1 || conv.stride_w != 1) return false;
   if (conv.dilation_h != 1 || conv.dilation_w != 1 || conv.groups != 1) return false;
   if (conv.in_channels < kMinChannels || conv.out_channels < kMinChannels) return false;
@@ -239,7 +239,7 @@ bool winograd_planes(Call &call, const Conv &conv, const float *input, const flo
   const int64_t channels = conv.in_channels;
   const int64_t most = max_of(kMinTiles, kCacheFloats / (kPositions * channels));
   const int64_t bands = (tiles.count() + most - 1) / most;
-  const int64_t rows = (tiles.down + bands - 1) / bands;  // number of rows of tiles in a band
+  const int64_t rows = (tiles.down + bands - 1) / bands;  // number of rows of tiles transformed together (a band)
   const Products largest(conv.out_channels, channels, rows * tiles.across);
   const int64_t step = spread(max_of(largest.task_floats(), TileInputs(tiles.across, rows).floats()));
   float *const right = call.optional_scratch<float>(largest.right_floats() + call.worker_count() * step);
@@ -248,7 +248,7 @@ bool winograd_planes(Call &call, const Conv &conv, const float *input, const flo
   for (int64_t i = 0; i < conv.batch * bands; ++i) {
     const int64_t first = i % bands * rows;
     const int64_t count = min_of(rows, tiles.down - first);
-    if (count <= 0) continue;  // the last bands may be empty, because `rows` is rounded up
+    if (count <= 0) continue;  // the last bands (rows of tiles) may be empty: `rows` is rounded up
     const float *const image = input + i / bands * channels * conv.in_pixels();
     float *const target = out + i / bands * conv.out_channels * conv.out_pixels();
     const Products sizes(conv.out_channels, channels, count * tiles.across);

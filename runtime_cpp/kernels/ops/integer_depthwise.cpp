@@ -128,8 +128,8 @@ class Depthwise {
   using Element = ElementOf<Value>;
   using Sum = SumOf<Value>;
 
-  static constexpr int64_t kMaxColumns = 1024;  // maximum number of output columns of a block
-  static constexpr int64_t kBlock = (kHasCache ? 24576 : 1024) / sizeof(Element);    // approximate elements of a block
+  static constexpr int64_t kMaxColumns = 1024;  // maximum number of columns of a block of outputs
+  static constexpr int64_t kBlock = (kHasCache ? 24576 : 1024) / sizeof(Element);    // input elements of a block, about
   static constexpr int64_t kStep = kTapsOfElement == 1 ? 12 : max_of(kSumLanes, 4);  // sums computed together
   static constexpr int64_t kBatch = (kHasCache ? 256 : 64) / kStep * kStep;          // sums requantized together
 

@@ -6,7 +6,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-constexpr int64_t kFewRows = 8;  // with fewer rows of input, packing the input takes longer than it saves
+constexpr int64_t kFewRows = 8;  // minimum number of input rows for which packing the input saves time
 
 // Computes input [..., depth] times the transpose of weight [outputs, depth]. The bias corrects the input's zero point.
 template <class Value>

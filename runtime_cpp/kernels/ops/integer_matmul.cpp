@@ -109,7 +109,7 @@ void pack_panel(const int16_t *rows, int64_t step, int64_t depth, int64_t column
 int64_t dot(const int16_t *a, const int16_t *b, int32_t n) {
   int64_t sum = 0;
 #if defined(EDGECORE_MVE)
-  __asm volatile(  // written in assembly for the reasons in lib/integer_mve.h
+  __asm volatile(  // an assembly loop; lib/integer_mve.h says why not intrinsics
       "wlstp.16 lr, %[n], 2f\n"
       "1:\n"
       "vldrh.u16 q0, [%[a]], #16\n"

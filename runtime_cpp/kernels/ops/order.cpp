@@ -139,7 +139,7 @@ int32_t topk_values(const edgecore_call *raw) {
   if (shape.ndim > 0) {
     shape.sizes[dim] = k;
   } else {
-    k = 1;  // the results have no dims either, so they have one entry even for k = 0
+    k = 1;  // an input without dims has results with one entry, even for k = 0
   }
   if (!call.resize(values, shape, "values") || !call.resize(indices, shape, "indices")) return call.status();
   if (values.numel() == 0) return call.status();

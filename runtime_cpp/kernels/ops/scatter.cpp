@@ -16,7 +16,7 @@ bool copy_self(Call &call, Tensor out, Tensor self) {
   return !call.failed();
 }
 
-Shape shape_of(Tensor t) {  // a tensor without dims counts as having one dim of size 1
+Shape shape_of(Tensor t) {  // returns [1] for a tensor without dims, which counts as 1-d
   Shape shape = t.shape();
   if (shape.ndim == 0) shape.push(1);
   return shape;

@@ -31,7 +31,7 @@ C sum_of_exp(const C *x, C *y, int64_t n, C shift) {
   while (i + 16 <= n) {  // every 4096 elements, add the partial sums to a double, to keep the rounding error small
     const int64_t end = n - i > 4096 ? i + 4096 : n;
     for (; i + 16 <= end; i += 16) {
-      C terms[16];  // a local array, so that the loop vectorizes even if y is x
+      C terms[16];  // local terms, so that the loop vectorizes even if output y is input x
       for (int l = 0; l < 16; ++l) terms[l] = exp_of(x[i + l] - shift);
       for (int l = 0; l < 16; ++l) {
         if (kStore) y[i + l] = terms[l];

@@ -11,9 +11,9 @@ inline namespace EDGECORE_VARIANT {
 namespace {
 
 enum class Kind {
-  kFloating,   // computes in the input's dtype, or in float32 if that is an integer dtype
-  kSame,       // computes in the input's dtype
-  kPredicate,  // the result is bool
+  kFloating,   // operators that compute in the input's dtype, or in float32 if that is an integer dtype
+  kSame,       // operators that compute in the input's dtype
+  kPredicate,  // operators whose result is bool
 };
 
 template <class F>
