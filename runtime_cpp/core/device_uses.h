@@ -72,7 +72,7 @@ class DeviceUses {
   MethodImpl &method_;
   Span<ValueUse> uses_;
   bool is_straight_ = true;  // true if the method has no branches and no moves
-  uint64_t steps_ = 0;       // how many values may still be compared with all others, before Limits::items is reached
+  uint64_t steps_ = 0;       // number of values that may still be compared with all others (limit: Limits::items)
 };
 
 }  // namespace edgecore

@@ -35,7 +35,7 @@ struct StateSlot;
 struct TensorSlot {
   edgecore_tensor tensor;  // first member: slot_of casts the address of `tensor` to that of its TensorSlot
   size_t readable;         // bytes that may be read from the tensor's data on
-  BaseStorage *base;       // the memory at the beginning of each run; NULL: `tensor` never changes its memory
+  BaseStorage *base;       // the tensor's memory at the beginning of each run; NULL: its memory never changes
   StateSlot *state;        // the mutable buffer that this tensor is; NULL: it is not a mutable buffer
   Storage storage;
   uint8_t element_size;  // size of one element of the tensor in bytes

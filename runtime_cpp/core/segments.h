@@ -19,7 +19,7 @@ Status copy_start(DataLoader &loader, size_t size, uint8_t *to, Error &error);
 struct Segment {
   uint64_t offset;
   uint64_t size;
-  const uint8_t *kept;  // address of a segment's bytes, or NULL; atomic, because several threads load methods
+  const uint8_t *kept;  // address of the segment's bytes, or NULL; atomic, because several threads load methods
 };
 
 class Segments {

@@ -99,7 +99,7 @@ struct LoadedFile {
   std::deque<DataPart> data;
   std::vector<const DataFile *> data_files;  // the opened weights file (.ptd) of each entry of `data`
   Source file;
-  BufferDataLoader inner{Bytes()};  // if `file` is a .bpte file: loader of the program in it
+  BufferDataLoader inner{Bytes()};  // loader of the program in a .bpte file, if `file` is one
   HeapAllocator program_memory;
   const Program *program = nullptr;
   std::vector<std::unique_ptr<OpenBackend>> backends;

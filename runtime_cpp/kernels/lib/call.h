@@ -121,7 +121,7 @@ class Call {
   int64_t tensor_count(uint64_t i);
   Tensor list_tensor(uint64_t i, int64_t item);
   Tensor list_optional(uint64_t i, int64_t item);
-  edgecore_value *result(uint64_t i);  // returns where the kernel must write a scalar result
+  edgecore_value *result(uint64_t i);  // returns where a kernel must write its scalar result
 
   // dim returns argument i as a dim; wrap_dim checks a dim. Both wrap negative dims; a scalar tensor counts as 1-d.
   int dim(uint64_t i, int ndim) { return wrap_dim(integer(i), ndim); }

@@ -106,7 +106,7 @@ inline int32_t dot(const int8_t *a, const int8_t *b, int64_t n) {
 #endif
   int32_t sum = 0;
 #if defined(EDGECORE_DSP)
-  const int8_t *const end = a + n / 4 * 4;  // a pointer, because a 64-bit index needs more instructions
+  const int8_t *const end = a + n / 4 * 4;  // the loop counts a pointer: a 64-bit index needs more instructions
   for (; a != end; a += 4, b += 4) {
     uint32_t x, y;
     __builtin_memcpy(&x, a, 4);

@@ -79,7 +79,7 @@ void packed_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, con
   const int64_t max_depth = shared ? max_of(128, kSharedBytes / (panels.vectors * kLanes<C> * item)) : kDepth;
   const int64_t blocks = max_of(1, (k + max_depth - 1) / max_depth);
   const int64_t depth = (k + blocks - 1) / blocks;
-  if (!shared) {  // schedule 1: a thread's task is one panel and all rows
+  if (!shared) {  // schedule 1: each task multiplies one panel by all rows
     const int64_t part = round_up(depth * kPanel<C> + slack, 16);
     C *memory = call.scratch<C>(part * workers);
     if (memory == nullptr) return;

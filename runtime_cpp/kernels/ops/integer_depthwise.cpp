@@ -262,7 +262,8 @@ class Depthwise {
       return pair_up(line, target);
     }
 #endif
-    const auto size = static_cast<size_t>(c_.x.input);  // size_t, because 64-bit indices are slow on a microcontroller
+    // size_t index, because 64-bit indices are slow on a microcontroller
+    const auto size = static_cast<size_t>(c_.x.input);
     const auto value = [&](ptrdiff_t x) { return static_cast<size_t>(x) < size ? source[x] : zero; };
     for (int64_t x = 0; x < planes_x_; ++x, target += plane()) {
       auto at = static_cast<ptrdiff_t>(start + divide(kTapsOfElement * x * c_.x.dilation, c_.x.stride).column);
