@@ -12,7 +12,7 @@ namespace edgecore {
 // One mutable buffer in a saved state.
 struct StatePart {
   std::string line;  // describes the buffer
-  Bytes data;        // elements of the buffer; points into the saved state
+  Bytes data;        // elements of the mutable buffer; points into the saved state
 };
 
 // Writes a saved state to `out`: call `add` for each part, then `finish`.

@@ -1,5 +1,4 @@
-// SIMD vectors as wide as the instruction set allows (vector extension of GCC and clang), and fast copies of few
-// elements.
+// SIMD vectors as wide as the instruction set allows (GCC's and clang's extension), and fast copies of few elements.
 #ifndef EDGECORE_KERNELS_VECTOR_H_
 #define EDGECORE_KERNELS_VECTOR_H_
 

@@ -99,7 +99,7 @@ struct Products {
 // The outputs of several tiles, without the bias: outputs[2 * i + j][t] is row i and column j of tile t.
 using Outputs = float[4][kPanel<float>];
 
-// Computes product[row block][position][kTileRows][width] from m rows of the left operands and a panel of the right.
+// Computes product[row block][position in the tile][kTileRows][width]: m rows of the left operands times a panel.
 template <int kVectors>
 void multiply(const Products &sizes, const float *left, const float *right, int64_t m, float *product) {
   constexpr int64_t kWidth = kVectors * kLanes<float>;

@@ -88,7 +88,8 @@ class Depthwise {
     }
   }
 
-  // Computes the planes [begin, end) of the result. The inputs of a block are copied once for all of its outputs.
+  // Computes output planes [begin, end). The inputs of a block of outputs are copied once for all planes that read
+  // them.
   void run(int64_t begin, int64_t end, const Channels<Value> &channels, const ptrdiff_t *offsets, char *memory) const {
     auto *const planes = reinterpret_cast<Element *>(memory);
     auto *const sums = reinterpret_cast<Sum *>(memory + planes_bytes());
@@ -129,7 +130,7 @@ class Depthwise {
   using Sum = SumOf<Value>;
 
   static constexpr int64_t kMaxColumns = 1024;  // maximum number of columns of a block of outputs
-  static constexpr int64_t kBlock = (kHasCache ? 24576 : 1024) / sizeof(Element);    // input elements of a block, about
+  static constexpr int64_t kBlock = (kHasCache ? 24576 : 1024) / sizeof(Element);
   static constexpr int64_t kStep = kTapsOfElement == 1 ? 12 : max_of(kSumLanes, 4);  // sums computed together
   static constexpr int64_t kBatch = (kHasCache ? 256 : 64) / kStep * kStep;          // sums requantized together
 
@@ -198,7 +199,7 @@ class Depthwise {
     }
   }
 
-  // Writes the pairs of a padded row, rounded up to whole vectors. The stride must be 1, or 2 without dilation.
+  // Writes the pairs of inputs of two adjacent taps of a padded row, in whole vectors. The stride is 1, or 2 undilated.
   void pair_up(const Value *line, int32_t *target) const {
     if (c_.x.stride == 1) {
       const Value *second = line + c_.x.dilation;
