@@ -18,9 +18,9 @@ class AllocationCheck {
     for (const int32_t output : span_of(plan.outputs())) mark(output);
   }
 
-  // Records that a tensor has memory if the instruction is a view or a move, which binds the tensor to another tensor's
-  // memory. The order of the instructions does not matter here: the interpreter checks that a tensor is bound before
-  // it is used.
+  // Records that a tensor has memory if `instruction` is a view or a move, because these two bind their result to
+  // another tensor's memory. The order of the instructions does not matter here: at run time, the interpreter checks
+  // that a tensor is bound before it is used.
   Status note_binding(const fb::Instruction &instruction) {
     if (const fb::MoveCall *move = instruction.instr_args_as_MoveCall()) mark(move->move_to());
     const fb::KernelCall *call = instruction.instr_args_as_KernelCall();
@@ -30,7 +30,7 @@ class AllocationCheck {
     return Status();
   }
 
-  // Fails if an argument of the instruction is a tensor without memory (see allocated_).
+  // Fails if an argument of the instruction is a tensor for which memory is neither planned nor bound.
   Status check(const fb::Instruction &instruction) {
     if (const fb::KernelCall *call = instruction.instr_args_as_KernelCall()) EDGECORE_TRY(check_all(call->args()));
     if (const fb::DelegateCall *call = instruction.instr_args_as_DelegateCall()) EDGECORE_TRY(check_all(call->args()));
@@ -49,11 +49,12 @@ class AllocationCheck {
   }
 
   Status check_value(int32_t index) {
-    if (index < 0 || allocated_[static_cast<size_t>(index)]) return Status();  // -1: no tensor, in an optional list
+    // an index of -1 in an optional tensor list means no tensor
+    if (index < 0 || allocated_[static_cast<size_t>(index)]) return Status();
     const fb::EValue &value = value_at(index);
     const fb::Tensor *tensor = value.val_as_Tensor();
     if (tensor == nullptr) {
-      mark(index);  // check each list once
+      mark(index);  // a list is checked only once
       if (const fb::TensorList *list = value.val_as_TensorList()) return check_all(list->items());
       const fb::OptionalTensorList *list = value.val_as_OptionalTensorList();
       return list == nullptr ? Status() : check_all(list->items());
@@ -66,7 +67,7 @@ class AllocationCheck {
   }
 
   const fb::ExecutionPlan &plan_;
-  Span<bool> allocated_;  // for each value: true if it has memory; for a list: true if its entries were checked
+  Span<bool> allocated_;  // for each value: true if a tensor has memory, or if the entries of a list are checked
   Error &error_;
   size_t pc_ = 0;
 };

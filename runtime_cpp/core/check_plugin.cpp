@@ -1,5 +1,5 @@
-// Checks that this runtime can use a plugin: the table (struct of function pointers and properties) that a backend or a
-// kernel library exports.
+// Checks that this runtime can use a plugin's table: the functions and properties that a backend or kernel library
+// exports.
 #include "edgecore/host.h"
 
 namespace edgecore {

@@ -11,7 +11,7 @@ inline bool multiply_overflows(uint64_t a, uint64_t b, uint64_t *product) {
   return __builtin_mul_overflow(a, b, product);
 }
 
-// Returns true if [offset, offset + size) is within [0, total).
+// Returns true if the range [offset, offset + size) lies within [0, total).
 inline bool contains(uint64_t total, uint64_t offset, uint64_t size) {
   return offset <= total && size <= total - offset;
 }

@@ -16,9 +16,9 @@
 namespace edgecore {
 
 struct DataTables {
-  const fb::ptd::FlatTensor *root = nullptr;  // the tables, in a private copy
+  const fb::ptd::FlatTensor *root = nullptr;  // root table of the .ptd file's flatbuffer, in a private copy
   Segments segments;
-  uint64_t bytes = 0;  // of all segments and the gaps between them
+  uint64_t bytes = 0;  // size of all segments together, with the gaps between them
 };
 
 namespace {
@@ -62,10 +62,10 @@ Status check_layout(const DataTables &tables, const fb::ptd::NamedData &named, S
   return Status();
 }
 
-// Positions of the two parts of the file: the flatbuffer, which starts at its first byte, and the segments.
+// Positions of the two parts of a .ptd file: the flatbuffer, which starts at byte 0, and the data segments.
 struct Extent {
   uint64_t flatbuffer_size = 0;
-  uint64_t base = 0;  // of the segments
+  uint64_t base = 0;  // position of the first data segment in the .ptd file
   uint64_t data_size = 0;
 };
 
@@ -85,8 +85,8 @@ Status check_segments(const DataTables &tables, StringView name, const Extent &e
 
 Status check_entries(const DataTables &tables, StringView name, uint64_t flatbuffer_bytes, const Limits &limits,
                      Error &error) {
-  // A damaged file may give many entries the same long key, which would make sorting slow. In a valid file the keys are
-  // distinct, so together they cannot be longer than the tables.
+  // Limit the total length of all keys to the size of the tables: a damaged file may give many entries the same long
+  // key, which would make sorting slow, while the keys of a valid file are distinct parts of the tables.
   uint64_t key_bytes = 0;
   for (uint32_t i = 0; i < size_of(tables.root->named_data()); ++i) {
     const fb::ptd::NamedData &named = entry(tables, i);

@@ -40,7 +40,7 @@ uint64_t total_of(size_t count, uint32_t kind, bool on_host, NeedAt need_at_inde
     for (size_t j = 0; j < count && !need.group.empty(); ++j) {
       const Need other = need_at_index(j);
       if (other.group != need.group || other.kind != kind || other.on_host != on_host) continue;
-      if (j < i) bytes = 0;  // its group was counted at the first member
+      if (j < i) bytes = 0;  // skip this need: the total already has the largest need of its group
       if (j > i && bytes != 0 && other.bytes > bytes) bytes = other.bytes;
     }
     if (add_overflows(total, bytes, &total)) return UINT64_MAX;
@@ -158,7 +158,8 @@ class Preparation {
       const uint64_t wanted = need.alignment > kMinAlignment ? need.alignment : kMinAlignment;
       state_.blocks[i] = {nullptr, need.bytes};
       state_.scratch_offsets[i] = kNotScratch;
-      if (need.space != 0) continue;  // device memory, which the backend allocates; check_declared has counted it
+      // the backend allocates device memory itself, and check_declared has checked the amount
+      if (need.space != 0) continue;
       if (need.kind == EDGECORE_MEMORY_SCRATCH) {
         scratch = (scratch + wanted - 1) & ~(wanted - 1);
         state_.scratch_offsets[i] = scratch;
@@ -199,7 +200,7 @@ class Preparation {
     return Status();
   }
 
-  // Enlarges a block and keeps its content, because persistent memory must survive a change of shapes.
+  // Enlarges a memory block of a delegate and keeps its content, because persistent memory must survive a new prepare.
   Status grow_block(edgecore_memory_block &block, uint64_t bytes, uint64_t alignment) {
     const bool aligned = reinterpret_cast<uintptr_t>(block.data) % alignment == 0;
     if (block.data != nullptr && block.bytes >= bytes && aligned) return Status();
@@ -252,7 +253,7 @@ class Preparation {
   edgecore_prepared prepared_;
 };
 
-// Returns true if a number, or the shape or the flags of a tensor, has changed since the last prepare of this call.
+// Returns true if a number argument, or a tensor argument's shape or flags, has changed since the call's last prepare.
 bool arguments_changed(const MethodImpl &method, const Instruction &instruction) {
   const int64_t *shapes = instruction.call->shapes;
   for (size_t i = 0; i < instruction.args.size(); ++i) {
@@ -270,10 +271,10 @@ bool arguments_changed(const MethodImpl &method, const Instruction &instruction)
   return false;
 }
 
-// Called by a backend, from any thread, when work that it left pending has ended.
+// Ends a pending delegate call: the backend calls this function, from any thread, when its work has ended.
 void EDGECORE_CALL complete(void *arg, int32_t code, edgecore_str text) {
   MethodImpl &method = *static_cast<MethodImpl *>(arg);
-  // Read `completion` from the method before `fired` is set: afterwards another thread may destroy the method.
+  // Read `completion` from the method before `fired` is set: once it is set, another thread may destroy the method.
   Completion *completion = method.run_state.completion;
   if (code != EDGECORE_OK) (void)fail(method.call_error, code, StringView(text));
   method.run_state.pending.code = code;
@@ -302,8 +303,8 @@ Status MethodImpl::prepare_at_max_shapes(Error &error) {
       has_numbers = true;
     }
     EDGECORE_TRY(Preparation(*this, pc, error).run());
-    if (has_numbers)
-      delegates.slots[instructions[pc].target].prepared_for = nullptr;  // prepared again when the numbers are known
+    // The numbers are still unknown, so the first call with numbers must prepare the delegate again.
+    if (has_numbers) delegates.slots[instructions[pc].target].prepared_for = nullptr;
   }
   return config.devices == nullptr ? Status() : config.devices->assign_buffers(*this, error);
 }
@@ -318,7 +319,8 @@ Status MethodImpl::call_delegate(size_t pc, Error &error) {
     const uint64_t event = config.tracer == nullptr ? 0 : config.tracer->begin(EventKind::kPrepare, backend, pc, -1);
     const Status status = Preparation(*this, pc, error).run();
     if (config.tracer != nullptr) config.tracer->end(event);
-    if (status.code() == EDGECORE_INVALID_PROGRAM) {  // the maximum shapes were accepted when the method was loaded
+    // The delegate refuses these shapes, but accepted the maximum shapes at load: the inputs are wrong, not the file.
+    if (status.code() == EDGECORE_INVALID_PROGRAM) {
       error.code = EDGECORE_INVALID_ARGUMENT;
       return extend(error, " The shapes of the inputs do not fit the program, or each other.");
     }
@@ -330,7 +332,7 @@ Status MethodImpl::call_delegate(size_t pc, Error &error) {
     (void)stage_out(pc, false, error);
     return staged;
   }
-  // The prepare of another delegate may have replaced the scratch area by a larger one.
+  // Set the scratch addresses again: the prepare of another delegate may have moved the method's scratch area.
   for (size_t i = 0; i < state.blocks.size(); ++i) {
     if (state.scratch_offsets[i] == kNotScratch) continue;
     state.blocks[i].data = static_cast<uint8_t *>(delegates.scratch_area.data) + state.scratch_offsets[i];
@@ -346,7 +348,8 @@ Status MethodImpl::call_delegate(size_t pc, Error &error) {
     run_state.pending.fired = 0;
   }
   call_error.clear();
-  if (state.state_set != nullptr) state.state_set->interrupted = true;  // cleared by end_delegate_call
+  // mark the delegate's state as interrupted, until end_delegate_call clears the mark
+  if (state.state_set != nullptr) state.state_set->interrupted = true;
   const int32_t code = state.backend->table->execute(state.instance, &info, run_state.args.data(),
                                                      instruction.args.size(), sizeof(edgecore_value), &call_error);
   if (code == EDGECORE_PENDING && run_state.completion != nullptr) {

@@ -28,7 +28,7 @@ void EDGECORE_CALL release_blob(edgecore_scope *scope) {
   }
 }
 
-// Loads the blob of a delegate. A blob within the flatbuffer is part of the tables, and needs no release.
+// Loads the blob of a delegate. A blob that is stored in the flatbuffer is part of the loaded tables.
 Result<Bytes> load_blob(const MethodImpl &method, size_t index, DelegateState &state, Error &error) {
   const fb::BackendDelegateDataReference &place =
       *method.plan->delegates()->Get(static_cast<uint32_t>(index))->processed();
@@ -37,7 +37,7 @@ Result<Bytes> load_blob(const MethodImpl &method, size_t index, DelegateState &s
     return span_of(tables.root->backend_delegate_data()->Get(place.index())->data());
   }
   const Result<Bytes> loaded = tables.segments.borrow(place.index(), LoadUse::kDelegate, error);
-  state.blob = *loaded;  // empty after a failure
+  state.blob = *loaded;  // the blob is empty if loading failed
   return loaded;
 }
 
@@ -205,7 +205,8 @@ void MethodImpl::destroy_delegates() {
     if (state.instance != nullptr) state.backend->table->instance_destroy(state.instance);
     state.backend->table->delegate_destroy(state.delegate);
   }
-  for (DelegateState &state : delegates.slots) release(*this, state);  // includes a delegate that failed to load
+  // also releases a delegate whose loading failed halfway
+  for (DelegateState &state : delegates.slots) release(*this, state);
   if (config.devices != nullptr) config.devices->destroy(*this);
 }
 

@@ -1,4 +1,4 @@
-// Arguments of delegates in device memory: values that stay there, and copies of values that the host uses as well.
+// Keeps arguments of delegates in device memory: the values themselves, or copies if the host uses a value as well.
 #include <string.h>
 
 #include "core/device_uses.h"
@@ -6,7 +6,7 @@
 namespace edgecore {
 namespace {
 
-// Copies bytes between host memory and a device buffer. Returns the code of the backend, which stores its message.
+// Copies bytes between host memory and a device buffer. Returns the backend's status code, with a message in `error`.
 int32_t transfer(const edgecore_backend &table, edgecore_buffer *buffer, void *host, uint64_t bytes, bool to_device,
                  Error &error) {
   void *mapped = nullptr;
@@ -16,7 +16,7 @@ int32_t transfer(const edgecore_backend &table, edgecore_buffer *buffer, void *h
   if (code != EDGECORE_OK) return code;
   memcpy(to_device ? mapped : host, to_device ? host : mapped, static_cast<size_t>(bytes));
   if (to_device && table.buffer_flush != nullptr) code = table.buffer_flush(buffer, &error);
-  Error ignored;  // discarded: the first failure is reported
+  Error ignored;  // receives buffer_unmap's error if an earlier step failed: only the first failure is reported
   const int32_t unmapped = table.buffer_unmap(buffer, code == EDGECORE_OK ? &error : &ignored);
   return code == EDGECORE_OK ? unmapped : code;
 }
@@ -38,7 +38,7 @@ void set_buffer(edgecore_tensor &tensor, edgecore_buffer *buffer) {
   tensor.dl.data = nullptr;
 }
 
-// Copies the current bytes of an argument from host memory to its device buffer, or back.
+// Copies the bytes of an argument, at its current shape, from host memory to its device buffer, or back.
 Status copy(MethodImpl &method, const DelegateArgument &argument, void *host, bool to_device, Error &error) {
   const edgecore_backend &table = *argument.backend.table;
   const uint64_t bytes = current_bytes(argument.slot);
@@ -53,7 +53,8 @@ Status copy(MethodImpl &method, const DelegateArgument &argument, void *host, bo
               " a buffer of its device failed: ", method.call_error.sentence());
 }
 
-// Binds values that share the memory of mutable buffers to the current device buffers.
+// Binds each tensor that is in device memory of a mutable buffer to one of the buffer's two device buffers: to `spare`
+// if it is the new content, otherwise to `content`.
 void bind_states(MethodImpl &method) {
   for (const ResidentSlot *slot = method.bindings.resident; slot != nullptr; slot = slot->next) {
     edgecore_buffer *&bound = slot->copy == nullptr ? slot->slot->tensor.buffer : slot->copy->buffer;
@@ -61,7 +62,7 @@ void bind_states(MethodImpl &method) {
   }
 }
 
-// Allocates device memory for a mutable buffer, or larger memory if the other methods of the session needed less.
+// Allocates device memory for a mutable buffer, or larger memory if what an earlier method allocated is too small.
 Status reserve(MethodImpl &method, StateSlot &state, const ValueUse &use, Error &error) {
   DeviceState &device = state.device();
   DeviceBuffers &owner = state.shared == nullptr ? method.delegates.buffers : method.config.state->device_buffers();
@@ -70,7 +71,7 @@ Status reserve(MethodImpl &method, StateSlot &state, const ValueUse &use, Error 
   if (!is_enough) {
     EDGECORE_TRY(device.fetch(state.data, state.bytes, error));
     device.host_has_changed();
-    device.content = device.spare = nullptr;  // `owner` destroys the old ones
+    device.content = device.spare = nullptr;  // forget the smaller buffers; `owner` destroys them later
     if (use.bytes > device.bytes) device.bytes = use.bytes;
     if (use.alignment > device.alignment) device.alignment = use.alignment;
     EDGECORE_TRY(
@@ -106,7 +107,7 @@ class Devices final : public DeviceMemory {
     if (!wanted) return Status();
     DeviceUses uses(method);
     EDGECORE_TRY(uses.find(error));
-    Span<DeviceCopy> copies;  // one per value; add_copy makes more for a value that needs several
+    Span<DeviceCopy> copies;  // the device copy of each value; add_copy makes more if calls cannot share one
     EDGECORE_TRY(method.make_array(method.bindings.values.size(), copies, error));
     for (size_t value = 0; value < method.bindings.values.size(); ++value) {
       copies[value] = {nullptr, uses[value].bytes, uses[value].alignment};
@@ -186,7 +187,7 @@ class Devices final : public DeviceMemory {
     return Status();
   }
 
-  // Puts a value into the device buffers of a mutable buffer.
+  // Lets a tensor that is a mutable buffer, an alias of one or its new content use the buffer's device memory.
   static Status make_resident(MethodImpl &method, const ValueUse &use, size_t value, DeviceCopy &copy, Error &error) {
     TensorSlot &slot = *method.bindings.tensor_of[value];
     StateSlot &state = *method.bindings.tensor_of[use.state]->state;
@@ -200,7 +201,8 @@ class Devices final : public DeviceMemory {
     entry[0] = {&slot, use.has_new_content ? &copy : nullptr, &state.device(),
                 use.has_new_content || use.home == Home::kNewContent, method.bindings.resident};
     method.bindings.resident = entry.data();
-    if (!use.has_new_content) set_buffer(slot.tensor, nullptr);  // bind_states sets the buffer at the start of each run
+    // no buffer yet: bind_states sets the tensor's device buffer in each run
+    if (!use.has_new_content) set_buffer(slot.tensor, nullptr);
     return Status();
   }
 
@@ -219,7 +221,7 @@ class Devices final : public DeviceMemory {
     return Status();
   }
 
-  // Copies the content of a mutable buffer between host and device memory, as an event of the trace.
+  // Copies a mutable buffer's content between host and device memory, and records the copy as an event of the trace.
   static Status move_state(MethodImpl &method, StateSlot &state, bool to_device, Error &error) {
     DeviceState &device = state.device();
     EventTracer *tracer = method.config.tracer;

@@ -3,7 +3,7 @@
 namespace edgecore {
 namespace {
 
-// Values of ValueUse::last: before the first and after the last instruction.
+// Special values of ValueUse::last: a use before the first instruction (inputs), and one after the last (outputs).
 constexpr uint32_t kBefore = kNoUse - 2, kAfter = kNoUse - 1;
 
 bool same_layout(const TensorSlot &a, const TensorSlot &b) {
@@ -39,13 +39,13 @@ Status DeviceUses::find(Error &error) {
       if (value >= 0) note_host(static_cast<size_t>(value), kAfter, false);
     }
   }
-  // Choosing a home compares a value with all others. The limit bounds this time for a damaged file; values beyond it
-  // stay in host memory.
+  // The choice of a value's memory compares the value with all others. Limits::items bounds the time of these
+  // comparisons, because a damaged file may have millions of values; values beyond the limit stay in host memory.
   steps_ = count == 0 ? 0 : method_.owner->limits().items / count;
   for (const StateSlot *state = method_.bindings.states; state != nullptr; state = state->next) {
     const size_t value = static_cast<size_t>(state->value);
     if (choose_state(value) || uses_[value].update == kNoUse) continue;
-    uses_[value].on_host = true;  // aten::copy_ updates the buffer in host memory
+    uses_[value].on_host = true;  // kernel aten::copy_ updates the buffer in host memory
     uses_[uses_[value].content].on_host = true;
   }
   for (size_t value = 0; value < count; ++value) {
@@ -88,8 +88,8 @@ void DeviceUses::note_kernel(const Instruction &instruction, uint32_t pc) {
       if (value >= 0) note_host(static_cast<size_t>(value), pc, true);
     }
   }
-  // A kernel whose result is not a tensor may write to any of its arguments, as executorch_prim::et_copy_index does.
-  // The same is true for a kernel of another package, whose schema may mark arguments as written.
+  // A kernel whose result is not a tensor may write to any of its arguments, as executorch_prim::et_copy_index does. A
+  // kernel of another package may do so, too, because its schema may mark arguments as written.
   const bool may_write =
       !method_.kernels[instruction.target].is_own || (method_.bindings.tensor_of[instruction.result] == nullptr &&
                                                       method_.bindings.list_of[instruction.result] == nullptr);
@@ -144,7 +144,8 @@ void DeviceUses::note_update(const Instruction &instruction, uint32_t pc) {
   state.update = pc;
   state.content = static_cast<uint32_t>(instruction.args[1]);
   ValueUse &content = note(state.content, pc, false);
-  if (content.update != kNoUse) content.several = true;  // only one of the buffers could swap memory with it
+  // the value is copied to several mutable buffers, but it could swap memory with only one
+  if (content.update != kNoUse) content.several = true;
   content.update = pc;
   content.is_fresh_at_update = content.is_fresh;
 }
@@ -154,7 +155,7 @@ bool DeviceUses::is_planned(size_t value) const {
   return slot != nullptr && slot->storage == Storage::kPlanned && slot->tensor.capacity != 0;
 }
 
-// Returns true if two planned values share addresses.
+// Returns true if the arena addresses of two tensors in planned memory overlap.
 bool DeviceUses::overlap(size_t a, size_t b) const {
   const BaseStorage first = storage_of(*method_.bindings.tensor_of[a]);
   const BaseStorage second = storage_of(*method_.bindings.tensor_of[b]);
@@ -162,14 +163,15 @@ bool DeviceUses::overlap(size_t a, size_t b) const {
   return begin < other + second.capacity && other < begin + first.capacity;
 }
 
-// Returns true if another value gives access to the memory of a planned value: a value at overlapping addresses that is
-// a mutable buffer, or that is used without being written first. If `value` is a mutable buffer, any used value at
-// overlapping addresses counts.
+// Returns true if another value gives access to the memory of `value`, which is in an arena. Such a value has
+// overlapping addresses, and is a mutable buffer or is used without being written first. If `value` itself is a mutable
+// buffer, any used value at overlapping addresses counts.
 bool DeviceUses::has_alias(size_t value) const {
   const bool is_state = method_.bindings.tensor_of[value]->state != nullptr;
   for (size_t i = 0; i < uses_.size(); ++i) {
     if (i == value || !is_planned(i) || !overlap(i, value)) continue;
-    if (method_.bindings.tensor_of[i]->state != nullptr) return true;  // other methods may use it
+    // value `i` is a mutable buffer, which other methods may use
+    if (method_.bindings.tensor_of[i]->state != nullptr) return true;
     if (uses_[i].last != kNoUse && (is_state || !uses_[i].written_first)) return true;
   }
   return false;
@@ -179,28 +181,28 @@ bool DeviceUses::on_same_device(const ValueUse &use, const ValueUse &other) cons
   return !other.several && other.backend == use.backend && other.memory_kind == use.memory_kind;
 }
 
-// Returns true if all delegate calls that use this host-memory value can share one copy on the device.
+// Returns true if all delegate calls that use a value in host memory can share one copy of it on the device.
 bool DeviceUses::can_have_one_copy(size_t value) const {
   const ValueUse &use = uses_[value];
   return is_straight_ && !use.several && !use.twice && !use.is_viewed &&
          method_.bindings.tensor_of[value]->storage != Storage::kView && !(is_planned(value) && has_alias(value));
 }
 
-// Returns true if only delegates of a device use a planned value, and the first use writes it.
+// Returns true if only delegates of a device use a value in arena memory, and the first use writes it.
 bool DeviceUses::is_on_device(size_t value) const {
   return is_planned(value) && !uses_[value].on_host && uses_[value].written_first;
 }
 
-// Returns true if a run can compute the value, or its device copy, in the spare device buffer of the mutable buffer to
-// which it is copied.
+// Returns true if a run can compute the value, or its device copy, directly in the spare device buffer of the mutable
+// buffer that an aten::copy_ updates with this value.
 bool DeviceUses::can_hold_new_content(size_t value) const {
   const ValueUse &use = uses_[value];
   return use.backend != nullptr && use.last_on_device < use.update && can_have_one_copy(value) &&
          (is_on_device(value) || use.is_fresh_at_update);
 }
 
-// Decides whether a mutable buffer stays on the device in this method. If so, sets its home, and the homes of its
-// aliases and of its new content.
+// Decides whether a mutable buffer stays in device memory in this method; if so, sets `home` of it and its aliases and
+// new content.
 bool DeviceUses::choose_state(size_t state) {
   ValueUse &use = uses_[state];
   const bool has_update = use.update != kNoUse;
@@ -212,7 +214,7 @@ bool DeviceUses::choose_state(size_t state) {
     const TensorSlot &slot = *method_.bindings.tensor_of[i], &buffer = *method_.bindings.tensor_of[state];
     const bool is_same = slot.tensor.dl.data == buffer.tensor.dl.data && slot.tensor.capacity == buffer.tensor.capacity;
     if (user == nullptr) user = &uses_[i];
-    // With an update, writing through an alias would change the old content, which must survive a failed run.
+    // If an aten::copy_ updates the buffer, refuse aliases: a write to one changes content that a failed run must keep.
     if (!is_same || slot.state != nullptr || has_update || uses_[i].on_host || !on_same_device(*user, uses_[i])) {
       return false;
     }
@@ -241,7 +243,7 @@ bool DeviceUses::choose_state(size_t state) {
   return true;
 }
 
-// Chooses the home of a value that is not a mutable buffer, and decides whether one copy serves all delegate calls.
+// Decides whether a value other than a mutable buffer lives in device memory, and whether its calls can share one copy.
 void DeviceUses::choose(size_t value) {
   ValueUse &use = uses_[value];
   const TensorSlot &slot = *method_.bindings.tensor_of[value];

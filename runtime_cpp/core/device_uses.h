@@ -1,4 +1,4 @@
-// Finds the values of a method that can stay in device memory. Private to the core.
+// Decides which values of a method stay in device memory during a run. Private to the core.
 #ifndef EDGECORE_CORE_DEVICE_USES_H_
 #define EDGECORE_CORE_DEVICE_USES_H_
 
@@ -6,47 +6,47 @@
 
 namespace edgecore {
 
-// The memory of a tensor value.
+// The memory in which a tensor value lives during a run.
 enum class Home : uint8_t {
-  kHost,        // host memory; delegates on a device use copies
-  kDevice,      // a device buffer of the method
-  kState,       // the device buffer of a mutable buffer: DeviceState::content
-  kNewContent,  // the spare device buffer of a mutable buffer: DeviceState::spare
+  kHost,        // host memory; delegates on a device use copies of the value
+  kDevice,      // a device buffer of the method, without host memory
+  kState,       // a mutable buffer's device buffer with its current content: DeviceState::content
+  kNewContent,  // a mutable buffer's device buffer for its next content: DeviceState::spare
 };
 
 // How the instructions of a method use one tensor value.
 struct ValueUse {
-  const LoadedBackend *backend;  // the backend whose device uses the value; NULL: none
-  uint32_t memory_kind;          // memory kind on that device
-  uint64_t bytes;                // size that its delegates require of a device buffer
+  const LoadedBackend *backend;  // the backend that uses the value in memory of its device; NULL: none
+  uint32_t memory_kind;          // the kind of device memory that the backend requires
+  uint64_t bytes;                // bytes that the device buffer must have for all delegates that use the value
   uint64_t alignment;
-  uint32_t last;            // the last instruction that uses the value; kNoUse: none
-  uint32_t last_on_device;  // the last delegate call of a device that uses it
-  uint32_t update;   // the aten::copy_ between a new content and a mutable buffer; set for both values; kNoUse: none
-  uint32_t content;  // for a mutable buffer with an update: the value with the new content
-  uint32_t state;    // for kState, kNewContent and has_new_content: the value that is the mutable buffer
+  uint32_t last;            // index of the last instruction that uses the value; kNoUse: none
+  uint32_t last_on_device;  // index of the last delegate call that uses the value on a device
+  uint32_t update;   // index of the aten::copy_ that updates a mutable buffer; set for the buffer and its new content
+  uint32_t content;  // for a mutable buffer with an `update`: index of the value with its new content
+  uint32_t state;    // if `home` is kState or kNewContent, or with has_new_content: index of the mutable buffer
   Home home;
-  bool on_host;             // a kernel, the caller, a list or a delegate that needs host memory uses the value
-  bool several;             // several backends or memory kinds use it, or it is the new content of several buffers
-  bool written_first;       // the first use writes it
-  bool read;                // an instruction reads it after its first use
-  bool twice;               // two arguments of one delegate call are this value
-  bool is_viewed;           // another value is a view of it, or it is a view
-  bool is_fresh;            // only within `find`: its device copy is up to date
-  bool is_fresh_at_update;  // `is_fresh` at the instruction `update`
-  bool has_one_copy;        // for kHost: all its delegate calls can share one copy
-  bool has_new_content;     // for kHost: its copy is in the spare buffer of a mutable buffer: DeviceState::spare
+  bool on_host;             // true if a kernel, the caller, a list or a delegate that needs host memory uses the value
+  bool several;             // true if several backends or memory kinds use the value, or it updates several buffers
+  bool written_first;       // true if the first instruction that uses the value writes it
+  bool read;                // true if an instruction reads the value after its first use
+  bool twice;               // true if two arguments of one delegate call are this value
+  bool is_viewed;           // true if the value is a view, or another value is a view of it
+  bool is_fresh;            // within `find`: true if the value's device copy is up to date at the current instruction
+  bool is_fresh_at_update;  // the value that `is_fresh` had at the instruction `update`
+  bool has_one_copy;        // for Home::kHost: true if all delegate calls that use the value can share a device copy
+  bool has_new_content;     // for Home::kHost: true if the device copy is in a mutable buffer's spare device buffer
 };
 
 constexpr uint32_t kNoUse = UINT32_MAX;
 
-// The uses and homes of all values of a method. Values stay on a device only in methods without branches and moves,
-// because there the execution order is known.
+// The uses of all values of a method, and the memory chosen for each. Values stay on a device only in methods without
+// branches and moves, because only there the order of execution is known in advance.
 class DeviceUses {
  public:
   explicit DeviceUses(MethodImpl &method) : method_(method) {}
 
-  // Finds the uses, chooses the homes, and sets Staging::is_fresh of all delegate arguments.
+  // Finds the uses, chooses each value's memory, and sets Staging::is_fresh of all delegate arguments.
   Status find(Error &error);
   const ValueUse &operator[](size_t value) const { return uses_[value]; }
 
@@ -71,8 +71,8 @@ class DeviceUses {
 
   MethodImpl &method_;
   Span<ValueUse> uses_;
-  bool is_straight_ = true;  // the method has no branches and no moves
-  uint64_t steps_ = 0;       // number of values that may still be compared with all others
+  bool is_straight_ = true;  // true if the method has no branches and no moves
+  uint64_t steps_ = 0;       // number of values that may still be compared with all others (limit: Limits::items)
 };
 
 }  // namespace edgecore

@@ -7,11 +7,11 @@
 namespace edgecore {
 namespace {
 
-// Bytes that several keys refer to are hashed once for each key. A damaged file could refer to the same bytes millions
-// of times, so hashing stops after this multiple of the bytes of all files.
+// Data that several keys refer to is hashed once per key. A damaged file could refer to the same bytes millions of
+// times, so hashing stops when it has read this multiple of the total size of the program and its .ptd files.
 constexpr uint64_t kMaxReads = 64;
 
-// Names the data whose hash is compared, for error messages.
+// The kind and the name of the data whose hash is compared, for the error message.
 struct Subject {
   StringView kind;
   StringView name;
@@ -23,8 +23,8 @@ class DigestCheck {
       : tables_(tables), meta_(*tables.meta), remaining_(bytes * kMaxReads), error_(error) {}
 
   Status segment(const fb::SubsegmentOffsets *offsets, StringView name, const flatbuffers::Vector<uint8_t> *digest) {
-    // Entry 0 of the offsets is reserved. A file without constants (or without initial state) has no other entries, and
-    // its segment index must not be used.
+    // Entry 0 of the offsets is reserved: a table with no other entry belongs to a file without constants (or without
+    // initial state), whose segment index must not be used.
     const bool has_data = offsets != nullptr && size_of(offsets->offsets()) > 1;
     if (!has_data || offsets->segment_index() >= tables_.segments.size()) return Status();
     return stored(offsets->segment_index(), LoadUse::kConstants, {"segment", name}, span_of(digest));
@@ -41,7 +41,7 @@ class DigestCheck {
     return Status();
   }
 
-  // Compares the hashes of a .ptd file's entries that the metadata lists; the program does not use the other entries.
+  // Compares the hashes of those .ptd entries that the metadata lists. The program does not use other entries.
   Status data_file(const DataFile &file) {
     uint32_t next = 0;
     for (size_t i = 0; i < file.count(); ++i) {
@@ -68,7 +68,7 @@ class DigestCheck {
   }
 
  private:
-  // Loads a segment for the comparison only.
+  // Loads a segment, compares its hash with `expected`, and releases the segment.
   Status stored(size_t index, LoadUse use, Subject subject, Bytes expected) {
     const Result<Bytes> data = tables_.segments.borrow(index, use, error_);
     EDGECORE_TRY(data.status());
@@ -93,8 +93,8 @@ class DigestCheck {
                 "' are not those that were compiled: their SHA-256 is not the one in the metadata.");
   }
 
-  // Returns the hash of `key` in the metadata, or no bytes. The metadata's list is sorted by key and the caller asks
-  // for keys in ascending order, so the search continues at entry `next`.
+  // Returns the hash that the metadata has for `key`, or no bytes. The metadata is sorted by key and the caller asks
+  // for keys in ascending order, so each search continues at entry `next`, where the previous one ended.
   Bytes digest_of(StringView key, uint32_t &next) const {
     while (next < size_of(meta_.data()) && less(view_of(meta_.data()->Get(next)->key()), key)) ++next;
     if (next == size_of(meta_.data()) || view_of(meta_.data()->Get(next)->key()) != key) return Bytes();
@@ -103,7 +103,7 @@ class DigestCheck {
 
   const ProgramTables &tables_;
   const fb::meta::Meta &meta_;
-  uint64_t remaining_;  // bytes that may still be hashed
+  uint64_t remaining_;  // number of bytes that may still be hashed before hashing stops (see kMaxReads)
   Error &error_;
 };
 

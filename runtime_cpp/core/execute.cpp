@@ -36,7 +36,7 @@ class Interpreter {
     return run();
   }
 
-  // Ends the delegate call that was pending and continues with the next instruction.
+  // Continues a run that waited for a delegate: ends that delegate call, then executes the following instructions.
   Status resume() {
     const PendingRun &pending = method_.run_state.pending;
     pc_ = pending.pc;
@@ -101,7 +101,7 @@ class Interpreter {
     return Status();
   }
 
-  // Passes the outputs of a finished delegate call to the listener.
+  // Passes the outputs of a finished delegate call to the listener MethodConfig::values, if there is one.
   void report_outputs(const Instruction &instruction) const {
     if (method_.config.values == nullptr) return;
     for (size_t i = 0; i < instruction.args.size(); ++i) {
@@ -110,8 +110,8 @@ class Interpreter {
     }
   }
 
-  // Counts instructions and the list entries that they read. Fails past the limit, so that a file with an endless loop
-  // cannot block the caller forever.
+  // Counts executed instructions and the list entries that they read. Fails when the count exceeds instruction_limit,
+  // so that a file with an endless loop cannot block the caller forever.
   Status spend(uint64_t steps) {
     steps_ += steps;
     if (steps_ <= method_.config.instruction_limit) return Status();
@@ -170,7 +170,7 @@ class Interpreter {
     return extend(error_, pieces...);
   }
 
-  // Updates the entries of a list from the values that hold them.
+  // Copies the current values of a list's entries into the list.
   Status refresh_list(size_t value) {
     ListSlot *slot = method_.bindings.list_of[value];
     if (slot == nullptr) return Status();
@@ -213,8 +213,8 @@ class Interpreter {
     return Status();
   }
 
-  // Checks that the result, which is the last argument in the file, may be written. Needed for outputs that a kernel
-  // does not resize: resize() itself refuses read-only tensors.
+  // Checks that the result of a kernel call may be written; in the file it is the call's last argument. resize()
+  // refuses read-only tensors, but a kernel need not resize its output, so this check is needed as well.
   Status check_result(const Instruction &instruction) {
     const ListSlot *list = method_.bindings.list_of[instruction.result];
     const edgecore_value &value = method_.bindings.values[instruction.result];
@@ -239,8 +239,8 @@ class Interpreter {
     }
     const TensorSlot &base = slot_of(method_.run_state.args[0].as.tensor);
     TensorSlot &view = slot_of(method_.run_state.args[2].as.tensor);
-    // et_view changes the shape of the view. An input would keep that shape in the next run, where it has the caller's
-    // memory again, which may be too small for that shape.
+    // Refuse an input as the view: et_view changes its shape, and the shape would remain in the next run, where the
+    // input has the caller's memory again, which may be too small.
     if (view.storage == Storage::kInput) {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "an input cannot be made a view.");
     }
@@ -252,7 +252,7 @@ class Interpreter {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "the view has ", current_bytes(view),
                            " bytes, its base ", base.tensor.capacity, ".");
     }
-    // A resizable view may still have the shape of the last run, which may not fit now.
+    // A resizable view may still have the last run's shape, too large for the base's memory now: empty the view.
     if (current_bytes(view) > base.tensor.capacity) {
       for (int32_t i = 0; i < view.tensor.dl.ndim; ++i) view.tensor.dl.shape[i] = 0;
       update_strides(view.tensor);
@@ -307,7 +307,7 @@ class Interpreter {
     return Status();
   }
 
-  // Unbinds a view from the memory of its base. The memory of other tensors belongs to arenas, the file or the caller.
+  // Unbinds a view from its base tensor's memory. All other memory stays: it belongs to arenas, the file or the caller.
   static void free(TensorSlot &slot) {
     if (slot.storage == Storage::kView) restore_base(slot);
   }
@@ -317,7 +317,7 @@ class Interpreter {
   edgecore_call call_;
   size_t pc_ = 0;
   uint64_t steps_ = 0;
-  uint32_t inherited_ = 0;  // flags that call_kernel adds to the view of the current instruction
+  uint32_t inherited_ = 0;  // read-only flags of the base tensor, which call_kernel adds to the view after the call
 };
 
 }  // namespace
@@ -345,7 +345,7 @@ Status MethodImpl::resume_run(Error &error) {
 Status MethodImpl::finish_run(Status status) {
   if (run_state.pending.waiting) return status;
   if (config.tracer != nullptr) config.tracer->end(run_state.pending.run_event);
-  // Inputs in an arena must be set again before the next run: other tensors used the same memory during this run.
+  // Inputs in an arena must be set again before the next run: other tensors have used the same memory in this run.
   const Span<const int32_t> inputs = span_of(plan->inputs());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorSlot *slot = bindings.tensor_of[static_cast<size_t>(inputs[i])];

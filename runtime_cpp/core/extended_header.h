@@ -7,7 +7,7 @@
 
 namespace edgecore {
 
-constexpr uint64_t kFlatbufferMax = 0x7fffffff;  // flatbuffers' own offsets are signed 32-bit numbers
+constexpr uint64_t kFlatbufferMax = 0x7fffffff;  // maximum size of a flatbuffer: its offsets are signed 32-bit numbers
 
 inline uint64_t read_u64(const uint8_t *bytes) {
   uint64_t value;

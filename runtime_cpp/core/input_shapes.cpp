@@ -1,4 +1,4 @@
-// Checks that the shapes of inputs are allowed by the shapes that the program was exported for.
+// Checks that the shape of each input is one that the program was exported for.
 #include "core/method_impl.h"
 #include "edgecore/scalar_type.h"
 
@@ -9,7 +9,7 @@ const DimMetas *dims_of_input(const MethodImpl &method, size_t index) {
   return method.meta == nullptr ? nullptr : dims_of(argument_at(method.meta->inputs(), index));
 }
 
-// Appends the name of a dim: "dim 0 ('batch')".
+// Appends the number and the name of a tensor dim to an error message: "dim 0 ('batch')".
 void append_dim(Error &error, uint32_t dim, const DimMetas *dims) {
   (void)extend(error, "dim ", dim);
   const StringView name = dims == nullptr ? StringView() : view_of(dims->Get(dim)->name());

@@ -5,10 +5,10 @@
 namespace edgecore {
 namespace {
 
-// In a .pte, the argument list of a kernel with out arguments ends with the result of the call, which repeats the out
-// arguments. Returns true if the last of `args` is such a repetition: the same value as an earlier argument (a tensor
-// or a list of tensors), a list with the same tensors as the argument before it (ExecuTorch's split), or a list of the
-// arguments before it. Adds the number of compared list entries to `compared`.
+// Returns true if the last of `args` repeats out arguments of a kernel call. In a .pte, the argument list of a kernel
+// with out arguments ends with the result of the call: an earlier argument again (a tensor or a list of tensors), a
+// list with the same tensors as the argument before it (ExecuTorch's split), or a list of the arguments before it. Adds
+// the number of compared list entries to `compared`.
 bool repeats_result(const MethodImpl &method, Span<const int32_t> args, uint64_t &compared) {
   if (args.size() < 2) return false;
   const size_t last = args.size() - 1;
@@ -37,8 +37,8 @@ bool repeats_result(const MethodImpl &method, Span<const int32_t> args, uint64_t
   return true;
 }
 
-// Returns true if a move may replace `tensor` by `moved`: kernels and delegates that were prepared for the declared
-// tensor rely on its dtype, dim order and maximum shape.
+// Returns true if a move instruction may bind `tensor` to the memory of `moved`. Kernels and delegates were prepared
+// for the declared `tensor`, so the dtype and dim order must be equal, and the maximum shape must not be larger.
 bool can_replace(const edgecore_tensor &moved, const edgecore_tensor &tensor) {
   if (moved.scalar_type != tensor.scalar_type || moved.dl.ndim != tensor.dl.ndim) return false;
   for (int32_t i = 0; i < tensor.dl.ndim; ++i) {
@@ -72,7 +72,7 @@ KernelMatch find_kernel(const edgecore_kernel_library &library, OperatorName nam
 
 uint64_t dtype_bit(const edgecore_tensor &tensor) { return uint64_t{1} << (tensor.scalar_type & 63); }
 
-// Collects in Kernel::dtypes the dtypes of the tensors that the method passes to each operator.
+// Collects for each operator, in Kernel::dtypes, the dtypes of all tensors that the method passes to it.
 Status collect_dtypes(const MethodImpl &method, Error &error) {
   uint64_t entries = 0;
   for (const Instruction &instruction : method.instructions) {
@@ -97,7 +97,7 @@ Status collect_dtypes(const MethodImpl &method, Error &error) {
   return Status();
 }
 
-// Appends the dtypes of a bit mask to a message: " for float64 and int8".
+// Appends the dtypes of a bit mask to an error message: " for float64 and int8".
 void append_dtypes(Error &error, uint64_t dtypes) {
   const char *before = " for ";
   for (int32_t type = 0; type < 64; ++type) {
@@ -172,7 +172,7 @@ Status MethodImpl::build_instructions(Error &error) {
                             static_cast<uint32_t>(source.instr_args_as_JumpFalseCall()->destination_instruction());
           bindings.uses[out.target] |= kIsRead;
           break;
-        default:  // FreeCall: validate_program refuses all other types
+        default:  // the instruction is a FreeCall, because validate_program refuses all other types
           out.op = Op::kFree;
           out.target = static_cast<uint32_t>(source.instr_args_as_FreeCall()->value_index());
           break;
@@ -199,7 +199,7 @@ Status MethodImpl::build_rebound(size_t move_count, Error &error) {
   for (const Instruction &instruction : instructions) {
     if (instruction.op == Op::kMove && bindings.tensor_of[instruction.result] != nullptr) {
       bindings.moved[moves++] = static_cast<int32_t>(instruction.result);
-      // A later view instruction may rebind this tensor through the destination of the move.
+      // Mark the move's destination too: a later view instruction may rebind this tensor through it.
       bindings.uses[instruction.target] |= kIsRebound;
     }
     if (!instruction.is_view) continue;
@@ -236,7 +236,7 @@ Status MethodImpl::resolve_kernels(Error &error) {
     break;
   }
   size_t missing = 0;
-  size_t other_dtypes = 0;  // number of operators whose kernels lack a dtype
+  size_t other_dtypes = 0;  // number of operators of which no kernel supports all dtypes in the method
   for (size_t i = 0; i < kernels.size(); ++i) {
     const OperatorName op = operator_name(i);
     KernelMatch match;

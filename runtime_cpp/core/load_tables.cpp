@@ -7,7 +7,7 @@
 
 namespace edgecore {
 
-constexpr size_t kTableAlignment = 16;  // of tables that are used in place
+constexpr size_t kTableAlignment = 16;  // alignment in bytes of flatbuffer tables that are used without a copy
 
 Result<Bytes> load_tables(DataLoader &loader, uint64_t offset, uint64_t size, bool in_place, Allocator &allocator,
                           StringView what, Error &error) {

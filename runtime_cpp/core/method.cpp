@@ -16,7 +16,7 @@ Status build(MethodImpl &method, Error &error) {
   for (size_t i = 0; i < method.bindings.input_set.size(); ++i) {
     const uint32_t tag =
         method.bindings.values[static_cast<size_t>(method.plan->inputs()->Get(static_cast<uint32_t>(i)))].tag;
-    // Strings and lists count as set: export fixed their values in the program, and no call can set them.
+    // Input strings and lists count as set: export fixed their values in the program, and no call can set them.
     method.bindings.input_set[i] = tag == EDGECORE_TAG_NONE || tag >= EDGECORE_TAG_STRING;
   }
   EDGECORE_TRY(method.make_array(method.symbol_count(), method.bindings.symbols, error));
@@ -30,8 +30,7 @@ Status bad_input(const MethodImpl &method, size_t index, Error &error, const Pie
   return extend(error, " ", pieces...);
 }
 
-// Returns the index of an input's value in Bindings::values. Fails if an argument with the tag `argument_tag` cannot be
-// assigned to the input.
+// Returns the index in Bindings::values of an input. Fails if it cannot be set to an argument of type `argument_tag`.
 Result<size_t> input_value(const MethodImpl &method, size_t index, uint32_t argument_tag, Error &error) {
   EDGECORE_TRY(method.check_idle(error));
   const Span<const int32_t> inputs = span_of(method.plan->inputs());
@@ -49,8 +48,7 @@ Result<size_t> input_value(const MethodImpl &method, size_t index, uint32_t argu
   return value;
 }
 
-// Returns true if `strides` describe a dense tensor in the dim order of `tensor`. The stride of a dim of size 1 does
-// not matter.
+// Returns true if `strides` are those of a dense tensor in the dim order of `tensor`, dims of size 1 aside.
 bool is_dense(const edgecore_tensor &tensor, Span<const int64_t> shape, Span<const int64_t> strides) {
   int64_t expected = 1;
   for (size_t i = shape.size(); i-- > 0;) {
@@ -94,7 +92,8 @@ Status set_scalar(MethodImpl &method, size_t index, const edgecore_value &argume
     value.as.b = argument.as.i;
   }
   value.tag = declared.tag;
-  if ((method.bindings.uses[*id] & kIsRead) == 0) {  // no instruction reads it: export used its value as a constant
+  // no instruction reads this input: export used its value as a constant
+  if ((method.bindings.uses[*id] & kIsRead) == 0) {
     const bool same = value.tag == EDGECORE_TAG_DOUBLE ? memcmp(&value.as.d, &declared.as.d, sizeof(double)) == 0
                                                        : value.as.i == declared.as.i;
     if (!same) {
@@ -110,7 +109,7 @@ Status set_scalar(MethodImpl &method, size_t index, const edgecore_value &argume
   return Status();
 }
 
-// Returns the slot of a tensor input or output; NULL if it is not a tensor, or if `index` is out of range.
+// Returns the TensorSlot of a tensor input or output; NULL if it is not a tensor or if `index` is out of range.
 const TensorSlot *slot_at(const MethodImpl &method, const flatbuffers::Vector<int32_t> *values, size_t index) {
   const auto list = span_of(values);
   return index < list.size() ? method.bindings.tensor_of[static_cast<size_t>(list[index])] : nullptr;
@@ -334,7 +333,8 @@ bool Method::shares_state() const {
   bool shares = method.bindings.shares_state;
   for (const DelegateState &state : method.delegates.slots) {
     const StateSet *set = state.state_set;
-    shares = shares || (set != nullptr && set->method.empty());  // a method that is loaded later may add tensors to it
+    // a StateSet without a method name is shared by all methods: one that is loaded later may add tensors to it
+    shares = shares || (set != nullptr && set->method.empty());
   }
   return shares;
 }

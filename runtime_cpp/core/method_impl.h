@@ -1,4 +1,4 @@
-// The state of a method; private to the core.
+// The state of a loaded method. Private to the core.
 #ifndef EDGECORE_CORE_METHOD_IMPL_H_
 #define EDGECORE_CORE_METHOD_IMPL_H_
 
@@ -11,34 +11,34 @@
 
 namespace edgecore {
 
-// The origin of a tensor's memory.
+// Where a tensor's memory comes from.
 enum class Storage : uint8_t {
-  kPlanned,   // an arena of the method
-  kConstant,  // the program file, or an external weights file (.ptd)
-  kInput,     // the caller, through set_input
-  kOutput,    // the caller, through set_output
-  kView,      // another tensor: the result of an executorch_prim::et_view instruction
+  kPlanned,   // memory in an arena of the method, as the file plans it
+  kConstant,  // memory of the program file, or of an external weights file (.ptd)
+  kInput,     // memory of the caller, set with set_input
+  kOutput,    // memory of the caller, set with set_output
+  kView,      // memory of another tensor, bound by an executorch_prim::et_view instruction
 };
 
-// The memory that a tensor has at the beginning of each run. Only tensors whose memory may change have it: inputs,
-// outputs, and tensors that a view instruction or a move rebinds. The next run restores the tensor from this copy.
+// The memory that a tensor has at the beginning of each run; each run first restores the tensor from this record. Only
+// tensors whose memory may change have one: inputs, outputs, and tensors that a view or move instruction rebinds.
 struct BaseStorage {
-  void *data;       // NULL: none yet
-  size_t capacity;  // bytes that the tensor may use
-  size_t readable;  // bytes from `data` on that may be read
+  void *data;       // start of the tensor's memory at the beginning of a run; NULL: not set yet
+  size_t capacity;  // bytes of memory that the tensor may occupy
+  size_t readable;  // bytes that may be read from `data` on (`capacity` and any tail)
   uint32_t flags;   // EDGECORE_TENSOR_*
 };
 
 struct StateSlot;
 
-// A tensor value of the method.
+// A tensor of the method, with the memory that it is bound to.
 struct TensorSlot {
-  edgecore_tensor tensor;  // first member: slot_of casts a tensor's address to its slot's
-  size_t readable;         // bytes from tensor.dl.data on that may be read
-  BaseStorage *base;       // NULL: `tensor` keeps the memory that it has after loading
-  StateSlot *state;        // NULL: not a mutable buffer
+  edgecore_tensor tensor;  // first member: slot_of casts the address of `tensor` to that of its TensorSlot
+  size_t readable;         // bytes that may be read from the tensor's data on
+  BaseStorage *base;       // the tensor's memory at the beginning of each run; NULL: its memory never changes
+  StateSlot *state;        // the mutable buffer that this tensor is; NULL: it is not a mutable buffer
   Storage storage;
-  uint8_t element_size;  // bytes
+  uint8_t element_size;  // size of one element of the tensor in bytes
 };
 static_assert(offsetof(TensorSlot, tensor) == 0);
 
@@ -46,19 +46,19 @@ inline BaseStorage storage_of(const TensorSlot &slot) {
   return {slot.tensor.dl.data, static_cast<size_t>(slot.tensor.capacity), slot.readable, slot.tensor.flags};
 }
 
-// Returns the address of the tensor's data at the beginning of a run.
+// Returns the address that the tensor's data has at the beginning of a run.
 inline void *base_data(const TensorSlot &slot) { return slot.base == nullptr ? slot.tensor.dl.data : slot.base->data; }
 
-// A mutable buffer that the method uses.
+// A mutable buffer (registered buffer of the model that keeps its content between runs) that the method uses.
 struct StateSlot {
-  uint32_t value;  // index of the tensor value
+  uint32_t value;  // index of the mutable buffer's tensor in Bindings::values
   TensorSlot *slot;
-  StateStore::Buffer *shared;  // its memory in the StateStore; NULL: it belongs to this method alone
+  StateStore::Buffer *shared;  // the mutable buffer in the StateStore; NULL: it belongs to this method alone
   void *data;                  // the buffer's host memory
-  const uint8_t *initial;      // the buffer's bytes after loading and after a reset; NULL: zeros
+  const uint8_t *initial;      // content of the mutable buffer after loading and after a reset; NULL: zeros
   uint64_t bytes;
-  DeviceState own;   // of a buffer that belongs to this method alone
-  bool is_resident;  // set by device_memory.cpp: this method uses the buffer in device memory only
+  DeviceState own;   // device memory of the mutable buffer, if it belongs to this method alone
+  bool is_resident;  // true if this method uses the mutable buffer only in device memory; set by device_memory.cpp
   StateSlot *next;
 
   DeviceState &device() { return shared == nullptr ? own : shared->device; }
@@ -66,22 +66,22 @@ struct StateSlot {
 
 struct DeviceCopy;
 
-// A tensor value in the device buffers of a mutable buffer: the mutable buffer itself, an alias, or its new content.
+// A tensor whose data is in device memory of a mutable buffer: the mutable buffer itself, an alias, or its new content.
 struct ResidentSlot {
   TensorSlot *slot;
-  DeviceCopy *copy;  // NULL, or, for a value that the host uses as well, its device copy: then only the copy is in the
-                     // device buffer
+  DeviceCopy *copy;  // the tensor's device copy, if the host uses the tensor as well: then only the copy is in the
+                     // mutable buffer's device memory; otherwise NULL
   DeviceState *state;
-  bool is_new_content;  // true: in DeviceState::spare; false: in DeviceState::content
+  bool is_new_content;  // true: the tensor's data is in DeviceState::spare; false: in DeviceState::content
   ResidentSlot *next;
 };
 
-// A list or string value of the method.
+// A list or a string of the method.
 struct ListSlot {
   edgecore_list list;
-  Span<const int64_t> int_values;     // for an integer list: the index of each entry's value
-  Span<const int32_t> tensor_values;  // for a tensor list: the index of each entry's value; -1: no tensor
-  int64_t *ints;                      // memory of list.items
+  Span<const int64_t> int_values;     // for an integer list: index in Bindings::values of each list entry
+  Span<const int32_t> tensor_values;  // for a tensor list: index in Bindings::values of each list entry; -1: no tensor
+  int64_t *ints;                      // memory of the integers of an integer list
   edgecore_tensor **tensors;
 };
 
@@ -91,33 +91,32 @@ enum class Op : uint8_t {
   kMove,
   kJumpFalse,
   kFree,
-  kUpdateState,  // aten::copy_ of the new content of a mutable buffer on a device: the two swap memory
+  kUpdateState,  // swaps a mutable buffer on a device with its new content, instead of running aten::copy_
 };
 
-// An instruction of the file, decoded by instructions.cpp.
+// An instruction of a method, decoded from the file by instructions.cpp.
 struct Instruction {
   Op op;
-  bool is_view;     // executorch_prim::et_view: binds the last argument to the memory of the first
-  uint32_t target;  // index of the operator or delegate, or of the value that is read
+  bool is_view;     // true for executorch_prim::et_view, which binds its last argument to the memory of its first
+  uint32_t target;  // index of the operator or delegate to call, or of the value that the instruction reads
   union {
-    uint32_t result;       // index of the value that is written
-    uint32_t jump_target;  // kJumpFalse: index of an instruction
+    uint32_t result;       // index of the value that the instruction writes
+    uint32_t jump_target;  // for kJumpFalse: index of the next instruction if the condition is false
   };
-  Span<const int32_t> args;   // indices of values, without the result that the file repeats at the end
-  struct DelegateCall *call;  // of kDelegate; built by delegates.cpp
+  Span<const int32_t> args;   // indices of the argument values, without the result that the file repeats at the end
+  struct DelegateCall *call;  // for kDelegate: the state of this call, built by delegates.cpp
 };
 
-// An operator of the file and its kernel.
+// The kernel that runs an operator of the file.
 struct Kernel {
   edgecore_kernel_fn run;
-  uint64_t dtypes;  // dtypes of the tensors in its calls: bit n for ScalarType n; 0 without an
-                    // EDGECORE_KERNELS_SELECTED library
-  bool is_own;      // of edgecore's library, whose kernels write only their results
+  uint64_t dtypes;  // bit n: a call has a tensor of ScalarType n; 0 without an EDGECORE_KERNELS_SELECTED library
+  bool is_own;      // true for a kernel of edgecore's own library: such kernels write only their results
 };
 
-// The copy of a value in device memory, for delegates on a device that cannot use the value's host memory.
+// The copy of a value in device memory, for delegates on a device that cannot read the value's host memory.
 struct DeviceCopy {
-  edgecore_buffer *buffer;  // created when it is first needed
+  edgecore_buffer *buffer;  // the copy's device buffer; NULL until the copy is first needed
   uint64_t bytes;
   uint64_t alignment;
 };
@@ -125,24 +124,24 @@ struct DeviceCopy {
 // A copy of one delegate argument, for calls in which the tensor's own memory does not meet the backend's requirement
 // (alignment, padding, memory kind). The memory of the copy is allocated when it is first needed.
 struct Staging {
-  edgecore_buffer_requirement requirement;  // set by delegates.cpp when the method is loaded
-  void *buffer;                             // the copy in host memory; allocated by staging.cpp
-  DeviceCopy *device;                       // the copy in device memory, if memory_kind is not 0: device_memory.cpp
-  uint64_t capacity;                        // bytes of `buffer`
-  void *original;  // the tensor's own data while the copy replaces it, from stage_in to stage_out; otherwise NULL
-  bool written;    // the argument is an output: resize was called for it in the last prepare
-  bool repeated;   // `written` is true, and another argument is the same tensor; also set by resize
-  bool is_fresh;   // an earlier call of the same run has filled `device`; set by device_uses.cpp
+  edgecore_buffer_requirement requirement;  // the backend's requirement for the argument; set by delegates.cpp
+  void *buffer;                             // the argument's copy in host memory; allocated by staging.cpp
+  DeviceCopy *device;                       // the argument's copy in device memory, if the backend requires that
+  uint64_t capacity;                        // size of the copy in host memory, in bytes
+  void *original;  // the tensor's own data pointer while the copy replaces it in a call; otherwise NULL
+  bool written;    // true if the argument is an output: the delegate's last prepare called resize for it
+  bool repeated;   // true if `written` is true and another argument of the call is the same tensor; also set by resize
+  bool is_fresh;   // true if an earlier call of the same run has filled `device`; set by device_uses.cpp
 };
 
-// State of one delegate instruction. delegates.cpp allocates it; each prepare updates shapes and flags.
+// The state of one delegate instruction. delegates.cpp allocates it; each prepare updates `shapes` and `flags`.
 struct DelegateCall {
-  Staging *staging;  // one per argument
-  int64_t *shapes;   // at the last prepare: the shapes of tensors and the bits of numbers, concatenated
-  uint32_t *flags;   // the flags of all arguments at the last prepare
+  Staging *staging;  // staging copies of the arguments: array with one entry per argument
+  int64_t *shapes;   // shapes of tensor arguments and bits of number arguments at the last prepare, concatenated
+  uint32_t *flags;   // flags of all arguments of the delegate call at the last prepare
 };
 
-// Memory that all delegates of the method share whose memory needs name the same group.
+// Memory that several delegates of the method share, because their memory needs have the same group name.
 struct MemoryGroup {
   edgecore_memory_block block;
   uint32_t kind;
@@ -152,7 +151,7 @@ struct MemoryGroup {
 
 constexpr uint64_t kNotScratch = UINT64_MAX;
 
-// Alignment in bytes of scratch memory and staging copies if a backend asks for less: one cache line.
+// Alignment in bytes, one cache line, of scratch memory and staging copies for which a backend asks for less.
 constexpr uint64_t kMinAlignment = 64;
 
 // A delegate of the method, its instance (the backend's execution state) and its memory. delegates.cpp sets the first
@@ -160,18 +159,18 @@ constexpr uint64_t kMinAlignment = 64;
 struct DelegateState {
   edgecore_scope scope;
   const LoadedBackend *backend;
-  Bytes blob;  // until it is released; empty if the loader does not own it
+  Bytes blob;  // the delegate's blob, until it is released; empty: nothing needs a release
   edgecore_delegate *delegate;
-  StateSet *state_set;  // NULL: the backend keeps no state
+  StateSet *state_set;  // state that the backend keeps for the delegate between runs; NULL: none
   edgecore_instance *instance;
-  const DelegateCall *prepared_for;    // the call for which the instance is prepared; NULL: none
-  Span<edgecore_memory_block> blocks;  // one block for each need (request) that the last prepare returned
-  size_t block_capacity;               // length of the arrays `blocks`, `owned` and `scratch_offsets`
-  edgecore_memory_block *owned;        // for each need: persistent or staging memory outside of groups
-  uint64_t *scratch_offsets;           // for each need: offset in the method's scratch area, or kNotScratch
+  const DelegateCall *prepared_for;    // the call for whose shapes the delegate is prepared; NULL: none
+  Span<edgecore_memory_block> blocks;  // memory for each need (request for memory) of the delegate's last prepare
+  size_t block_capacity;               // length of each of the arrays `blocks`, `owned` and `scratch_offsets`
+  edgecore_memory_block *owned;        // for each need: its persistent or staging memory, if the need names no group
+  uint64_t *scratch_offsets;           // for each need: its offset in the method's scratch area, or kNotScratch
 };
 
-// The value of a symbolic size while the shapes of inputs are compared, and the dim that defined it.
+// The value of a symbolic size (such as `batch`) while the shapes of inputs are compared, and the dim that defined it.
 struct SymbolValue {
   bool known;
   uint32_t input;
@@ -179,15 +178,15 @@ struct SymbolValue {
   int64_t value;
 };
 
-// A run that waits for a delegate, and where it will continue.
+// A run that waits for an asynchronous delegate call, and the place where the run continues.
 struct PendingRun {
-  bool waiting;         // set by call_delegate, cleared by resume_run
-  int32_t fired;        // 1: the device is done; the completion sets it after `code`, with release order
-  int32_t code;         // result of the delegate call; set by the completion
-  size_t pc;            // instruction of the delegate call; set by call_delegate
-  uint64_t steps;       // instructions and list entries counted so far; set by execute.cpp when the run becomes pending
-  uint64_t run_event;   // event of the tracer for the run; set by start_run
-  uint64_t call_event;  // event of the tracer for the delegate call; set by execute.cpp when the run becomes pending
+  bool waiting;         // true while the run waits; set by call_delegate, cleared by resume_run
+  int32_t fired;        // 1: the device has finished; set by the completion callback after `code`, with release order
+  int32_t code;         // status code of the delegate call; set by the completion callback
+  size_t pc;            // index of the delegate instruction; set by call_delegate
+  uint64_t steps;       // instructions and list entries that the run has counted for its limit; set by execute.cpp
+  uint64_t run_event;   // the tracer's event of the whole run; set by start_run
+  uint64_t call_event;  // the tracer's event of the delegate call; set by execute.cpp when the run becomes pending
 };
 
 struct MethodImpl;
@@ -204,16 +203,15 @@ class DeviceMemory {
  public:
   // Fails if the backend has no functions for device memory.
   virtual Status check(const MethodImpl &method, const edgecore_backend &table, Error &error) const = 0;
-  // Moves values that only delegates of one backend use into memory of its device. Called once, after all calls have
-  // been prepared.
+  // Moves values that only delegates of one backend use into its device's memory. Called once, after all are prepared.
   virtual Status assign_buffers(MethodImpl &method, Error &error) const = 0;
-  // Called at the start of each run: copies a mutable buffer to the memory where this method uses it, if another
-  // method, a reset or an import has left the content elsewhere.
+  // Called at the start of each run: copies a mutable buffer between host and device memory if this method uses it in
+  // one and another method, a reset or an import has left the content in the other.
   virtual Status begin_run(MethodImpl &method, Error &error) const = 0;
   // Swaps the two device buffers of a mutable buffer, after delegates have computed its new content in the spare one.
   virtual void update_state(MethodImpl &method, TensorSlot &slot) const = 0;
-  // Called before and after execute. stage_in binds an argument to a device buffer; stage_out binds it to host memory
-  // again. If `copy` is true, they also copy the bytes.
+  // Called before and after a delegate's execute: stage_in binds an argument to a device buffer, and stage_out binds it
+  // to host memory again. If `copy` is true, they also copy the bytes.
   virtual Status stage_in(MethodImpl &method, const DelegateArgument &argument, bool copy, Error &error) const = 0;
   virtual Status stage_out(MethodImpl &method, const DelegateArgument &argument, bool copy, Error &error) const = 0;
   virtual void destroy(MethodImpl &method) const = 0;
@@ -222,84 +220,84 @@ class DeviceMemory {
   ~DeviceMemory() = default;
 };
 
-// Bits of Bindings::uses.
+// Bits of Bindings::uses, which says how the method uses a value.
 constexpr uint8_t kIsInput = 1;
 constexpr uint8_t kIsOutput = 2;
-// Set by instructions.cpp:
+// instructions.cpp sets the following bits:
 constexpr uint8_t kIsRead = 4;
-constexpr uint8_t kHasReadEntries = 8;  // a list that is read, and whose entries therefore have kIsRead
-constexpr uint8_t kIsRebound = 16;      // a tensor whose memory a view instruction or a move may change
+constexpr uint8_t kHasReadEntries = 8;  // bit of a list that an instruction reads; its entries have kIsRead
+constexpr uint8_t kIsRebound = 16;      // bit of a tensor whose memory a view or move instruction may change
 
-// The values of a method and the memory that they are bound to. Built by values.cpp when the method is loaded, except
-// where a comment says otherwise.
+// The values of a method and the memory that they are bound to. values.cpp builds each member when the method is
+// loaded, unless the comment of the member names another file.
 struct Bindings {
-  Span<edgecore_value> values;       // current values; written by set_input, moves and kernels
-  Span<edgecore_value> declared;     // the value of each input in the file
-  Span<TensorSlot *> tensor_of;      // the slot of each value; NULL if it is not a tensor
-  Span<ListSlot *> list_of;          // the slot of each value; NULL if it is not a list
+  Span<edgecore_value> values;       // current values of the method; written by set_input, moves and kernels
+  Span<edgecore_value> declared;     // the value of each input of the method in the file
+  Span<TensorSlot *> tensor_of;      // for each value: its TensorSlot; NULL if the value is not a tensor
+  Span<ListSlot *> list_of;          // for each value: its ListSlot; NULL if the value is not a list
   Span<MutableBytes> arenas;         // planned memory
-  StateSlot *states = nullptr;       // mutable buffers
-  ResidentSlot *resident = nullptr;  // built by device_memory.cpp when the method is loaded
-  bool shares_state = false;         // the method shares mutable buffers with other methods (StateStore)
-  Span<uint8_t> uses;                // for each value: a combination of kIsInput etc.
-  Span<TensorSlot *> rebound;        // slots whose base storage is restored before each run. Built by instructions.cpp
-  Span<int32_t> moved;               // tensor values that a MoveCall rebinds. Built by instructions.cpp
-  Span<uint8_t> input_set;           // for each input: 1 if a run may use it. Written by set_input and finish_run
-  Span<SymbolValue> symbols;         // symbolic sizes of inputs. Written by check_relations
-  bool symbols_unchecked = false;    // set by set_input, cleared by check_relations
+  StateSlot *states = nullptr;       // linked list of the mutable buffers that the method uses
+  ResidentSlot *resident = nullptr;  // tensors in device memory of mutable buffers; built by device_memory.cpp
+  bool shares_state = false;         // true if the method shares mutable buffers with other methods (StateStore)
+  Span<uint8_t> uses;                // for each value: a combination of the bits kIsInput to kIsRebound
+  Span<TensorSlot *> rebound;        // tensors whose memory is restored before each run; built by instructions.cpp
+  Span<int32_t> moved;               // indices of the tensors that a MoveCall rebinds; built by instructions.cpp
+  Span<uint8_t> input_set;           // for each input: 1 if it is set, so that a run may use it
+  Span<SymbolValue> symbols;         // values of the symbolic sizes of inputs; written by check_relations
+  bool symbols_unchecked = false;    // true if inputs have changed since check_relations compared sizes
 };
 
 // The delegates of a method and their memory.
 struct DelegateSlots {
-  Span<DelegateState> slots;       // built by delegates.cpp when the method is loaded
-  size_t loaded = 0;               // number of `slots`, from the first, that destroy_delegates must destroy
-  DeviceBuffers buffers{nullptr};  // added by device_memory.cpp when they are first needed
-  edgecore_memory_block scratch_area = {nullptr, 0};  // of all delegates; delegate_call.cpp enlarges it in a prepare
-  uint64_t scratch_alignment = 1;                     // of `scratch_area`
-  MemoryGroup *groups = nullptr;                      // added by delegate_call.cpp in a prepare
+  Span<DelegateState> slots;       // the method's delegates; built by delegates.cpp when the method is loaded
+  size_t loaded = 0;               // number of entries at the start of `slots` that destroy_delegates must destroy
+  DeviceBuffers buffers{nullptr};  // device buffers of the method; device_memory.cpp adds each when it is first needed
+  edgecore_memory_block scratch_area = {nullptr, 0};  // all delegates' scratch memory; delegate_call.cpp enlarges it
+  uint64_t scratch_alignment = 1;                     // alignment of the scratch memory in bytes
+  MemoryGroup *groups = nullptr;                      // memory that delegates share by group name; added in a prepare
 };
 
-// State of the current run, and of its current instruction.
+// The state of the current run and of the instruction that it executes.
 struct RunState {
-  Span<edgecore_value> args;         // of the current instruction; instructions.cpp allocates the maximum
-  size_t arg_count = 0;              // number of `args` of the current instruction
-  Staging *preparing = nullptr;      // arguments of the delegate call in prepare: resize sets their `written`
-  Completion *completion = nullptr;  // set by Method::start: the run may become pending; NULL during execute
+  Span<edgecore_value> args;         // arguments of the current instruction; as long as the longest instruction needs
+  size_t arg_count = 0;              // number of entries of `args` that the current instruction uses
+  Staging *preparing = nullptr;      // staging of the arguments of the call in prepare; resize sets `written` there
+  Completion *completion = nullptr;  // callback of an asynchronous run (Method::start); NULL: the run must not wait
   PendingRun pending = {};
 };
 
-// The numbers of bytes that Method::planned_bytes, delegate_bytes and staging_bytes return.
+// The byte counts that Method::planned_bytes, delegate_bytes and staging_bytes return. The named files add to them.
 struct MemoryTotals {
-  uint64_t planned = 0;    // added by values.cpp
-  uint64_t delegates = 0;  // added by delegate_call.cpp and device_memory.cpp
-  uint64_t staging = 0;    // added by staging.cpp and device_memory.cpp
+  uint64_t planned = 0;    // bytes of arenas; added by values.cpp
+  uint64_t delegates = 0;  // bytes of delegates' memory; added by delegate_call.cpp and device_memory.cpp
+  uint64_t staging = 0;    // bytes of staging copies; added by staging.cpp and device_memory.cpp
 };
 
-// The implementation of Method. Its member functions are defined in several files, which comments below name.
+// The implementation of Method. Several files define its member functions; comments in the class name the file.
 struct MethodImpl : Method {
   MethodImpl(const Program &owner, size_t method_index, const MethodConfig &method_config)
       : config(method_config), owner(&owner), index(method_index) {
     delegates.buffers = DeviceBuffers(config.allocator);
   }
 
-  // Set by Method::load; constant afterwards.
+  // Method::load sets the following members, which are constant afterwards:
   MethodConfig config;
   const Program *owner;
   size_t index;
   const fb::ExecutionPlan *plan = nullptr;
-  const fb::meta::Method *meta = nullptr;  // NULL: the file has none
+  const fb::meta::Method *meta = nullptr;  // edgecore's metadata of the method; NULL: the file has none
   StringView name;
-  edgecore_host host;  // the services for kernels; without event functions if there is no tracer
+  edgecore_host host;  // the services that kernels may call; its event functions are NULL if there is no tracer
   edgecore_scope scope;
-  // Built by instructions.cpp when the method is loaded; constant afterwards, apart from Instruction::call.
-  Span<Kernel> kernels;  // for each operator of the file
+  // instructions.cpp builds both arrays when the method is loaded; only Instruction::call changes afterwards.
+  Span<Kernel> kernels;  // for each operator of the file: the kernel that runs it
   Span<Instruction> instructions;
 
   Bindings bindings;
   DelegateSlots delegates;
   RunState run_state;
   MemoryTotals memory;
-  Error call_error;  // message of a kernel or backend in the current call; the core adds the instruction to it
+  Error call_error;  // message of the kernel or backend in the current call, to which the core adds the instruction
 
   static MethodImpl &of(Method *method) { return *static_cast<MethodImpl *>(method); }
   static const MethodImpl &of(const Method *method) { return *static_cast<const MethodImpl *>(method); }
@@ -310,13 +308,13 @@ struct MethodImpl : Method {
   // Defined in instructions.cpp:
   OperatorName operator_name(size_t kernel) const;
   Status build_instructions(Error &error);
-  // Builds Bindings::moved and Bindings::rebound. The instructions contain `move_count` moves of tensors.
+  // Builds Bindings::moved and Bindings::rebound. `move_count` is the number of move instructions that move a tensor.
   Status build_rebound(size_t move_count, Error &error);
   Status resolve_kernels(Error &error);
   // Defined in delegates.cpp:
   Status load_delegates(Error &error);
   Status load_delegate(size_t delegate_index, Error &error);
-  // Returns true if the method uses the same state sets of backends as the other methods of its session.
+  // Returns true if the backends of this method use state sets that other methods of its session use too.
   bool shares_sets() const;
   void destroy_delegates();
   // Defined in delegate_call.cpp:
@@ -328,19 +326,18 @@ struct MethodImpl : Method {
   Status stage_out(size_t pc, bool copy, Error &error);
   // Defined in input_shapes.cpp:
   size_t symbol_count() const;
-  // Checks that the file allows `shape` for an input.
+  // Checks that the file allows an input to have the shape `shape`.
   Status check_shape(size_t input, const edgecore_tensor &tensor, Span<const int64_t> shape, Error &error) const;
-  // Checks that dims of inputs with the same symbolic size are equal. Called when all inputs are set.
+  // Checks that all input dims with the same symbolic size (such as `batch`) are equal. Called when all inputs are set.
   Status check_relations(Error &error);
   // Defined in execute.cpp:
   Status start_run(Error &error);
   Status resume_run(Error &error);
-  // Ends the run's event in the trace, and marks inputs in arenas as not set; does nothing if the run is pending.
-  // Returns `status`.
+  // Unless the run is pending, ends its event in the trace and marks inputs in arenas as not set. Returns `status`.
   Status finish_run(Status status);
   Status check_idle(Error &error) const;
 
-  // Makes `out` a zeroed array in the method's memory. Errors: MEMORY_ALLOCATION_FAILED.
+  // Sets `out` to a zeroed array of `count` items in the method's memory. Errors: MEMORY_ALLOCATION_FAILED.
   template <typename T>
   Status make_array(size_t count, Span<T> &out, Error &error) {
     void *data;
@@ -348,11 +345,11 @@ struct MethodImpl : Method {
     out = {static_cast<T *>(data), status.ok() ? count : 0};
     return status;
   }
-  // The same without the type, so that the code exists only once. Defined in method.cpp.
+  // Allocates the memory of make_array. Independent of T, so that its code exists only once. Defined in method.cpp.
   Status allocate_entries(size_t count, size_t size, size_t alignment, void *&out, Error &error);
 };
 
-// Begins an error message with the name of an input: "Input 'x' (0) of method 'forward'".
+// Begins an error message with the number and name of an input: "Input 'x' (0) of method 'forward'".
 void name_input(const MethodImpl &method, size_t index, Error &error);
 
 // Compares two spans of integers item by item.
@@ -367,7 +364,8 @@ inline Span<const int64_t> shape_of(const edgecore_tensor &tensor) {
   return {tensor.dl.shape, static_cast<size_t>(tensor.dl.ndim)};
 }
 
-// Counts the elements at the current shape. Cannot overflow: loading checks that the maximum shape does not.
+// Returns the number of elements of a tensor at its current shape. The product cannot overflow, because loading checks
+// that the product of the maximum shape does not.
 inline uint64_t element_count(const edgecore_tensor &tensor) {
   uint64_t count = 1;
   for (const int64_t size : shape_of(tensor)) count *= static_cast<uint64_t>(size);
@@ -376,14 +374,14 @@ inline uint64_t element_count(const edgecore_tensor &tensor) {
 
 inline uint64_t current_bytes(const TensorSlot &slot) { return element_count(slot.tensor) * slot.element_size; }
 
-// Returns an upper bound for the size of a delegate argument's copy: the bytes of the tensor at its maximum shape, plus
-// the backend's tail padding and its granule, because the size is rounded up to a multiple of the granule.
+// Returns an upper bound in bytes for a delegate argument's copy: the tensor at its maximum shape, plus the backend's
+// tail padding, plus one granule, because the size is rounded up to a multiple of the granule.
 uint64_t padded_bytes(const TensorSlot &slot, const edgecore_buffer_requirement &requirement);
 
-// Sets the strides of a dense tensor with the tensor's shape and dim order.
+// Computes the strides of a dense tensor from its shape and dim order.
 void update_strides(edgecore_tensor &tensor);
 
-// Names the kind of a value for errors: "a tensor".
+// Returns the name of a value's type for error messages: "a tensor".
 StringView tag_name(uint32_t tag);
 
 }  // namespace edgecore

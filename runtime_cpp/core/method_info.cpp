@@ -1,4 +1,4 @@
-// MethodInfo: reads the declaration of a method from a validated program.
+// Implements MethodInfo, which describes a method of a validated program: its inputs, outputs, operators and delegates.
 #include "core/checked.h"
 #include "core/program_tables.h"
 #include "edgecore/program.h"
@@ -216,7 +216,7 @@ Status find_tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, T
   const uint64_t bytes = tensor_bytes(tensor);
   const fb::SubsegmentOffsets *offsets = tables.root->constant_segment();
   if (tensor.allocation_info() != nullptr) {
-    // Initial state is in the first mutable segment; the tensor's field mutable_data_segments_idx is ignored.
+    // Mutable buffers' initial data is in the first mutable segment; the field mutable_data_segments_idx is ignored.
     if (size_of(tables.root->mutable_data_segments()) == 0) {
       return fail(error, EDGECORE_INVALID_PROGRAM, "initial data ", index, " is used, but there is no mutable segment");
     }

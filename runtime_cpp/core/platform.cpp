@@ -14,9 +14,9 @@ void EDGECORE_CALL trap() { __builtin_trap(); }
 
 constexpr int32_t kUnset = -1;
 
-// All state is initialized at compile time, so that it can be used before main.
+// All variables of this file are initialized at compile time, so that the platform functions work even before main.
 constexpr edgecore_platform kMinimal = {{}, nullptr, trap, no_ticks, same_ticks, no_log, nullptr, nullptr};
-edgecore_platform active = kMinimal;  // the functions in use: registered ones, and defaults for the others
+edgecore_platform active = kMinimal;  // the platform functions in use: registered by the application, or defaults
 edgecore_platform defaults = kMinimal;
 edgecore_platform registered = {};
 int32_t default_level = EDGECORE_LOG_WARNING;
@@ -56,7 +56,8 @@ uint64_t platform_nanoseconds() {
 bool platform_has_heap() { return active.allocate != nullptr; }
 
 void *platform_allocate(uint64_t size, uint64_t alignment) {
-  if (active.allocate == nullptr) return nullptr;  // the services are from a time when a heap was registered
+  // no heap is registered now, although one was when the caller received its services
+  if (active.allocate == nullptr) return nullptr;
   __atomic_store_n(&heap_used, 1, __ATOMIC_RELAXED);
   return active.allocate(size, alignment);
 }
@@ -79,7 +80,8 @@ int32_t edgecore_register_platform(const edgecore_platform *platform) {
     if (size < sizeof(edgecore_header) || platform->header.major != EDGECORE_ABI_MAJOR) {
       return EDGECORE_INVALID_ARGUMENT;
     }
-    const uint32_t members = size - size % static_cast<uint32_t>(sizeof(void *));  // complete members only
+    // Copy only the complete members of the application's table.
+    const uint32_t members = size - size % static_cast<uint32_t>(sizeof(void *));
     memcpy(&wanted, platform, members < sizeof(wanted) ? members : sizeof(wanted));
     if ((wanted.allocate == nullptr) != (wanted.free == nullptr)) return EDGECORE_INVALID_ARGUMENT;
   }

@@ -1,4 +1,4 @@
-// The platform functions in use (edgecore/platform.h). Private to the runtime.
+// Declares the platform functions in use (see edgecore/platform.h). Private to the runtime.
 #ifndef EDGECORE_CORE_PLATFORM_H_
 #define EDGECORE_CORE_PLATFORM_H_
 
@@ -6,13 +6,13 @@
 
 namespace edgecore {
 
-// Replaces the defaults of the core by a host layer's table, which has all members and is never destroyed. `level` is
-// the log level until the application sets one.
+// Replaces the core's default platform functions by those of a host layer. `defaults` must have all members, and its
+// functions must stay valid until the process ends. `level` is the log level until the application sets one.
 void set_default_platform(const edgecore_platform &defaults, int32_t level);
 
-uint64_t platform_nanoseconds();  // of the clock
+uint64_t platform_nanoseconds();  // returns the current time of the platform's clock
 bool platform_has_heap();
-void *platform_allocate(uint64_t size, uint64_t alignment);  // NULL: no memory
+void *platform_allocate(uint64_t size, uint64_t alignment);  // returns NULL if the heap has no memory
 void platform_free(void *data);
 
 // Logs that `condition` does not hold, and aborts.

@@ -16,12 +16,12 @@ namespace {
 constexpr size_t kSmallestFile = 16;
 constexpr size_t kHeaderOffset = 8;
 constexpr size_t kHeaderLength = 24;    // minimum length of an extended header
-constexpr size_t kHeaderWithSize = 32;  // length of a header that has the size of the segment data
+constexpr size_t kHeaderWithSize = 32;  // length of an extended header that also has the size of the segment data
 
-// Positions of the parts of the file: the flatbuffer with the tables, then the segments.
+// Positions of the two parts of a .pte file: the flatbuffer with the tables, then the data segments.
 struct Extent {
   uint64_t program_size = 0;
-  uint64_t segment_base = 0;  // 0: no segments
+  uint64_t segment_base = 0;  // position of the first data segment in the .pte file; 0: the file has no segments
   uint64_t segment_end = 0;
 };
 
@@ -42,7 +42,8 @@ Result<Extent> read_header(DataLoader &loader, Error &error) {
                 StringView(reinterpret_cast<const char *>(start) + 4, 4), "'; this runtime reads ET12.");
   }
   const uint8_t *header = start + kHeaderOffset;
-  if (memcmp(header, "eh00", 4) != 0) return extent;  // a file without segments is only a flatbuffer
+  // without the magic number "eh00", the file is only a flatbuffer without segments
+  if (memcmp(header, "eh00", 4) != 0) return extent;
 
   const uint32_t length = read_u32(header + 4);
   if (length < kHeaderLength || length > file_size - kHeaderOffset) {
@@ -106,12 +107,13 @@ Status check_named_data(const ProgramTables &tables, Error &error) {
   return Status();
 }
 
-// Finds the metadata of each method by its name.
+// Finds the metadata of each method by the method's name.
 Status resolve_methods(const ProgramConfig &config, ProgramTables &tables, Error &error) {
   using Entry = const fb::meta::Method *;
   const auto *metas = tables.meta->methods();
   const size_t count = size_of(tables.root->execution_plan());
-  if (count > config.limits.methods) return Status();  // validate_program refuses it
+  // validate_program refuses a file with more methods than the limit
+  if (count > config.limits.methods) return Status();
   if (size_of(metas) > count) {
     return fail(error, EDGECORE_INVALID_PROGRAM, "The metadata has ", size_of(metas), " methods, the program ", count,
                 ".");
@@ -149,7 +151,7 @@ Status load_meta(DataLoader &loader, const ProgramConfig &config, ProgramTables 
       return fail(error, EDGECORE_INVALID_PROGRAM, "Named data '", kMetaKey, "' is damaged.");
     }
     tables.meta = fb::meta::GetMeta((*bytes).data());
-    // Read only the first entry with kMetaKey: a small damaged file may have this key a million times.
+    // Read only the first entry with kMetaKey: a small damaged file may have a million entries with this key.
     return resolve_methods(config, tables, error);
   }
   return Status();
@@ -187,8 +189,8 @@ Result<const Program *> Program::load(DataLoader &loader, const ProgramConfig &c
   }
   ProgramTables *tables = new (tables_memory) ProgramTables;
   tables->root = fb::GetProgram((*bytes).data());
-  // Misaligned tables are copied even with `tables_in_place`. A copy has kArenaTail, so the smaller tail holds for
-  // both.
+  // With `tables_in_place`, misaligned tables are copied all the same. A copy is followed by kArenaTail readable bytes,
+  // so the smaller of the two tails is valid for both cases.
   tables->tail = config.tables_in_place && loader.tail() < kArenaTail ? loader.tail() : kArenaTail;
   tables->file_size = loader.size();
   if (tables->root->version() != 0) {

@@ -1,4 +1,4 @@
-// The flatbuffer tables and segments of a program that Program::load has validated. Private to the core.
+// The flatbuffer tables and segments of a program, validated by Program::load. Private to the core.
 #ifndef EDGECORE_CORE_PROGRAM_TABLES_H_
 #define EDGECORE_CORE_PROGRAM_TABLES_H_
 
@@ -11,15 +11,15 @@ namespace edgecore {
 constexpr StringView kMetaKey = "edgecore.meta.v1";
 
 struct ProgramTables {
-  const fb::Program *root = nullptr;  // in the private copy, or in the loader's bytes (ProgramConfig::tables_in_place)
-  size_t tail = 0;                    // bytes after the end of any constant in `root` that can be read
+  const fb::Program *root = nullptr;  // the root table, in a private copy or in the file (tables_in_place)
+  size_t tail = 0;                    // number of bytes after the end of any constant in `root` that can be read
   uint64_t file_size = 0;
   Segments segments;
-  const fb::meta::Meta *meta = nullptr;         // as `root`; NULL if another toolchain wrote the file
-  Span<const fb::meta::Method *> method_metas;  // for each method its metadata or NULL. Empty without metadata
+  const fb::meta::Meta *meta = nullptr;         // edgecore's metadata; NULL if another toolchain wrote the file
+  Span<const fb::meta::Method *> method_metas;  // metadata of each method, or NULL; empty if the file has none
 };
 
-// Returns the bytes of a validated tensor at its declared (maximum) sizes.
+// Returns the size in bytes of a validated tensor at its declared (maximum) shape.
 uint64_t tensor_bytes(const fb::Tensor &tensor);
 
 inline uint64_t planned_offset(const fb::AllocationDetails &allocation) {
@@ -33,42 +33,43 @@ inline bool is_external(const fb::Tensor &tensor) {
 
 // The place of a tensor's data in the program file: in a segment, or in the flatbuffer.
 struct TensorPlace {
-  const uint8_t *in_flatbuffer = nullptr;  // NULL: in the segment
+  const uint8_t *in_flatbuffer = nullptr;  // address of a tensor's data in the flatbuffer; NULL: it is in a segment
   uint32_t segment = 0;
-  uint64_t offset = 0;  // in the segment
+  uint64_t offset = 0;  // position of the data in the segment, in bytes
 };
 
-// Finds the data of a tensor, tensor_bytes() bytes, in the program file: the data of a constant, or the initial data of
-// a mutable buffer. The tensor must not be external, and its data_buffer_idx must not be 0. Errors: INVALID_PROGRAM;
-// the caller adds the beginning and the period of the message.
+// Finds the data of a tensor (tensor_bytes() bytes) in the program file: the value of a constant, or the initial
+// content of a mutable buffer. The tensor must not be external (in a .ptd), and its data_buffer_idx must not be 0.
+// Errors: INVALID_PROGRAM, with a message to which the caller adds the beginning and the final period.
 Status find_tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, TensorPlace &place, Error &error);
 
-// Returns the metadata of a method, or NULL.
+// Returns the metadata of a method, or NULL if the file has none.
 inline const fb::meta::Method *method_meta(const ProgramTables &tables, size_t method) {
   return tables.method_metas.empty() ? nullptr : tables.method_metas[method];
 }
 
-// Returns the metadata of a delegate, or NULL.
+// Returns the metadata of a delegate, or NULL if the file has none.
 const fb::meta::Delegate *delegate_meta(const ProgramTables &tables, size_t method, size_t index);
 
 using ArgumentMetas = flatbuffers::Vector<flatbuffers::Offset<fb::meta::Argument>>;
 using DimMetas = flatbuffers::Vector<flatbuffers::Offset<fb::meta::Dim>>;
 
 // argument_at, dims_of and name_of return the metadata of an input or output, the metadata of its dims, and its name.
-// The result is NULL or empty if the file has no such metadata.
+// They return NULL or an empty name if the file has no such metadata.
 inline const fb::meta::Argument *argument_at(const ArgumentMetas *arguments, size_t index) {
   return size_of(arguments) == 0 ? nullptr : arguments->Get(static_cast<uint32_t>(index));
 }
 inline const DimMetas *dims_of(const fb::meta::Argument *argument) {
   return argument == nullptr || size_of(argument->dims()) == 0 ? nullptr : argument->dims();
 }
-// Returns true if `size` is multiple * n + offset for an integer n. Does not check minimum and maximum.
+// Returns true if a dim's `size` is multiple * n + offset for an integer n. The minimum and maximum are not checked.
 inline bool is_multiple(const fb::meta::Dim &dim, int64_t size) {
   const int64_t multiple = dim.multiple();
-  return multiple == 1 || (size - dim.offset()) % multiple == 0;  // skip the division: most multiples are 1
+  // a multiple of 1, the most common, allows every size: skip the slow division
+  return multiple == 1 || (size - dim.offset()) % multiple == 0;
 }
-// Returns the largest size multiple * n + offset that is at most `size`, the declared size of the dim in the program.
-// Returns `size` itself if that number is below the minimum.
+// Returns the largest size multiple * n + offset that does not exceed `size`, the size of the dim that the program
+// declares. Returns `size` itself if that number is below the dim's minimum.
 inline int64_t max_of(const fb::meta::Dim &dim, int64_t size) {
   const int64_t rest = (size - dim.offset()) % dim.multiple();
   return rest > 0 && size - rest >= dim.min() ? size - rest : size;
@@ -77,7 +78,7 @@ inline StringView name_of(const fb::meta::Argument *argument) {
   return argument == nullptr ? StringView() : view_of(argument->name());
 }
 
-// Checks every index, size, shape, offset and kind in every method, which the flatbuffers verifier cannot.
+// Checks in every method what the flatbuffers verifier cannot: that every index, size, shape, offset and kind is valid.
 Status validate_program(const ProgramTables &tables, const Limits &limits, Error &error);
 
 }  // namespace edgecore

@@ -3,19 +3,19 @@
 namespace edgecore {
 namespace {
 
-// DLPack's codes of the 8-bit floats.
+// DLPack's type codes of the 8-bit floating-point types.
 constexpr uint8_t kFloat8E4m3fn = 10;
 constexpr uint8_t kFloat8E4m3fnuz = 11;
 constexpr uint8_t kFloat8E5m2 = 12;
 constexpr uint8_t kFloat8E5m2fnuz = 13;
 
-// A row of the table below. The name is an array, because a pointer to it would need as much memory again.
+// A row of the table kRows. The name is an array, because a pointer would need memory in addition to the string's.
 struct Row {
   char name[16];
   uint8_t bytes, dlpack_code, dlpack_bits;
 };
 
-constexpr int32_t kUnused = 18;  // as 19 to 21
+constexpr int32_t kUnused = 18;  // a ScalarType number that stands for no dtype, as 19 to 21 do
 
 constexpr Row kRows[] = {
     {"uint8", 1, EDGECORE_DL_UINT, 8},

@@ -1,17 +1,17 @@
-// The generated flatbuffer readers, and views of their vectors and strings.
+// Includes the generated flatbuffer readers, and gives their vectors and strings the types Span and StringView.
 #ifndef EDGECORE_CORE_SCHEMA_H_
 #define EDGECORE_CORE_SCHEMA_H_
 
 #include "core/platform.h"
 #include "edgecore/span.h"
-// The generated readers check their arguments in a build with assertions.
+// In a build with assertions, the generated readers check their arguments; failures go to platform_abort.
 #ifndef NDEBUG
 #define FLATBUFFERS_ASSERT(condition) ((condition) ? static_cast<void>(0) : ::edgecore::platform_abort(#condition))
 #endif
 #include "meta_generated.h"
 #include "program_generated.h"
 
-// Vectors of numbers are used in place in the file, which is little-endian.
+// Vectors of numbers are read in place from the file, which is little-endian, so the machine must be little-endian too.
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "big-endian machines are not supported");
 
 namespace edgecore {
@@ -25,7 +25,7 @@ inline StringView view_of(const flatbuffers::String *string) {
   return string == nullptr ? StringView() : StringView(string->c_str(), string->size());
 }
 
-// Returns true if `a` comes before `b` in the order of their bytes.
+// Returns true if string `a` comes before `b` in a comparison byte by byte.
 inline bool less(StringView a, StringView b) {
   const size_t common = a.size() < b.size() ? a.size() : b.size();
   const int order = a.data() == b.data() ? 0 : __builtin_memcmp(a.data(), b.data(), common);

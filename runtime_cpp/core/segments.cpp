@@ -7,7 +7,7 @@
 namespace edgecore {
 namespace {
 
-// Returns the alignment of byte `offset` relative to the start of the file, at most 16, which is what delegates expect.
+// Returns the alignment in bytes of file position `offset`, at most 16, because delegates expect no more.
 uint64_t alignment_at(uint64_t offset) { return offset % 16 == 0 ? 16 : offset & (~offset + 1); }
 
 const char *name_of(LoadUse use) {
@@ -84,13 +84,13 @@ Result<Bytes> Segments::keep(size_t index, LoadUse use, Error &error) const {
                                     __ATOMIC_ACQUIRE)) {
       return loaded;
     }
-    release(*loaded);  // another thread has loaded the segment meanwhile
+    release(*loaded);  // another thread has loaded and stored this segment meanwhile: release our copy
   }
   return Bytes(kept, static_cast<size_t>(segment.size));
 }
 
 Result<Bytes> Segments::borrow(size_t index, LoadUse use, Error &error) const {
-  alignas(16) static constexpr uint8_t kNothing = 0;  // an empty tensor has an aligned address, too
+  alignas(16) static constexpr uint8_t kNothing = 0;  // an empty tensor needs an aligned address, too
   const Segment &segment = table_[index];
   if (segment.size == 0) return Bytes(&kNothing, 0);
   return load_bytes(*loader_, segment.offset, segment.size, use, error);

@@ -7,19 +7,19 @@
 
 namespace edgecore {
 
-// Loads bytes and checks their number and alignment. kTables may be misaligned, because load_tables then copies them.
-// Errors: INVALID_PROGRAM (misaligned), ACCESS_FAILED (another number of bytes), MEMORY_ALLOCATION_FAILED (more than
-// the address space), and the errors of the loader.
+// Loads `size` bytes of a file and checks their number and alignment. Bytes for kTables may be misaligned, because
+// load_tables then copies them. Errors: INVALID_PROGRAM (misaligned), ACCESS_FAILED (the loader returned another number
+// of bytes), MEMORY_ALLOCATION_FAILED (`size` exceeds the address space), and the errors of the loader.
 Result<Bytes> load_bytes(DataLoader &loader, uint64_t offset, uint64_t size, LoadUse use, Error &error);
 
-// Copies the first `size` bytes of the file to `to`. Errors: as load_bytes.
+// Copies the first `size` bytes of the file to `to`. Errors: those of load_bytes.
 Status copy_start(DataLoader &loader, size_t size, uint8_t *to, Error &error);
 
-// The place of a segment in the file, and its bytes if they are kept.
+// The position of a segment in the file, and the address of its bytes if they have been loaded to stay.
 struct Segment {
   uint64_t offset;
   uint64_t size;
-  const uint8_t *kept;  // accessed atomically: different threads may load methods of one program
+  const uint8_t *kept;  // address of the segment's bytes, or NULL; atomic, because several threads load methods
 };
 
 class Segments {
@@ -31,9 +31,9 @@ class Segments {
   Segment &operator[](size_t index) const { return table_[index]; }
   size_t tail() const { return loader_->tail(); }
 
-  // Returns the bytes of a segment, which stay valid as long as the loader. The first call loads them.
+  // Returns the bytes of a segment, which stay valid as long as the loader. The first call loads them from the file.
   Result<Bytes> keep(size_t index, LoadUse use, Error &error) const;
-  // Returns the bytes of a segment, which stay valid until the caller releases them.
+  // Loads the bytes of a segment, which stay valid until the caller passes them to `release`.
   Result<Bytes> borrow(size_t index, LoadUse use, Error &error) const;
   void release(Bytes bytes) const;
 

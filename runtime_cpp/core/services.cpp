@@ -1,5 +1,5 @@
-// The functions of edgecore_host, which backends and kernels call, without an operating system: errors, scratch memory,
-// named data, resizing outputs, trace events; loops run on the calling thread.
+// Implements edgecore_host, the functions that backends and kernels may call, without an operating system: errors,
+// scratch memory, named data, resizing of outputs, trace events, and loops (all iterations run on the calling thread).
 #include <string.h>
 
 #include "core/method_impl.h"
@@ -46,7 +46,7 @@ int32_t EDGECORE_CALL service_named_data(edgecore_scope *scope, edgecore_str key
   return data.status().code();
 }
 
-// Returns true if the tensor is passed as two or more arguments of the current call.
+// Returns true if `tensor` is passed as two or more arguments of the current kernel or delegate call.
 bool is_repeated(const MethodImpl &method, const edgecore_tensor *tensor) {
   size_t count = 0;
   for (size_t i = 0; i < method.run_state.arg_count; ++i) {
@@ -59,7 +59,7 @@ bool is_repeated(const MethodImpl &method, const edgecore_tensor *tensor) {
   return count > 1;
 }
 
-// Records that the delegate whose prepare is running sets the shape of this tensor, so the tensor is an output.
+// Records that `tensor` is an output of the delegate whose prepare is running, because that prepare sets its shape.
 void mark_written(const MethodImpl &method, const edgecore_tensor *tensor) {
   const bool repeated = is_repeated(method, tensor);
   for (size_t i = 0; i < method.run_state.arg_count; ++i) {
@@ -94,7 +94,7 @@ int32_t EDGECORE_CALL service_resize(edgecore_scope *scope, edgecore_tensor *ten
     return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of fixed shape ", current, " cannot have shape ", wanted)
         .code();
   }
-  // The kernel may have read the old shape through the other argument already.
+  // Refuse a new shape of a tensor that is also an input of the call: the kernel may have read the old shape already.
   if (scope != nullptr && scope->method != nullptr && is_repeated(MethodImpl::of(scope->method), tensor)) {
     return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of shape ", current,
                 " is another argument as well and cannot have shape ", wanted)
@@ -107,7 +107,8 @@ int32_t EDGECORE_CALL service_resize(edgecore_scope *scope, edgecore_tensor *ten
                   wanted)
           .code();
     }
-    bytes *= static_cast<uint64_t>(wanted[i]);  // cannot overflow: the maximum shape did not
+    // cannot overflow, as that of the maximum shape does not
+    bytes *= static_cast<uint64_t>(wanted[i]);
   }
   if (bytes > tensor->capacity) {
     return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of shape ", wanted, " needs ", bytes,

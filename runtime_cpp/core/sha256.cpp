@@ -5,7 +5,7 @@
 namespace edgecore {
 namespace {
 
-// The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
+// The round constants of SHA-256: the first 32 bits of the fractional parts of the cube roots of the first 64 primes.
 constexpr uint32_t kRound[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -51,7 +51,7 @@ void sha256(Bytes data, uint8_t (&digest)[32]) {
   const size_t block_bytes = data.size() / 64 * 64;
   for (size_t i = 0; i < block_bytes; i += 64) compress(state, data.data() + i);
 
-  // The padding of FIPS 180-4: the rest, a one bit, zeros, and the length in bits as a big-endian 64-bit number.
+  // Append the padding of FIPS 180-4: a one bit, zeros, and the length in bits as a big-endian 64-bit number.
   uint8_t tail[128] = {};
   const size_t rest = data.size() - block_bytes;
   if (rest != 0) memcpy(tail, data.data() + block_bytes, rest);

@@ -1,4 +1,4 @@
-// Copies arguments that do not meet the buffer requirements of a delegate call, before and after execute.
+// Copies arguments of a delegate call that do not meet its buffer requirements, before and after the call's execute.
 #include <string.h>
 
 #include "core/method_impl.h"
@@ -6,7 +6,7 @@
 namespace edgecore {
 namespace {
 
-// Copies the current bytes of an argument. The copy is an event of the trace, which shows the cost of a requirement.
+// Copies the bytes of an argument at its current shape, as an event of the trace: a profile shows what staging costs.
 void traced_copy(const MethodImpl &method, const DelegateArgument &argument, void *to, const void *from) {
   EventTracer *tracer = method.config.tracer;
   const uint64_t event =
@@ -22,14 +22,14 @@ bool meets(const TensorSlot &slot, const edgecore_buffer_requirement &need) {
   return bytes == 0 || (address % need.alignment == 0 && slot.readable >= readable);
 }
 
-// Returns true if execute may read or keep the argument's old content: for an input, an output that is another argument
-// as well, and a mutable buffer, because the delegate may overwrite only a part of it.
+// Returns true if execute may read or keep the old content of an argument: of an input, of an output that is also
+// another argument, and of a mutable buffer, of which the delegate may overwrite only a part.
 bool is_read(const DelegateArgument &argument) {
   return !argument.staging.written || argument.staging.repeated ||
          (argument.slot.tensor.flags & EDGECORE_TENSOR_STATE) != 0;
 }
 
-// Replaces the data of an argument by a copy that meets the requirement.
+// Replaces the data of an argument, for one delegate call, by a copy that meets the backend's buffer requirement.
 Status copy_in(MethodImpl &method, const DelegateArgument &argument, Error &error) {
   Staging &staging = argument.staging;
   edgecore_tensor &tensor = argument.slot.tensor;
@@ -67,7 +67,8 @@ Status MethodImpl::stage_in(size_t pc, Error &error) {
     if (run_state.args[i].tag != EDGECORE_TAG_TENSOR) continue;
     const DelegateArgument argument = {backend, pc, instruction.call->staging[i], slot_of(run_state.args[i].as.tensor)};
     const edgecore_tensor &tensor = argument.slot.tensor;
-    if (tensor.buffer != nullptr) continue;  // already in device memory, or moved there for an earlier argument
+    // the tensor is in device memory already, perhaps since an earlier argument
+    if (tensor.buffer != nullptr) continue;
     if (tensor.dl.data == nullptr && current_bytes(argument.slot) != 0) {
       return fail(error, EDGECORE_INVALID_STATE, "Method '", name, "', instruction ", pc, ", backend '",
                   backend.table->backend_id, "': argument ", i, " (value ", instruction.args[i], ") has no memory.");
@@ -85,8 +86,8 @@ Status MethodImpl::stage_out(size_t pc, bool copy, Error &error) {
   const Instruction &instruction = instructions[pc];
   const LoadedBackend &backend = *delegates.slots[instruction.target].backend;
   Status status;
-  // In reverse order: for a tensor that is passed twice, stage_in saved the tensor's own data pointer the first time,
-  // so that one must be restored last.
+  // Restore in reverse order: for a tensor that is passed twice, stage_in saved the tensor's own data pointer at the
+  // first argument, so this pointer must be restored last.
   for (size_t i = instruction.args.size(); i-- > 0;) {
     Staging &staging = instruction.call->staging[i];
     if (run_state.args[i].tag != EDGECORE_TAG_TENSOR || staging.original == nullptr) continue;

@@ -12,7 +12,7 @@ constexpr uint64_t kNanoseconds = 1000000000;
 
 uint32_t to_u32(uint64_t ticks) { return ticks < kTraceOpen ? static_cast<uint32_t>(ticks) : kTraceOpen; }
 
-// Returns the ticks from `begin` to `end`; the clock may have wrapped at 2^32.
+// Returns the ticks from `begin` to `end`. A 32-bit clock may have wrapped around in between.
 uint32_t elapsed(uint64_t begin, uint64_t end) {
   return end >= begin ? to_u32(end - begin) : static_cast<uint32_t>(end) - static_cast<uint32_t>(begin);
 }
@@ -77,7 +77,8 @@ uint64_t TraceBuffer::begin(EventKind kind, StringView name, uint64_t instructio
 
 void TraceBuffer::end(uint64_t event) {
   const uint64_t time = now();
-  if (event >= header_->recorded || header_->recorded - event > capacity_) return;  // overwritten, or not recorded
+  // the event is overwritten, or was not recorded: do nothing
+  if (event >= header_->recorded || header_->recorded - event > capacity_) return;
   TraceRecord &record = reinterpret_cast<TraceRecord *>(records_)[event % capacity_];
   const uint32_t begin = record.key.kind == static_cast<uint16_t>(EventKind::kExecute) ? 0 : record.begin;
   const uint32_t passed = elapsed(run_begin_, time);
@@ -92,7 +93,7 @@ void TraceBuffer::add(StringView name, int64_t debug_id, uint64_t begin, uint64_
   reinterpret_cast<TraceRecord *>(records_)[number % capacity_].length = to_u32(ticks_of(end) - ticks_of(begin));
 }
 
-// Writes a record of an event that has not ended, and returns its number.
+// Appends a record of an event that has begun but not ended. Returns the number of the event.
 uint64_t TraceBuffer::push(uint64_t begin, const TraceKey &key) {
   const bool is_full = header_->recorded >= capacity_;
   if (is_full) ++header_->dropped;
@@ -110,7 +111,7 @@ uint64_t TraceStatistics::begin(EventKind kind, StringView name, uint64_t instru
   if (kind == EventKind::kExecute) {
     depth_ = 0;
     method_ = trace_hash(name);
-    (void)total_of(key);  // reserves a place now, in case events fill the memory before the run ends
+    (void)total_of(key);  // add the run's total now, before totals of other events fill the memory
   }
   if (depth_ < kDepth) {
     open_[depth_] = {key, time};
@@ -122,7 +123,7 @@ uint64_t TraceStatistics::begin(EventKind kind, StringView name, uint64_t instru
 
 void TraceStatistics::end(uint64_t event) {
   const uint64_t time = now();
-  if (event >= depth_) return;  // not a number that begin() returned
+  if (event >= depth_) return;  // the caller passed a number that begin() did not return
   depth_ = static_cast<uint32_t>(event);
   if (event >= kDepth) return;
   count(open_[event].key, elapsed(open_[event].begin, time));
@@ -134,7 +135,7 @@ void TraceStatistics::add(StringView name, int64_t debug_id, uint64_t begin, uin
   count(key_of(EventKind::kBackend, name, 0, debug_id, 0), to_u32(ticks_of(end) - ticks_of(begin)));
 }
 
-// Returns the total of an event; adds it if it is new. NULL if the memory is full.
+// Returns the statistics of events with this key, and adds them if they are new. Returns NULL if the memory is full.
 TraceTotal *TraceStatistics::total_of(const TraceKey &key) {
   TraceTotal *totals = reinterpret_cast<TraceTotal *>(records_);
   const uint32_t used = static_cast<uint32_t>(header_->recorded);

@@ -1,6 +1,6 @@
-// Checks of a program that the flatbuffers verifier cannot make. Later code relies on the results without checking
-// again: indices are in range, required vectors exist, the size of each tensor in bytes does not overflow, and planned
-// tensors fit into their arenas.
+// Checks of a program that the flatbuffers verifier cannot make. Later code relies on them without checking again:
+// indices are in range, required vectors exist, the size of each tensor in bytes does not overflow, and tensors with
+// planned memory fit into their arenas.
 #include "core/checked.h"
 #include "core/program_tables.h"
 #include "edgecore/scalar_type.h"
@@ -8,16 +8,16 @@
 namespace edgecore {
 namespace {
 
-// Returns true if the entries of a vector are aligned. The flatbuffers verifier checks only the alignment of the
-// vector's length, which does not suffice for entries of eight bytes.
+// Returns true if the entries of a vector are aligned to their size. The flatbuffers verifier checks only the alignment
+// of the vector's 4-byte length field, which does not suffice for entries of eight bytes.
 template <typename T>
 bool is_aligned(const flatbuffers::Vector<T> *vector) {
   return vector == nullptr || reinterpret_cast<uintptr_t>(vector->data()) % sizeof(T) == 0;
 }
 
-// Loading looks up each operator and delegate by name among all kernels or backends. Limits::items limits the total
-// number of list entries in a file; each lookup counts as this many entries, so that a damaged file cannot ask for
-// millions of lookups.
+// Limits::items limits the number of list entries in a file. Loading searches the name of each operator and delegate
+// among all kernels or backends; each search counts as this many list entries, so that a damaged file cannot ask for
+// millions of searches.
 constexpr uint64_t kLookupEntries = 4096;
 
 class PlanValidator {
@@ -48,7 +48,7 @@ class PlanValidator {
     return fail(error_, EDGECORE_INVALID_PROGRAM, "Method '", name_, "': ", pieces...);
   }
 
-  // Counts list entries, because a small file may use one long list in many tables.
+  // Counts list entries, at each use of a list: a small file may use one long list in many tables.
   Status count_items(uint64_t n) {
     items_ += n;
     if (items_ <= limits_.items) return Status();
@@ -82,7 +82,7 @@ class PlanValidator {
   Status check_value(uint32_t index) {
     const fb::EValue &value = *plan_.values()->Get(index);
     switch (value.val_type()) {
-      case fb::KernelTypes::NONE:  // a value without a type also means None
+      case fb::KernelTypes::NONE:  // a value without a type counts as the Python value None, too
       case fb::KernelTypes::Null:
         return Status();
       case fb::KernelTypes::Int:
@@ -158,7 +158,7 @@ class PlanValidator {
                      " entries of dim order (limit rank ", limits_.rank, ").");
     }
     EDGECORE_TRY(count_items(sizes.size()));
-    uint32_t seen[8] = {};  // a bit for each dim: less memory than bools on the small stack of a microcontroller
+    uint32_t seen[8] = {};  // one bit per dim: bools would need too much of a microcontroller's stack
     for (const uint8_t dim : order) {
       const uint32_t bit = 1u << dim % 32;
       if (dim >= order.size() || (seen[dim / 32] & bit) != 0) {
@@ -166,7 +166,7 @@ class PlanValidator {
       }
       seen[dim / 32] |= bit;
     }
-    // Strides must not overflow either: they are computed with at least 1 for each size.
+    // Count at least 1 for each size, as the computation of strides does: the strides must not overflow either.
     uint64_t reach = type.size;
     for (const int32_t size : sizes) {
       if (size < 0 || multiply_overflows(reach, size == 0 ? 1 : static_cast<uint64_t>(size), &reach) ||
@@ -211,7 +211,8 @@ class PlanValidator {
     if (!find_tensor_data(tables_, tensor, at, reason).ok()) {
       return invalid("tensor value ", index, ": ", reason.sentence(), ".");
     }
-    if (tensor.allocation_info() != nullptr) return Status();  // copied to its arena, so alignment does not matter
+    // initial data of a mutable buffer may be misaligned: it is copied to an arena
+    if (tensor.allocation_info() != nullptr) return Status();
     const uint64_t address = at.in_flatbuffer == nullptr ? tables_.segments[at.segment].offset + at.offset
                                                          : reinterpret_cast<uintptr_t>(at.in_flatbuffer);
     if (address % element_size != 0) {
@@ -335,14 +336,14 @@ class PlanValidator {
   uint32_t where_ = 0;
 };
 
-// Maximum number of memory needs that a file may declare for a delegate: each is compared with every other one.
+// Maximum number of memory needs (requests for memory) of a delegate. Each need is compared with every other one.
 constexpr size_t kMaxNeeds = 256;
 
-// Sizes, multiples and offsets have 31 bits, so the 64-bit arithmetic on dims does not overflow.
+// Sizes, multiples and offsets of dims are below this limit, so 64-bit arithmetic on them cannot overflow.
 constexpr int64_t kSizeLimit = int64_t{1} << 31;
 
-// Checks the metadata of inputs or outputs, if the file has any. Symbols must be numbered in the order of their first
-// use: `symbols` is the number of symbols so far.
+// Checks the metadata of inputs or outputs, if the file has any. Symbolic sizes must be numbered in the order of their
+// first use; `symbols` is the number of symbolic sizes so far, and is updated.
 Status validate_arguments(const fb::ExecutionPlan &plan, const ArgumentMetas *arguments, Span<const int32_t> values,
                           int32_t &symbols, Error &error) {
   bool fits = size_of(arguments) == 0 || size_of(arguments) == values.size();

@@ -1,4 +1,4 @@
-// Builds a method's values and planned memory.
+// Builds the values of a method (tensors, lists, strings, numbers) and binds tensors to planned memory.
 #include <string.h>
 
 #include "core/method_impl.h"
@@ -12,11 +12,11 @@ StringView qualified_name(const fb::Tensor &tensor) {
                                                : view_of(tensor.extra_tensor_info()->fully_qualified_name());
 }
 
-// A mutable buffer that methods share. The file gives it an address in an arena of each method, but its memory is in
-// the StateStore.
+// A mutable buffer that several methods share. The file gives it an address in each method's arena, but its memory is
+// in the StateStore.
 struct SharedBuffer {
-  const uint8_t *planned;  // its address in this method's arena
-  uint8_t *data;           // its address in the store
+  const uint8_t *planned;  // address that the buffer would have in this method's arena
+  uint8_t *data;           // address of the shared buffer in the StateStore
   uint64_t bytes;
   SharedBuffer *next;
 };
@@ -27,7 +27,7 @@ struct Builder {
   SharedBuffer *shared = nullptr;
   uint64_t shared_count = 0;
   static constexpr size_t kRecent = 8;
-  const edgecore_tensor *recent[kRecent] = {};  // static tensors with sizes of their own
+  const edgecore_tensor *recent[kRecent] = {};  // recent static tensors whose size arrays other tensors may share
   size_t recent_count = 0;
 
   template <typename... Pieces>
@@ -63,8 +63,8 @@ struct Builder {
     return Status();
   }
 
-  // Finds the data of a tensor in the program file or in a .ptd file. A constant uses them in place; a mutable buffer
-  // has them as initial values.
+  // Finds the data of a tensor in the program file or in a .ptd file. A constant tensor uses the data in place; a
+  // mutable buffer starts with a copy of it.
   Status bind_data(const fb::Tensor &tensor, uint32_t index, TensorSlot &slot, BaseStorage &memory) {
     const uint64_t bytes = tensor_bytes(tensor);
     edgecore_bytes data = {nullptr, 0};
@@ -87,8 +87,8 @@ struct Builder {
     return Status();
   }
 
-  // Makes a planned tensor a mutable buffer. Its memory is in the StateStore if methods share the buffer, otherwise in
-  // the method's arena.
+  // Makes a tensor in planned memory a mutable buffer. Its memory is in the StateStore if several methods share the
+  // buffer, otherwise in the method's arena.
   Status add_state(const fb::Tensor &tensor, uint32_t index, TensorSlot &slot, BaseStorage &memory,
                    const uint8_t *initial) {
     const uint64_t bytes = tensor_bytes(tensor);
@@ -129,8 +129,8 @@ struct Builder {
     return Status();
   }
 
-  // Rebinds planned tensors within the planned memory of a shared buffer to the same place of its memory in the store.
-  // Such tensors are the results of in-place updates of the buffer.
+  // Moves tensors whose planned addresses lie in a shared mutable buffer to the same position of the buffer in the
+  // StateStore. These tensors are results of in-place updates of the buffer.
   Status redirect_to_shared() {
     if (shared_count != 0 && method.bindings.values.size() > method.owner->limits().items / shared_count) {
       return invalid(EDGECORE_INVALID_PROGRAM, "it has ", shared_count, " shared buffers and ",
@@ -160,7 +160,7 @@ struct Builder {
     return !name.empty() && method.owner->shares_state(name);
   }
 
-  // Returns the bytes from the start of the tensor's data to the end of the segment and its tail.
+  // Returns the bytes from the start of the tensor's data to the end of its segment and the readable tail after it.
   Result<Bytes> program_data(const fb::Tensor &tensor, bool is_state) {
     const Segments &segments = method.owner->tables().segments;
     TensorPlace place;
@@ -172,12 +172,13 @@ struct Builder {
     const Result<Bytes> segment = segments.keep(place.segment, use, error);
     EDGECORE_TRY(segment.status());
     const size_t offset = static_cast<size_t>(place.offset);
-    const size_t tail = (*segment).empty() ? 0 : segments.tail();  // nothing was loaded for an empty segment
+    // an empty segment has no tail, because it is not loaded
+    const size_t tail = (*segment).empty() ? 0 : segments.tail();
     return Bytes((*segment).data() + offset, (*segment).size() - offset + tail);
   }
 
-  // Sets shape, strides and maximum shape. For a static tensor that is not an input they are constant, so the tensor
-  // shares the arrays of a recent tensor with the same sizes. Separate arrays would be a large part of a method's
+  // Sets the shape, strides and maximum shape of a tensor. They never change for a static tensor that is not an input,
+  // so it shares the arrays of a recent tensor with equal sizes: separate arrays would be a large part of a method's
   // memory on a microcontroller.
   Status build_sizes(const fb::Tensor &tensor, bool is_input, edgecore_tensor &out) {
     const Span<const int32_t> declared = span_of(tensor.sizes());
@@ -246,7 +247,8 @@ struct Builder {
       memory.capacity = static_cast<size_t>(tensor_bytes(tensor));
       memory.readable = arena.size() - static_cast<size_t>(offset);
     }
-    if (slot.storage == Storage::kInput) memory.flags |= EDGECORE_TENSOR_READ_ONLY;  // set_input may change it
+    // Inputs are read-only at first; set_input may make them writable.
+    if (slot.storage == Storage::kInput) memory.flags |= EDGECORE_TENSOR_READ_ONLY;
     if (has_data) {
       EDGECORE_TRY(bind_data(tensor, index, slot, memory));
     } else if (slot.storage == Storage::kPlanned && !qualified_name(tensor).empty()) {
@@ -263,7 +265,7 @@ struct Builder {
     return Status();
   }
 
-  // Makes the slot of a list with `count` entries. The caller sets list.items.
+  // Makes the list value `index` with `count` entries of type `tag`. The caller sets list.items.
   Result<ListSlot *> build_list(uint32_t index, uint32_t tag, uint64_t count) {
     Span<ListSlot> slots;
     EDGECORE_TRY(method.make_array(1, slots, error));
@@ -370,7 +372,7 @@ Status MethodImpl::build_arenas(Error &error) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", name, "' plans ", bindings.arenas.size(), " arenas, ",
                 config.arenas.size(), " were given.");
   }
-  // Allocate only the bytes that tensors use: the arena size in a damaged file may be far larger.
+  // Allocate only the bytes of an arena that tensors use: the arena size in a damaged file may be far larger.
   Span<uint64_t> reached;
   EDGECORE_TRY(make_array(bindings.arenas.size(), reached, error));
   for (uint32_t i = 0; i < size_of(plan->values()); ++i) {

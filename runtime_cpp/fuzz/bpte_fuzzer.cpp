@@ -1,4 +1,4 @@
-// Reads any bytes as a .bpte file (a program together with test cases), and loads and runs the program in it.
+// Reads any bytes as a .bpte file (a program together with test cases), and loads and runs the program in the file.
 #include "edgecore/bundled.h"
 #include "heap.h"
 #include "mutate_file.h"
@@ -14,5 +14,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const Result<Bytes> program = bundled_program(file.bytes(), fuzz_limits(), error);
   const edgecore_kernel_library *libraries[] = {toy_kernels()};
   BufferDataLoader loader(*program);
-  return program.ok() && run_program(loader, {}, libraries) ? 0 : -1;  // -1: do not add the input to the corpus
+  return program.ok() && run_program(loader, {}, libraries) ? 0 : -1;  // -1: libFuzzer drops this input
 }

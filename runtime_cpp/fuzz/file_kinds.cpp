@@ -1,4 +1,4 @@
-// The kinds of files that the core reads: how they are split and put together.
+// Splits files that the core reads (.pte, .ptd, .bpte) into header, flatbuffer and data, and joins the parts again.
 #include <string.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kHeaderAt = 8;
 constexpr size_t kMaxHeader = 64;
 constexpr size_t kSegmentAlignment = 128;
-constexpr size_t kProgramGrowth = 512;  // bytes that a change may add to the program of a bundle
+constexpr size_t kProgramGrowth = 512;  // bytes that one mutation may add to the program inside a .bpte file
 constexpr char kMetaKey[] = "edgecore.meta.v1";
 
 template <typename Binary>
@@ -28,7 +28,7 @@ bool has(const File &file, size_t at, const char *text) {
   return file.size() >= at + strlen(text) && memcmp(file.data() + at, text, strlen(text)) == 0;
 }
 
-// Splits the file: `flat` ends at `flat_end`, and `rest` begins at `base`.
+// Splits a file into header bytes after its identifier, the flatbuffer up to `flat_end`, and the rest from `base` on.
 void cut(const File &file, size_t header, size_t flat_end, size_t base, Parts &parts) {
   const auto at = [&](size_t byte) { return file.begin() + static_cast<ptrdiff_t>(byte); };
   parts.header.assign(at(kHeaderAt), at(kHeaderAt + header));
@@ -50,7 +50,7 @@ bool split_pte(const File &file, Parts &parts) {
   return true;
 }
 
-// Appends the data behind the tables, at a multiple of 128, and returns where they begin.
+// Appends the data `rest` to the file, at a multiple of 128 bytes, and returns the position where it begins.
 size_t append_rest(File &file, const File &rest) {
   const size_t base = (file.size() + kSegmentAlignment - 1) / kSegmentAlignment * kSegmentAlignment;
   file.resize(base);
@@ -100,7 +100,7 @@ Content &field(Record &record, const char *name) {
   return record.fields[record.type->fields()->LookupByKey(name)->id()];
 }
 
-// Changes the metadata, a flatbuffer in the segment that the named data refer to.
+// Mutates edgecore's metadata in a .pte: a flatbuffer in the segment to which the named data entry kMetaKey refers.
 bool mutate_meta(Record &root, Parts &parts, Random &random) {
   std::vector<Record> &segments = field(root, "segments").records;
   for (Record &entry : field(root, "named_data").records) {
@@ -124,7 +124,7 @@ bool mutate_meta(Record &root, Parts &parts, Random &random) {
   return false;
 }
 
-// Changes the program in a bundle.
+// Mutates the program inside a .bpte file (a program together with test cases).
 bool mutate_program(Record &root, Parts &, Random &random) {
   File &program = field(root, "program").bytes;
   const size_t size = program.size();

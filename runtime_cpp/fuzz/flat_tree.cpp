@@ -15,8 +15,8 @@ using reflection::Field;
 constexpr size_t kMaxDepth = 32;
 constexpr size_t kMaxTables = 2000;
 
-// Reads the tables of a flatbuffer that may be damaged. (flatbuffers::Verify, the library's verifier for any schema,
-// itself reads out of bounds in a damaged flatbuffer.)
+// Reads a flatbuffer that may be damaged into a tree. (flatbuffers::Verify, the library's verifier for any schema,
+// cannot check it first: in a damaged flatbuffer that verifier itself reads out of bounds.)
 class Reader {
  public:
   Reader(const Schema &schema, const uint8_t *flat, size_t size) : schema_(schema), flat_(flat), size_(size) {}

@@ -1,5 +1,5 @@
-// A flatbuffer of any schema as a tree that the fuzzers' mutators can change and encode again. The schema is in the
-// binary form that `flatc --schema --bfbs-builtins` writes.
+// Decodes a flatbuffer of any schema to a tree, which the fuzzers' mutators change, and encodes the tree again. The
+// schema has the binary form that `flatc --schema --bfbs-builtins` writes.
 #ifndef EDGECORE_FUZZ_FLAT_TREE_H_
 #define EDGECORE_FUZZ_FLAT_TREE_H_
 
@@ -17,16 +17,16 @@ using File = std::vector<uint8_t>;
 
 struct Record;
 
-// The content of one field. Its type decides which members are used.
+// The content of one field of a table. The type of the field decides which members hold it.
 struct Content {
   bool present = false;
-  uint64_t number = 0;          // the bits of a scalar
-  File bytes;                   // a string, or the elements of a vector of scalars
-  std::vector<File> texts;      // a vector of strings
-  std::vector<Record> records;  // a table or the table of a union (one record), or a vector of tables
+  uint64_t number = 0;          // content of a scalar field: its bits
+  File bytes;                   // content of a string, or of a vector of scalars: its bytes
+  std::vector<File> texts;      // content of a vector of strings
+  std::vector<Record> records;  // content of a table or union: one table; of a vector of tables: all of them
 };
 
-// A table: its type, and the contents of its fields in the order of their ids.
+// A table of a flatbuffer: its type, and the contents of its fields in the order of their ids.
 struct Record {
   const reflection::Object *type = nullptr;
   std::vector<Content> fields;
@@ -36,12 +36,12 @@ class Schema {
  public:
   explicit Schema(const uint8_t *binary);
 
-  // Returns no tree if an offset or a length is out of bounds, or if there are too many tables.
+  // Decodes a flatbuffer. Returns no tree if an offset or a length is out of bounds, or if there are too many tables.
   std::optional<Record> decode(const uint8_t *flat, size_t size) const;
   File encode(const Record &root) const;
 
   Record empty(const reflection::Object *type) const;
-  // The fields of a table, in the order of their ids.
+  // Returns the fields of a table type, in the order of their ids.
   const std::vector<const reflection::Field *> &fields(const reflection::Object *type) const;
   const reflection::Object *object(int32_t index) const {
     return schema_->objects()->Get(static_cast<uint32_t>(index));
@@ -49,7 +49,7 @@ class Schema {
   const reflection::Enum *enumeration(int32_t index) const {
     return schema_->enums()->Get(static_cast<uint32_t>(index));
   }
-  // The type of the table that a union holds under the number `tag`; NULL if there is none.
+  // Returns the type of the table that a union holds if its tag is `tag`; NULL if no table has this tag.
   const reflection::Object *union_member(const reflection::Field *field, uint64_t tag) const;
 
  private:
@@ -57,7 +57,7 @@ class Schema {
   std::unordered_map<const reflection::Object *, std::vector<const reflection::Field *>> fields_;
 };
 
-// The number of bytes of a scalar of this type.
+// Returns the number of bytes of a scalar of this type.
 size_t scalar_size(reflection::BaseType type);
 inline bool is_scalar(reflection::BaseType type) { return type >= reflection::UType && type <= reflection::Double; }
 

@@ -10,8 +10,7 @@
 
 namespace edgecore {
 
-// Allocates each piece separately on the heap, so that the sanitizer detects accesses past its end. Returns NULL past 8
-// MiB.
+// Allocates each request separately on the heap: the sanitizer detects accesses past its end. Returns NULL past 8 MiB.
 class FuzzAllocator final : public ScratchAllocator {
  public:
   ~FuzzAllocator() { reset(); }
@@ -36,8 +35,7 @@ class FuzzAllocator final : public ScratchAllocator {
   std::vector<void *> blocks_;
 };
 
-// A copy of the input at an aligned address, in an allocation of exactly `size` bytes, so that the sanitizer detects
-// reads past its end.
+// A copy of the fuzzer's input at a multiple of 128, in exactly `size` bytes: the sanitizer detects reads past its end.
 class FuzzFile {
  public:
   FuzzFile(const uint8_t *data, size_t size) : size_(size) {

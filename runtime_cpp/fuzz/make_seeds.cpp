@@ -1,4 +1,4 @@
-// Writes small valid files from which the fuzzers start, in a folder for each kind: edgecore_make_seeds DIRECTORY.
+// Writes small valid files for the fuzzers to start from, to a folder for each kind: edgecore_make_seeds DIRECTORY.
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -100,7 +100,7 @@ int main(int argc, char **argv) {
     mkdir((folder + kind).c_str(), 0777);
   edgecore::PtdBuilder data;
   constexpr auto kFloat = edgecore::fb::ptd::ScalarType::FLOAT;
-  const std::vector<uint8_t> ones = {0, 0, 128, 63, 0, 0, 128, 63};  // two float32
+  const std::vector<uint8_t> ones = {0, 0, 128, 63, 0, 0, 128, 63};  // the bytes of two float32 numbers, 1.0 each
   data.entries = {{"weight", {2}, ones, true, kFloat}, {"bias", {2}, ones, true, kFloat}, {"blob", {}, {9}, false}};
   const std::string manifest = R"({"abi": "0.11", "backend_id": "Acme\u00e9", "library": "../a.so",
     "options": {"grain": -12, "fast": true, "quiet": false}})";

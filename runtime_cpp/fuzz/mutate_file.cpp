@@ -9,9 +9,9 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 namespace edgecore::fuzz {
 namespace {
 
-constexpr size_t kNoise = 5;    // one change in kNoise replaces bytes at random
-constexpr size_t kGrowth = 64;  // bytes that noise may add to a part
-constexpr size_t kAgain = 3;    // one changed tree in kAgain is changed again
+constexpr size_t kNoise = 5;    // one mutation in kNoise replaces bytes at random
+constexpr size_t kGrowth = 64;  // maximum number of bytes that add_noise may add to a part of the file
+constexpr size_t kAgain = 3;    // after a mutation of a tree, the chance of another is one in kAgain
 
 void add_noise(File &part, Random &random) {
   const size_t size = part.size();
@@ -19,7 +19,7 @@ void add_noise(File &part, Random &random) {
   part.resize(LLVMFuzzerMutate(part.data(), size, part.size()));
 }
 
-// Changes a word of the flatbuffer as it is in the file: an offset, a length, an entry of a vtable, or two of these.
+// Changes a 2- or 4-byte word of an encoded flatbuffer: an offset, a length, an entry of a vtable, or parts of these.
 void damage_word(File &flat, Random &random) {
   const size_t width = random.one_in(2) ? 4 : 2;
   const size_t at = random.below(flat.size() / width) * width;
@@ -61,7 +61,7 @@ bool decode(const Kind &kind, const File &file, Parts &parts, Record &root) {
   return true;
 }
 
-// Encodes a flatbuffer with the identifier that it had before: some kinds of files allow several identifiers.
+// Encodes a tree with the file identifier of `before`, because some kinds of files allow several identifiers.
 File encode_like(const File &before, const Schema &schema, const Record &root) {
   constexpr size_t kIdentifier = 4, kEnd = 8;
   File flat = schema.encode(root);

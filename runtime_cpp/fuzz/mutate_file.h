@@ -1,7 +1,7 @@
 // libFuzzer's custom mutator for files that hold a flatbuffer: .pte, .ptd, .bpte and the blobs of backends. A fixed
-// share of the calls use libFuzzer's own mutator, which ignores the structure of the file. The others decode the file
-// and change fields of its tables (mutate_tree.h), one word of the flatbuffer, or the data that follows it. Then they
-// write a header with the new sizes.
+// share of the calls use libFuzzer's own mutator, which ignores the structure of the file. The others decode the file,
+// change fields of its tables (mutate_tree.h), one word of the flatbuffer, or the data after it, and write a header
+// with the new sizes.
 #ifndef EDGECORE_FUZZ_MUTATE_FILE_H_
 #define EDGECORE_FUZZ_MUTATE_FILE_H_
 
@@ -10,25 +10,25 @@
 namespace edgecore::fuzz {
 
 struct Parts {
-  File header;  // between the flatbuffer's identifier and its tables, or before it; empty: none
+  File header;  // the file's bytes between the flatbuffer's identifier and its tables, or before the flatbuffer
   File flat;
-  File rest;  // the data after the flatbuffer: segments, constants
+  File rest;  // the file's bytes after the flatbuffer: segments or constants
 };
 
-// A kind of file.
+// How to mutate one kind of file, such as .pte.
 struct Kind {
   const Schema &schema;
-  // Splits a file; returns false if its header does not allow it. The flatbuffer may still be damaged.
+  // Splits a file into parts. Returns false if the sizes in its header are wrong. The flatbuffer may still be damaged.
   bool (*split)(const File &file, Parts &parts);
-  // Joins the parts, with a header that states their sizes.
+  // Joins the parts to a file, with a header that states their sizes.
   File (*join)(const Parts &parts);
-  // Changes a file within the file, such as the program of a bundle. Returns false if there is none. May be NULL.
+  // Mutates a file inside the file, such as the program in a .bpte. Returns false if there is none. May be NULL.
   bool (*mutate_inner)(Record &root, Parts &parts, Random &random) = nullptr;
 };
 
-// The body of LLVMFuzzerCustomMutator.
+// Implements LLVMFuzzerCustomMutator, which libFuzzer calls to mutate an input, for one kind of file.
 size_t mutate_file(const Kind &kind, uint8_t *data, size_t size, size_t max_size, unsigned seed);
-// The body of LLVMFuzzerCustomCrossOver: copies tables of the second file into the first.
+// Implements LLVMFuzzerCustomCrossOver (combines two inputs): copies tables of the second file into the first.
 size_t cross_files(const Kind &kind, const uint8_t *first, size_t first_size, const uint8_t *second, size_t second_size,
                    uint8_t *out, size_t max_size, unsigned seed);
 
@@ -36,17 +36,17 @@ const Kind &pte_kind();
 const Kind &ptd_kind();
 const Kind &bpte_kind();
 
-// Reads or writes a little-endian number at byte `at` of a file.
+// read_number and write_number read or write a little-endian number at byte `at` of a file.
 template <typename T>
 T read_number(const File &file, size_t at);
 void write_number(File &file, size_t at, uint64_t number, size_t size);
 
-// Inserts a header behind the identifier of a flatbuffer, as in .pte and .ptd files.
+// Inserts a header after the 8 bytes of a flatbuffer that end with its identifier, as in .pte and .ptd files.
 File with_header(const File &flat, const File &header);
 
 }  // namespace edgecore::fuzz
 
-// Defines libFuzzer's mutation functions for a kind of file.
+// Defines the two mutation functions that libFuzzer looks up by name, for one kind of file.
 #define EDGECORE_FUZZ_MUTATORS(kind)                                                                              \
   extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed) {         \
     return edgecore::fuzz::mutate_file(kind, data, size, max_size, seed);                                         \

@@ -12,7 +12,7 @@ namespace {
 using reflection::BaseType;
 using reflection::Field;
 
-constexpr size_t kLongest = 64;  // maximum length of a vector that grows
+constexpr size_t kLongest = 64;  // maximum number of elements of a vector that a mutation lengthens
 
 constexpr uint64_t kNumbers[] = {0,          1,          2,          3,          4,          5,          7,
                                  8,          15,         16,         31,         32,         64,         100,
@@ -23,7 +23,7 @@ constexpr uint64_t kNumbers[] = {0,          1,          2,          3,         
 constexpr double kReals[] = {0.0,   -0.0, 1.0,  -1.0,  0.5,      1e-45,     1e-30, 1e-7,
                              255.0, 1e9,  3e38, 1e300, INFINITY, -INFINITY, NAN};
 
-// A field of a table somewhere in a tree.
+// A field of one table of the tree.
 template <typename RecordType, typename ContentType>
 struct At {
   const Field *field;
@@ -48,7 +48,8 @@ void collect(const Schema &schema, RecordType &record, std::vector<Each> &out) {
 class Change {
  public:
   Change(const Schema &schema, Record &root, const Record &donor, Random &random)
-      : schema_(schema), random_(random), donor_(donor) {  // copies `donor`, which may be the tree that changes
+      // `donor` is copied, because it may be the tree that is mutated
+      : schema_(schema), random_(random), donor_(donor) {
     collect(schema, root, places_);
     collect(schema, donor_, sources_);
   }
@@ -57,7 +58,8 @@ class Change {
     if (random_.one_in(4) && rename()) return;
     Place place = places_[random_.below(places_.size())];
     for (int i = 0; i < 2 && !place.content().present; ++i) place = places_[random_.below(places_.size())];
-    if (place.base() == reflection::UType) {  // the tag of the union that is the next field
+    // the field is the tag of a union: mutate the union itself, which is the next field
+    if (place.base() == reflection::UType) {
       place = {schema_.fields(place.record->type)[place.id + 1], place.record, place.id + 1};
     }
     Content &content = place.content();
@@ -89,8 +91,7 @@ class Change {
     return bits;
   }
 
-  // Returns a different value for a scalar: an enumerator, a special or nearby number, or a number from elsewhere in
-  // the tree.
+  // Returns another value for a scalar field: an enumerator, a special or nearby number, or a number from the tree.
   uint64_t scalar(const Field &field, BaseType type, uint64_t old) {
     const size_t choice = random_.below(8);
     if (field.type()->index() >= 0 && type != reflection::Obj && choice != 0) {
@@ -120,7 +121,7 @@ class Change {
     memcpy(place.content().bytes.data() + index * size, &value, size);
   }
 
-  // Changes the number of elements of a vector. T has the interface of std::vector; `fresh` makes an element.
+  // Adds, removes, swaps or copies vector elements. T has the interface of std::vector; `fresh()` makes an element.
   template <typename T, typename Fresh>
   void change_length(T &elements, Fresh fresh) {
     const size_t count = elements.size();
@@ -172,7 +173,7 @@ class Change {
     change_length(text, [&] { return static_cast<uint8_t>(random_.below(256)); });
   }
 
-  // A table of this type: a copy of one of the sources, or one without fields.
+  // Returns a table of this type: a copy of one in the tree or in the donor, or a table without fields.
   Record table(const reflection::Object *type) {
     const Source *found = nullptr;
     size_t seen = 0;
@@ -186,7 +187,7 @@ class Change {
     return schema_.object(place.field->type()->index());
   }
 
-  // Gives a union the table of another type, or only the tag of another type.
+  // Gives a union another tag and a table of the tag's type, or no table if the tag has no type.
   void change_union(const Place &place) {
     Content &tag = place.record->fields[place.id - 1];
     const auto &values = *schema_.enumeration(place.field->type()->index())->values();
@@ -218,7 +219,7 @@ class Change {
   }
 
   void change(const Place &place) {
-    // For a union, half of the changes choose a new tag; if that has the same table type, the table keeps its fields.
+    // Half of the mutations of a union change its tag; if the new tag has the same table type, the table's fields stay.
     if (place.base() == reflection::Union && random_.one_in(2)) return retag(place);
     fill(place);
   }
@@ -249,8 +250,8 @@ class Change {
     }
   }
 
-  // Replaces a number by another one in all fields of the same name, in all vectors, or in the whole tree, so that
-  // related numbers stay equal.
+  // Replaces one number by another wherever it occurs: in all fields of one name, in all vectors, or in the whole tree.
+  // Numbers that must be equal, such as an index in two tables, thus stay equal.
   bool rename() {
     const Field *only = random_.one_in(2) ? places_[random_.below(places_.size())].field : nullptr;
     const bool scalars = only != nullptr || random_.one_in(2);
@@ -272,7 +273,7 @@ class Change {
     for (const Place &place : places_) {
       Content &content = place.content();
       const BaseType base = place.base(), element = place.element();
-      if (!content.present || place.field->type()->index() >= 0) continue;  // enumerators and tables
+      if (!content.present || place.field->type()->index() >= 0) continue;  // skip enumerators and tables
       if (only != nullptr && place.field != only) continue;
       if (scalars && base >= reflection::Short && base <= reflection::ULong) {
         content.number = function(content.number);

@@ -1,4 +1,4 @@
-// Loads any bytes as a .ptd file, reads the data of all of its keys, and runs a program whose constants are in it.
+// Loads any bytes as a .ptd file, reads the data of all of its keys, and runs a program whose constants it provides.
 #include "edgecore/data.h"
 #include "heap.h"
 #include "mutate_file.h"
@@ -11,7 +11,7 @@ EDGECORE_FUZZ_MUTATORS(edgecore::fuzz::ptd_kind())
 
 namespace {
 
-// A program that sums two constants, "weight" and "bias" of a data file, with its input.
+// Returns a program that adds two constants, "weight" and "bias" of a .ptd file, to its input.
 const edgecore::AlignedBytes &program() {
   using namespace edgecore;
   static const AlignedBytes bytes = [] {
@@ -41,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   limits.tables = 10000;
   PiecesLoader loader(file.bytes());
   const Result<const DataFile *> loaded = DataFile::load(loader, "fuzz.ptd", &memory, limits, error);
-  if (!loaded.ok()) return -1;  // -1: do not add the input to the corpus
+  if (!loaded.ok()) return -1;  // -1: libFuzzer does not add the input to the corpus
   uint64_t sum = 0;
   for (size_t i = 0; i < (*loaded)->count(); ++i) {
     NamedBytes entry;

@@ -12,7 +12,7 @@
 namespace edgecore {
 namespace {
 
-constexpr uint64_t kMaxBytes = 1 << 20;  // for a tensor, and for all planned tensors together
+constexpr uint64_t kMaxBytes = 1 << 20;  // limit in bytes of each tensor, and of all planned memory together
 constexpr size_t kMaxMethods = 4;
 
 class StateReader final : public StateVisitor {
@@ -23,7 +23,7 @@ class StateReader final : public StateVisitor {
   volatile uint64_t sum = 0;
 };
 
-// The arguments of a method, each in a separate allocation.
+// Makes the input and output tensors of a method, each in an allocation of its own.
 class Arguments {
  public:
   explicit Arguments(Method &method) : method_(method), info_(method.info()) {}
@@ -50,7 +50,7 @@ class Arguments {
     }
   }
 
-  // Reads all bytes of all outputs.
+  // Reads all bytes of all outputs, so that the sanitizer detects outputs that exceed their memory.
   void read_outputs() const {
     for (size_t i = 0; i < info_.output_count(); ++i) {
       const edgecore_value &value = method_.output(i);
@@ -80,7 +80,7 @@ class Arguments {
     (void)method_.set_input(index, tensor, error_);
   }
 
-  // Returns memory that begins with small integers of every width, which kernels may use as indices.
+  // Returns memory whose first bytes are integers from 0 to 3 in each 8 bytes, which kernels may use as valid indices.
   void *allocate(uint64_t bytes) {
     memory_.emplace_back(static_cast<size_t>(bytes) + 1);
     for (size_t i = 0; i < memory_.back().size() && i < 128; i += 8)
@@ -94,7 +94,7 @@ class Arguments {
   Error error_;
 };
 
-// Returns true if the first run succeeds.
+// Runs a method three times. Returns true if the first run succeeds.
 bool run_method(Method &method, StateStore &state) {
   Error error;
   bool ran = false;
@@ -123,7 +123,7 @@ edgecore_driver *null_driver() {
   return driver;
 }
 
-// Opens the null backend for a program, and closes it at the end of the scope.
+// Opens the null backend (a test backend) for a program, and closes it in the destructor.
 struct Opened {
   edgecore_scope scope;
   LoadedBackend backend;

@@ -1,4 +1,4 @@
-// Loads a program and runs its methods, within limits that small files do not reach.
+// Loads and runs a program for the fuzzers, with limits that keep a damaged file from using much time or memory.
 #ifndef EDGECORE_FUZZ_RUN_PROGRAM_H_
 #define EDGECORE_FUZZ_RUN_PROGRAM_H_
 
@@ -7,12 +7,12 @@
 
 namespace edgecore {
 
-// The limits of a program that is loaded to be fuzzed.
+// Returns the limits for loading a fuzzed program: at most 10000 tables, 100000 list entries and 1 MiB of tensors.
 Limits fuzz_limits();
 
-// Loads a .pte file and checks its digests, then loads its first methods, which share state, and runs each three times:
-// with its maximum shapes, with half of each size that may vary, and again after a reset of the state. Delegates run on
-// the null backend. Returns false if no method loads.
+// Loads a .pte file and checks its SHA-256 digests, then loads its first methods, which share mutable buffers, and runs
+// each three times: with its maximum shapes, with half of each size that may vary, and after a reset of the buffers.
+// Delegates run on the null backend. Returns false if no method loads.
 bool run_program(DataLoader &loader, Span<const DataFile *const> data,
                  Span<const edgecore_kernel_library *const> kernels);
 

@@ -6,8 +6,7 @@
 
 namespace edgecore::fuzz {
 
-// Counts the inputs that run to their end, and prints the number when the fuzzer ends. It shows how many mutations keep
-// a file valid.
+// Counts and prints the inputs whose program runs to its end, which shows how many mutations keep a file valid.
 class Tally {
  public:
   ~Tally() { fprintf(stderr, "stat::inputs_that_ran:          %llu\n", static_cast<unsigned long long>(count_)); }

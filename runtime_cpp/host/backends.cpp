@@ -49,8 +49,8 @@ Status unknown_option(const edgecore_backend *table, uint32_t when, StringView n
 }  // namespace
 
 Result<edgecore_driver *> driver_of(const edgecore_backend *table, Error &error) {
-  // The list of drivers (process-wide state of the backends) is never destroyed: threads that outlive static objects
-  // may still use drivers while the process ends.
+  // The list of drivers (process-wide state of the backends) is never destroyed, because threads that outlive static
+  // objects may still use drivers while the process ends.
   static auto &mutex = *new std::mutex();
   static auto &drivers = *new std::vector<std::unique_ptr<Driver>>();
   const std::lock_guard<std::mutex> lock(mutex);

@@ -1,4 +1,4 @@
-// Drivers of backends (a driver is a backend's handle for its devices, one per process), and checks of options.
+// Creates drivers of backends (a driver is a backend's handle for its devices, one per process), and checks options.
 #ifndef EDGECORE_HOST_BACKENDS_H_
 #define EDGECORE_HOST_BACKENDS_H_
 
@@ -10,9 +10,9 @@ namespace edgecore {
 // call creates the driver, which lives until the process ends. Thread-safe. Errors: those that the backend returns.
 Result<edgecore_driver *> driver_of(const edgecore_backend *table, Error &error);
 
-// Checks that the backend declares each of `options` for `when` (EDGECORE_OPTION_AT_LOAD or AT_RUN), with the same
-// type. Converts integers to floats in place where the backend declares a float. Errors: INVALID_ARGUMENT with the
-// declared options or type.
+// Checks that the backend declares each of `options` for the time `when` (EDGECORE_OPTION_AT_LOAD or AT_RUN), with the
+// same type. Converts an integer to a float in place where the backend declares a float. Errors: INVALID_ARGUMENT, with
+// a message that lists the declared options or the declared type.
 Status check_options(const edgecore_backend *table, uint32_t when, Span<edgecore_option> options, Error &error);
 
 }  // namespace edgecore

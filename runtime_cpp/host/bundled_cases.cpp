@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/schema.h"  // before the generated reader: sets its assertions
+#include "core/schema.h"  // the first include, because it sets the assertion macro of the generated reader
 //
 #include "bundled_program_generated.h"
 #include "edgecore/make_tensor.h"
@@ -23,7 +23,7 @@ const fb::bundled::BundledMethodTestSuite *suite_of(Bytes file, StringView metho
   return nullptr;
 }
 
-// Copies a tensor to memory of its own, in its dim order.
+// Copies a tensor of a .bpte file, in its dim order, to memory that `value` owns.
 Status copy_tensor(const fb::bundled::Tensor &source, Value &value, Error &error) {
   const Span<const int32_t> sizes = span_of(source.sizes());
   const Span<const uint8_t> order = span_of(source.dim_order());
@@ -54,7 +54,7 @@ Status copy_values(const Values *source, std::vector<Value> &values, Error &erro
   for (uint32_t i = 0; i < size_of(source); ++i) {
     const fb::bundled::Value &value = *source->Get(i);
     Value &copy = values.emplace_back();
-    // The verifier accepts a value that has a type, but no table.
+    // A value with a type but without a table counts as NONE: the flatbuffers verifier accepts it.
     switch (value.val() == nullptr ? fb::bundled::ValueUnion::NONE : value.val_type()) {
       case fb::bundled::ValueUnion::Int:
         copy = value.val_as_Int()->int_val();

@@ -11,14 +11,14 @@
 namespace edgecore {
 namespace {
 
-// Returns how far a float is from the expected one; 0 also for two NaNs, and infinity if only one is NaN.
+// Returns the absolute difference of two floats: 0 for two equal infinities or two NaNs, infinity if only one is NaN.
 double distance(double got, double expected) {
   if (got == expected || (std::isnan(got) && std::isnan(expected))) return 0;
   const double difference = std::fabs(got - expected);
   return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
 }
 
-// The errors of a comparison so far.
+// Collects the differences between the elements of two tensors.
 class Errors {
  public:
   Errors(const Tolerance &tolerance, Difference &difference) : tolerance_(tolerance), difference_(difference) {}
@@ -31,7 +31,7 @@ class Errors {
     bool passes = error == 0 || (std::isfinite(error) && error <= bound);
     if constexpr (!kIsFloat<T>) {
       passes = got == expected;
-      if (!passes && error == 0) error = 1;  // integers that differ, but are equal as doubles
+      if (!passes && error == 0) error = 1;  // two int64 numbers differ, but are equal when converted to double
     }
     const uint64_t index = difference_.count++;
     difference_.max_absolute = std::fmax(difference_.max_absolute, error);
@@ -48,7 +48,7 @@ class Errors {
     worst_expected_ = b;
   }
 
-  // Returns OK, or an error about the elements of a tensor of this shape.
+  // Returns OK, or an error that names the worst element by its index in a tensor of this shape.
   Status finish(const std::vector<int64_t> &shape, Error &error) const {
     if (difference_.wrong == 0) return {};
     std::vector<int64_t> index(shape.size());
@@ -72,7 +72,7 @@ class Errors {
   double worst_error_ = 0, worst_got_ = 0, worst_expected_ = 0;
 };
 
-// Adds the errors of another tensor.
+// Adds the differences of another tensor to the sum over several tensors.
 void add(Difference &sum, const Difference &added) {
   sum.count += added.count;
   sum.wrong += added.wrong;
@@ -80,7 +80,7 @@ void add(Difference &sum, const Difference &added) {
   sum.max_relative = std::fmax(sum.max_relative, added.max_relative);
 }
 
-// Returns true for a missing entry of a list of tensors.
+// Returns true for an entry of a tensor list that has no tensor.
 bool is_missing(const Tensor &tensor) { return tensor.empty() && !tensor.is_failed(); }
 
 // Converts a number, bool, string or list of numbers to a tensor.

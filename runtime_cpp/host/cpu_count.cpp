@@ -17,7 +17,7 @@
 namespace edgecore {
 namespace {
 
-// Returns the lines of the first 4095 bytes of a text file, without line ends; none if there is no file.
+// Returns the lines in the first 4095 bytes of a text file, without line ends. Returns none if the file does not exist.
 std::vector<std::string> lines_of(const std::string &path) {
   std::FILE *file = std::fopen(path.c_str(), "r");
   if (file == nullptr) return {};
@@ -39,7 +39,7 @@ std::string line_of(const std::string &path) {
   return lines.empty() ? std::string() : lines.front();
 }
 
-// Parses a list of numbers such as "0-3,8".
+// Parses a list of processor numbers such as "0-3,8".
 std::set<int> numbers_of(const std::string &list) {
   std::set<int> numbers;
   const char *at = list.c_str();
@@ -59,8 +59,8 @@ std::string cpu_file(const std::string &root, int cpu, const char *name) {
   return root + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/" + name;
 }
 
-// Reads the speed of each cpu from its file `name` in /sys. Returns the cpus with at least `share` of the maximum
-// speed; all cpus if none has the file.
+// Reads the speed of each processor from its file `name` in /sys. Returns the processors with at least `share` of the
+// maximum speed; all processors if none has the file.
 std::vector<int> fastest(const std::string &root, const std::vector<int> &cpus, const char *name, double share) {
   std::vector<double> speeds;
   for (const int cpu : cpus) speeds.push_back(std::atof(line_of(cpu_file(root, cpu, name)).c_str()));
@@ -83,16 +83,16 @@ std::vector<int> performance_cpus(const std::string &root, const std::vector<int
                       : fastest(root, allowed, "cpufreq/cpuinfo_max_freq", 0.75);
 }
 
-// Returns the number of processors that a quota allows. The text has time and period in microseconds, such as "50000
-// 100000"; "max 100000" and "-1 100000" mean no limit.
+// Returns the number of processors that the text of a CPU quota allows. The text has time and period in microseconds:
+// "50000 100000" -> 0.5. "max 100000" and "-1 100000" mean no limit.
 double processors_of(const std::string &quota) {
   double time = 0, period = 0;
   if (std::sscanf(quota.c_str(), "%lf %lf", &time, &period) != 2 || time <= 0 || period <= 0) return INFINITY;
   return time / period;
 }
 
-// Returns the minimum quota of a control group and its parents. In a container `group` may be a path on the host that
-// does not exist here; then only existing parents count.
+// Returns the smallest quota of a control group and its parents. In a container, `group` may be a path of the host that
+// does not exist here; then only parents that exist count.
 double quota_of(const std::string &folder, std::string group, bool is_version_2) {
   double min_quota = INFINITY;
   for (;;) {
@@ -107,7 +107,7 @@ double quota_of(const std::string &folder, std::string group, bool is_version_2)
 
 double quota(const std::string &root) {
   double min_quota = INFINITY;
-  for (const std::string &line : lines_of(root + "/proc/self/cgroup")) {  // NUMBER:CONTROLLERS:PATH
+  for (const std::string &line : lines_of(root + "/proc/self/cgroup")) {  // each line is NUMBER:CONTROLLERS:PATH
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
     const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
@@ -129,7 +129,7 @@ uint32_t thread_count_of(const std::string &root, const std::vector<int> &allowe
     const std::string siblings = line_of(cpu_file(root, cpu, "topology/thread_siblings_list"));
     cores.insert(siblings.empty() ? std::to_string(cpu) : siblings);
   }
-  // Round down: a process that exceeds its quota is stopped for the rest of the period.
+  // Round the quota down: a process that exceeds its quota is stopped until the next period.
   const double max_threads = std::min<double>(kMaxThreads, std::max(1.0, std::floor(quota(root))));
   return std::min(static_cast<uint32_t>(cores.size()), static_cast<uint32_t>(max_threads));
 }

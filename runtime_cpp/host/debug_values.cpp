@@ -8,7 +8,8 @@
 namespace edgecore {
 namespace {
 
-constexpr uint64_t kValueBytes = sizeof(DebugValue) + 64;  // size of a value without its elements
+// assumed size in bytes of a recorded value without its elements
+constexpr uint64_t kValueBytes = sizeof(DebugValue) + 64;
 
 void mix(size_t &hash, size_t other) { hash = (hash ^ other) * 0x9e3779b97f4a7c15u; }
 
@@ -31,10 +32,11 @@ bool is_on_host(const edgecore_tensor *tensor) { return tensor != nullptr && ten
 void ValueRecorder::value(size_t delegate, StringView name, int64_t debug_id, const edgecore_tensor &value) {
   const std::string operation(name.data(), name.size());
   if (takes_) taken_.push_back({delegate, operation, debug_id, copy_of(value)});
-  if (level_ != DebugLevel::kValues || !trace_->is_running()) return;  // the trace does not record this value
+  // the trace records no run now: keep no value for it
+  if (level_ != DebugLevel::kValues || !trace_->is_running()) return;
   DebugValue kept = {DebugValue::Source::kOperation, delegate, operation, debug_id, EDGECORE_TAG_TENSOR, {}, {}};
   if (takes_) {
-    kept.tensors.push_back(taken_.back().value);  // the two share their memory
+    kept.tensors.push_back(taken_.back().value);  // share the tensor's memory with the value in `taken_`
   } else {
     kept.tensors.push_back(copy_of(value));
   }
@@ -50,7 +52,7 @@ void ValueRecorder::output(const edgecore_value &value) {
 }
 
 void ValueRecorder::add(DebugValue::Source source, size_t index, const edgecore_value &value) {
-  if (!trace_->is_running()) return;  // the trace does not record this value
+  if (!trace_->is_running()) return;  // the trace records no run now: keep no value for it
   DebugValue kept = {source, index, {}, -1, static_cast<int32_t>(value.tag), {}, {}};
   kept.number.i = 0;
   switch (value.tag) {
@@ -99,7 +101,7 @@ void ValueRecorder::add(DebugValue value) {
   runs_.back().values.push_back(std::move(value));
 }
 
-// Frees the values of the last run if an earlier run had equal values.
+// Ends the recording of the last run. Frees its values if an earlier run had equal values.
 void ValueRecorder::close() {
   if (!is_open_) return;
   is_open_ = false;

@@ -1,4 +1,4 @@
-// Records the values that a method computes: for Module::take_values, and for the debug events of an ETDump.
+// Records the values that a method computes, for Module::take_values and for the debug events of an ETDump.
 #ifndef EDGECORE_HOST_DEBUG_VALUES_H_
 #define EDGECORE_HOST_DEBUG_VALUES_H_
 
@@ -10,35 +10,35 @@
 
 namespace edgecore {
 
-// A value that a run has computed: the result of an instruction, of an operation inside of a delegate, or of the
+// A value that a run has computed: the result of an instruction or of a delegate's operation, or an output of the
 // method.
 struct DebugValue {
   enum class Source : uint8_t { kInstruction, kOperation, kOutput };
 
   Source source;
-  size_t index;                 // of the instruction or the delegate
-  std::string operation;        // the backend's name for the operation
-  int64_t id;                   // the backend's number for the operation, or -1
+  size_t index;                 // index of the instruction or delegate that computed the value; 0 for an output
+  std::string operation;        // the backend's name for the operation that computed the value
+  int64_t id;                   // the backend's number for the operation that computed the value, or -1
   int32_t tag;                  // EDGECORE_TAG_*
-  std::vector<Tensor> tensors;  // for a tensor or a list of tensors
+  std::vector<Tensor> tensors;  // the recorded value, if it is a tensor or a list of tensors
   union {
     int64_t i;
     double d;
   } number;
 };
 
-// The values of a run. `run` counts the runs of the trace from 1.
+// The values of one run. `run` is the number of the run, counted from 1 over all runs of the trace.
 struct DebugRun {
   uint64_t run = 0;
-  size_t hash = 0;     // of all values
-  size_t same_as = 0;  // index of the first run with equal values, which keeps them; may be its own index
+  size_t hash = 0;     // hash of all values of the run, to find runs with equal values fast
+  size_t same_as = 0;  // index of the first run with equal values, which keeps them; its own index if there is none
   std::vector<DebugValue> values;
 };
 
 class ValueRecorder final : public ValueListener {
  public:
-  // If `takes`, operations inside of delegates are kept for take(). Unless the level is kNone, the values of runs that
-  // `trace` records are kept in at most `limit` bytes.
+  // If `takes` is true, values of operations inside of delegates are kept for take(). Unless `level` is kNone, the
+  // values of runs that `trace` records are kept, in at most `limit` bytes.
   ValueRecorder(bool takes, DebugLevel level, const Trace *trace, uint64_t limit)
       : takes_(takes), level_(level), trace_(trace), limit_(limit) {}
 
@@ -48,9 +48,10 @@ class ValueRecorder final : public ValueListener {
 
   std::vector<OperationValue> take();
   void clear();
-  // Returns the runs with recorded values, oldest first.
+  // Returns the runs that have recorded values, oldest first.
   const std::vector<DebugRun> &runs();
-  uint64_t missing() const { return missing_; }  // number of values that were dropped because of the limit
+  // number of values that the recorder dropped because of its memory limit
+  uint64_t missing() const { return missing_; }
 
  private:
   void add(DebugValue value);
@@ -63,7 +64,7 @@ class ValueRecorder final : public ValueListener {
   uint64_t limit_;
   uint64_t bytes_ = 0;
   uint64_t missing_ = 0;
-  bool is_open_ = false;  // the last run may add values
+  bool is_open_ = false;  // true if the recorder may still add values to the last of runs_
   std::vector<OperationValue> taken_;
   std::vector<DebugRun> runs_;
 };

@@ -1,4 +1,4 @@
-// Elements of tensors of any type and layout.
+// Visits and converts elements of tensors of any type and memory layout.
 #ifndef EDGECORE_HOST_ELEMENTS_H_
 #define EDGECORE_HOST_ELEMENTS_H_
 
@@ -11,7 +11,7 @@
 
 namespace edgecore {
 
-// Calls visit(T()) with the C++ type of a scalar type. Returns false if class ScalarType does not have the type.
+// Calls visit(T()) with the C++ type of a ScalarType number. Returns false if class ScalarType lacks the number.
 template <typename Visit>
 bool with_type(int32_t scalar_type, const Visit &visit) {
   switch (scalar_type) {
@@ -55,7 +55,7 @@ inline bool is_float_type(int32_t scalar_type) {
   return is_float;
 }
 
-// Converts a number by the rules of Tensor::to.
+// Converts a number to another type, by the rules of Tensor::to.
 template <typename To, typename From>
 To convert_number(From value) {
   if constexpr (std::is_same_v<To, bool>) {
@@ -73,7 +73,8 @@ To convert_number(From value) {
   }
 }
 
-// Calls visit(first offset, second offset) for each element in row-major order; the offsets belong to the two strides.
+// Calls visit(first offset, second offset) for each element of a shape in row-major order. The offsets are positions of
+// the element in two tensors, with the strides `first` and `second`.
 template <typename Visit>
 void for_each_element(const std::vector<int64_t> &shape, const std::vector<int64_t> &first,
                       const std::vector<int64_t> &second, size_t count, const Visit &visit) {

@@ -16,7 +16,7 @@ using Text = flatbuffers::Offset<flatbuffers::String>;
 using ValueTable = flatbuffers::Offset<etd::Value>;
 using Metadata = flatbuffers::Offset<flatbuffers::Vector<uint8_t>>;
 
-// Returns `text` as a JSON string.
+// Returns `text` as a JSON string, with quotes and escapes.
 std::string quoted(const std::string &text) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string json = "\"";
@@ -33,7 +33,7 @@ std::string quoted(const std::string &text) {
   return json + '"';
 }
 
-// Returns true if the metadata list each dim once. A vendor's compiler may have written them, so they are checked.
+// Returns true if a dim order in the metadata lists each dim once. It is checked because a vendor's compiler wrote it.
 bool is_permutation(const flatbuffers::Vector<uint8_t> *order) {
   uint64_t seen = 0;
   for (uint32_t i = 0; i < size_of(order); ++i) {
@@ -43,21 +43,21 @@ bool is_permutation(const flatbuffers::Vector<uint8_t> *order) {
   return size_of(order) > 0 && size_of(order) <= 16 && seen + 1 == uint64_t{1} << size_of(order);
 }
 
-// Returns the key that links a debug event to the profile event of the same operation.
+// Returns a key for the map Block::operations, which links a debug event to the profile events of the same operation.
 std::string key_of(int32_t instruction, const std::string &operation, int64_t id) {
   return std::to_string(instruction) + (id < 0 ? " " + operation : "[" + std::to_string(id) + "]");
 }
 
-// Returns the id of an operation in an ETDump: "Conv2d [5]" for operation "Conv2d: KERNEL" with number 5.
+// Returns the name of an operation in an ETDump: "Conv2d [5]" for operation "Conv2d: KERNEL" with number 5.
 std::string shown_id(const std::string &operation, int64_t id) {
   if (id < 0) return operation;
   const std::string kind = operation.substr(0, operation.find(": "));
   return (kind.empty() ? "" : kind + " ") + "[" + std::to_string(id) + "]";
 }
 
-// Copies elements of `item` bytes to row-major order at `to`; `order` lists the dims of `from`, outermost first.
+// Copies elements of `item` bytes to row-major order at `to`. `order` is the dim order of `from`, outermost first.
 void copy_in_order(const Tensor &from, const std::vector<uint8_t> &order, size_t item, uint8_t *to) {
-  std::vector<size_t> strides(order.size());  // of `to`, for each dim of `from`
+  std::vector<size_t> strides(order.size());  // stride in bytes, in `to`, of each dim of `from`
   for (size_t i = 0; i < order.size(); ++i) {
     strides[i] = item;
     for (size_t j = 0; j < order.size(); ++j) {
@@ -88,15 +88,15 @@ class Writer {
  private:
   struct Block {
     std::vector<flatbuffers::Offset<etd::Event>> events = {};
-    std::unordered_map<uint64_t, uint64_t> counts = {};                  // occurrences of each name and instruction
-    std::unordered_map<std::string, std::vector<Text>> operations = {};  // by key_of: the ids of an operation's events
+    std::unordered_map<uint64_t, uint64_t> counts = {};                  // number of events by name and instruction
+    std::unordered_map<std::string, std::vector<Text>> operations = {};  // ids of each operation's events; key: key_of
     int32_t input_index = -1;
   };
 
-  // Adds the blocks of a method, and appends `suffix` to their names.
+  // Converts the trace of a method to blocks of the ETDump, and appends `suffix` to the names of the blocks.
   void add(const TracedMethod &method, const std::string &suffix) {
     const Trace &trace = *method.trace;
-    Block preparation;  // loading, and the prepare calls of backends during runs
+    Block preparation;  // block of the events of loading, and of backends' prepare calls during runs
     for (const TraceEvent &event : trace.load_events()) convert(method, event, -1, {}, preparation);
     const size_t first = first_of(trace);
     if (first > 0 || trace.dropped() > 0) {
@@ -107,11 +107,12 @@ class Writer {
       const std::string text = std::to_string(method.values->missing()) + " values were not recorded";
       add_event(preparation, text, -1, {}, {}, {});
     }
-    const size_t place = blocks_.size();  // the preparation's block moves here: before the blocks of the runs
+    const size_t place = blocks_.size();  // index in blocks_, before the runs, to which the block `preparation` moves
     Block run;
-    uint64_t number = trace.runs();  // number of the run, as the recorder counts
+    // number of the run that the next events belong to, counted from 1 as ValueRecorder does
+    uint64_t number = trace.runs();
     for (size_t i = first; i < trace.size(); ++i) number -= trace[i].kind == static_cast<uint32_t>(TraceKind::kExecute);
-    uint64_t prepared = 0;  // end of the last preparation
+    uint64_t prepared = 0;  // end time of the run's last prepare event
     for (size_t i = first; i < trace.size(); ++i) {
       const TraceEvent &event = trace[i];
       const auto kind = static_cast<TraceKind>(event.kind);
@@ -119,7 +120,7 @@ class Writer {
       if (kind == TraceKind::kExecute) {
         add_values(method, number++, run);
         add_block("Execute" + suffix, run);
-        prepared = 0;  // the clock of a device may have wrapped since
+        prepared = 0;  // forget the last prepare: a device's 32-bit clock may have wrapped around
       }
       if (kind == TraceKind::kPrepare) prepared = event.end;
       if (kind == TraceKind::kPrepare || event.begin < prepared) {
@@ -137,7 +138,7 @@ class Writer {
     std::rotate(at(place), at(end), blocks_.end());
   }
 
-  // Returns the first event of the first run whose start is still recorded; the first event if there is no such run.
+  // Returns the index of the first run whose start is recorded (older events may be dropped); 0 if there is none.
   static size_t first_of(const Trace &trace) {
     if (trace.dropped() == 0) return 0;
     for (size_t i = 0; i < trace.size(); ++i) {
@@ -146,7 +147,7 @@ class Writer {
     return 0;
   }
 
-  // Adds a block, if it has events, and clears `block`.
+  // Adds a block to the ETDump if it has events, and clears `block`.
   void add_block(const std::string &name, Block &block) {
     if (!block.events.empty()) {
       blocks_.push_back(
@@ -188,7 +189,7 @@ class Writer {
     add_event(block, {}, instruction, id, metadata, event);
   }
 
-  // Adds an event that has a name, or an event of a delegate that has an id.
+  // Adds a profile event: one with the name `name` or, for an operation of a delegate, one with the id `id`.
   void add_event(Block &block, const std::string &name, int32_t instruction, const std::string &id, Metadata metadata,
                  const TraceEvent &event) {
     const Text shown = distinct(block, name.empty() ? id : name, instruction);
@@ -202,7 +203,7 @@ class Writer {
     }
   }
 
-  // Adds the values of a run as debug events. The value of an operation with several events is added for each event.
+  // Adds a run's recorded values as debug events, once for each profile event of the operation that computed the value.
   void add_values(const TracedMethod &method, uint64_t number, Block &block) {
     if (method.values == nullptr || block.events.empty()) return;
     const std::vector<DebugRun> &runs = method.values->runs();
@@ -239,7 +240,7 @@ class Writer {
     block.events.push_back(etd::CreateEvent(builder_, 0, 0, debug));
   }
 
-  // Writes a value. Returns a null offset if the memory limit left out one of its tensors.
+  // Writes a value as a flatbuffer table. Returns a null offset if the memory limit left out one of its tensors.
   ValueTable table_of(const TracedMethod &method, const DebugValue &value) {
     static const std::vector<uint8_t> in_order;
     const std::vector<uint8_t> *order = &in_order;
@@ -277,7 +278,7 @@ class Writer {
     }
   }
 
-  // Appends the elements to the buffer. bfloat16, which the Inspector cannot read, becomes float.
+  // Writes a tensor; its elements go to the debug buffer, bfloat16 as float because the Inspector cannot read bfloat16.
   flatbuffers::Offset<etd::Tensor> tensor_of(const Tensor &tensor, const std::vector<uint8_t> &order) {
     const bool widens = tensor.scalar_type() == kBfloat16;
     const size_t rank = tensor.shape().size();
@@ -304,21 +305,21 @@ class Writer {
     return etd::CreateTensor(builder_, type, builder_.CreateVector(sizes), builder_.CreateVector(strides), offset);
   }
 
-  // Widens bfloat16 numbers to float: a bfloat16 is the upper half of a float.
+  // Converts bfloat16 elements to float. A bfloat16 number is the upper half of a float.
   static std::vector<uint8_t> widened(const std::vector<uint8_t> &elements) {
     std::vector<uint8_t> wide(elements.size() * 2);
     for (size_t i = 0; i < elements.size(); ++i) wide[i / 2 * 4 + 2 + i % 2] = elements[i];
     return wide;
   }
 
-  // Returns `name`, with a number appended if the block already has the name.
+  // Returns `name`, with a number appended if the block already has an event with this name and instruction.
   Text distinct(Block &block, const std::string &name, int32_t instruction) {
     const Text plain = text(name);
     const uint64_t count = ++block.counts[uint64_t{plain.o} << 32 | static_cast<uint32_t>(instruction)];
     return count == 1 ? plain : text(name + " (" + std::to_string(count) + ")");
   }
 
-  // Writes a string or a JSON text; equal contents are stored once.
+  // `text` and `json` write a string or a JSON text to the file. Equal contents are written once.
   Text text(const std::string &content) {
     const auto [entry, is_new] = texts_.try_emplace(content);
     if (is_new) entry->second = builder_.CreateString(content);
@@ -336,10 +337,10 @@ class Writer {
   static constexpr int32_t kFloat = 6, kBfloat16 = 15;
 
   std::vector<uint8_t> *buffer_;
-  std::unordered_map<size_t, std::vector<ValueTable>> tables_;  // for the method's runs, by their index in the recorder
+  std::unordered_map<size_t, std::vector<ValueTable>> tables_;  // written values of each run; key: index of the run
   flatbuffers::FlatBufferBuilder builder_;
   std::vector<flatbuffers::Offset<etd::RunData>> blocks_;
-  std::unordered_map<std::string, Text> texts_;  // texts that are already in the file
+  std::unordered_map<std::string, Text> texts_;  // strings that are already in the flatbuffer
   std::unordered_map<std::string, Metadata> metadata_;
 };
 

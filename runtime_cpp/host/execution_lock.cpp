@@ -3,7 +3,7 @@
 namespace edgecore {
 
 void Run::ready() {
-  // Notify with the mutex held: the thread that wakes up may destroy this run as soon as it gets the mutex.
+  // Notify while the mutex is held: the thread that wakes up may destroy this Run as soon as it gets the mutex.
   const std::lock_guard<std::mutex> lock(mutex_);
   is_ready_ = true;
   device_done_.notify_one();
@@ -12,7 +12,7 @@ void Run::ready() {
 void Run::finish(Status status) {
   if (status.code() == EDGECORE_PENDING) return;
   status_ = status.ok() ? take_results_(error_) : status;
-  take_results_ = nullptr;  // frees what the function owned
+  take_results_ = nullptr;  // free what take_results_ owns, such as the run's inputs
   finished_.store(true, std::memory_order_release);
 }
 

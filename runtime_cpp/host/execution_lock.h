@@ -1,4 +1,4 @@
-// ExecutionLock lets one call at a time use a method; a Run is a call that may stay pending while a device works.
+// ExecutionLock lets one call at a time use a method. A Run is such a call; it may stay pending while a device works.
 #ifndef EDGECORE_HOST_EXECUTION_LOCK_H_
 #define EDGECORE_HOST_EXECUTION_LOCK_H_
 
@@ -14,7 +14,7 @@
 namespace edgecore {
 
 // A started call of a method that may wait for a device. No thread belongs to the run: it advances when
-// ExecutionLock::wait is called for it, or when another call acquires its lock.
+// ExecutionLock::wait is called for it, or when another call acquires the ExecutionLock of its method.
 class Run final : private Completion {
  public:
   // `take_results` is called when the run has succeeded, before another call can use the method. The function object
@@ -23,7 +23,7 @@ class Run final : private Completion {
       : method_(method), take_results_(std::move(take_results)) {}
   ~Run() = default;
 
-  // Callable from any thread. Once it returns true, status and error no longer change.
+  // Returns true when the run has ended; from then on, `status` and `error` do not change. Callable from any thread.
   bool finished() const { return finished_.load(std::memory_order_acquire); }
   Status status() const { return status_; }
   const Error &error() const { return error_; }
@@ -33,39 +33,39 @@ class Run final : private Completion {
   void ready() override;
   // Records the result of the run; does nothing if `status` is pending.
   void finish(Status status);
-  // Resumes the run each time its device is done. Waits at most `timeout` each time. Returns true once the run has
-  // finished. The caller holds the mutex of the ExecutionLock.
+  // Resumes the run each time its device has finished a step, and waits at most `timeout` for each step. Returns true
+  // when the run has ended. The caller holds the mutex of the ExecutionLock.
   bool resume(std::chrono::milliseconds timeout);
 
   Method &method_;
   std::function<Status(Error &)> take_results_;
   std::mutex mutex_;
   std::condition_variable device_done_;
-  bool is_ready_ = false;  // guarded by mutex_: the device is done, but the run has not been resumed yet
+  bool is_ready_ = false;  // the device is done, but the run is not resumed; guarded by mutex_
   std::atomic<bool> finished_{false};
   Status status_;
   Error error_;
 };
 
-// Serializes the calls of one method, or of all methods that share state. A run that has started but not finished does
-// not hold the mutex, so it blocks no thread; instead, the next call of acquire() first finishes that run.
+// Serializes the calls of one method, or of all methods that share mutable buffers. A run that has started but not
+// ended does not hold the mutex, so it blocks no thread; instead, the next call of acquire() first finishes that run.
 class ExecutionLock {
  public:
-  // Waits until no other call uses the methods and the pending run, if there is one, has finished. The methods may be
-  // used as long as the returned lock is held.
+  // Waits until no other call uses the methods and the pending run, if there is one, has ended. The caller may use the
+  // methods as long as it holds the returned lock.
   std::unique_lock<std::mutex> acquire() {
     std::unique_lock<std::mutex> lock(mutex_);
     if (pending_ != nullptr) finish_pending();
     return lock;
   }
 
-  // Starts a run whose inputs and outputs are set. The caller holds the lock that acquire() returned. A run that uses
-  // no device has finished when start() returns.
+  // Starts a run whose inputs and outputs are set. The caller holds the lock that acquire() returned. If the run uses
+  // no device, it has ended when start() returns.
   void start(std::shared_ptr<Run> run);
 
-  // Advances a started run as far as its device allows, waiting at most `timeout` for each step of the device. Returns
-  // true once the run has finished. With a timeout of 0 it never blocks: if another thread holds the lock, it only
-  // reports whether the run has finished.
+  // Advances a started run as far as its device allows, and waits at most `timeout` for each step of the device.
+  // Returns true when the run has ended. With a timeout of 0 it never blocks: if another thread holds the lock, it only
+  // reports whether the run has ended.
   bool wait(Run &run, std::chrono::milliseconds timeout);
 
  private:

@@ -7,7 +7,7 @@ constexpr size_t kMaxItems = 100;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Returns the value of a hexadecimal digit, or -1.
+// Returns the value of a hexadecimal digit, or -1 for any other character.
 int hex_digit(char c) {
   if (is_digit(c)) return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -50,7 +50,7 @@ class Parser {
     for (; at_ != end_ && (*at_ == ' ' || *at_ == '\t' || *at_ == '\r' || *at_ == '\n'); ++at_) line_ += *at_ == '\n';
   }
 
-  // Skips white space, and `c` if it is the next character. Returns true if `c` was there.
+  // Skips white space, and then `c` if it is the next character. Returns true if it was.
   bool take(char c) {
     skip_space();
     if (at_ == end_ || *at_ != c) return false;
@@ -106,7 +106,7 @@ class Parser {
     const char *first = at_;
     value = 0;
     for (; at_ != end_ && is_digit(*at_); ++at_) {
-      // Sum negative numbers as negative, because the absolute value of the minimum does not fit.
+      // Add the digits of a negative number as negative values, because the absolute value of INT64_MIN does not fit.
       const int64_t digit = negative ? '0' - *at_ : *at_ - '0';
       if (__builtin_mul_overflow(value, int64_t{10}, &value) || __builtin_add_overflow(value, digit, &value)) {
         return expected("an integer of 64 bits");

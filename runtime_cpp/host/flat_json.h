@@ -1,9 +1,9 @@
 // A parser for the part of JSON (RFC 8259) that small configuration files need: an object of strings, integers,
-// booleans, and objects of these. Everything else is refused: arrays, null, fractions, deeper objects, a key that
+// booleans, and objects of these. It refuses everything else: arrays, null, fractions, deeper objects, and a key that
 // occurs twice.
 //
-// nlohmann-json, which the runner of edgecore-llm uses, would become a dependency of every C++ application just for
-// small files, and accepts everything that is refused here.
+// nlohmann-json, which the runner of edgecore-llm uses, is not used here, because it would become a dependency of every
+// C++ application just for small files, and because it accepts what this parser must refuse.
 #ifndef EDGECORE_HOST_FLAT_JSON_H_
 #define EDGECORE_HOST_FLAT_JSON_H_
 
@@ -17,14 +17,14 @@ namespace edgecore {
 enum class JsonType : uint8_t { kString, kInt, kBool, kObject };
 
 struct JsonItem {
-  std::string section;  // key of the object that contains the item; empty at the top level
+  std::string section;  // key of the JSON object that contains the item; empty at the top level
   std::string key;      // never empty
   JsonType type = JsonType::kObject;
-  std::string text;    // of a string: its content with escapes replaced; contains no NUL
-  int64_t number = 0;  // the value of an integer; 0 or 1 for a boolean
+  std::string text;    // content of a string item, with escapes replaced; contains no NUL
+  int64_t number = 0;  // value of an integer item; 0 or 1 for a boolean
 };
 
-// Reads the items of `text` in their order, at most 100. An object comes before its items.
+// Reads the items (at most 100) of a JSON object in the order of the text. An object within it comes before its items.
 // Errors: INVALID_EXTERNAL_DATA with the line and the expected syntax.
 Status read_flat_json(StringView text, std::vector<JsonItem> &items, Error &error);
 

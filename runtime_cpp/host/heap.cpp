@@ -8,7 +8,7 @@
 namespace edgecore {
 namespace {
 
-// Returns the distance from `address` up to the next multiple of `alignment`, a power of two.
+// Returns the number of bytes from `address` up to the next multiple of `alignment`, a power of two.
 size_t padding(const uint8_t *address, size_t alignment) {
   return static_cast<size_t>(-reinterpret_cast<uintptr_t>(address)) & (alignment - 1);
 }

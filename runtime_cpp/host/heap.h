@@ -9,7 +9,7 @@
 
 namespace edgecore {
 
-// Returns memory to the platform's heap (edgecore/platform.h).
+// Deleter for std::unique_ptr that returns memory to the platform's heap (edgecore/platform.h).
 struct Free {
   void operator()(void *data) const;
 };
@@ -18,8 +18,7 @@ using HeapBlock = std::unique_ptr<void, Free>;
 // Allocates `size` bytes at a multiple of `alignment` (a power of two). Returns NULL if there is no memory.
 HeapBlock heap_block(size_t size, size_t alignment);
 
-// Allocates small pieces from blocks of kBlock bytes, and large pieces from blocks of their own. Destroying the
-// allocator frees all blocks.
+// Takes small allocations from blocks of kBlock bytes, makes a block for each large one, and frees all when destroyed.
 class HeapAllocator final : public Allocator {
  public:
   void *allocate(size_t size, size_t alignment) override;
@@ -28,11 +27,11 @@ class HeapAllocator final : public Allocator {
   static constexpr size_t kBlock = 32 * 1024;
   std::vector<HeapBlock> blocks_;
   uint8_t *next_ = nullptr;
-  size_t remaining_ = 0;  // bytes from next_ on in the current block
+  size_t remaining_ = 0;  // bytes that are free in the current block, from next_ on
 };
 
-// Scratch memory in one buffer. Requests that do not fit have separate blocks, and the next reset() enlarges the buffer
-// by their size, so that later runs allocate nothing.
+// Scratch memory in one buffer. A request that does not fit gets a block of its own; the next reset() frees these
+// blocks and enlarges the buffer by their size, so that later runs allocate nothing.
 class HeapScratch final : public ScratchAllocator {
  public:
   void *allocate(size_t size, size_t alignment) override;
@@ -43,7 +42,7 @@ class HeapScratch final : public ScratchAllocator {
   HeapBlock buffer_;
   size_t capacity_ = 0;
   size_t used_ = 0;
-  std::vector<HeapBlock> overflow_;  // blocks for requests that did not fit; freed by reset()
+  std::vector<HeapBlock> overflow_;  // blocks of the requests that did not fit the buffer; freed by reset()
   size_t overflow_bytes_ = 0;
 };
 

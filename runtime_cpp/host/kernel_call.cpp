@@ -10,7 +10,7 @@
 namespace edgecore {
 namespace {
 
-// A Tensor as a tensor of the C interface.
+// A C++ Tensor together with its description for kernels, an edgecore_tensor.
 struct CTensor {
   edgecore_tensor c = {};
   Tensor tensor;
@@ -34,7 +34,7 @@ struct CTensor {
   }
 };
 
-// An argument as it is passed to the kernel. Missing tensors of a list are NULL.
+// An argument in the form in which the kernel receives it. A list entry without a tensor is NULL.
 struct Argument {
   CTensor *tensor = nullptr;
   std::vector<CTensor *> list;
@@ -139,7 +139,7 @@ const edgecore_kernel *find(const edgecore_kernel_library &library, StringView o
   return nullptr;
 }
 
-// Refuses an empty tensor. An entry of a list may be missing, but must not be a tensor that could not be made.
+// Refuses an empty tensor, and a list with a tensor whose creation failed. A list entry may be missing (empty).
 Status check_tensors(const Value &arg, Error &error) {
   if (arg.is_tensor()) return arg.tensor().check(error);
   if (arg.tensors() == nullptr) return {};
@@ -149,7 +149,7 @@ Status check_tensors(const Value &arg, Error &error) {
   return {};
 }
 
-// Returns the value of an argument after the call.
+// Returns the value that an argument has after the kernel's call.
 Value result_of(const Argument &argument, const edgecore_value &value, const Value &before) {
   if (argument.tensor != nullptr) return argument.tensor->tensor;
   if (before.tensors() != nullptr) {

@@ -36,8 +36,8 @@ struct Candidate {
   bool operator==(const Candidate &other) const { return dtypes == other.dtypes && run == other.run; }
 };
 
-// The kernels of one operator, the preferred one first. A kernel is a plain function without data, so each chain has
-// its own function, which knows the chain's index in `chains`. Chains are never freed: libraries are never unloaded.
+// The kernels of one operator, in the order in which run_chain tries them. A kernel is a function without data, so each
+// chain has its own function, which knows the chain's index in `chains`. Like libraries, chains are never freed.
 using Chain = std::vector<Candidate>;
 std::array<std::atomic<const Chain *>, KernelTables::kMaxReplaced> chains;
 std::mutex chains_mutex;
@@ -47,7 +47,7 @@ bool supports(uint64_t dtypes, const edgecore_tensor *tensor) {
   return tensor->scalar_type >= 0 && tensor->scalar_type < 64 && (dtypes >> tensor->scalar_type & 1) != 0;
 }
 
-// Returns true if the kernel supports the element type of every tensor of the call.
+// Returns true if the kernel supports the dtypes of all tensors of the call.
 bool supports(const Candidate &kernel, const edgecore_call &call) {
   for (uint64_t i = 0; i < call.arg_count; ++i) {
     const auto *bytes = reinterpret_cast<const uint8_t *>(call.args) + i * call.arg_stride;
@@ -60,7 +60,7 @@ bool supports(const Candidate &kernel, const edgecore_call &call) {
   return true;
 }
 
-// Runs the first kernel that supports the call.
+// Runs the first kernel that supports the call's dtypes and does not return NOT_SUPPORTED; otherwise the last one.
 int32_t run_chain(const Chain &chain, const edgecore_call *call) {
   for (size_t i = 0; i + 1 < chain.size(); ++i) {
     if (!supports(chain[i], *call)) continue;
@@ -82,7 +82,7 @@ constexpr std::array<edgecore_kernel_fn, sizeof...(indices)> make_functions(std:
 }
 constexpr auto kFunctions = make_functions(std::make_index_sequence<KernelTables::kMaxReplaced>());
 
-// Returns the function that runs a chain.
+// Returns a function that runs the chain, for an edgecore_kernel. Chains with the same kernels share a function.
 Result<edgecore_kernel_fn> function_of(Chain chain, Error &error) {
   if (chain.size() == 1) return chain[0].run;
   const std::lock_guard<std::mutex> lock(chains_mutex);
@@ -130,7 +130,7 @@ Result<Span<const edgecore_kernel_library *const>> KernelTables::libraries(Error
         const OperatorName op = name_of(kernel);
         const auto before = replacing_.begin() + static_cast<std::ptrdiff_t>(i);
         if (std::any_of(replacing_.begin(), before, [&](auto *library) { return find(*library, op) != nullptr; })) {
-          continue;  // already in the chain of that library
+          continue;  // an earlier replacing library's chain contains this kernel
         }
         Chain chain;
         for (const auto *libraries : {&replacing_, &added_}) {
@@ -145,7 +145,7 @@ Result<Span<const edgecore_kernel_library *const>> KernelTables::libraries(Error
         table.kernels.push_back(kernel);
       }
       finish(table, *replacing_[i]);
-      table.library.flags &= ~EDGECORE_KERNELS_SELECTED;  // for other dtypes the next kernel of the chain runs
+      table.library.flags &= ~EDGECORE_KERNELS_SELECTED;  // for other dtypes, the chain's next kernel runs
       result_.push_back(&table.library);
     }
     for (const edgecore_kernel_library *library : added_) {

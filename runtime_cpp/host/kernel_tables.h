@@ -1,4 +1,4 @@
-// The kernel libraries of a program, and the choice of a kernel if several libraries have one for an operator.
+// Chooses the kernel of an operator if several kernel libraries of a program have one.
 #ifndef EDGECORE_HOST_KERNEL_TABLES_H_
 #define EDGECORE_HOST_KERNEL_TABLES_H_
 
@@ -11,31 +11,31 @@
 
 namespace edgecore {
 
-// Added libraries have equal rank: Method::load refuses an operator for which two of them have a kernel. A replacing
-// library comes before all earlier libraries, and its kernels fall back to theirs.
+// The kernel libraries of a program. Added libraries have equal rank: Method::load refuses an operator for which two
+// have a kernel. A replacing library has priority over all earlier ones, whose kernels run what its own do not support.
 class KernelTables {
  public:
   explicit KernelTables(const edgecore_kernel_library *own) : added_{own} {}
 
-  // Adds a library, which must outlive the process's last call of its kernels. Adding it again has no effect.
+  // Adds a library, whose kernels must stay valid until the process last calls them. Adding it again has no effect.
   void add(const edgecore_kernel_library *library, KernelUse use);
   bool has_kernel(OperatorName op) const;
 
-  // Returns the libraries for MethodConfig::kernels; they live as long as this object. Errors: OUT_OF_RESOURCES (more
-  // operators are replaced in this process than kMaxReplaced).
+  // Returns the libraries for MethodConfig::kernels, which live as long as this object. Errors: OUT_OF_RESOURCES (more
+  // than kMaxReplaced operators have been replaced in this process).
   Result<Span<const edgecore_kernel_library *const>> libraries(Error &error);
 
   static constexpr size_t kMaxReplaced = 256;
 
  private:
-  // A library with a part of another library's kernels, or with chains in place of kernels.
+  // A copy of a library's table that has only some of its kernels, or functions that run chains of kernels.
   struct Table {
     std::vector<edgecore_kernel> kernels;
     edgecore_kernel_library library;
   };
 
-  std::vector<const edgecore_kernel_library *> added_, replacing_;  // `replacing_`: the first has priority
-  std::deque<Table> tables_;                                        // earlier results too, because methods use them
+  std::vector<const edgecore_kernel_library *> added_, replacing_;  // replacing_: highest priority first
+  std::deque<Table> tables_;                                        // earlier tables stay, because methods use them
   std::vector<const edgecore_kernel_library *> result_;
   bool is_current_ = false;
 };

@@ -27,14 +27,13 @@ uint32_t host_features() {
 
 namespace {
 
-// Returns the address of the symbol `name` in the library at `path`. For error messages, `what` is "backend" or
-// "kernel".
+// Returns the address of the symbol `name` in the library at `path`. `what` ("backend" or "kernel") is for the error.
 Result<void *> symbol_of(const char *path, const char *what, const char *name, Error &error) {
   if (path[0] != '/') {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "The ", what, " library ", path,
                 " is not given by an absolute path; libraries are never searched for.");
   }
-  // dlopen of a loaded file returns the same handle and does not run initializers again.
+  // For a file that is already loaded, dlopen returns the same handle and does not run initializers again.
   void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     return fail(error, EDGECORE_ACCESS_FAILED, "The ", what, " library ", path, " cannot be loaded: ", dlerror(), ".");

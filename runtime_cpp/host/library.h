@@ -1,4 +1,4 @@
-// Shared libraries of backends and kernels.
+// Loads shared libraries of backends and kernels.
 #ifndef EDGECORE_HOST_LIBRARY_H_
 #define EDGECORE_HOST_LIBRARY_H_
 
@@ -9,16 +9,16 @@
 namespace edgecore {
 
 // Loads the backend library at the absolute `path` and returns the table of functions that it exports. Checks that this
-// runtime supports the table and that its id is `backend_id` (empty: any). A library is loaded once per process and
-// never unloaded. Thread-safe.
+// runtime supports the table, and that the table's id is `backend_id` (empty: any id). A library is loaded once per
+// process and never unloaded. Thread-safe.
 // Errors: INVALID_ARGUMENT (path not absolute), ACCESS_FAILED (the loader's reason), NOT_FOUND (no entry symbol),
 // NOT_SUPPORTED (built for another interface version or with other sanitizers), INVALID_ARGUMENT (another backend_id).
 Result<const edgecore_backend *> load_backend_library(const char *path, StringView backend_id, Error &error);
 
-// Loads a library of kernels and returns its table. Errors: as load_backend_library, without the backend_id.
+// Loads a kernel library and returns its table. Errors: those of load_backend_library, except another backend_id.
 Result<const edgecore_kernel_library *> load_kernel_library(const char *path, Error &error);
 
-// Returns the EDGECORE_FEATURE_* bits (the sanitizers) that this host was built with, for check_backend().
+// Returns the EDGECORE_FEATURE_* bits of this build: the sanitizers it is compiled with. check_backend compares them.
 uint32_t host_features();
 
 }  // namespace edgecore

@@ -63,7 +63,7 @@ Tensor TensorBuilder::make() {
     return Tensor::failed(error);
   }
   const size_t item = scalar_type_info(scalar_type_).size;
-  uint64_t extent = bytes == 0 ? 0 : 1;  // number of elements from the first to the last in memory
+  uint64_t extent = bytes == 0 ? 0 : 1;  // number of elements in memory from the first to the last, gaps included
   bool fits = true;
   for (size_t d = 0; d < strides.size(); ++d) {
     uint64_t distance = 0;
@@ -139,7 +139,7 @@ Tensor empty_like(const Tensor &tensor) {
 
 Tensor empty_strided(std::vector<int64_t> shape, std::vector<int64_t> strides, int32_t scalar_type) {
   Error error;
-  // A description without memory, to compute the size that the strides need. The address is never used.
+  // Make a tensor that only describes the layout, to compute the size that the strides need. Its address is never used.
   alignas(16) static char anywhere[16];
   const Tensor layout = for_blob(anywhere, shape, scalar_type).strides(strides).make();
   if (layout.empty()) return layout;
@@ -149,7 +149,7 @@ Tensor empty_strided(std::vector<int64_t> shape, std::vector<int64_t> strides, i
 
 namespace {
 
-// Sets each element to the next result of `next`.
+// Sets each element of a tensor to the result of a call of `next`, in row-major order.
 template <typename Next>
 Tensor filled(Tensor tensor, const Next &next) {
   if (tensor.empty()) return tensor;
@@ -170,7 +170,7 @@ Tensor filled(Tensor tensor, const Next &next) {
   return Tensor::failed(error);
 }
 
-// SplitMix64, of Steele, Lea and Flood ("Fast splittable pseudorandom number generators", 2014).
+// State of the random generator of Steele, Lea and Flood ("Fast splittable pseudorandom number generators", 2014).
 thread_local uint64_t random_state = 0;
 
 uint64_t random_bits() {
@@ -180,10 +180,10 @@ uint64_t random_bits() {
   return bits ^ bits >> 31;
 }
 
-// Returns a random number in [0, 1) with this number of random bits.
+// Returns a random number in [0, 1) that is a multiple of 2^-bits.
 double random_fraction(int bits) { return std::ldexp(static_cast<double>(random_bits() >> (64 - bits)), -bits); }
 
-// Returns the number of bits of a fraction in [0, 1) that this type can represent.
+// Returns the number of bits of a fraction in [0, 1) that a float type can represent (its significand).
 int fraction_bits(int32_t scalar_type) {
   return scalar_type == ScalarType::kFloat64    ? 53
          : scalar_type == ScalarType::kFloat32  ? 24
@@ -196,7 +196,7 @@ double random_normal() {
   return radius * std::cos(2 * 3.14159265358979323846 * random_fraction(53));
 }
 
-// Returns the tensor, or an empty tensor if its type is not a float type.
+// Returns `tensor`, or an empty tensor with an error that names `function` if the dtype is not a float type.
 Tensor of_floats(Tensor tensor, const char *function) {
   if (tensor.empty() || is_float_type(tensor.scalar_type())) return tensor;
   Error error;

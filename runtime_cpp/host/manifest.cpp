@@ -22,7 +22,7 @@ constexpr size_t kMaxBytes = 65536;
 
 StringView view(const std::string &text) { return {text.data(), text.size()}; }
 
-// Reads a number of one to four digits without leading zeros, and advances `at` past it.
+// Reads a number of one to four digits without leading zeros, and advances `at` past it. Returns false on failure.
 bool read_number(const char *&at, uint16_t &number) {
   const char *first = at;
   for (number = 0; *at >= '0' && *at <= '9' && at - first < 4; ++at) {
@@ -40,7 +40,7 @@ Status broken(const std::string &path, StringView why, Error &error) {
   return fail(error, EDGECORE_INVALID_EXTERNAL_DATA, "The manifest ", path.c_str(), " is broken: ", why);
 }
 
-// Lists the paths of the manifests in a folder, sorted.
+// Lists the paths of all manifests (files NAME.json) in a folder, sorted.
 Status list_manifests(const std::string &folder, std::vector<std::string> &paths, Error &error) {
   DIR *entries = opendir(folder.c_str());
   if (entries == nullptr) {
@@ -61,7 +61,7 @@ Status list_manifests(const std::string &folder, std::vector<std::string> &paths
 
 Status load_manifest(const std::string &path, Manifest &manifest, Error &error) {
   FileDataLoader file;
-  EDGECORE_TRY(file.open(path.c_str(), error));  // the error names the file
+  EDGECORE_TRY(file.open(path.c_str(), error));  // the message of this error names the file already
   if (file.size() > kMaxBytes) return broken(path, "it has more than 65536 bytes.", error);
   const Result<Bytes> loaded = file.load(0, static_cast<size_t>(file.size()), LoadUse::kTables, error);
   EDGECORE_TRY(loaded.status());
@@ -69,8 +69,8 @@ Status load_manifest(const std::string &path, Manifest &manifest, Error &error) 
   return read_manifest(path, {reinterpret_cast<const char *>(bytes.data()), bytes.size()}, manifest, error);
 }
 
-// The failure that find_manifest reports if no manifest is usable: the first one. A manifest for another interface
-// version replaces an earlier failure (`replace`), because its message says which package to update.
+// The failure that find_manifest reports if no manifest is usable: the first one. But the failure of a manifest for
+// another interface version replaces an earlier one (`replace`), because its message says which package to update.
 struct Failure {
   Status status;
   Error error;

@@ -1,8 +1,8 @@
-// Manifests: files NAME.json with the path of the library of a backend.
+// Reads manifests: files NAME.json that say where the library of a backend is.
 //
 //   {"abi": "0.3", "backend_id": "AcmeBackend", "library": "../lib/libedgecore_acme.so", "options": {"device": "npu"}}
 //
-// A relative `library` is relative to the folder of the manifest. `options`, which may be missing, are passed to the
+// A relative path in `library` starts at the folder of the manifest. `options`, which may be missing, are passed to the
 // backend when it opens a program. Other keys are ignored, because later versions may define them.
 #ifndef EDGECORE_HOST_MANIFEST_H_
 #define EDGECORE_HOST_MANIFEST_H_
@@ -16,22 +16,22 @@
 namespace edgecore {
 
 struct Manifest {
-  std::string path;     // of the manifest itself
-  AbiVersion abi = {};  // the interface version that the library was built for
+  std::string path;     // path of the manifest file itself
+  AbiVersion abi = {};  // version of the native interface that the library was built for
   std::string backend_id;
-  std::string library;            // absolute path
-  std::vector<JsonItem> options;  // strings, integers and bools
+  std::string library;            // absolute path of the backend's library
+  std::vector<JsonItem> options;  // the backend's options: strings, integers and booleans
 };
 
-// Parses `text`, the content of the manifest at the absolute `path`.
-// Errors: INVALID_EXTERNAL_DATA with the path and the reason.
+// Parses `text`, the content of the manifest at the absolute `path`. Errors: INVALID_EXTERNAL_DATA with path and
+// reason.
 Status read_manifest(const std::string &path, StringView text, Manifest &manifest, Error &error);
 
-// Finds the manifest of `backend_id` in the first of `folders` that has one for this interface version. Skips manifests
-// for other versions, broken files and unreadable folders. If no manifest is usable, the error reports the last skipped
-// manifest for another version, or else the first other failure. Errors: INVALID_ARGUMENT (a folder that is not
-// absolute, two manifests in one folder), NOT_FOUND (no manifest), NOT_SUPPORTED (only manifests for other versions),
-// INVALID_EXTERNAL_DATA (only broken manifests), ACCESS_FAILED.
+// Finds the manifest of `backend_id` in the first of `folders` that has one for this version of the native interface.
+// Skips manifests for other versions, broken files and unreadable folders. If no manifest is usable, the error reports
+// the last skipped manifest for another version, or else the first other failure. Errors: INVALID_ARGUMENT (a folder
+// that is not absolute, two manifests in one folder), NOT_FOUND (no manifest), NOT_SUPPORTED (only manifests for other
+// versions), INVALID_EXTERNAL_DATA (only broken manifests), ACCESS_FAILED.
 Status find_manifest(StringView backend_id, const std::vector<std::string> &folders, Manifest &manifest, Error &error);
 
 }  // namespace edgecore

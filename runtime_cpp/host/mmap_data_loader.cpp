@@ -12,7 +12,7 @@ namespace {
 
 size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
-// The pages that a piece touches, or, with `whole`, the pages that lie completely within the piece.
+// The memory pages that a piece of the file touches or, if `whole` is true, those that lie completely within the piece.
 struct Pages {
   uint8_t *begin;
   size_t size;
@@ -42,7 +42,7 @@ Status MmapDataLoader::open(const char *path, Error &error) {
   void *base = MAP_FAILED;
   size_t mapped = 0;
   if (size <= SIZE_MAX - kTail - page) {
-    // Map the file over the front of an anonymous mapping; the rest of that mapping is the readable tail.
+    // Map the file over the start of a larger anonymous mapping, whose rest is the readable tail after the file.
     mapped = (static_cast<size_t>(size) + kTail + page - 1) / page * page;
     base = mmap(nullptr, mapped, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   }

@@ -20,7 +20,7 @@
 namespace edgecore {
 namespace {
 
-// Converts an option of a manifest. Strings of the result point into `item`, which must outlive it.
+// Converts an option of a manifest to the C interface. The result's strings point into `item`, which must outlive it.
 edgecore_option to_option(const JsonItem &item) {
   edgecore_option option = {};
   option.name = {item.key.data(), item.key.size()};
@@ -44,7 +44,7 @@ void add_backends(const MethodInfo &method, std::vector<StringView> &ids) {
   for (size_t i = 0; i < method.delegate_count(); ++i) add_once(ids, method.delegate(i).backend_id);
 }
 
-// Adds "name.overload" of the operators of a method that have no kernel.
+// Appends to `missing` the operators of a method, as "name.overload", that have no kernel.
 void add_missing_operators(const KernelTables &kernels, const MethodInfo &method, std::vector<std::string> &missing) {
   for (size_t i = 0; i < method.operator_count(); ++i) {
     const OperatorName op = method.operator_name(i);
@@ -100,7 +100,7 @@ Status Module::add_data(DataLoader &loader, const char *name, Error &error) {
 Status Module::open(const char *path, Error &error) {
   EDGECORE_TRY(state_->shared->file.open(path, state_->shared->mode, error));
   const Status status = state_->shared->load_program(error);
-  // Errors of a loader already name the file.
+  // The errors of a loader (ACCESS_FAILED) name the file already.
   if (status.ok() || status.code() == EDGECORE_ACCESS_FAILED) return status;
   const Error reason = error;
   return fail(error, status.code(), path, ": ", reason.sentence());
@@ -237,7 +237,7 @@ Status Module::State::load_method(size_t index, const MethodOptions &options, Er
   config.sharing = options.sharing;
   config.tracer = options.tracer;
   if (options.trace) open->trace = make_trace(options);
-  // A tracer makes delegates report their operations, which costs time and is useless at the level kCalls.
+  // With a tracer, delegates report each operation, which takes time and is not needed at TraceLevel::kCalls.
   const bool reports = options.trace && options.trace_level != TraceLevel::kCalls;
   if (reports) config.tracer = open->trace.get();
   if (options.values || options.debug != DebugLevel::kNone) {
@@ -256,7 +256,7 @@ Status Module::State::load_method(size_t index, const MethodOptions &options, Er
     open->start_trace(started_level.value_or(options.trace_level));
     is_tracing = true;
   } else if (options.trace) {
-    open->stop_trace();  // loading used the tracer, but stop_trace was called before: do not trace runs
+    open->stop_trace();  // loading was traced, but stop_trace was called earlier: do not trace runs
   }
   const MethodInfo info = open->method->info();
   open->inputs.resize(info.input_count());
@@ -335,7 +335,7 @@ Status Module::new_session(Module &session, Error &error) const {
   for (size_t i = 0; i < methods_.size(); ++i) {
     if (!is_loaded(i)) continue;
     MethodOptions options = state_->methods[i]->options;
-    options.allocator = nullptr;  // two sessions cannot use it at the same time
+    options.allocator = nullptr;  // two sessions cannot use one allocator, scratch or tracer at the same time
     options.scratch = nullptr;
     options.tracer = nullptr;
     EDGECORE_TRY(session.load_at(i, options, error));

@@ -1,4 +1,4 @@
-// The members of Module that run methods.
+// Implements the members of class Module that run methods.
 #include <utility>
 
 #include "host/module_state.h"
@@ -42,14 +42,14 @@ Status set_value(Method &method, size_t index, const Value &value, Error &error)
   }
 }
 
-// Returns true if the program can write the output directly to the memory of the tensor.
+// Returns true if a method can write an output directly to the memory of `tensor`, whose layout is the declared one.
 bool fits(const TensorInfo &info, const Tensor &tensor) {
   const std::vector<int64_t> shape(info.sizes.begin(), info.sizes.end());
   const std::vector<uint8_t> order(info.dim_order.begin(), info.dim_order.end());
   return tensor.shape() == shape && has_strides(shape, tensor.strides(), strides_in_order(shape, order));
 }
 
-// Sets `tensor`, which belongs to the application, to the output `value`.
+// Sets `tensor`, which belongs to the application, to an output, unless the method has already written to its memory.
 Status receive(const edgecore_tensor &value, Tensor &tensor, Error &error) {
   const std::vector<int64_t> shape(value.dl.shape, value.dl.shape + value.dl.ndim);
   if (shape != tensor.shape()) EDGECORE_TRY(tensor.resize(shape, error));
@@ -95,7 +95,7 @@ Status Module::run(StringView name, const std::vector<Tensor> &inputs, std::vect
   if (!is_loaded(*index)) return fail(error, EDGECORE_INVALID_STATE, "load_methods was not called.");
   Method &target = *methods_[*index];
   const MethodInfo info = target.info();
-  size_t used = 0;  // number of `inputs` used
+  size_t used = 0;  // number of tensors of `inputs` that were assigned so far
   for (size_t i = 0; i < info.input_count(); ++i) {
     const uint32_t tag = info.input(i).tag;
     if (tag == EDGECORE_TAG_NONE) EDGECORE_TRY(target.set_input_none(i, error));
@@ -140,7 +140,7 @@ Status Module::execute(StringView name, const std::vector<Value> &inputs, std::v
       return extend(error, " has no value: pass it, or call set_input.");
     }
     EDGECORE_TRY(set_value(*open.method, i, values[i], error));
-    open.last_inputs[i] = std::move(values[i]);  // even if a later input is refused
+    open.last_inputs[i] = std::move(values[i]);  // keep the input's memory even if a later input is refused
   }
   for (size_t i = 0; i < open.outputs.size(); ++i) {
     Tensor &tensor = open.outputs[i];

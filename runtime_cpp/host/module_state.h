@@ -1,4 +1,4 @@
-// The data of a Module, for the sources that implement it.
+// The data of a Module, shared by the source files that implement class Module.
 #ifndef EDGECORE_HOST_MODULE_STATE_H_
 #define EDGECORE_HOST_MODULE_STATE_H_
 
@@ -21,8 +21,7 @@
 
 namespace edgecore {
 
-// A backend that was opened for the module's file. The object must not move, because the backend keeps the address of
-// `scope`.
+// A backend that has opened the module's program. Must not move, because the backend keeps the address of `scope`.
 struct OpenBackend {
   LoadedBackend loaded;
   HostContext context;
@@ -33,7 +32,7 @@ struct OpenBackend {
   }
 };
 
-// A file that the module reads, with the module's own loader or a loader of the application.
+// A file that the module reads, through a loader of its own or through one of the application.
 struct Source {
   std::unique_ptr<SystemDataLoader> own;
   DataLoader *loader = nullptr;
@@ -53,7 +52,7 @@ struct Source {
   }
 };
 
-// An external weights file (.ptd). Its flatbuffer part is copied to `memory`, and the copy is verified.
+// An external weights file (.ptd). `memory` holds a verified copy of its flatbuffer part.
 struct DataPart {
   Source source;
   std::string name;
@@ -66,12 +65,12 @@ struct OpenMethod {
   HeapScratch scratch;
   HostContext context;
   MethodOptions options;
-  std::vector<LoadedBackend> backends;                   // for MethodConfig::backends
-  std::vector<const edgecore_kernel_library *> kernels;  // for MethodConfig::kernels
-  std::vector<Value> inputs;                             // from set_input, for execute; None: not set
-  std::vector<Value> last_inputs;        // values that execute has set: the method may borrow their memory
-  std::vector<Tensor> outputs;           // from set_output, for execute; empty: not set
-  std::vector<HeapBlock> output_memory;  // one for each output; NULL if the output needs none
+  std::vector<LoadedBackend> backends;                   // value of MethodConfig::backends
+  std::vector<const edgecore_kernel_library *> kernels;  // value of MethodConfig::kernels
+  std::vector<Value> inputs;                             // inputs that set_input has set for execute; None: not set
+  std::vector<Value> last_inputs;        // inputs of the last execute, kept because the method may borrow their memory
+  std::vector<Tensor> outputs;           // tensors that set_output has set for execute; empty: not set
+  std::vector<HeapBlock> output_memory;  // memory of each output of the method; NULL if the output needs none
   std::unique_ptr<Trace> trace;
   std::unique_ptr<ValueRecorder> values;
   Method *method = nullptr;
@@ -92,21 +91,21 @@ struct OpenMethod {
   }
 };
 
-// The data that a Module shares with the modules that its new_session fills in. Members are destroyed in reverse order
-// (backends, program, file), because each uses earlier ones.
+// A loaded file, which a Module shares with the modules that its new_session fills in. Members are destroyed in reverse
+// order (backends, program, file), because each uses earlier ones.
 struct LoadedFile {
   Limits limits = default_limits();
   LoadMode mode = LoadMode::kMmap;
   std::deque<DataPart> data;
-  std::vector<const DataFile *> data_files;  // one for each entry of `data`
+  std::vector<const DataFile *> data_files;  // the opened weights file (.ptd) of each entry of `data`
   Source file;
-  BufferDataLoader inner{Bytes()};  // the program in a .bpte file
+  BufferDataLoader inner{Bytes()};  // loader of the program in a .bpte file, if `file` is one
   HeapAllocator program_memory;
   const Program *program = nullptr;
   std::vector<std::unique_ptr<OpenBackend>> backends;
   KernelTables kernels{edgecore_kernels_library()};
-  // Held while a session loads a method, or adds a backend or kernels. Recursive, because an application's log handler
-  // may load another method during a load.
+  // Locked while a session loads a method, or adds a backend or kernels. It is recursive, because an application's log
+  // handler may load another method during a load.
   std::recursive_mutex loading;
 
   ~LoadedFile() {
@@ -114,14 +113,14 @@ struct LoadedFile {
   }
 
   Status load_program(Error &error);
-  // If the file is a .bpte file, replaces it by a private copy of the program in it.
+  // If the file is a .bpte file, replaces it by a private copy of the program inside.
   Status unwrap_bundle(Error &error);
   Status load_data(Error &error);
-  // Lets the operating system drop the files' pages from memory: most backends keep packed copies of weights.
+  // Lets the operating system drop the files' pages from memory: most backends have packed copies of the weights.
   void drop_pages() const;
   Status open_backend(const edgecore_backend *table, Span<const edgecore_option> load_options, Error &error);
   Result<const LoadedBackend *> find_backend(StringView backend_id, Error &error) const;
-  // Removes the ids of open backends.
+  // Removes the ids of backends that are open already from `ids`.
   void remove_opened(std::vector<StringView> &ids) const {
     Error unused;
     const auto is_open = [&](StringView id) { return find_backend(id, unused).ok(); };
@@ -133,16 +132,16 @@ inline Status no_program(Error &error) {
   return fail(error, EDGECORE_INVALID_STATE, "No program is open: call open first.");
 }
 
-// The data of a Module: a session of a loaded file. Members are destroyed in reverse order.
+// The data of one Module, which is a session of a loaded file. Members are destroyed in reverse order.
 struct Module::State {
   std::shared_ptr<LoadedFile> shared = std::make_shared<LoadedFile>();
   HeapAllocator state_memory;
   HostContext context;
   StateStore store{&state_memory, &context};
-  std::vector<std::unique_ptr<OpenMethod>> methods;  // by method index; NULL if not loaded
+  std::vector<std::unique_ptr<OpenMethod>> methods;  // index: number of the method; NULL: it is not loaded
   bool is_tracing = false;
-  bool is_stopped = false;                  // stop_trace was called: MethodOptions::trace starts no trace
-  std::optional<TraceLevel> started_level;  // level of start_trace, for methods that are loaded later
+  bool is_stopped = false;                  // after stop_trace: methods loaded later ignore MethodOptions::trace
+  std::optional<TraceLevel> started_level;  // level of the last start_trace, for methods that are loaded later
 
   ~State() {
     while (!methods.empty()) methods.pop_back();

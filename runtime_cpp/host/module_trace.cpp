@@ -1,4 +1,4 @@
-// The members of Module for traces and for values of operations.
+// Implements the members of class Module for traces and for the values of operations.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>

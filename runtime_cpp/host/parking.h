@@ -18,8 +18,8 @@
 
 namespace edgecore {
 
-// A word whose change threads can wait for. A thread that changes the value must call wake_all afterwards. wait may
-// return although the value has not changed.
+// A 32-bit word for whose change threads can wait. A thread that changes `value` must call wake_all afterwards. `wait`
+// returns when the value differs from `expected`, and at times although it does not.
 class ParkingWord {
  public:
   std::atomic<uint32_t> value{0};
@@ -33,7 +33,8 @@ class ParkingWord {
     changed_.wait(lock, [&] { return value.load() != expected; });
   }
   void wake_all() {
-    { std::lock_guard<std::mutex> lock(mutex_); }  // so that every waiter has either seen the new value or is asleep
+    // lock once: every waiter then has seen the new value or is asleep and gets the notification
+    { std::lock_guard<std::mutex> lock(mutex_); }
     changed_.notify_all();
   }
 
@@ -43,7 +44,7 @@ class ParkingWord {
 #endif
 };
 
-// Tells the processor that this thread busy-waits.
+// Tells the processor that this thread busy-waits, so that it saves power or lets the core's other thread run.
 inline void spin_pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

@@ -32,7 +32,7 @@ void EDGECORE_CALL nanoseconds(uint64_t *numerator, uint64_t *denominator) { *nu
 
 void EDGECORE_CALL print(uint64_t, int32_t level, edgecore_str text) {
   const int32_t shown = std::clamp(level, EDGECORE_LOG_DEBUG, EDGECORE_LOG_ERROR);
-  // One fprintf per message, so that messages of several threads do not interleave.
+  // Write each message with one fprintf, so that messages of several threads do not interleave.
   std::fprintf(stderr, "edgecore %s: %.*s\n", kLevels[shown], static_cast<int>(std::min<uint64_t>(text.size, 4096)),
                text.data);
 }

@@ -1,12 +1,12 @@
-// The platform functions of a system with a clock, standard error and a heap.
+// Platform functions for operating systems that have a clock, standard error and a heap.
 #ifndef EDGECORE_HOST_PLATFORM_H_
 #define EDGECORE_HOST_PLATFORM_H_
 
 namespace edgecore {
 
-// Makes these functions the defaults; an application's table replaces them (edgecore/platform.h). The host library
-// calls this function before it uses the platform. The environment variable EDGECORE_LOG (debug, info, warning, error,
-// off) sets the initial log level.
+// Installs the host's platform functions as defaults, which an application can replace (edgecore/platform.h). The host
+// library calls this function before it uses the platform. The environment variable EDGECORE_LOG (debug, info, warning,
+// error, off) sets the initial log level.
 void use_host_platform();
 
 }  // namespace edgecore

@@ -11,16 +11,16 @@
 namespace edgecore {
 namespace {
 
-// A mutable buffer of the session, in memory of the runtime or in a state set.
+// A mutable buffer of the session, either in memory of the runtime or in a state set (memory of a backend).
 struct Buffer {
-  std::string line;  // for example "buffer 'cache.k' float32 [1, 8, 64]", see describe
+  std::string line;  // description of the buffer in the saved state, for example "buffer 'cache.k' float32 [1, 8, 64]"
   size_t bytes;
-  StateBuffer core;  // if `set` is NULL
+  StateBuffer core;  // the mutable buffer, if the runtime keeps it; unused if a backend does
   StateSet *set = nullptr;
-  uint64_t index = 0;  // index in `set`
+  uint64_t index = 0;  // index of the buffer in the backend's state set
 };
 
-// Returns the text that identifies a buffer in a saved state. `method` is empty if the methods share the buffer.
+// Returns the line that identifies a buffer in a saved state. `method` is empty if all methods share the buffer.
 template <typename Size>
 std::string describe(StringView name, int32_t scalar_type, Span<const Size> sizes, StringView method) {
   Error text;
@@ -29,7 +29,7 @@ std::string describe(StringView name, int32_t scalar_type, Span<const Size> size
   return {text.text, text.size};
 }
 
-// Collects the buffers of all methods, each once: a buffer that methods share has the same address in all of them.
+// Collects the mutable buffers of all methods, each once: a shared buffer has the same address in all methods.
 class Collector final : public StateVisitor {
  public:
   Collector(Span<Method *const> methods, std::vector<Buffer> &buffers) : buffers_(buffers) {
@@ -51,7 +51,7 @@ class Collector final : public StateVisitor {
   std::set<const uint8_t *> seen_;
 };
 
-// Returns true if the backend's size in bytes agrees with dtype and shape.
+// Returns true if the size in bytes that a backend states for a tensor agrees with its dtype and shape.
 bool is_consistent(const edgecore_state_tensor &tensor) {
   uint64_t bytes = scalar_type_info(tensor.scalar_type).size;
   if (bytes == 0 || tensor.ndim < 0 || (tensor.ndim != 0 && tensor.shape == nullptr)) return false;
@@ -87,8 +87,8 @@ Status collect(Span<Method *const> methods, const StateStore &store, std::vector
   return {};
 }
 
-// Calls copy(in_memory, in_row_major_order) with the two offsets of each element of a buffer; if the two orders are
-// equal, calls it once, with offsets 0, for all bytes.
+// Calls copy(offset in memory, offset in row-major order, bytes) for each element of a buffer, or once for all bytes if
+// the buffer is row-major in memory.
 template <typename Copy>
 void for_each_element(const StateBuffer &buffer, const Copy &copy) {
   const size_t rank = buffer.sizes.size();
@@ -135,7 +135,7 @@ Status import_buffer(const Buffer &buffer, Bytes in, Error &error) {
   return {};
 }
 
-// Fails if only one of the buffer and the part exists (not NULL).
+// Reports a mismatch: fails if a buffer has no part in the saved state (`part` is NULL), or a part no buffer.
 Status check_rest(const Buffer *buffer, const StatePart *part, Error &error) {
   const auto text = [](const std::string &line) { return StringView(line.data(), line.size()); };
   if (buffer == nullptr && part == nullptr) return {};
@@ -146,7 +146,7 @@ Status check_rest(const Buffer *buffer, const StatePart *part, Error &error) {
   return extend(error, "it lacks the ", text(buffer->line), ".");
 }
 
-// Finds the part of each buffer. Buffers without a name may have equal lines; they are matched in order.
+// Finds the saved part with the line of each buffer. Equal lines (of buffers without a name) are matched in order.
 Status match(const std::vector<Buffer> &buffers, const std::vector<StatePart> &parts,
              std::vector<const StatePart *> &part_of, Error &error) {
   std::multimap<std::string, const StatePart *> unused;
@@ -198,7 +198,8 @@ Status import_state(Span<Method *const> methods, const StateStore &store, Bytes 
                 " bytes.");
   }
   for (StateSet *set = store.first_state_set(); set != nullptr; set = set->next) set->interrupted = true;
-  for (const bool in_sets : {true, false}) {  // backends first: a failure then leaves the runtime's buffers unchanged
+  // import buffers of backends first: if one fails, the runtime's buffers are unchanged
+  for (const bool in_sets : {true, false}) {
     for (size_t i = 0; i < buffers.size(); ++i) {
       if ((buffers[i].set != nullptr) == in_sets) EDGECORE_TRY(import_buffer(buffers[i], part_of[i]->data, error));
     }

@@ -1,4 +1,4 @@
-// The services for backends and kernels on a system with threads.
+// The services (functions for backends and kernels) on a system with threads.
 #ifndef EDGECORE_HOST_SERVICES_H_
 #define EDGECORE_HOST_SERVICES_H_
 
@@ -10,14 +10,14 @@ namespace edgecore {
 
 class Trace;
 
-// This host's data for one plugin object (driver, program, delegate, ...): edgecore_scope::context points to it.
+// Data of the host layer for an object of a plugin (driver, program, delegate, ...); edgecore_scope::context has it.
 struct HostContext {
-  uint32_t threads = 1;    // max threads of a parallel loop; more than 1 only for a method's delegates and kernels
-  Trace *loops = nullptr;  // receives the times of each thread in each loop; may be NULL
+  uint32_t threads = 1;    // maximum threads of a parallel loop; more than 1 only for delegates and kernels of a method
+  Trace *loops = nullptr;  // trace to which each thread's time in each loop is added; may be NULL
 };
 
-// Returns the table of services, shared by all backends and kernels. Log and heap use the platform
-// (edgecore/platform.h), with the defaults of host/platform.h.
+// Returns the table of services, which all backends and kernels share. Its log and heap functions are those of the
+// platform (edgecore/platform.h), by default those of host/platform.h.
 const edgecore_host *host_services();
 
 }  // namespace edgecore

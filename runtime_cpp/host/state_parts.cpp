@@ -5,17 +5,18 @@
 namespace edgecore {
 namespace {
 
-// Format: 8 magic bytes, a checksum of all bytes after the checksum, and the number of parts. A part consists of the
-// sizes in bytes of its line and its data, the line, and the data, both padded with zeros to 8 bytes. Numbers have 64
-// bits and are little-endian.
+// Format of a saved state: 8 magic bytes, a checksum of all bytes after the checksum, and the number of parts. A part
+// has the sizes in bytes of its line and of its data, then the line and the data, both padded with zeros to a multiple
+// of 8 bytes. Numbers have 64 bits and are little-endian.
 constexpr char kMagic[8] = {'E', 'C', 'S', 'T', 'A', 'T', 'E', '2'};
 static_assert(sizeof kMagic == kStateChecksumOffset);
-constexpr size_t kSummed = kStateChecksumOffset + sizeof(uint64_t);  // offset of the first byte under the checksum
+// offset of the first byte that the checksum covers
+constexpr size_t kSummed = kStateChecksumOffset + sizeof(uint64_t);
 constexpr size_t kHeader = kSummed + sizeof(uint64_t);
 
 size_t padded(size_t bytes) { return (bytes + 7) & ~size_t{7}; }
 
-// Reads bytes that StateWriter wrote. Each member returns false if there are too few bytes.
+// Reads the bytes of a saved state from front to back. Each member returns false if too few bytes are left.
 class Reader {
  public:
   explicit Reader(Bytes bytes) : rest_(bytes) {}
@@ -48,8 +49,8 @@ class Reader {
 
 }  // namespace
 
-// FNV-1a over 64-bit words. It detects every change of a single word: XOR with a word, and multiplication by an odd
-// number modulo 2^64, are invertible, so a different word leads to a different sum.
+// Computes FNV-1a over 64-bit words. It detects every change of a single word: XOR with a word, and multiplication by
+// an odd number modulo 2^64, are invertible, so a different word leads to a different sum.
 uint64_t state_checksum(Bytes state) {
   uint64_t sum = 0xcbf29ce484222325;
   for (size_t i = kSummed; i + sizeof sum <= state.size(); i += sizeof sum) {

@@ -12,7 +12,7 @@
 namespace edgecore {
 namespace {
 
-constexpr size_t kMaxDims = 255;  // dim orders have 8-bit entries
+constexpr size_t kMaxDims = 255;  // maximum rank of a tensor, because dim orders have 8-bit entries
 
 }  // namespace
 
@@ -26,7 +26,7 @@ Status size_in_bytes(const std::vector<int64_t> &shape, int32_t scalar_type, siz
   for (const int64_t size : shape) {
     if (size < 0) return fail(error, EDGECORE_INVALID_ARGUMENT, "The shape ", span_of(shape), " has a size below 0.");
     is_zero = is_zero || size == 0;
-    // A size of 0 counts as 1, as in strides_in_order, because the strides must not overflow either.
+    // Count a size of 0 as 1, as strides_in_order does, because the strides must not overflow either.
     is_large = is_large || static_cast<uint64_t>(size) > SIZE_MAX ||
                __builtin_mul_overflow(bytes, std::max(static_cast<size_t>(size), size_t{1}), &bytes);
   }
@@ -119,7 +119,7 @@ bool has_strides(const std::vector<int64_t> &shape, const std::vector<int64_t> &
     if (shape[d] == 0) return true;
   }
   for (size_t d = 0; d < shape.size(); ++d) {
-    if (shape[d] != 1 && strides[d] != expected[d]) return false;  // the stride of a dim of size 1 has no meaning
+    if (shape[d] != 1 && strides[d] != expected[d]) return false;  // skip dims of size 1, whose stride has no meaning
   }
   return true;
 }
@@ -149,7 +149,7 @@ Tensor Tensor::with_layout(std::vector<int64_t> shape, std::vector<int64_t> stri
   size_t bytes = 0;
   if (!size_in_bytes(shape, scalar_type_, bytes, error).ok()) return failed(error);
   bool fits = offset >= 0 && strides.size() == shape.size();
-  int64_t last = offset;  // the largest offset of an element
+  int64_t last = offset;  // the largest offset of an element of the view, in elements
   for (size_t d = 0; fits && d < shape.size(); ++d) {
     int64_t distance = 0;
     fits = strides[d] >= 0 && !__builtin_mul_overflow(strides[d], std::max<int64_t>(shape[d] - 1, 0), &distance) &&

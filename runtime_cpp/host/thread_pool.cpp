@@ -10,15 +10,15 @@
 namespace edgecore {
 namespace {
 
-// Time that a thread busy-waits before it sleeps: a worker for the next loop, or the caller of parallel_for for its
+// How long a thread busy-waits before it sleeps: a worker for the next loop, or the caller of parallel_for for its
 // workers. The loops of a network are a few microseconds apart, but waking a thread takes about 50 us.
 constexpr std::chrono::microseconds kSpinTime{100};
-// Time after which a worker that has neither slept nor yielded yields between two loops. A yield takes 0.5 us if no
-// other thread waits for the CPU. Without yields the kernel would preempt the worker after about 3 ms if one waits.
+// A worker that has not slept or yielded for this time yields between two loops. This takes 0.5 us if no other thread
+// waits for the CPU. If one waits, the kernel would otherwise preempt the worker after about 3 ms, maybe within a loop.
 constexpr std::chrono::microseconds kYieldTime{500};
-constexpr int kSpinsPerClock = 32;        // pauses between two reads of the clock
-constexpr uint64_t kUnitsPerThread = 32;  // max pieces of a loop per thread, however small the grain is
-constexpr uint64_t kOwnGrainPieces = 4;   // pieces of a loop per thread if the pool chooses the grain
+constexpr int kSpinsPerClock = 32;        // number of pauses of a busy-waiting thread between two reads of the clock
+constexpr uint64_t kUnitsPerThread = 32;  // maximum number of pieces of a loop per thread, however small the grain is
+constexpr uint64_t kOwnGrainPieces = 4;   // number of pieces of a loop per thread if the pool chooses their size
 
 struct Identity {
   uint32_t index = 0;
@@ -26,7 +26,7 @@ struct Identity {
 };
 thread_local Identity identity;
 
-// Busy-waits until done() is true or kSpinTime has passed. Returns the last result of done().
+// Busy-waits until done() returns true or kSpinTime has passed. Returns the last result of done().
 template <typename Done>
 bool spin(Done done) {
   const auto end = std::chrono::steady_clock::now() + kSpinTime;
@@ -43,8 +43,8 @@ uint64_t pack(uint64_t begin, uint64_t end) { return begin << 32 | end; }
 
 std::atomic<ThreadPool *> process_pool{nullptr};
 
-// Runs in the child of a fork, which has no threads of the pool: the next call of process() creates a new pool. The
-// memory of the old pool is not freed.
+// Runs in the child process after a fork, in which the pool's threads do not exist: the next call of process() creates
+// a new pool. The memory of the old pool is not freed.
 void forget_pool() {
   process_pool.store(nullptr, std::memory_order_relaxed);
   identity = Identity();
@@ -55,7 +55,7 @@ void forget_pool() {
 struct ThreadPool::Worker {
   ThreadPool *pool;
   uint32_t index;
-  uint32_t seen;  // value of loops_ when the worker was started
+  uint32_t seen;  // number of loops (`loops_`) when this worker was started
   pthread_t thread;
   Worker *next;
 };
@@ -65,7 +65,7 @@ ThreadPool &ThreadPool::process() {
   if (pool != nullptr) return *pool;
   static const int registered = pthread_atfork(nullptr, nullptr, forget_pool);
   (void)registered;
-  // Never destroyed: its workers may outlive every static object.
+  // The pool is never destroyed, because its workers may outlive every static object.
   auto *created = new ThreadPool();
   if (process_pool.compare_exchange_strong(pool, created, std::memory_order_acq_rel)) return *created;
   delete created;
@@ -92,7 +92,7 @@ void ThreadPool::parallel_for(uint32_t threads, uint64_t n, uint64_t grain, edge
   threads = std::min(threads, kMaxThreads);
   if (grain == 0) grain = std::max<uint64_t>(1, n / (kOwnGrainPieces * std::max(1u, threads)));
   if (threads <= 1 || n <= grain || identity.in_loop || busy_.exchange(true, std::memory_order_acquire)) {
-    // A thread that is already in a loop keeps its worker index, because kernels select per-worker memory by it.
+    // Keep the index of a thread that is already in a loop, because kernels select per-worker memory by this index.
     const Identity before = identity;
     identity.in_loop = true;
     fn(arg, 0, n, identity.index);
@@ -115,9 +115,9 @@ void ThreadPool::parallel_for(uint32_t threads, uint64_t n, uint64_t grain, edge
     ranges_[i].units.store(pack(units * i / participants, units * (i + 1) / participants), std::memory_order_relaxed);
   }
   gate_.store(uint64_t{participants} << 32, std::memory_order_release);
-  // A worker that goes to sleep increments sleepers_ and then reads loops_ again; here loops_ is incremented and then
-  // sleepers_ is read. All four operations are sequentially consistent, so at least one side sees the other's write: no
-  // worker sleeps through the loop.
+  // No worker can sleep through the loop: a worker that goes to sleep increments sleepers_ and then reads loops_ again,
+  // while this thread increments loops_ and then reads sleepers_. All four operations are sequentially consistent, so
+  // at least one of the two threads sees the other's write.
   loops_.value.fetch_add(1);
   if (sleepers_.load() != 0) loops_.wake_all();
 
@@ -156,9 +156,9 @@ bool ThreadPool::join(uint32_t index, uint32_t *participants) {
 }
 
 void ThreadPool::leave() {
-  // A value of 1 means that the upper half is 0, so no more workers may join, and that this was the last worker inside.
-  // The caller sets caller_sleeps_ and then reads gate_ again; all four operations are sequentially consistent, so at
-  // least one side sees the other's write, and the caller does not sleep forever.
+  // A value of 1 means that this was the last worker in the loop, and that the upper half is 0: no more may join. The
+  // caller sets caller_sleeps_ and then reads gate_ again; all four operations are sequentially consistent, so at least
+  // one side sees the other's write, and the caller does not sleep forever.
   if (gate_.fetch_sub(1) == 1 && caller_sleeps_.load()) {
     departures_.value.fetch_add(1);
     departures_.wake_all();
@@ -166,7 +166,7 @@ void ThreadPool::leave() {
 }
 
 void ThreadPool::wait_until_left() {
-  // All units are taken: close the gate, and wait until the workers inside have finished their units.
+  // All pieces of the loop are taken: close the gate, and wait until the workers inside have finished their pieces.
   if (gate_.fetch_and(0xffffffffu, std::memory_order_acq_rel) << 32 == 0) return;
   if (spin([this] { return gate_.load(std::memory_order_acquire) == 0; })) return;
   caller_sleeps_.store(true);
@@ -209,7 +209,8 @@ uint32_t ThreadPool::start_workers(uint32_t wanted) {
   while (worker_count_ < wanted) {
     auto *worker = new (std::nothrow) Worker{this, worker_count_ + 1, loops_.value.load(), pthread_t{}, workers_};
     if (worker == nullptr) break;
-    if (pthread_create(&worker->thread, nullptr, worker_main, worker) != 0) {  // continue with the existing workers
+    // if a thread cannot be created, continue with the existing workers
+    if (pthread_create(&worker->thread, nullptr, worker_main, worker) != 0) {
       delete worker;
       break;
     }

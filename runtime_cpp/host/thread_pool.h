@@ -1,10 +1,10 @@
-// The thread pool behind host->parallel_for, one for each process.
+// The thread pool that runs the loops of host->parallel_for. Each process has one.
 //
-// A loop is split into units of at least `grain` items. Every participant owns a contiguous range of units. It takes
-// its own units one by one from the front, then units of other participants from the back. The calling thread is
-// participant 0; it computes the units of workers that are still asleep instead of waiting for them. Workers do not run
-// on its CPU (worker_cpus.h). A worker yields the CPU from time to time between two loops, where it holds no unit;
-// otherwise the kernel could preempt it within a unit, and all participants would wait.
+// A loop is split into units of at least `grain` items, and every participant (the calling thread or a worker thread)
+// owns a contiguous range of units. It takes its own units one by one from the front, then units of other participants
+// from the back. The calling thread is participant 0; it computes the units of workers that are still asleep instead of
+// waiting for them. Workers do not run on its CPU (worker_cpus.h). A worker yields the CPU from time to time between
+// two loops; otherwise the kernel could preempt it within a unit, and all participants would wait for that unit.
 #ifndef EDGECORE_HOST_THREAD_POOL_H_
 #define EDGECORE_HOST_THREAD_POOL_H_
 
@@ -17,24 +17,24 @@
 
 namespace edgecore {
 
-constexpr uint32_t kMaxThreads = 256;  // participants of one loop, the calling thread included
+constexpr uint32_t kMaxThreads = 256;  // maximum number of participants of one loop, the calling thread included
 
 class ThreadPool {
  public:
   ThreadPool() = default;
-  ~ThreadPool();  // no loop may be running
+  ~ThreadPool();  // the pool must not be destroyed while a loop runs
 
-  // Returns the pool of this process. The first call creates the pool; so does the first call in the child of a fork,
-  // which has none of its parent's threads.
+  // Returns the pool of this process. The first call creates it; so does the first call in the child process after a
+  // fork, because a child has none of its parent's threads.
   static ThreadPool &process();
 
-  // Calls fn for [0, n) in pieces of at least `grain` items (0: the pool chooses), on at most `threads` participants,
-  // and returns when all pieces are done; the caller sees all their writes. Starts missing workers. If another thread's
+  // Calls fn for the items [0, n) in pieces of at least `grain` items (0: the pool chooses), on at most `threads`
+  // threads, and returns when all are done; the caller sees their writes. Starts missing workers. If another thread's
   // loop uses the workers, or if called within a loop, the calling thread computes everything itself.
   void parallel_for(uint32_t threads, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg);
 
-  // worker_index returns the participant number of the calling thread (0 outside a loop). in_loop returns true while
-  // the thread runs the body of a loop.
+  // worker_index returns the number of the calling thread among the participants of its loop (0 outside a loop).
+  // in_loop returns true while the thread runs the body of a loop.
   static uint32_t worker_index();
   static bool in_loop();
 
@@ -42,7 +42,7 @@ class ThreadPool {
   ThreadPool &operator=(const ThreadPool &) = delete;
 
  private:
-  // The units [begin, end) of one participant that no thread has started yet, packed as begin << 32 | end so that one
+  // The units [begin, end) of one participant that no thread has taken yet, packed as begin << 32 | end, so that one
   // compare-and-swap takes a unit. Each range has a cache line of its own, to avoid false sharing.
   struct alignas(64) Range {
     std::atomic<uint64_t> units{0};
@@ -57,25 +57,25 @@ class ThreadPool {
   void wait_until_left();
   uint32_t start_workers(uint32_t wanted);
 
-  // The running loop. Its caller writes these members before it opens `gate_`; workers that joined read them.
+  // The running loop. Its calling thread writes these members before it opens `gate_`; workers in the loop read them.
   edgecore_loop_fn fn_ = nullptr;
   void *arg_ = nullptr;
   uint64_t n_ = 0;
   uint64_t unit_ = 1;
   Range ranges_[kMaxThreads];
 
-  // Upper 32 bits: number of participants of the loop. Lower 32 bits: number of workers that are inside. With 0
-  // participants the gate is closed: no worker enters.
+  // Upper 32 bits: number of participants of the running loop; 0: no more may join. Lower 32 bits: workers in the loop.
   alignas(64) std::atomic<uint64_t> gate_{0};
-  alignas(64) ParkingWord loops_;  // number of loops so far; workers wait for it to change
+  alignas(64) ParkingWord loops_;  // number of loops that the pool has run; workers sleep until it changes
   std::atomic<uint32_t> sleepers_{0};
   std::atomic<bool> stop_{false};
-  alignas(64) ParkingWord departures_;  // changes when the last worker leaves a closed loop
+  alignas(64) ParkingWord departures_;  // changes when the last worker leaves a finished loop
   std::atomic<bool> caller_sleeps_{false};
-  alignas(64) std::atomic<bool> busy_{false};  // a loop is running; set by the thread that calls parallel_for
-  Worker *workers_ = nullptr;                  // list, newest first; changed only by the thread that set busy_
+  // true while a loop is running; set by the thread that calls parallel_for
+  alignas(64) std::atomic<bool> busy_{false};
+  Worker *workers_ = nullptr;  // list, newest first; changed only by the thread that runs a loop
   uint32_t worker_count_ = 0;
-  WorkerCpus worker_cpus_;  // used only by the thread that set busy_
+  WorkerCpus worker_cpus_;  // used only by the thread that runs a loop of the pool
 };
 
 }  // namespace edgecore

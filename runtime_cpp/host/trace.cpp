@@ -9,9 +9,9 @@ namespace edgecore {
 namespace {
 
 constexpr uint64_t kNoEvent = UINT64_MAX;
-constexpr uint64_t kLoadEvent = uint64_t{1} << 63;  // bit in the number of an event: the event is in `load_`
+constexpr uint64_t kLoadEvent = uint64_t{1} << 63;  // set in the number of an event that is in `load_`, not in the ring
 constexpr size_t kMaxLoadEvents = 65536;
-constexpr size_t kMaxNames = 65536;  // more names are dropped; programs have far fewer operations
+constexpr size_t kMaxNames = 65536;  // maximum number of different event names; programs have far fewer operations
 
 uint32_t to_u32(uint64_t value) { return static_cast<uint32_t>(std::min<uint64_t>(value, UINT32_MAX)); }
 
@@ -26,7 +26,7 @@ uint64_t Trace::begin(EventKind kind, StringView name, uint64_t instruction, int
   const bool is_run = kind == EventKind::kExecute;
   if (level_ == TraceLevel::kCalls && !is_run) return kNoEvent;
   const bool has_name = kind == EventKind::kBackend || kind == EventKind::kPrepare || kind == EventKind::kCopy;
-  // For an event that a backend reports itself (kBackend) `instruction` is always 0: take it from the enclosing event.
+  // A backend reports events (kBackend) with instruction 0: use the instruction of the enclosing event instead.
   if (kind != EventKind::kBackend) instruction_ = to_u32(instruction);
   if (is_run) {
     ++runs_;
@@ -49,14 +49,14 @@ void Trace::end(uint64_t number) {
   if (number == run_) is_running_ = false;
   TraceEvent *event = find(number);
   if (event == nullptr || event->end != 0)
-    return;  // not recorded, overwritten, or a number that begin() did not return
+    return;  // the event is not recorded or is overwritten, or begin() did not return its number
   event->end = now;
   if (event->kind != static_cast<uint32_t>(TraceKind::kBackend)) call_begin_ = now;
   if (depth_ > 0) --depth_;
 }
 
 void Trace::add(StringView name, int64_t debug_id, uint64_t begin, uint64_t end) {
-  if (level_ == TraceLevel::kCalls || depth_ == 0) return;  // 0: no call is running
+  if (level_ == TraceLevel::kCalls || depth_ == 0) return;  // a depth of 0 means that no call is running
   push({call_begin_ + begin, call_begin_ + end, debug_id, instruction_,
         static_cast<uint32_t>(TraceKind::kBackend) & 0xf, intern(name) & 0xfffffff});
 }
@@ -92,8 +92,8 @@ uint64_t Trace::dropped() const {
   return load_dropped_ + (wraps_ == 0 ? 0 : uint64_t{wraps_ - 1} * capacity() + position_);
 }
 
-// Returns the number of the event: its index, and `wraps_` in the upper bits, so that find() detects overwritten
-// events.
+// Appends an event to the ring. Returns its number: its index, with `wraps_` in the upper bits, so that find() detects
+// events that were overwritten.
 uint64_t Trace::push(const TraceEvent &event) {
   if (!is_running_) {
     if (load_.size() == kMaxLoadEvents) {

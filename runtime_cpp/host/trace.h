@@ -1,4 +1,4 @@
-// Records when methods, kernels and delegates begin and end, in memory of a bounded size.
+// Records when methods, kernels and delegates begin and end, in memory of limited size.
 #ifndef EDGECORE_HOST_TRACE_H_
 #define EDGECORE_HOST_TRACE_H_
 
@@ -13,22 +13,22 @@
 
 namespace edgecore {
 
-// The kind of an event. The kinds of EventKind come first, with the same numbers.
+// The kind of a traced event. The kinds of EventKind come first, with the same numbers.
 enum class TraceKind : uint8_t { kExecute, kKernel, kDelegate, kPrepare, kCopy, kBackend, kLoad, kThread };
 
 struct TraceEvent {
-  uint64_t begin;    // nanoseconds of the platform's clock
-  uint64_t end;      // 0: the event did not end
-  int64_t debug_id;  // for kBackend: the backend's number of the operation, or -1; for kThread: the thread
+  uint64_t begin;    // begin of the event in nanoseconds on the platform's clock
+  uint64_t end;      // end of the event in nanoseconds; 0: the event has not ended
+  int64_t debug_id;  // for kBackend: the backend's number for the operation, or -1; for kThread: number of the thread
   uint32_t instruction;
   uint32_t kind : 4;   // TraceKind
-  uint32_t name : 28;  // index for Trace::name
+  uint32_t name : 28;  // index in names_
 };
 static_assert(sizeof(TraceEvent) == 32);
 
-// Records the events of one method in the order of their begins. Used by one thread at a time, like the method. The
-// events of runs are in a ring of `limit` bytes, whose oldest events are overwritten when it is full; events of loading
-// are kept outside of the ring. The memory grows with the events.
+// Records the events of one method in the order in which they begin. Used by one thread at a time, like the method. The
+// events of runs are in a ring buffer of `limit` bytes: when it is full, new events overwrite the oldest. Events of
+// loading are kept outside of the ring. The memory grows with the number of events.
 class Trace final : public EventTracer {
  public:
   explicit Trace(uint64_t limit, TraceLevel level = TraceLevel::kOperators);
@@ -38,28 +38,28 @@ class Trace final : public EventTracer {
   void add(StringView name, int64_t debug_id, uint64_t begin, uint64_t end) override;
   // Adds the time in which a thread computed its part of a parallel loop of the current instruction.
   void add_thread(uint32_t thread, uint64_t begin, uint64_t end);
-  // Adds the time of Method::load.
+  // Adds the event kLoad: the time that Method::load took.
   void add_load(uint64_t begin, uint64_t end);
 
-  // Adds an event that another device has recorded. count_dropped adds the number of events that the device dropped.
+  // restore adds an event that another device recorded; count_dropped adds a number of events that the device dropped.
   void restore(const TraceEvent &event, StringView name);
   void count_dropped(uint64_t events) { load_dropped_ += events; }
 
   TraceLevel level() const { return level_; }
   void set_level(TraceLevel level) { level_ = level; }
-  bool is_running() const { return is_running_; }  // a recorded run has begun and not ended
-  uint64_t runs() const { return runs_; }          // number of runs so far
+  bool is_running() const { return is_running_; }  // returns true from the begin to the end of a recorded run
+  uint64_t runs() const { return runs_; }          // returns the number of runs that have begun
   void clear();
 
   const std::vector<TraceEvent> &load_events() const { return load_; }
   size_t size() const { return wraps_ == 0 ? position_ : capacity(); }
-  const TraceEvent &operator[](size_t index) const;  // event of the ring, oldest first
-  uint64_t dropped() const;                          // number of events that were overwritten
+  const TraceEvent &operator[](size_t index) const;  // returns an event of the ring; index 0 is the oldest
+  uint64_t dropped() const;                          // returns the number of events that newer ones have overwritten
   uint64_t bytes() const { return capacity() * sizeof(TraceEvent) + load_.capacity() * sizeof(TraceEvent); }
   const std::string &name(const TraceEvent &event) const { return names_[event.name]; }
 
  private:
-  static constexpr size_t kBlock = 1024;  // events that are allocated together
+  static constexpr size_t kBlock = 1024;  // number of events whose memory is allocated together
 
   size_t capacity() const { return blocks_.size() * kBlock; }
   uint64_t push(const TraceEvent &event);
@@ -69,20 +69,19 @@ class Trace final : public EventTracer {
   TraceLevel level_;
   size_t max_blocks_;
   std::vector<std::unique_ptr<TraceEvent[]>> blocks_;
-  size_t position_ = 0;  // index of the next event of a run
-  uint32_t wraps_ = 0;   // how often `position_` has restarted at 0
+  size_t position_ = 0;  // position in the ring buffer of the next event
+  uint32_t wraps_ = 0;   // how often the ring buffer was filled and `position_` returned to 0
   std::vector<TraceEvent> load_;
   uint64_t load_dropped_ = 0;
   std::deque<std::string> names_;
-  std::unordered_map<std::string_view, uint32_t> name_index_;  // of `names_`
+  std::unordered_map<std::string_view, uint32_t> name_index_;  // for each event name: its index in names_
   bool is_running_ = false;
   uint64_t runs_ = 0;
-  uint64_t run_ = 0;          // number of the current run's event
+  uint64_t run_ = 0;          // number of the event of the run that is recorded now
   uint32_t depth_ = 0;        // number of events that have begun and not ended
-  uint32_t instruction_ = 0;  // of the last event that did not come from a backend
-  // Start of the current call of a kernel or backend, to which the times passed to add() are relative. It is the time
-  // of the last begin or end of an event that the runtime itself records (any kind but kBackend).
-  uint64_t call_begin_ = 0;
+  uint32_t instruction_ = 0;  // instruction of the last event that the runtime itself recorded
+  uint64_t call_begin_ = 0;   // start of the current kernel or backend call, to which the times passed to add() are
+                              // relative: the last begin or end of an event that the runtime itself recorded
 };
 
 }  // namespace edgecore

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kNanoseconds = 1000000000;
 
-// Names of the events of one method, and the trace that is rebuilt for it.
+// The trace of one method, rebuilt from records, and the names of its events.
 class Rebuilt {
  public:
   Rebuilt(const Program &program, size_t method, uint64_t limit) : trace_(limit) {
@@ -71,8 +71,8 @@ class Rebuilt {
  private:
   Trace trace_;
   TracedMethod traced_;
-  std::vector<std::string> backends_;                     // for each instruction
-  std::unordered_map<uint32_t, std::string> operations_;  // names by their hashes
+  std::vector<std::string> backends_;                     // for each instruction: id of the backend that it calls
+  std::unordered_map<uint32_t, std::string> operations_;  // name of each backend operation, by the name's hash
 };
 
 class Reader {
@@ -105,7 +105,7 @@ class Reader {
     return fail(error_, EDGECORE_INVALID_ARGUMENT, "The records of the trace ", reason, ".");
   }
 
-  // Returns nanoseconds; clamps nonsensical times to 2^62, 146 years.
+  // Converts ticks to nanoseconds, at most 2^62 (146 years) even for the nonsensical ticks of a damaged record.
   uint64_t nanoseconds(double ticks) const {
     const double unit = static_cast<double>(kNanoseconds) / static_cast<double>(header_.ticks_per_second);
     return static_cast<uint64_t>(std::min(ticks * unit, 0x1p62));
@@ -141,7 +141,7 @@ class Reader {
         if (method == nullptr) return refuse("belong to a program with other methods");
         run_begin = uint64_t{record.key.id} << 32 | record.begin;
       } else if (method == nullptr) {
-        // An event of loading, whose method is unknown, or of a run whose begin was overwritten.
+        // Drop an event of loading, which does not name its method, or of a run whose begin was overwritten.
         ++dropped;
         continue;
       }
@@ -154,7 +154,7 @@ class Reader {
     return {};
   }
 
-  // Adds the totals of runs, then the totals of their events, in order.
+  // Adds the totals of all runs, then the totals of the events within runs, in the order of the records.
   Status read_totals() {
     uint64_t dropped = header_.dropped;
     std::unordered_map<Rebuilt *, uint64_t> ends;
@@ -182,7 +182,7 @@ class Reader {
     return {};
   }
 
-  // Returns the method of a total, or NULL. Loading names no method: it belongs to the only one, if any.
+  // Returns the method of a total, or NULL. A total of loading names no method: it belongs to the only one, if any.
   Rebuilt *method_of(const TraceTotal &total) {
     if (total.method == 0 && methods_.size() == 1) return methods_.front().get();
     for (const auto &method : methods_) {
@@ -191,14 +191,14 @@ class Reader {
     return nullptr;
   }
 
-  // Adds the event of a total, which begins at `begin`. Returns its end.
+  // Adds the total of an event as one event of mean duration, which begins at `begin`. Returns the event's end.
   uint64_t add(Rebuilt &method, const TraceTotal &total, uint64_t begin) const {
-    const double count = std::max(total.count, 1u);  // the count of a run that has not ended is 0
+    const double count = std::max(total.count, 1u);  // a run that has not ended has count 0: avoid dividing by 0
     const double mean = static_cast<double>(total.sum) / count;
     std::string metadata = "{\"count\": " + std::to_string(total.count) +
                            ", \"min\": " + std::to_string(nanoseconds(std::min(total.min, total.max))) +
                            ", \"max\": " + std::to_string(nanoseconds(total.max));
-    if (total.squares != UINT64_MAX) {  // otherwise unknown
+    if (total.squares != UINT64_MAX) {  // omit the deviation if the sum of squares overflowed (UINT64_MAX)
       const double variance = static_cast<double>(total.squares) / count - mean * mean;
       metadata += ", \"deviation\": " + std::to_string(nanoseconds(std::sqrt(std::max(0.0, variance))));
     }

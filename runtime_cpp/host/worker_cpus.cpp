@@ -10,12 +10,12 @@ namespace edgecore {
 
 namespace {
 
-// Number of loops between two checks of the CPUs of the process (two system calls), which a container or taskset may
-// change.
+// Number of loops between two checks on which CPUs the process may run: a container or taskset may change them, but a
+// check takes two system calls.
 constexpr uint32_t kLoopsPerLook = 4096;
 
-// Sets `out` to the CPUs on which the process may run: the union for its main thread and the calling thread, because an
-// application may bind one of the two to a CPU. Returns their number, 0 if it is unknown.
+// Sets `out` to the CPUs on which the process may run: the union of those of its main thread and of the calling thread,
+// because an application may bind one of the two to a CPU. Returns their number; 0 if it is unknown.
 int allowed_cpus(cpu_set_t &out) {
   cpu_set_t of_main;
   if (sched_getaffinity(0, sizeof out, &out) != 0) return 0;
@@ -44,7 +44,7 @@ bool WorkerCpus::update(uint32_t threads, uint32_t workers) {
   return changed;
 }
 
-// On failure the worker stays where it is: the kernel may refuse a mask whose CPUs have been removed in the meantime.
+// Ignores failures, which leave the worker on its CPUs: the kernel may refuse a mask whose CPUs were removed meanwhile.
 void WorkerCpus::apply(pthread_t worker) const {
 #if defined(__ANDROID__)
   (void)sched_setaffinity(pthread_gettid_np(worker), sizeof mask_, &mask_);

@@ -1,8 +1,8 @@
-// Keeps the workers of a thread pool off the CPU of the thread that calls them.
+// Keeps the workers of a thread pool off the CPU of the thread that starts their loops.
 //
 // When a thread wakes another one, Linux often starts the woken thread on the same CPU, although another CPU is idle.
-// Both then share one CPU for some milliseconds, because the caller never sleeps and an idle CPU looks for work only at
-// a tick. A mask of allowed CPUs without the caller's prevents that. Other systems are left alone.
+// Both then share one CPU for some milliseconds, because the first never sleeps and an idle CPU looks for work only at
+// a timer tick. The masks of allowed CPUs set here prevent that. Other systems are left alone.
 #ifndef EDGECORE_HOST_WORKER_CPUS_H_
 #define EDGECORE_HOST_WORKER_CPUS_H_
 
@@ -16,22 +16,22 @@
 
 namespace edgecore {
 
-// The CPUs on which the workers of one pool may run. The members are used by one thread at a time.
+// The CPUs on which the worker threads of one pool may run. The members are used by one thread at a time.
 class WorkerCpus {
  public:
   // Called before a loop of `threads` participants, the calling thread included. Returns true if apply must be called
-  // for each of the `workers` threads: workers were added, the calling thread has moved to another CPU, or the process
-  // may run on other CPUs now, which is checked only every few thousand loops.
+  // for each of the `workers` worker threads: workers were added, the calling thread has moved to another CPU, or the
+  // CPUs of the process have changed, which is checked only every few thousand loops.
   bool update(uint32_t threads, uint32_t workers);
 
-  // Lets a worker run on all CPUs of the process except the CPU of the thread that called the last update. If there are
-  // fewer CPUs than participants, lets it run on all of them.
+  // Lets a worker run on all CPUs of the process except that of the thread that called the last update; on all CPUs if
+  // there are fewer of them than participants.
   void apply(pthread_t worker) const;
 
  private:
 #if defined(__linux__)
   cpu_set_t mask_ = {};
-  int avoided_ = -1;  // CPU of the calling thread
+  int avoided_ = -1;  // CPU that workers avoid: that of the thread that called the last update
   uint32_t threads_ = 0;
   uint32_t workers_ = 0;
   uint32_t loops_ = 0;

@@ -15,7 +15,7 @@ namespace {
 
 struct Session {
   Module *module;
-  std::unique_ptr<Module> owned;  // NULL for the first session
+  std::unique_ptr<Module> owned;  // the session's module; NULL for the first session
   bool has_outputs = false;
 };
 
@@ -79,7 +79,7 @@ class Calls {
     return {};
   }
 
-  // Selects the session with this number; the number after the last one starts a new session.
+  // Selects the session with this number. The number after that of the last session starts a new session.
   Status choose(const std::string &text, Error &error) {
     char *end = nullptr;
     const size_t number = std::strtoul(text.c_str(), &end, 10);
@@ -133,7 +133,7 @@ Status make_calls(Module &first, const char *path, const char *output_dir, Error
       std::printf("call %zu: failed: %.*s\n", number, static_cast<int>(failure.size), failure.text);
       ++failures;
     }
-    std::fflush(stdout);  // so that the output names the call that ends the process
+    std::fflush(stdout);  // flush, so that the output names the call even if it ends the process
     ++number;
   }
   if (failures == 0) return {};

@@ -1,4 +1,4 @@
-// The calls that `edgecore-run --calls` makes.
+// Makes the calls that a file lists, for `edgecore-run --calls`.
 #ifndef EDGECORE_TOOLS_CALLS_H_
 #define EDGECORE_TOOLS_CALLS_H_
 
@@ -6,9 +6,9 @@
 
 namespace edgecore::tools {
 
-// Makes the calls that a file lists, one a line (see the usage of edgecore-run). Reports a call that fails, and goes
-// on. Writes the outputs into `output_dir`, unless it is NULL.
-// Errors: ACCESS_FAILED, and INVALID_STATE if a call has failed.
+// Makes the calls that the file at `path` lists, one a line (see the usage of edgecore-run). Reports a call that fails,
+// and continues. Writes the outputs into `output_dir`, unless it is NULL. Errors: ACCESS_FAILED, and INVALID_STATE if a
+// call has failed.
 Status make_calls(Module &first, const char *path, const char *output_dir, Error &error);
 
 }  // namespace edgecore::tools

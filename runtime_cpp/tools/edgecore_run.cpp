@@ -1,4 +1,4 @@
-// edgecore-run: loads a .pte, runs a method, prints times and outputs.
+// The command edgecore-run: loads a .pte file, runs a method, and prints times and outputs.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -194,7 +194,7 @@ bool parse(int argc, char **argv, Arguments &arguments) {
   if (arguments.has_tolerance && !arguments.verify) return false;
   if (arguments.verify && (arguments.calls != nullptr || one_run)) return false;
   if ((arguments.debug != DebugLevel::kNone) != (arguments.debug_buffer != nullptr)) return false;
-  if (arguments.records != nullptr && options != 2) return false;  // --trace is the only other option
+  if (arguments.records != nullptr && options != 2) return false;  // with --records, only --trace may be given
   return arguments.file != nullptr && !(arguments.calls != nullptr && one_method);
 }
 
@@ -202,7 +202,7 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Returns an option whose type follows from the text of its value; it points to the text.
+// Returns a backend option whose type (bool, integer, string, ...) follows from its text; it points to the text.
 edgecore_option to_option(StringView name, const char *value) {
   edgecore_option option = {};
   option.name = {name.data(), name.size()};
@@ -225,7 +225,7 @@ edgecore_option to_option(StringView name, const char *value) {
   return option;
 }
 
-// Adds the --option arguments for one backend to `options`.
+// Appends the command's --option arguments for the backend `backend_id` to `options`.
 Status options_of(StringView backend_id, const Arguments &arguments, std::vector<edgecore_option> &options,
                   Error &error) {
   for (const char *text : arguments.options) {
@@ -238,7 +238,7 @@ Status options_of(StringView backend_id, const Arguments &arguments, std::vector
   return {};
 }
 
-// Loads the library of a backend, and adds the backend's id to `ids`.
+// Loads the library of a backend (--backend), and appends the backend's id to `ids`.
 Status load_backend(Module &module, const char *path, const Arguments &arguments, std::vector<StringView> &ids,
                     Error &error) {
   const Result<const edgecore_backend *> table = load_backend_library(path, {}, error);
@@ -250,7 +250,7 @@ Status load_backend(Module &module, const char *path, const Arguments &arguments
   return module.load_backend(path, id, {options.data(), options.size()}, error);
 }
 
-// Loads the backends that the file needs and that --backend did not name, and adds their ids to `ids`.
+// Loads the backends that the file needs and that no --backend argument named. Appends their ids to `ids`.
 Status find_backends(Module &module, const Arguments &arguments, std::vector<StringView> &ids, Error &error) {
   std::vector<std::string> folders = arguments.backend_path;
   for (std::string &folder : backend_path()) folders.push_back(std::move(folder));
@@ -269,7 +269,7 @@ Status find_backends(Module &module, const Arguments &arguments, std::vector<Str
   return {};
 }
 
-// Checks that each --option is for one of these backends.
+// Checks that each --option argument is for one of the backends `ids`.
 Status check_options(const Arguments &arguments, const std::vector<StringView> &ids, Error &error) {
   for (const std::string option : arguments.options) {
     const auto is_for = [&](StringView id) { return option.rfind(std::string(id.data(), id.size()) + ":", 0) == 0; };
@@ -279,7 +279,7 @@ Status check_options(const Arguments &arguments, const std::vector<StringView> &
   return {};
 }
 
-// Loads the file, its backends and methods.
+// Loads the file, the backends and the methods.
 Status load(Module &module, const Arguments &arguments, Error &error) {
   const Result<LoadMode> mode = load_mode_of(arguments.loader, error);
   EDGECORE_TRY(mode.status());
@@ -303,7 +303,7 @@ Status load(Module &module, const Arguments &arguments, Error &error) {
   return module.load_methods(options, error);
 }
 
-// Runs one method, and prints times and outputs.
+// Loads and runs one method, and prints times and outputs.
 Status run_method(Module &module, const Arguments &arguments, Error &error) {
   const auto start = std::chrono::steady_clock::now();
   EDGECORE_TRY(load(module, arguments, error));
@@ -340,7 +340,7 @@ Status run_method(Module &module, const Arguments &arguments, Error &error) {
   return {};
 }
 
-// Writes the records of a device's trace as an ETDump.
+// Converts the trace records of another device to an ETDump file.
 Status convert(const Arguments &arguments, Error &error) {
   Module module;
   EDGECORE_TRY(module.open(arguments.file, error));
@@ -363,7 +363,7 @@ Status run(const Arguments &arguments, Error &error) {
     EDGECORE_TRY(load(module, arguments, error));
     const Status called = make_calls(module, arguments.calls, arguments.output_dir, error);
     if (!called.ok() && arguments.trace != nullptr) {
-      Error unused;  // report the failed call, not this error
+      Error unused;  // an error of write_trace is dropped, because the failed call is reported
       (void)module.write_trace(arguments.trace, arguments.debug_buffer, unused);
     }
     EDGECORE_TRY(called);

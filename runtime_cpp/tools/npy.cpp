@@ -11,11 +11,11 @@ namespace {
 
 struct Type {
   int32_t scalar_type;
-  const char *descr;  // as numpy writes it
+  const char *descr;  // the dtype in the spelling of numpy's header
 };
 constexpr Type kTypes[] = {{0, "|u1"},  {1, "|i1"},  {2, "<i2"},  {3, "<i4"},  {4, "<i8"},
                            {5, "<f2"},  {6, "<f4"},  {7, "<f8"},  {11, "|b1"}, {27, "<u2"},
-                           {28, "<u4"}, {29, "<u8"}, {15, "|V2"}, {15, "<V2"}};  // bfloat16 of ml_dtypes
+                           {28, "<u4"}, {29, "<u8"}, {15, "|V2"}, {15, "<V2"}};  // bfloat16, in ml_dtypes' spellings
 
 constexpr char kMagic[] = "\x93NUMPY";
 constexpr size_t kMagicSize = 6;
@@ -25,7 +25,7 @@ struct Close {
 };
 using FilePointer = std::unique_ptr<std::FILE, Close>;
 
-// Returns the text after `key` in the header's dictionary; empty if the key is missing.
+// Returns the text after `key` in the header's Python dictionary; empty if the key is missing.
 std::string after(const std::string &header, const char *key) {
   const size_t at = header.find(std::string("'") + key + "':");
   if (at == std::string::npos) return {};
@@ -104,7 +104,8 @@ Status write_npy(const std::string &path, int32_t scalar_type, Span<const int64_
   for (const int64_t size : shape) header += std::to_string(size) + ", ";
   if (shape.size() > 1) header.resize(header.size() - 2);
   header += "), }";
-  header.resize((kMagicSize + 4 + header.size() + 1 + 63) / 64 * 64 - kMagicSize - 4, ' ');  // data at a multiple of 64
+  // pad with spaces, so that the data begin at a multiple of 64 bytes
+  header.resize((kMagicSize + 4 + header.size() + 1 + 63) / 64 * 64 - kMagicSize - 4, ' ');
   header.back() = '\n';
   const FilePointer file(std::fopen(path.c_str(), "wb"));
   const uint8_t prefix[] = {1, 0, static_cast<uint8_t>(header.size()), static_cast<uint8_t>(header.size() >> 8)};

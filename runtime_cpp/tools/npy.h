@@ -1,4 +1,4 @@
-// Reads and writes arrays in numpy's .npy files, version 1.0 to 3.0, row-major, little-endian
+// Reads and writes arrays in numpy's .npy files: versions 1.0 to 3.0, row-major, little-endian
 // (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
 #ifndef EDGECORE_TOOLS_NPY_H_
 #define EDGECORE_TOOLS_NPY_H_
@@ -22,7 +22,7 @@ struct Array {
 Status read_file(const char *path, std::vector<uint8_t> &bytes, Error &error);
 Status read_npy(const char *path, Array &array, Error &error);
 
-// Writes row-major `data`. Errors: ACCESS_FAILED, NOT_SUPPORTED (a dtype that numpy lacks).
+// Writes row-major `data` to a .npy file. Errors: ACCESS_FAILED, NOT_SUPPORTED (a dtype that numpy lacks).
 Status write_npy(const std::string &path, int32_t scalar_type, Span<const int64_t> shape, Bytes data, Error &error);
 
 }  // namespace edgecore::tools

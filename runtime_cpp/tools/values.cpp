@@ -20,7 +20,7 @@ bool ends_with(const std::string &text, const char *end) {
 // Copies the elements of a dense tensor from its dim order (outermost dim first) to row-major order, or back.
 std::vector<uint8_t> reordered(const uint8_t *data, Span<const int64_t> shape, const uint8_t *dim_order,
                                size_t element_size, bool to_row_major) {
-  std::vector<size_t> strides(shape.size()), index(shape.size());  // strides in bytes, in the order of the dims
+  std::vector<size_t> strides(shape.size()), index(shape.size());  // of the tensor's memory, in bytes, by dim
   size_t bytes = element_size;
   for (size_t i = shape.size(); i-- > 0; bytes *= static_cast<size_t>(shape[dim_order[i]]))
     strides[dim_order[i]] = bytes;
@@ -38,7 +38,7 @@ std::vector<uint8_t> reordered(const uint8_t *data, Span<const int64_t> shape, c
   return copy;
 }
 
-// Sets an input that is not a tensor to a number, true, false or none.
+// Sets an input that is not a tensor from the text of a number, true, false or none.
 Status set_number(Method &method, size_t index, uint32_t tag, const std::string &text, Error &error) {
   if (text == "none") return method.set_input_none(index, error);
   if (text == "true" || text == "false") return method.set_input(index, int64_t{text == "true"}, error);
@@ -52,8 +52,8 @@ Status set_number(Method &method, size_t index, uint32_t tag, const std::string 
               "; give a number, true, false or none instead of ", text.c_str(), ".");
 }
 
-// Sets input `index` to the content of `path`, or to zeros (NULL). `array` receives the values, and must live until the
-// last run.
+// Sets input `index` to the content of the file `path`, or to zeros if `path` is NULL. `array` receives the values, and
+// must live until the last run.
 Status set_input(Method &method, size_t index, const char *path, Array &array, Error &error) {
   const ValueInfo info = method.info().input(index);
   if (info.tag != EDGECORE_TAG_TENSOR) {
@@ -80,7 +80,7 @@ Status set_input(Method &method, size_t index, const char *path, Array &array, E
     return fail(error, EDGECORE_INVALID_ARGUMENT, path, " has ", array.bytes.size(), " bytes of data; input ", index,
                 " needs ", bytes, ".");
   }
-  TensorArgument argument;  // without strides: the elements are in the dim order that the method expects
+  TensorArgument argument;  // without strides, elements are in the dim order that the method expects
   const Span<const int64_t> shape(array.shape.data(), array.shape.size());
   if (path != nullptr && ends_with(path, ".npy") && shape.size() == info.tensor.dim_order.size()) {
     const size_t element_size = scalar_type_info(array.scalar_type).size;
@@ -179,7 +179,7 @@ Status write_output(const Method &method, size_t index, const std::string &prefi
     case EDGECORE_TAG_TENSOR:
       break;
     default:
-      return {};  // None, or a list of tensors, which exported programs do not return
+      return {};  // None or a list of tensors (which no exported program returns) is not written
   }
   const edgecore_tensor &tensor = *value.as.tensor;
   const size_t element_size = scalar_type_info(tensor.scalar_type).size;

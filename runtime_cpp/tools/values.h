@@ -1,4 +1,4 @@
-// Inputs and outputs of methods as files and text.
+// Reads inputs of methods from files and text, and writes outputs to files and text.
 #ifndef EDGECORE_TOOLS_VALUES_H_
 #define EDGECORE_TOOLS_VALUES_H_
 
@@ -10,17 +10,17 @@
 
 namespace edgecore::tools {
 
-// Sets tensor inputs to the contents of files, other inputs to values, and inputs without either to zeros. If not
-// `all`, sets only inputs that must be set before each run. `arrays` receives the values, and must live until the run
-// has ended. Errors: INVALID_ARGUMENT (more files than inputs), and the errors of read_npy and Method::set_input.
+// Sets tensor inputs to the contents of `files`, other inputs to the values there, and inputs without an entry to
+// zeros. If `all` is false, sets only inputs that must be set before each run. `arrays` receives the values, and must
+// live until the run has ended. Errors: INVALID_ARGUMENT (more files than inputs), those of read_npy and set_input.
 Status set_inputs(Method &method, const std::vector<const char *> &files, bool all, std::vector<Array> &arrays,
                   Error &error);
 
-// Prints a line about an output of the last run.
+// Prints a line that describes output `index` of the last run.
 void print_output(const Method &method, size_t index);
 
-// Writes an output of the last run to `prefix`INDEX.npy in row-major order: a number as an array without dims, a list
-// as an array with one dim. Writes nothing for None. Errors: as write_npy.
+// Writes output `index` of the last run to the file `prefix`INDEX.npy in row-major order: a number as an array without
+// dims, a list as an array with one dim. Writes nothing for None. Errors: those of write_npy.
 Status write_output(const Method &method, size_t index, const std::string &prefix, Error &error);
 
 }  // namespace edgecore::tools

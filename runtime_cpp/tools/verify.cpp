@@ -15,7 +15,7 @@ void print_failure(const char *method, size_t index, const Error &error) {
   std::printf("FAILED %s, case %zu: %.*s\n", method, index, static_cast<int>(error.size), error.text);
 }
 
-// Runs a test case, and prints its results.
+// Runs a test case of a .bpte file, prints its results, and counts it in `counts`.
 void run_case(Module &module, const BundledCases &cases, const char *method, size_t index, const Tolerance &tolerance,
               Counts &counts) {
   Error error;

@@ -1,4 +1,4 @@
-// A Vulkan device: queue, memory, submission of commands. Thread-safe.
+// A Vulkan device: its queue and memory, and the submission of commands. Thread-safe.
 #ifndef EDGECORE_VULKAN_DEVICE_H_
 #define EDGECORE_VULKAN_DEVICE_H_
 
@@ -18,7 +18,7 @@ namespace edgecore::vulkan {
 
 class Device;
 
-// Memory of a device with its VkBuffer. `mapped` is its address on the host, or nullptr if the host cannot access it.
+// Device memory with its VkBuffer. `mapped` returns its address on the host, or nullptr if the host cannot access it.
 class Buffer {
  public:
   Buffer() = default;
@@ -33,8 +33,7 @@ class Buffer {
   VkBuffer handle() const { return handle_; }
   uint64_t size() const { return size_; }
   void *mapped() const { return mapped_; }
-  // Make writes of the host visible to the device, and writes of the device visible to the host, if the memory is not
-  // coherent.
+  // If memory is not coherent, flush makes host writes visible to the device, and invalidate device writes to the host.
   void flush() const;
   void invalidate() const;
 
@@ -48,12 +47,12 @@ class Buffer {
   void *mapped_ = nullptr;
 };
 
-// A backend's requirements for a device.
+// A backend's requirements of a device.
 struct DeviceNeeds {
-  // Flags that the queue's family must have.
+  // Flags that the queue family must have.
   VkQueueFlags queue_flags = VK_QUEUE_COMPUTE_BIT;
   std::vector<const char *> extensions;
-  // The structures with the features to enable, as VkDeviceCreateInfo::pNext.
+  // List of structures with the features to enable, for VkDeviceCreateInfo::pNext.
   const void *features = nullptr;
 };
 
@@ -72,19 +71,19 @@ class Device {
   const VkPhysicalDeviceLimits &limits() const { return properties_.limits; }
   const char *name() const { return properties_.deviceName; }
   uint32_t queue_family() const { return queue_family_; }
-  // True if the host and the device share their memory, so that staging copies would gain nothing.
+  // Returns true if the host and the device share their memory, so that staging copies would gain nothing.
   bool unified() const { return unified_; }
-  // Nanoseconds per tick of the device's clock; 0 if it has no clock.
+  // Returns the nanoseconds per tick of the device's clock; 0 if it has no clock.
   double nanoseconds_per_tick() const { return nanoseconds_per_tick_; }
   // Throws a Failure with the first message of the validation layer, if there is one.
   void check_messages() const;
-  // True if the device is a CPU.
+  // Returns true if the device is a software driver that runs on the CPU.
   bool is_software() const { return properties_.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU; }
 
-  // Submits commands. The device signals the fence, which must not be in use, when the commands have run.
+  // Submits commands to the queue. When they have run, the device signals the fence, which must not be in use.
   void submit(VkCommandBuffer commands, VkFence fence);
   void wait(VkFence fence, uint64_t timeout_ns) const;
-  // Returns a buffer on the device. `write` fills its content, which is all zeros before.
+  // Returns a new buffer on the device. `write` fills its content, which is all zeros before the call.
   Buffer upload(uint64_t bytes, const std::function<void(uint8_t *memory)> &write);
   // Copies bytes between two buffers, and waits until the copy is done.
   void copy(const Buffer &from, const Buffer &to, uint64_t offset, uint64_t bytes);
@@ -106,7 +105,7 @@ class Device {
   std::mutex queue_mutex_;
 };
 
-// A pool of command buffers with a fence for one submission at a time. Used by one thread at a time.
+// A pool of command buffers, and a fence for one submission at a time. Used by one thread at a time.
 class CommandPool {
  public:
   explicit CommandPool(Device &device);

@@ -1,5 +1,5 @@
-// The Vulkan library, its instance, and the choice of a device. Backends that use Vulkan compile these files into their
-// libraries: see cmake/edgecoreVulkan.cmake.
+// Opens the Vulkan library, creates its instance, and chooses a device. Backends that use Vulkan compile these files
+// into their libraries: see cmake/edgecoreVulkan.cmake.
 #ifndef EDGECORE_VULKAN_INSTANCE_H_
 #define EDGECORE_VULKAN_INSTANCE_H_
 
@@ -15,17 +15,17 @@
 
 namespace edgecore::vulkan {
 
-// Throws a Failure that names the step and the error unless `result` is VK_SUCCESS.
+// Throws a Failure that names the step and the error, unless `result` is VK_SUCCESS.
 void check(VkResult result, const char *step);
 
-// Returns a version as text, such as 1.4.309.
+// Returns a Vulkan version number as text: "1.4.309".
 std::string version_text(uint32_t version);
 
-// Holds the first message of the validation layer since the last take(). Thread-safe.
+// Keeps the first message of Vulkan's validation layer since the last take(). Thread-safe.
 class Messages {
  public:
   void add(const char *text);
-  // Returns the message and clears it; empty if there is none.
+  // Returns the message, or no text if there is none, and forgets it.
   std::string take();
 
  private:
@@ -37,11 +37,11 @@ struct InstanceSettings {
   bool validation = false;
   // The version of Vulkan that the backend uses.
   uint32_t api_version = VK_API_VERSION_1_1;
-  // Names of layers between the backend and the drivers.
+  // Names of Vulkan layers to load between the backend and the drivers.
   std::vector<const char *> layers;
 };
 
-// The Vulkan library and its instance. Throws a Failure with one sentence if there is no Vulkan driver.
+// The Vulkan library and its instance. The constructor throws a Failure with one sentence if there is no Vulkan driver.
 class Vulkan {
  public:
   explicit Vulkan(const InstanceSettings &settings);
@@ -62,14 +62,14 @@ class Vulkan {
   std::vector<VkPhysicalDevice> devices_;
 };
 
-// Returns the device with this index, or with this part of its name. For an empty choice returns the first GPU, or, if
-// there is none, the first device.
+// Returns the device with the index `choice`, or with `choice` as a part of its name. If `choice` is empty, returns the
+// first GPU or, if there is none, the first device.
 VkPhysicalDevice find_device(const Vulkan &vulkan, std::string_view choice);
 
-// Throws a Failure with one sentence if the driver of a device is older than `version`.
+// Throws a Failure with one sentence if the driver of a device supports only a Vulkan version below `version`.
 void check_version(const VkPhysicalDeviceProperties &properties, uint32_t version);
 
-// The extensions of a device.
+// The names of the extensions that a device supports.
 class Extensions {
  public:
   explicit Extensions(VkPhysicalDevice device);

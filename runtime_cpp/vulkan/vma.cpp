@@ -1,5 +1,4 @@
-// Compiles the code of two header-only libraries: volk, which opens the Vulkan library at run time, and the Vulkan
-// Memory Allocator.
+// Contains the code of two header-only libraries: volk (opens the Vulkan library) and the Vulkan Memory Allocator.
 #define VOLK_IMPLEMENTATION
 #include <volk.h>
 

@@ -51,7 +51,7 @@ bool Tensor::is_channels_last() const {
 
 int64_t Scalar::integer() const {
   if (!is_floating()) return i;
-  // Saturate values outside of int64, whose conversion C++ does not define. NaN becomes INT64_MIN.
+  // Saturate values outside of the range of int64, for which C++ does not define the conversion. NaN becomes INT64_MIN.
   if (!(d > -9.2233720368547758e18)) return INT64_MIN;
   return d < 9.2233720368547758e18 ? static_cast<int64_t>(d) : INT64_MAX;
 }
@@ -88,9 +88,9 @@ Message &Message::operator<<(const Shape &shape) {
   return *this;
 }
 
-// Returns the tensor that Call::tensor() etc. return after a failure, so that a kernel can read all arguments before it
-// checks failed(): a float32 tensor without dims. All threads share it; no kernel writes to it, since resize() returns
-// false after a failure.
+// Returns the tensor that Call::tensor() etc. return after a failure, so that a kernel can read all its arguments
+// before it checks failed(): a float32 tensor without dims. All threads share it. No kernel writes to it, because
+// resize() returns false after a failure.
 static Tensor dummy_tensor() {
   static int64_t storage[1];
   static edgecore_tensor tensor = {
@@ -280,8 +280,7 @@ bool Call::has_resize() const {
   return EDGECORE_HAS(host, resize) && host->resize != nullptr;
 }
 
-// Asks the host to set the shape. Kernels must do so even if the shape stays the same, because the host then also
-// refuses tensors that are read-only.
+// Asks the host to set an output's shape. Kernels must always do so, because resize also refuses read-only tensors.
 bool Call::host_resize(Tensor out, const int64_t *sizes) {
   const int32_t code = call_->host->resize(call_->scope, out.t, sizes, out.ndim(), call_->error);
   if (code != EDGECORE_OK) status_ = code;

@@ -1,4 +1,4 @@
-// The arguments of a kernel call: checked access, error messages, scratch memory, resizing of outputs.
+// A kernel's access to the arguments of its call, with checks, error messages, scratch memory and resizing of outputs.
 #ifndef EDGECORE_KERNELS_CALL_H_
 #define EDGECORE_KERNELS_CALL_H_
 
@@ -10,7 +10,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
 #if EDGECORE_MICROCONTROLLER
-constexpr int kMaxDims = 8;  // small, for the stack of microcontrollers
+constexpr int kMaxDims = 8;  // maximum rank of a tensor: small, because shapes are on the stack
 constexpr int kMaxMessage = 160;
 #else
 constexpr int kMaxDims = 16;
@@ -26,33 +26,33 @@ struct Shape {
   bool operator==(const Shape &other) const;
 };
 
-// A pointer to a tensor that the host owns. The member functions read the host's struct each time, because a resize may
-// change the shape, the strides and the address.
+// A pointer to a tensor that the host owns. The member functions read the host's struct anew each time, because a
+// resize may change its shape, strides and address.
 struct Tensor {
   edgecore_tensor *t = nullptr;
 
   Type type() const { return static_cast<Type>(t->scalar_type); }
   int ndim() const { return t->dl.ndim; }
   int64_t size(int dim) const { return t->dl.shape[dim]; }
-  int64_t stride(int dim) const { return t->dl.strides[dim]; }  // in elements
+  int64_t stride(int dim) const { return t->dl.strides[dim]; }  // returns the stride of a dim in elements
   char *data() const { return static_cast<char *>(t->dl.data) + t->dl.byte_offset; }
   Shape shape() const;
   int64_t numel() const;
-  // Returns true if the elements are row-major without gaps; a dim of size 1 may have any stride.
+  // Returns true if the elements are row-major without gaps. A dim of size 1 may have any stride.
   bool is_contiguous() const;
   // Returns true if the tensor has four dims N, C, H, W and its elements lie in memory in the order N, H, W, C without
-  // gaps. Returns false if C is 1 or H and W are 1: both orders are then the same, and the tensor is contiguous.
+  // gaps. Returns false if C is 1 or H and W are 1, because the tensor then is also contiguous.
   bool is_channels_last() const;
 };
 
-// An integer, float or bool argument: `d` has the value if the tag is EDGECORE_TAG_DOUBLE, otherwise `i`.
+// A number argument. `d` has the value of a float (tag EDGECORE_TAG_DOUBLE), `i` that of an integer or bool.
 struct Scalar {
   uint32_t tag = EDGECORE_TAG_INT;
   int64_t i = 0;
   double d = 0;
 
   bool is_floating() const { return tag == EDGECORE_TAG_DOUBLE; }
-  Type type() const {  // the dtype that type promotion uses for the number
+  Type type() const {  // returns the dtype that type promotion uses for a number argument
     return tag == EDGECORE_TAG_DOUBLE ? Type::kF32 : tag == EDGECORE_TAG_BOOL ? Type::kBool : Type::kI64;
   }
   double real() const { return is_floating() ? d : static_cast<double>(i); }
@@ -94,60 +94,58 @@ class Message {
   uint64_t size_ = 0;
 };
 
-// One call of a kernel. tensor(i), scalar(i) etc. return argument i and check its type. The arguments of the operator's
+// One call of a kernel. tensor(i), scalar(i) etc. return argument i and check its type; the arguments of the operator's
 // schema come first, then its outputs. On an error these members record the failure and return a harmless value, so
-// that a kernel can read all arguments and then check failed() once.
+// that a kernel can read all its arguments first and then check failed() once.
 class Call {
  public:
   Call(const edgecore_call *call, const char *op) : call_(call), op_(op) {}
 
   Tensor tensor(uint64_t i);
-  // Returns a tensor of complex dtype, which tensor() refuses. Functions with Tensor parameters do not support complex
-  // dtypes; RealView (ops/complex.h) makes a real view of the tensor for them.
+  // Returns argument i, a tensor of complex dtype, which tensor() refuses. Functions with Tensor parameters do not
+  // support complex dtypes; RealView (ops/complex.h) makes a real view of the tensor for them.
   Tensor complex_tensor(uint64_t i);
-  Tensor optional_tensor(uint64_t i);  // t is NULL when absent
+  Tensor optional_tensor(uint64_t i);  // returns argument i; Tensor::t is NULL if it is None
   Scalar scalar(uint64_t i);
   bool is_none(uint64_t i);
   int64_t integer(uint64_t i);
   int64_t integer_or(uint64_t i, int64_t default_value) { return is_none(i) ? default_value : integer(i); }
   double real(uint64_t i) { return scalar(i).real(); }
   bool flag(uint64_t i) { return scalar(i).integer() != 0; }
-  Ints ints(uint64_t i);  // empty when None
+  Ints ints(uint64_t i);  // returns argument i, a list; empty if it is None
   const double *doubles(uint64_t i, int64_t *count);
-  const uint8_t *bools(uint64_t i, int64_t count);  // a list of `count` entries
+  const uint8_t *bools(uint64_t i, int64_t count);  // returns argument i, a list of `count` bools
   edgecore_str string(uint64_t i);
-  // tensor_count returns the length of the tensor list that is argument i. list_tensor and list_optional return one of
-  // its tensors; an optional one may be absent (t is NULL).
+  // tensor_count returns the length of argument i, a list of tensors. list_tensor and list_optional return one tensor
+  // of the list; an optional one may be None (Tensor::t is NULL).
   int64_t tensor_count(uint64_t i);
   Tensor list_tensor(uint64_t i, int64_t item);
   Tensor list_optional(uint64_t i, int64_t item);
-  edgecore_value *result(uint64_t i);  // the value to write a scalar result to
+  edgecore_value *result(uint64_t i);  // returns where a kernel must write its scalar result
 
-  // dim reads a dim argument; both wrap a negative dim to [0, ndim). Here a tensor without dims counts as having one
-  // dim.
+  // dim returns argument i as a dim; wrap_dim checks a dim. Both wrap negative dims; a scalar tensor counts as 1-d.
   int dim(uint64_t i, int ndim) { return wrap_dim(integer(i), ndim); }
   int wrap_dim(int64_t dim, int ndim);
 
   bool failed() const { return status_ != EDGECORE_OK; }
   int32_t status() const { return status_; }
-  // Records a failure with the message "OPERATOR: text", unless a failure is recorded already. Returns the code of the
-  // recorded failure.
+  // Records a failure with the message "OPERATOR: text", unless one is recorded. Returns the recorded failure's code.
   int32_t fail(int32_t code, const Message &text);
-  // Records a failure with message `text` if `ok` is false. Returns true if no failure is recorded so far.
+  // Records a failure with the message `text` if `ok` is false. Returns true if no failure is recorded so far.
   bool check(bool ok, const char *text);
   bool check_same_shape(const Shape &expected, const Shape &actual, const char *name);
 
   // Asks the host to give `out` this shape. Every kernel must call resize before it writes to `out`, even if the shape
-  // stays the same: the host also refuses tensors that are read-only. Returns false after a failure.
+  // stays the same, because resize also refuses tensors that are read-only. Returns false after a failure.
   bool resize(Tensor out, const Shape &shape, const char *name = "out");
-  // Calls resize() with the shape that `out` already has, to check that `out` is writable.
+  // Checks that `out` is writable: calls resize() with the shape that `out` already has.
   bool keep_shape(Tensor out);
-  // Records a failure if PyTorch does not allow storing a result of dtype `from` in `out`, such as a float in an
-  // integer tensor (torch.can_cast). Returns false after a failure.
+  // Records a failure if PyTorch does not allow a result of dtype `from` in `out` (torch.can_cast), such as a float in
+  // an integer tensor. Returns false after a failure.
   bool check_cast(Type from, Tensor out);
 
-  void *scratch(int64_t bytes);           // 64-byte aligned memory until the end of the call; NULL after a failure
-  void *optional_scratch(int64_t bytes);  // the same, but NULL without a failure if memory is scarce
+  void *scratch(int64_t bytes);           // returns 64-byte aligned memory until the call ends; NULL after a failure
+  void *optional_scratch(int64_t bytes);  // like scratch, but returns NULL without recording a failure
   template <class T>
   T *scratch(int64_t count) {
     return static_cast<T *>(scratch(count * static_cast<int64_t>(sizeof(T))));
@@ -157,9 +155,9 @@ class Call {
     return static_cast<T *>(optional_scratch(count * static_cast<int64_t>(sizeof(T))));
   }
   int64_t worker_count() const;
-  // Calls fn for parts of [0, n), each of at least `grain` indices, on the threads of the host.
+  // Calls fn for parts of the indices [0, n), each of at least `grain` indices, on the threads of the host.
   void parallel(int64_t n, int64_t grain, edgecore_loop_fn fn, void *arg) const;
-  // Calls body(begin, end, worker), a C++ function object, for parts of [0, n) on the threads of the host.
+  // Calls the C++ function object body(begin, end, worker) for parts of the indices [0, n), on the threads of the host.
   template <class Body>
   void parallel(int64_t n, int64_t grain, const Body &body) const {
     struct Thunk {
@@ -183,7 +181,7 @@ class Call {
   int32_t status_ = EDGECORE_OK;
 };
 
-// Returns the shape that the tensors broadcast to. Records a failure if they do not broadcast.
+// Returns the shape to which all the tensors broadcast. Records a failure if they do not broadcast.
 Shape broadcast(Call &call, const Tensor *tensors, int count);
 
 }  // namespace EDGECORE_VARIANT

@@ -6,8 +6,8 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Do not use edgecore/half.h here: its inline functions would be compiled for each instruction set under the same
-// names, and the linker would keep an arbitrary one.
+// Do not use edgecore/half.h in kernels: this file is compiled for each instruction set, and its inline functions would
+// have the same names in all of them, of which the linker would keep an arbitrary one.
 struct Float16 {
   uint16_t bits;
 };
@@ -26,44 +26,43 @@ inline To bits_as(From from) {
   return to;
 }
 
-#if defined(__aarch64__)  // 64-bit Arm always has instructions for fp16; x86-64 and 32-bit Arm may lack them
+#if defined(__aarch64__)  // 64-bit Arm always has instructions for fp16; other processors may lack them
 inline float to_float(Float16 h) { return bits_as<__fp16>(h.bits); }
 
-// Every NaN becomes 0x7e00 with its sign, as in the generic version below.
+// Like the generic version, replaces every NaN by the quiet NaN 0x7e00 with the same sign.
 inline Float16 to_float16(float f) {
   const uint16_t bits = bits_as<uint16_t>(static_cast<__fp16>(f));
   return {f != f ? static_cast<uint16_t>((bits & 0x8000) | 0x7e00) : bits};
 }
 #else
 inline float to_float(Float16 h) {
-  // Moving exponent and mantissa to their places in an fp32 gives the value times 2^(15 - 127), because the exponent
-  // biases of fp16 and fp32 are 15 and 127. The multiplication by 2^112 (0x77800000) corrects this exactly, and
-  // normalizes subnormals, provided that the processor does not flush them to zero. Infinity and NaN have the maximum
-  // exponent, which is set again afterwards; the payload of a NaN stays. There are no branches, so that loops
-  // vectorize.
+  // Shift exponent and mantissa of the fp16 to their places in an fp32. This gives the value times 2^(15 - 127),
+  // because the exponent biases are 15 (fp16) and 127 (fp32). A multiplication by 2^112 (0x77800000) corrects it
+  // exactly, and normalizes subnormals unless the processor flushes them to zero. Infinity and NaN need the maximum
+  // exponent, which is set afterwards; the payload of a NaN stays. There are no branches, so that loops vectorize.
   const uint32_t magnitude = static_cast<uint32_t>(h.bits & 0x7fff) << 13;
   float value = bits_as<float>(magnitude) * bits_as<float>(uint32_t{0x77800000});
-  const uint32_t special = magnitude >= 0x0f800000 ? 0x7f800000u : 0u;  // infinity or NaN
+  const uint32_t special = magnitude >= 0x0f800000 ? 0x7f800000u : 0u;  // set the exponent of infinity and NaN
   return bits_as<float>(bits_as<uint32_t>(value) | special | (static_cast<uint32_t>(h.bits & 0x8000) << 16));
 }
 
 inline Float16 to_float16(float f) {
-  // Rounds to nearest even. Normal results: subtract the bias difference 112 from the exponent (112 << 23 =
+  // Round to nearest even. Normal results: subtract the difference of the biases, 112, from the exponent (112 << 23 =
   // 0x38000000), and add just under half a unit of the last kept bit, plus that bit; a carry into the exponent is
-  // correct. Subnormal results: fp16 subnormals are multiples of 2^-24, which is the spacing of fp32 numbers in [0.5,
-  // 1), so adding 0.5 makes the processor round to such a multiple, in its default rounding mode. Every NaN becomes
-  // 0x7e00 with its sign.
+  // correct. Subnormal results: they are multiples of 2^-24, the spacing of fp32 numbers in [0.5, 1), so adding 0.5
+  // makes the processor round to such a multiple (in its default rounding mode). Every NaN becomes 0x7e00 with its
+  // sign.
   const uint32_t bits = bits_as<uint32_t>(f);
   const uint32_t sign = (bits >> 16) & 0x8000;
   const uint32_t magnitude = bits & 0x7fffffff;
   uint32_t result;
   if (magnitude > 0x7f800000) {
     result = 0x7e00;
-  } else if (magnitude >= 0x477ff000) {  // 65520 and more round to infinity
+  } else if (magnitude >= 0x477ff000) {  // numbers from 65520 on round to infinity in fp16
     result = 0x7c00;
-  } else if (magnitude >= 0x38800000) {  // normal
+  } else if (magnitude >= 0x38800000) {  // the number becomes a normal fp16
     result = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
-  } else {  // subnormal or zero
+  } else {  // the number becomes a subnormal fp16 or zero
     result = bits_as<uint32_t>(bits_as<float>(magnitude) + 0.5f) - 0x3f000000;
   }
   return {static_cast<uint16_t>(sign | result)};
@@ -73,8 +72,8 @@ inline Float16 to_float16(float f) {
 inline float to_float(BFloat16 b) { return bits_as<float>(static_cast<uint32_t>(b.bits) << 16); }
 
 inline BFloat16 to_bfloat16(float f) {
-  // bf16 is the upper half of an fp32. Round to nearest even: add 0x7fff, just under half a unit of the last kept bit,
-  // plus that bit. Replace a NaN by the quiet NaN 0x7fc0, because the addition could turn it into infinity or zero.
+  // A bf16 is the upper half of an fp32. To round to nearest even, add 0x7fff, just under half a unit of the last kept
+  // bit, plus that bit. A NaN becomes the quiet NaN 0x7fc0, because the addition could make it infinity or zero.
   const uint32_t bits = bits_as<uint32_t>(f);
   const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   return {static_cast<uint16_t>(f != f ? 0x7fc0 : rounded)};
@@ -100,8 +99,8 @@ struct Convert<C, Bool> {
   static C load(Bool s) { return static_cast<C>(s.byte != 0); }
   static Bool store(C c) { return {static_cast<uint8_t>(c != C{0})}; }
 };
-// Floats are converted to unsigned integers through int64, because C++ does not define the conversion of a negative
-// float to an unsigned type. So -1.0 becomes 255 in uint8, as in ATen.
+// Converts a float to an integer type through int64, because C++ does not define the conversion of a negative float to
+// an unsigned type. So -1.0 becomes 255 in uint8, as in ATen.
 template <class F, class S>
 inline S narrow(F f) {
   return static_cast<S>(static_cast<int64_t>(f));
@@ -148,7 +147,7 @@ void store_as(char *target, int64_t stride, int64_t n, const C *__restrict sourc
 }
 
 // Returns true for dtypes that this build has code for: the selected dtypes (see EDGECORE_DTYPES), and the dtypes of
-// Python numbers, because kernels read a number as a tensor without dims.
+// Python numbers, because kernels treat a number argument as a tensor without dims.
 constexpr bool is_compiled(Type type) {
   return selected(type) || type == Type::kF32 || type == Type::kF64 || type == Type::kI64 || type == Type::kBool;
 }
@@ -177,7 +176,7 @@ void load_any(Type type, const char *source, int64_t stride, int64_t n, C *targe
     break;
     EDGECORE_STORAGE_TYPES(EDGECORE_CASE)
 #undef EDGECORE_CASE
-    default:  // a complex dtype, or not a dtype
+    default:  // do nothing for a complex dtype, or a number that is not a dtype
       return;
   }
 }
@@ -191,19 +190,19 @@ void store_any(Type type, char *target, int64_t stride, int64_t n, const C *sour
     break;
     EDGECORE_STORAGE_TYPES(EDGECORE_CASE)
 #undef EDGECORE_CASE
-    default:  // a complex dtype, or not a dtype
+    default:  // do nothing for a complex dtype, or a number that is not a dtype
       return;
   }
 }
 #undef EDGECORE_STORAGE_TYPES
 
-// The parameters of convert_run.
+// Target and source dtype, the parameters of convert_run.
 struct Conversion {
   Type to;
   Type from;
 };
 
-// Converts n elements from data[1] to data[0], `strides` bytes apart, through the compute type C of the source.
+// Converts n elements, `strides` bytes apart, from data[1] to data[0], through C, the compute type of the source dtype.
 template <class C>
 void convert_run(const Conversion &types, char *const *data, const int64_t *strides, int64_t n) {
   C buffer[kChunk];
@@ -254,7 +253,7 @@ void fill(Type type, char *target, int64_t n, Scalar value) {
   } else {
     store(type, target, size, 1, &value.i);
   }
-  // Append copies of the filled part until it has 2048 elements, then repeat this block: memcpy is fast for any dtype.
+  // Repeat the filled elements until they are a block of 2048, then repeat the block: memcpy is fast for any dtype.
   int64_t done = 1;
   while (done < n) {
     const int64_t block = done < 2048 ? done : 2048;

@@ -1,5 +1,5 @@
-// Load and store elements of any dtype, with conversion to and from the compute type (float, double or int64) in which
-// kernels calculate.
+// Loads and stores elements of any dtype as numbers of a compute type (float, double, int64), in which kernels
+// calculate.
 #ifndef EDGECORE_KERNELS_CONVERT_H_
 #define EDGECORE_KERNELS_CONVERT_H_
 
@@ -8,8 +8,8 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Number of elements that kernels convert at a time. The buffers are on the stack, which is small on a microcontroller,
-// and stay in the L1 cache of other processors.
+// Number of elements that kernels convert at a time, in buffers on the stack. The number is small, because a
+// microcontroller has a small stack and on other processors the buffers shall stay in the L1 cache.
 #if EDGECORE_MICROCONTROLLER
 constexpr int64_t kChunk = 32;
 #else
@@ -17,29 +17,29 @@ constexpr int64_t kChunk = 256;
 #endif
 
 // Loads n elements of dtype `type`, `stride` bytes apart (0 repeats one element), and converts them to a dense array of
-// float, double or int64, or of the compute type `compute`.
+// float, double or int64; with `compute`, of this compute type.
 void load(Type type, const char *source, int64_t stride, int64_t n, float *target);
 void load(Type type, const char *source, int64_t stride, int64_t n, double *target);
 void load(Type type, const char *source, int64_t stride, int64_t n, int64_t *target);
 void load(Compute compute, Type type, const char *source, int64_t stride, int64_t n, void *target);
 
-// Converts a dense array to n elements of dtype `type`, `stride` bytes apart. Integers wrap to a narrower type, floats
-// are truncated towards zero to integers, and every number except 0 becomes true.
+// Converts a dense array to n elements of dtype `type`, `stride` bytes apart, and stores them. Integers wrap to a
+// narrower type, floats are truncated towards zero to integers, and every number except 0 becomes true.
 void store(Type type, char *target, int64_t stride, int64_t n, const float *source);
 void store(Type type, char *target, int64_t stride, int64_t n, const double *source);
 void store(Type type, char *target, int64_t stride, int64_t n, const int64_t *source);
 void store(Compute compute, Type type, char *target, int64_t stride, int64_t n, const void *source);
 
-// Converts `value` and writes it to n dense elements.
+// Converts `value` to dtype `type` and writes it to n adjacent elements.
 void fill(Type type, char *target, int64_t n, Scalar value);
 
-// Returns the tensor's elements in row-major order as a dense array of C: the tensor's own memory if it already has
-// this layout and dtype, otherwise a converted copy in scratch memory. NULL after a failure.
+// Returns the tensor's elements in row-major order as a dense array of C: the tensor's own memory if it has this layout
+// and dtype, otherwise a converted copy in scratch memory. Returns NULL after a failure.
 template <class C>
 const C *dense(Call &call, Tensor tensor);
 
-// Memory to which a kernel writes a row-major result of type C: the memory of `out` if it has this layout and dtype,
-// otherwise scratch memory. The kernel calls finish() at the end, which converts and copies scratch memory to `out`.
+// Memory for a row-major result of element type C: the memory of `out` if it has this layout and dtype, otherwise
+// scratch memory. The kernel must call finish() at the end, which converts and copies scratch memory to `out`.
 template <class C>
 class DenseOut {
  public:
@@ -53,7 +53,7 @@ class DenseOut {
   bool direct_ = false;
 };
 
-// Copies `source` to `target`, with conversion. `source` must broadcast to the shape of `target`.
+// Copies `source` to `target` and converts the dtype. `source` must broadcast to the shape of `target`.
 void copy_tensor(Call &call, Tensor target, Tensor source);
 
 }  // namespace EDGECORE_VARIANT

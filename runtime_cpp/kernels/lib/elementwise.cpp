@@ -13,9 +13,9 @@ struct Plan {
   ResultKind result;
   Type common;
   int inputs;
-  Type types[kMaxOperands];   // of the operands; operand 0 is the output
-  bool native[kMaxOperands];  // the dtype of the operand in memory is the compute type: no conversion is needed
-  bool wraps[kMaxOperands];   // the operand is an integer that may be out of range of the common type
+  Type types[kMaxOperands];   // dtype of each operand; operand 0 is the output
+  bool native[kMaxOperands];  // true if an operand's dtype in memory is the compute type: it needs no conversion
+  bool wraps[kMaxOperands];   // true for an integer operand that may be out of range of the common dtype
 };
 
 void store_result(const Plan &plan, char *target, int64_t stride, int64_t n, const void *source) {
@@ -28,8 +28,8 @@ void store_result(const Plan &plan, char *target, int64_t stride, int64_t n, con
   if (out == plan.common || plan.common == storage_of(plan.compute)) {
     return store(plan.compute, out, target, stride, n, source);
   }
-  // PyTorch computes in the promoted dtype of the inputs, plan.common. The compute type may be wider, so first round or
-  // wrap the result to this dtype (fp16, bf16, a narrow integer), then convert it to the dtype of `out`.
+  // PyTorch computes in the promoted dtype of the inputs, plan.common; the compute type may be wider. So first round or
+  // wrap the result to the promoted dtype (fp16, bf16, a narrow integer), then convert it to the dtype of `out`.
   alignas(64) char narrow[kChunk * 8];
   alignas(64) char wide[kChunk * 8];
   store(plan.compute, plan.common, narrow, item_size(plan.common), n, source);
@@ -37,8 +37,7 @@ void store_result(const Plan &plan, char *target, int64_t stride, int64_t n, con
   store(plan.compute, out, target, stride, n, wide);
 }
 
-// Wraps integers to the range of the promoted dtype, as PyTorch does when it converts the operands: with promoted dtype
-// uint8, -1 becomes 255.
+// Wraps integers to the range of the promoted dtype, as PyTorch does with operands: for uint8, -1 becomes 255.
 void wrap(const Plan &plan, int64_t n, char *values) {
   alignas(64) char narrow[kChunk * 8];
   store(plan.compute, plan.common, narrow, item_size(plan.common), n, values);
@@ -57,8 +56,8 @@ void run(const void *context, char *const *data, const int64_t *strides, int64_t
     all_direct = all_direct && direct[k];
     in_place = in_place || (k > 0 && data[k] == data[0]);
   }
-  // A loop whose output is its input would run element by element, because compilers vectorize it only for arrays that
-  // do not overlap. So compute into a buffer: this costs a copy, but the loop is several times as fast.
+  // If the output is also an input, compute into a buffer: compilers vectorize the loop only for arrays that do not
+  // overlap, so with the copy it is several times as fast.
   if (in_place) direct[0] = all_direct = false;
   const void *in[kMaxOperands] = {};
   if (all_direct) {
@@ -77,7 +76,7 @@ void run(const void *context, char *const *data, const int64_t *strides, int64_t
         continue;
       }
       in[k] = buffers[k + 1];
-      if (stride == 0 && start > 0) continue;  // the buffer already holds the broadcast value
+      if (stride == 0 && start > 0) continue;  // a broadcast value is loaded only once
       load(plan.compute, plan.types[k + 1], source, stride, m, buffers[k + 1]);
       if (plan.wraps[k + 1]) wrap(plan, m, buffers[k + 1]);
     }

@@ -9,8 +9,8 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The number arguments of an operator (such as alpha), converted to every compute type: a loop reads them in the type
-// in which it computes.
+// The number arguments of an operator (such as alpha), converted to every compute type, because a loop reads them in
+// the type in which it computes.
 struct Params {
   float f[3] = {};
   double d[3] = {};
@@ -36,21 +36,21 @@ inline const int64_t *Params::of<int64_t>() const {
   return i;
 }
 
-// Computes n elements of a dense output from dense inputs. The output overlaps no input.
+// A function that computes n elements of a dense output from dense inputs. The output must not overlap an input.
 using DenseFn = void (*)(const void *const *in, void *out, int64_t n, const Params &params);
 
-// The loops of an operator, indexed by Compute; NULL if the operator is not defined for a compute type.
+// The functions of an operator, indexed by Compute; NULL if the operator is not defined for a compute type.
 struct Functions {
   DenseFn by_compute[3];
 };
 
-// Computes out[i] = F::of(a[i], b[i], c[i], params) for i in [0, n), where a, b and c are the first kArity inputs; F
-// ignores the others. F::of(C a, C b, C c, const C *params) is the static function of an operator.
+// Computes out[i] = F::of(a[i], b[i], c[i], params) for i in [0, n), where a, b and c are the first kArity inputs
+// (others are 0). F::of(C a, C b, C c, const C *params) is the scalar function of an operator.
 template <class F, class C, int kArity>
 void dense_loop(const void *const *in, void *out, int64_t n, const Params &params) {
   using R = decltype(F::of(C{}, C{}, C{}, static_cast<const C *>(nullptr)));
   const C *p = params.of<C>();
-  const C values[3] = {p[0], p[1], p[2]};  // a local copy: the compiler knows that stores to `out` do not change it
+  const C values[3] = {p[0], p[1], p[2]};  // local copy of the parameters: stores to `out` cannot change it
   const C *__restrict a = static_cast<const C *>(in[0]);
   const C *__restrict b = static_cast<const C *>(in[kArity > 1 ? 1 : 0]);
   const C *__restrict c = static_cast<const C *>(in[kArity > 2 ? 2 : 0]);
@@ -86,7 +86,7 @@ constexpr Functions all_functions() {
 enum class ResultKind { kSame, kBool };
 
 // Resizes `out` to the broadcast shape of the inputs, and computes out = f(inputs...) for each element, with f from
-// `functions`. `common` is the promoted dtype of the inputs. For ResultKind::kBool f writes bytes 0 or 1.
+// `functions`. `common` is the promoted dtype of the inputs. With ResultKind::kBool f writes bytes 0 or 1.
 int32_t elementwise(Call &call, Tensor out, const Tensor *inputs, int count, Type common, ResultKind result,
                     const Functions &functions, const Params &params);
 

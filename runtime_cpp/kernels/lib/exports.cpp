@@ -1,6 +1,6 @@
-// Every kernel as a C function edgecore_kernel_NAME. The command `edgecore kernels` writes a table that names only the
-// functions that chosen models need. Each function has its own section (-ffunction-sections), so that the linker drops
-// the other kernels.
+// Exports every kernel as a C function edgecore_kernel_NAME, for the tables that the command `edgecore kernels` writes:
+// a table names only the functions that chosen models need. Each function has its own section (-ffunction-sections), so
+// that the linker drops the kernels that no table names.
 #include "edgecore/kernel.h"
 
 namespace edgecore {

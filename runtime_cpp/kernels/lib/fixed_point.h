@@ -1,5 +1,5 @@
-// Arithmetic on quantized values with integers only. Every target computes the same bits: the C code rounds like Arm's
-// instructions (vqrdmulh, then vrshl).
+// Calculates with quantized values in integer arithmetic only. Every target computes the same bits, because the C code
+// rounds like Arm's instructions (vqrdmulh, then vrshl).
 #ifndef EDGECORE_KERNELS_FIXED_POINT_H_
 #define EDGECORE_KERNELS_FIXED_POINT_H_
 
@@ -8,14 +8,14 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Number of products of an int16 value and a weight whose sum always fits into 32 bits: 256 * 2^15 * 2^7 = 2^30. A
-// block of this size is summed in 32 bits, with the instructions for int8 values; the sums of blocks are added in 64
-// bits.
+// Size of a block of products: the sum of this many products of an int16 value and an int8 weight always fits into 32
+// bits, because 256 * 2^15 * 2^7 = 2^30. Kernels sum each block in 32 bits, with the instructions for int8 values, and
+// add the sums of blocks in 64 bits.
 constexpr int64_t kBlockOfProducts = 256;
 
-// Shifts are masked: in a damaged file a result may overlap the shifts after they were checked.
+// Shifts are masked (`shift & 31`), because in a damaged file a kernel's result may overwrite them after their check.
 
-// A real factor: a multiplier in [2^(kBits - 1), 2^kBits), and a shift in [kLow, kHigh].
+// A real factor as a multiplier in [2^(kBits - 1), 2^kBits) and a shift in [kLow, kHigh].
 template <int kBits, int32_t kLow, int32_t kHigh>
 struct FixedPoint {
   static constexpr int32_t kMinMultiplier = int32_t{1} << (kBits - 1);
@@ -30,27 +30,27 @@ struct FixedPoint {
     return multiplier >= kMinMultiplier && multiplier <= kMaxMultiplier && shift >= kMinShift && shift <= kMaxShift;
   }
 };
-using Factor = FixedPoint<31, -31, 30>;    // for sums of 32 bits: multiplier * 2^(shift - 31)
-using WideFactor = FixedPoint<16, 1, 62>;  // for sums of 64 bits: multiplier / 2^shift
+using Factor = FixedPoint<31, -31, 30>;    // scales sums of 32 bits by multiplier * 2^(shift - 31)
+using WideFactor = FixedPoint<16, 1, 62>;  // scales sums of 64 bits by multiplier / 2^shift
 
-// Returns a * b / 2^31, rounded half up. Needs no saturation, because b is a multiplier and therefore never -2^31.
+// Returns a * b / 2^31, rounded half up. Saturation is not needed, because b is a multiplier and therefore never -2^31.
 inline int32_t multiply_high(int32_t a, int32_t b) {
   return static_cast<int32_t>((static_cast<int64_t>(a) * b + (int64_t{1} << 30)) >> 31);
 }
 
-// Returns value * 2^shift for a shift of 0 to 30; saturates.
+// Returns value * 2^shift, saturated to int32, for a shift of 0 to 30.
 inline int32_t shift_left(int32_t value, int32_t shift) {
   const int64_t wide = static_cast<int64_t>(value) * (int64_t{1} << (shift & 31));
   return static_cast<int32_t>(wide > INT32_MAX ? INT32_MAX : wide < INT32_MIN ? INT32_MIN : wide);
 }
 
-// Returns value / 2^shift for a shift of 1 to 31, rounded half up, without the sum value + 2^(shift - 1), which could
+// Returns value / 2^shift, rounded half up, for a shift of 1 to 31, without value + 2^(shift - 1), which could
 // overflow.
 inline int32_t shift_right(int32_t value, int32_t shift) {
   return (value >> (shift & 31)) + ((value >> ((shift - 1) & 31)) & 1);
 }
 
-// Returns value * factor, rounded twice: the product to 32 bits, then the result to an integer.
+// Returns value * factor. Rounds twice: the product to 32 bits, then the result to an integer.
 inline int32_t requantize(int32_t value, Factor factor) {
   const int32_t product = multiply_high(factor.shift > 0 ? shift_left(value, factor.shift) : value, factor.multiplier);
   return factor.shift < 0 ? shift_right(product, -factor.shift) : product;
@@ -59,10 +59,10 @@ inline int32_t requantize(int32_t value, Factor factor) {
 // Returns half of 2^shift.
 inline int64_t half_of(int32_t shift) { return static_cast<int64_t>((uint64_t{1} << (shift & 63)) >> 1); }
 
-// Returns value / 2^shift for a shift of 1 to 62, rounded half up. The sum must not overflow.
+// Returns value / 2^shift, rounded half up, for a shift of 1 to 62. The sum value + 2^(shift - 1) must not overflow.
 inline int64_t shift_right(int64_t value, int32_t shift) { return (value + half_of(shift)) >> (shift & 63); }
 
-// Returns value * factor, rounded half up, for a value of less than 2^46 in magnitude: nothing overflows.
+// Returns value * factor, rounded half up. Cannot overflow if the magnitude of `value` is less than 2^46.
 inline int64_t requantize(int64_t value, WideFactor factor) {
   return shift_right(value * factor.multiplier, factor.shift);
 }
@@ -71,21 +71,21 @@ struct ZeroPoint {
   int32_t zero_point;
 };
 struct NoZeroPoint {
-  // A constant, so that compilers remove additions of it. Named like ZeroPoint's member, so that one template reads
-  // both.
+  // A constant, so that compilers remove additions of it. It has the name of ZeroPoint's member, so that a template can
+  // read a zero point from either struct.
   static constexpr int32_t zero_point = 0;  // NOLINT(readability-identifier-naming)
 };
 
-// The arithmetic of int8 and of int16 values: types of sums and factors, and rounding.
+// How kernels calculate with int8 or int16 values: the types of sums, factors and zero points, and limits for them.
 template <class Value>
 struct Arithmetic;
 template <>
 struct Arithmetic<int8_t> {
-  using Sum = int32_t;  // also the type of the numbers of a layer's channels
+  using Sum = int32_t;  // type of sums, and also of the numbers per channel (such as biases)
   using FactorType = Factor;
   using ZeroPointType = ZeroPoint;
-  static constexpr int32_t kAddBits = 21;   // factors of sums are at most 2^21 in magnitude, to fit 32 bits
-  static constexpr int32_t kAddShift = 31;  // maximum shift of sums
+  static constexpr int32_t kAddBits = 21;   // log2 of the largest factor of an addend, so that sums fit into 32 bits
+  static constexpr int32_t kAddShift = 31;  // maximum shift with which a sum of two scaled values is requantized
 };
 template <>
 struct Arithmetic<int16_t> {
@@ -102,7 +102,7 @@ using FactorOf = typename Arithmetic<Value>::FactorType;
 template <class Value>
 using ZeroPointOf = typename Arithmetic<Value>::ZeroPointType;
 
-// The zero point of a result and its limits, which come from the type or from a fused activation.
+// The zero point of a quantized result and its lowest and highest value, from the type's range or a fused activation.
 template <class Value>
 struct Range : ZeroPointOf<Value> {
   static constexpr int32_t kMax = (1 << (8 * sizeof(Value) - 1)) - 1;
@@ -111,7 +111,7 @@ struct Range : ZeroPointOf<Value> {
   int32_t low;
   int32_t high;
 
-  Value clamp(SumOf<Value> value) const {  // clamps first, because value + zero_point could overflow
+  Value clamp(SumOf<Value> value) const {  // clamp before the zero point is added, because the addition could overflow
     const SumOf<Value> limited = value < low - this->zero_point ? low - this->zero_point : value;
     return static_cast<Value>((limited > high - this->zero_point ? high - this->zero_point : limited) +
                               this->zero_point);

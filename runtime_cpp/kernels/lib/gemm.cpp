@@ -7,8 +7,8 @@ inline namespace EDGECORE_VARIANT {
 namespace {
 
 // Packs n columns of a right operand that is stored transposed: its columns are rows of `source`, `ld` elements apart.
-// In the packed panel, the `width` elements of a row are adjacent. Works on tiles of 16 elements of each row, so that
-// both reads and writes touch only few cache lines at a time.
+// In the packed panel, the `width` elements of each row are adjacent. Works on 16 elements of each column at a time, so
+// that reads and writes touch only a few cache lines.
 template <class C>
 Panel<C> pack_columns(const C *source, int64_t ld, int64_t depth, int64_t n, int64_t width, C *target) {
   constexpr int64_t kSide = 16;
@@ -24,8 +24,8 @@ Panel<C> pack_columns(const C *source, int64_t ld, int64_t depth, int64_t n, int
   return {target, width};
 }
 
-// Computes a dot product. Uses four vectors of partial sums: with a single one, each addition would wait for the
-// latency of the previous one.
+// Computes a dot product of n elements. Uses four vectors of partial sums, because with a single one each addition
+// would wait for the result of the previous one.
 template <class C>
 C dot(const C *a, const C *b, int64_t n) {
   constexpr int64_t kChains = 4;
@@ -43,8 +43,8 @@ C dot(const C *a, const C *b, int64_t n) {
   return sum;
 }
 
-// Multiplies one row `a` by a transposed matrix: c[j] is the dot product of `a` and row j of `right`. Every element of
-// `right` is used only once, so packing it would cost more memory traffic than the product itself.
+// Multiplies one row `a` by a transposed matrix: c[j] is the dot product of `a` and row j of `right`. `right` is not
+// packed: each of its elements is used only once, so packing would cost more memory traffic than the product itself.
 template <class C>
 void row_times_rows(Call &call, int64_t n, int64_t k, C alpha, const C *a, const C *right, int64_t ld, GemmOut<C> c) {
   call.parallel(n, 32768 / (k + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
@@ -55,7 +55,7 @@ void row_times_rows(Call &call, int64_t n, int64_t k, C alpha, const C *a, const
   });
 }
 
-// Adds kSteps scaled rows of `right` to c: c[j] += factors[s] * right[s * ld + j] for j in [begin, end) and each s.
+// Adds kSteps scaled rows of `right` to c: c[j] += factors[s] * right[s * ld + j] for each row s and j in [begin, end).
 template <class C, int kSteps>
 void add_rows(int64_t begin, int64_t end, const C *factors, const C *right, int64_t ld, C *c) {
   int64_t j = begin;
@@ -69,8 +69,8 @@ void add_rows(int64_t begin, int64_t end, const C *factors, const C *right, int6
   }
 }
 
-// Multiplies one row `a` by a matrix: c is the sum of the rows of `right`, scaled by the elements of `a`. This reads
-// `right` in the order of its memory. Four rows are added at a time, to load and store c less often.
+// Multiplies one row `a` by a matrix: c is the sum of the rows of `right`, scaled by the elements of `a`, so that
+// `right` is read in the order of its memory. Four rows are added at a time, to load and store c less often.
 template <class C>
 void row_times_columns(Call &call, int64_t n, int64_t k, C alpha, const C *a, const C *right, int64_t ld,
                        GemmOut<C> c) {
@@ -88,8 +88,8 @@ void row_times_columns(Call &call, int64_t n, int64_t k, C alpha, const C *a, co
   });
 }
 
-// With many rows and short sums, writing the result by columns is slower than packing a transposed right operand: 64 x
-// 64 x 256 took 1.27 times as long as in PyTorch, and 0.97 times with packing (AMD Zen 3, one thread).
+// From this many rows on, if sums are short, a transposed right operand is packed; otherwise the result is written by
+// columns. 64 x 64 x 256 took 1.27 times as long as PyTorch by columns, and 0.97 times packed (AMD Zen 3, one thread).
 constexpr int64_t kManyRows = 16;
 constexpr int64_t kShortSum = 128;
 
@@ -99,7 +99,8 @@ template <class C>
 bool gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, C alpha, Matrix<C> a, int64_t a_step, Matrix<C> b,
           int64_t b_step, GemmOut<C> c, int64_t c_step) {
   if (call.failed() || count <= 0 || m <= 0 || n <= 0) return !call.failed();
-  if (a.transposed) {  // rare: copy it, because the micro-kernel reads rows of the left operand in place
+  // copy a transposed left operand (which is rare), because the micro-kernel reads its rows in place
+  if (a.transposed) {
     C *copy = call.scratch<C>(count * m * k);
     if (copy == nullptr) return false;
     call.parallel(count * m, 16384 / (k + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
@@ -115,8 +116,8 @@ bool gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, C alpha, M
     multiply_row(call, n, k, alpha, a.data, b.data, b.ld, c);
     return true;
   }
-  // Compute c = a b^T as c^T = b a^T, with the rows of b as left operand, and write c by columns: b, the weight of a
-  // linear layer, is then read in place, and only a, which is usually smaller, is packed.
+  // Compute c = a b^T as c^T = b a^T: the rows of b are the left operand, and c is written by columns. Then b, the
+  // weight of a linear layer, is read in place, and only a, which is usually smaller, is packed.
   if (b.transposed && (m < kManyRows || k > kShortSum)) {
     packed_gemm<C>(
         call, count, n, m, k,

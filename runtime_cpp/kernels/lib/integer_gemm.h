@@ -1,6 +1,6 @@
-// Products of int8 matrices (weights) and int8 or int16 matrices (values) on all threads. Sums have 32 bits for int8
-// values, 64 for int16. The right operand, the values, is packed panel by panel as pairs of int16: element (k, j) is
-// half k % 2 of pair (k / 2, j). With MVE it is packed as columns of values.
+// Multiplies matrices of int8 weights (left) by matrices of int8 or int16 values (right) on all threads. Sums have 32
+// bits for int8 values, 64 for int16. The right operand is copied in panels (a few columns) as pairs of int16: element
+// (k, j) is half k % 2 of pair (k / 2, j). With MVE a panel has columns of values instead.
 #ifndef EDGECORE_KERNELS_INTEGER_GEMM_H_
 #define EDGECORE_KERNELS_INTEGER_GEMM_H_
 
@@ -15,17 +15,17 @@ inline namespace EDGECORE_VARIANT {
 template <class Value>
 using Packed = Value;
 constexpr int64_t kIntegerRows = 4;
-constexpr int64_t kIntegerPanel = 8;  // columns of a panel
+constexpr int64_t kIntegerPanel = 8;  // number of columns of the right operand in a packed panel
 #else
 template <class Value>
 using Packed = int16_t;
 constexpr int64_t kIntegerRows = kTileRows;
-constexpr int64_t kIntegerPanel = kTileVectors * kSumLanes;       // maximum number of columns of a panel
-constexpr int64_t kIntegerDepth = kVectorBytes >= 32 ? 256 : 64;  // steps of the left operand widened at a time; even
+constexpr int64_t kIntegerPanel = kTileVectors * kSumLanes;       // maximum number of columns in a packed panel
+constexpr int64_t kIntegerDepth = kVectorBytes >= 32 ? 256 : 64;  // weights of a row widened to int16 at a time; even
 static_assert(kIntegerDepth <= kBlockOfProducts);
 #endif
 
-// Splits the n columns of the right operand into panels.
+// Splits the n columns of the right operand into panels (groups of columns that are packed and multiplied together).
 #if defined(EDGECORE_MVE)
 struct IntegerPanels {
   int64_t columns, count;
@@ -37,21 +37,21 @@ struct IntegerPanels {
 using IntegerPanels = Panels<int32_t>;
 #endif
 
-// Returns the number of elements of a panel in memory.
+// Returns the number of elements that a packed panel of k rows has in memory.
 template <class Value>
 constexpr int64_t packed_size(int64_t k) {
   constexpr int64_t kSize = sizeof(Packed<Value>);
   return round_up((kSize == 1 ? k : (k + 1) / 2 * 2) * kIntegerPanel, 64 / kSize);
 }
 
-// The int8 left operand; its rows are `step` elements apart.
+// The left operand, a matrix of int8 weights. Its rows are `step` elements apart.
 struct Int8Left {
   const int8_t *data;
   int64_t step;
 };
 
 #if defined(EDGECORE_MVE)
-// Computes block[kIntegerRows][width], the product of m <= kIntegerRows rows and a panel.
+// Computes block[kIntegerRows][width], the product of m <= kIntegerRows rows of weights and a packed panel.
 template <class Value>
 inline void multiply_weight_rows(Int8Left left, int64_t m, int64_t k, const Value *panel, int64_t width,
                                  SumOf<Value> *block) {
@@ -61,10 +61,10 @@ inline void multiply_weight_rows(Int8Left left, int64_t m, int64_t k, const Valu
   for (int64_t j = 0; j < width; ++j) mve_dot4(rows, panel + j * depth, depth, block + j, static_cast<int32_t>(width));
 }
 
-// Packs a right operand [k, columns] whose rows are `step` elements apart.
+// Packs a right operand [k, columns], whose rows are `step` elements apart, as a panel.
 template <class Value>
 inline void pack_rows(const Value *rows, int64_t step, int64_t k, int64_t columns, int64_t, Value *target) {
-  constexpr int64_t kMaxStep = (1 << 16) / kIntegerPanel;  // columns of a target have 16-bit offsets
+  constexpr int64_t kMaxStep = (1 << 16) / kIntegerPanel;  // limit of mve_transpose: column offsets have 16 bits
   if (k < kMaxStep) {
     mve_transpose(rows, static_cast<int32_t>(step), static_cast<int32_t>(k), static_cast<int32_t>(columns), target,
                   static_cast<int32_t>(k));
@@ -75,7 +75,7 @@ inline void pack_rows(const Value *rows, int64_t step, int64_t k, int64_t column
   }
 }
 
-// Packs a right operand whose row i is line(i, memory); line may write the row to `memory` and return that.
+// Packs a right operand whose row i is returned by line(i, memory), as a panel. `line` may write the row to `memory`.
 template <class Value, class Line>
 inline void pack_lines(int64_t k, int64_t columns, int64_t, const Line &line, Value *target) {
   Value memory[kIntegerPanel];
@@ -87,15 +87,15 @@ inline void pack_lines(int64_t k, int64_t columns, int64_t, const Line &line, Va
   }
 }
 
-// Packs a right operand whose columns are contiguous, and `step` elements apart.
+// Packs a right operand whose columns are contiguous, and `step` elements apart, as a panel.
 template <class Value>
 inline void pack_columns(const Value *columns, int64_t step, int64_t k, int64_t count, int64_t, Value *target) {
   const size_t bytes = static_cast<size_t>(k) * sizeof(Value);
   for (int64_t j = 0; j < count; ++j) __builtin_memcpy(target + j * k, columns + j * step, bytes);
 }
 #else
-// Adds to block[kIntegerRows][kVectors * lanes] the products of kIntegerRows rows of pairs, kIntegerDepth elements
-// apart, and `pairs` rows of a panel.
+// Adds a product to block[kIntegerRows][kVectors * lanes]: that of kIntegerRows rows of `left`, which are kIntegerDepth
+// elements apart, and a panel. Both have `pairs` pairs of int16 along the inner dimension.
 template <int kVectors>
 inline void add_integer_tile(const int16_t *left, int64_t pairs, const int16_t *panel, int32_t *block) {
   constexpr int kWidth = kVectors * kSumLanes;
@@ -109,7 +109,8 @@ inline void add_integer_tile(const int16_t *left, int64_t pairs, const int16_t *
       __builtin_memcpy(&right[j], panel + 2 * j * kSumLanes, sizeof(Sums));
     }
     EDGECORE_UNROLL for (int i = 0; i < kIntegerRows; ++i) {
-      const Sums pair = load_pair(left + i * kIntegerDepth) - Sums{};  // the pair in all lanes
+      // one pair of int16 of the left operand, repeated in all lanes
+      const Sums pair = load_pair(left + i * kIntegerDepth) - Sums{};
       EDGECORE_UNROLL for (int j = 0; j < kVectors; ++j) sums[i][j] = add_products(sums[i][j], pair, right[j]);
     }
   }
@@ -118,7 +119,7 @@ inline void add_integer_tile(const int16_t *left, int64_t pairs, const int16_t *
   }
 }
 
-// Computes block[kIntegerRows][width], the product of m <= kIntegerRows rows and a panel of `width` columns.
+// Computes block[kIntegerRows][width], the product of m <= kIntegerRows rows of weights and a panel of `width` columns.
 template <class Value>
 inline void multiply_weight_rows(Int8Left left, int64_t m, int64_t k, const int16_t *panel, int64_t width,
                                  SumOf<Value> *block) {
@@ -147,8 +148,8 @@ inline void multiply_weight_rows(Int8Left left, int64_t m, int64_t k, const int1
   }
 }
 
-// Interleaves n elements of two rows into a row of pairs of a panel; `second` may be NULL for zeros. Fills the rest of
-// the last vector with zeros.
+// Interleaves n elements of two rows as a row of pairs of a panel, with zeros in the rest of the last vector. `second`
+// may be NULL: zeros.
 template <class Value>
 inline void pack_pairs(const Value *first, const Value *second, int64_t n, int16_t *target) {
   const auto pack = [](const Value *low, const Value *high, int16_t *to) {
@@ -167,7 +168,7 @@ inline void pack_pairs(const Value *first, const Value *second, int64_t n, int16
   pack(rest[0], rest[1], target);
 }
 
-// Packs a right operand whose row i is line(i, memory); line may write the row to `memory` and return that.
+// Packs a right operand whose row i is returned by line(i, memory), as a panel. `line` may write the row to `memory`.
 template <class Value, class Line>
 inline void pack_lines(int64_t k, int64_t columns, int64_t width, const Line &line, int16_t *target) {
   Value memory[2][kIntegerPanel];
@@ -177,14 +178,14 @@ inline void pack_lines(int64_t k, int64_t columns, int64_t width, const Line &li
   }
 }
 
-// Packs a right operand [k, columns] whose rows are `step` elements apart.
+// Packs a right operand [k, columns], whose rows are `step` elements apart, as a panel.
 template <class Value>
 inline void pack_rows(const Value *rows, int64_t step, int64_t k, int64_t columns, int64_t width, int16_t *target) {
   pack_lines<Value>(
       k, columns, width, [&](int64_t i, Value *) { return rows + i * step; }, target);
 }
 
-// Packs a right operand whose columns are contiguous, and `step` elements apart.
+// Packs a right operand whose columns are contiguous, and `step` elements apart, as a panel.
 template <class Value>
 inline void pack_columns(const Value *columns, int64_t step, int64_t k, int64_t count, int64_t width, int16_t *target) {
   for (int64_t i = 0; i < k; i += 2, target += 2 * width) {
@@ -201,7 +202,7 @@ inline void pack_columns(const Value *columns, int64_t step, int64_t k, int64_t 
 //
 // left(i) returns the left operand of product i. pack(i, column, columns, width, target) packs `columns` columns of its
 // right operand into a panel of `width` columns. finish(i, row, rows, column, columns, block, width) receives the
-// `rows` x `columns` sums of a part of the result, in rows that are `width` elements apart.
+// `rows` x `columns` sums of a part of the result; rows of `block` are `width` elements apart.
 template <class Value, class Left, class Pack, class Finish>
 void integer_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const Left &left, const Pack &pack,
                   const Finish &finish) {
@@ -211,7 +212,7 @@ void integer_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, co
   const int64_t part = packed_size<Value>(k);
   Packed<Value> *memory = call.scratch<Packed<Value>>(part * workers);
   if (memory == nullptr) return;
-  // If there are few panels, split the rows too; each task then packs its panel again.
+  // If there are too few panels for the threads, split the rows too; each task then packs its panel again.
   const int64_t wanted = max_of(1, 4 * workers / (count * panels.count));
   const int64_t splits = workers == 1 ? 1 : min_of(wanted, max_of(1, m / 64));
   const int64_t rows_of_task = round_up((m + splits - 1) / splits, kIntegerRows);
@@ -219,7 +220,7 @@ void integer_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, co
   call.parallel(count * panels.count * splits, grain, [&](int64_t begin, int64_t end, int64_t worker) {
     Packed<Value> *panel = memory + worker * part;
     alignas(64) SumOf<Value> block[kIntegerRows * kIntegerPanel];
-    int64_t packed = -1;  // index of the panel in `panel`
+    int64_t packed = -1;  // index of the panel that is packed in `panel`
     for (int64_t task = begin; task < end; ++task) {
       const int64_t at = task / splits;
       const int64_t i = at / panels.count;

@@ -1,10 +1,10 @@
 // Loops over int8 or int16 values and int8 weights for Arm's MVE, the vector instructions of Cortex-M55 and M85; a
-// count may be 0. They are written in assembly, because GCC 12 moves predicates of intrinsics through ordinary
-// registers, and does not generate loops with a partial last vector (wlstp and letp). No compiler accepts the predicate
-// register in the list of registers that assembly changes, so never mix code with MVE intrinsics with these functions.
+// count may be 0. They are assembly, because GCC 12 moves predicates of intrinsics through ordinary registers, and does
+// not generate loops with a partial last vector (wlstp and letp). Never mix them with code that uses MVE intrinsics: no
+// compiler accepts the predicate register in the list of registers that assembly changes.
 //
-// If the instructions for the two widths differ only in numbers, the width is an operand, `bits`. A 32-bit sum holds
-// the products of a block of int16 values (kBlockOfProducts).
+// If the instructions for int8 and int16 differ only in a width, the width is an operand, `bits`. A 32-bit sum holds at
+// most kBlockOfProducts products of int16 values.
 #ifndef EDGECORE_KERNELS_INTEGER_MVE_H_
 #define EDGECORE_KERNELS_INTEGER_MVE_H_
 
@@ -21,8 +21,8 @@ constexpr int32_t kBits = 8 * sizeof(Value);
 template <class Value>
 constexpr int32_t kMveLanes = 16 / sizeof(Value);
 
-// Returns the sum of the products of n elements, at most a block for int16. A predicate has a bit for each byte, so a
-// load of bytes also loads int16 values.
+// Returns the sum of the products of n values and weights; n is at most kBlockOfProducts for int16 values. Values are
+// loaded as bytes even if they are int16, because a predicate has one bit for each byte.
 template <class Value>
 inline int32_t mve_dot(const Value *values, const int8_t *weights, int32_t n) {
   int32_t sum = 0;
@@ -40,7 +40,7 @@ inline int32_t mve_dot(const Value *values, const int8_t *weights, int32_t n) {
   return sum;
 }
 
-// Computes sums[i * step] for i in [0, 4): the dot product of row i of weights and a column of values, with n elements.
+// Computes sums[i * step] for i in [0, 4): the dot product of row i of the weights and `column`, n elements each.
 template <class Value>
 inline void mve_dot4(const int8_t *const (&rows)[4], const Value *column, int32_t n, SumOf<Value> *sums, int32_t step) {
   const int8_t *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3];
@@ -96,8 +96,8 @@ inline void mve_copy(void *target, const void *source, int32_t n) {
       : "q0", "lr", "cc", "memory");
 }
 
-// Transposes: copies `count` <= 8 elements of each of `rows` rows, `row_step` elements apart, to columns that are
-// `column_step` < 2^13 elements apart.
+// Transposes a matrix: copies `count` <= 8 elements of each of `rows` rows, which are `row_step` elements apart, to
+// columns that are `column_step` < 2^13 elements apart.
 inline void mve_transpose(const int8_t *source, int32_t row_step, int32_t rows, int32_t count, int8_t *target,
                           int32_t column_step) {
   int32_t first = 0;
@@ -140,8 +140,8 @@ inline void mve_transpose(const int16_t *source, int32_t row_step, int32_t rows,
       : "q0", "q1", "lr", "cc", "memory");
 }
 
-// Computes the 12 sums, i in [0, 12), of weights[t] * values[offsets[t] + i] over t in [0, taps), at most a block for
-// int16.
+// Computes sums[i] for i in [0, 12): the sum over t in [0, taps) of weights[t] * values[offsets[t] + i]. For int16
+// values, `taps` is at most kBlockOfProducts.
 inline void mve_add_taps(const int8_t *values, const ptrdiff_t *offsets, const int32_t *weights, int32_t taps,
                          int32_t *sums) {
   const int8_t *at;
@@ -200,13 +200,13 @@ inline void mve_add_taps(const int16_t *values, const ptrdiff_t *offsets, const 
       : "q0", "q1", "q2", "q3", "lr", "cc", "memory");
 }
 
-// Requantizes n sums with one factor. vqrdmulh and vrshl round like multiply_high and shift_right.
+// Requantizes n sums with one factor. The instructions vqrdmulh and vrshl round like multiply_high and shift_right.
 inline void mve_requantize(const int32_t *sums, int32_t n, int32_t bias, Factor factor, Range<int8_t> range,
                            int8_t *out) {
   const int32_t left = factor.shift > 0 ? factor.shift : 0;
   const int32_t right = factor.shift - left;
   const int32_t limits[3] = {range.low - range.zero_point, range.high - range.zero_point, range.zero_point};
-  int32_t limit;  // one register, used for three numbers
+  int32_t limit;  // one register, which holds three different numbers in turn
   __asm volatile(
       "ldr %[limit], [%[limits]]\n"
       "vdup.32 q1, %[limit]\n"
@@ -232,7 +232,7 @@ inline void mve_requantize(const int32_t *sums, int32_t n, int32_t bias, Factor 
       : "q0", "q1", "q2", "lr", "cc", "memory");
 }
 
-// Copies n sums, rounded up to a multiple of 4, as 64-bit integers.
+// Copies n sums as 64-bit integers. Rounds n up to a multiple of 4.
 inline void mve_widen(const int32_t *source, int32_t n, int64_t *target) {
   __asm volatile(
       "wls lr, %[vectors], 2f\n"
@@ -249,15 +249,15 @@ inline void mve_widen(const int32_t *source, int32_t n, int64_t *target) {
 }
 
 // Computes out[i] = (sums[i] * multiplier + offset) / 2^shift, clamped, for i in [0, n) and a shift of at least 2.
-// (With a shift of 1, the lower half would have bits that change a saturated upper half.) Reads sums up to a multiple
-// of 4. q0 and q1 hold the lower and upper halves of four products. The upper half receives the carry of the lower
-// half, and saturates when it is shifted to its place in a 32-bit result.
+// (With a shift of 1, the lower half would have bits that change a saturated upper half.) Reads n sums, rounded up to a
+// multiple of 4. q0 and q1 hold the lower and upper halves of four products. The carry of the lower half is added to
+// the upper half, which saturates when it is shifted to its place in a 32-bit result.
 inline void mve_requantize(const int64_t *sums, int32_t n, int64_t offset, WideFactor factor, Range<int16_t> limits,
                            int16_t *out) {
   const int32_t numbers[4] = {factor.multiplier, limits.low, limits.high, -1};
   const auto low = static_cast<int32_t>(offset);
   const auto high_and_carry = static_cast<int32_t>((offset >> 32) + 1);
-  int32_t number;  // one register, used for four numbers
+  int32_t number;  // one register, which holds four different numbers in turn
   __asm volatile(
       "ldr %[number], [%[numbers]]\n"
       "vdup.32 q3, %[number]\n"
@@ -276,7 +276,7 @@ inline void mve_requantize(const int64_t *sums, int32_t n, int64_t offset, WideF
       "vmul.i32 q0, q0, q3\n"
       "vadd.i32 q0, q0, %[low]\n"
       "vadd.i32 q1, q1, %[high_and_carry]\n"
-      "vpt.u32 cs, q0, %[low]\n"  // no carry
+      "vpt.u32 cs, q0, %[low]\n"  // if the sum of the lower halves has no carry
       "vaddt.i32 q1, q1, %[number]\n"
       "vshl.u32 q0, %[right]\n"
       "vqshl.s32 q1, %[left]\n"

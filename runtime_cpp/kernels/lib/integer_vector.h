@@ -1,5 +1,5 @@
 // SIMD vectors of pairs of int16, for instructions that multiply two pairs and add both products to a 32-bit sum, and
-// the conversion of sums to int8 or int16. A value is int8 or int16; a weight is always int8.
+// the requantization of sums to int8 or int16. Values are int8 or int16; weights are always int8.
 #ifndef EDGECORE_KERNELS_INTEGER_VECTOR_H_
 #define EDGECORE_KERNELS_INTEGER_VECTOR_H_
 
@@ -12,7 +12,7 @@
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #elif EDGECORE_MICROCONTROLLER && defined(__ARM_FEATURE_DSP)
-#define EDGECORE_DSP  // 32-bit registers hold two int16: instructions multiply two such pairs
+#define EDGECORE_DSP  // 32-bit registers hold pairs of int16, and instructions multiply two pairs
 #include <arm_acle.h>
 #endif
 
@@ -24,7 +24,7 @@
 #include "lib/integer_mve.h"
 #endif
 
-// Unrolls a loop over the sums of a tile even when code is compiled for size: otherwise the sums would be in memory.
+// Unrolls a loop over a tile's sums even in code compiled for size, because otherwise the sums would be in memory.
 #if defined(EDGECORE_DSP)
 #define EDGECORE_UNROLL _Pragma("GCC unroll 8")
 #else
@@ -37,21 +37,21 @@ inline namespace EDGECORE_VARIANT {
 #if defined(__SSE2__) || defined(__aarch64__)
 constexpr bool kHasCache = true;
 #else
-constexpr bool kHasCache = false;  // a microcontroller: memory is scarce, and all of it is fast
+constexpr bool kHasCache = false;  // a microcontroller, whose memory is small but fast without a cache
 #endif
 
 using Sums = Vector<int32_t>;
 constexpr int kSumLanes = kLanes<int32_t>;
 
-// Loads a pair of int16 as the 32 bits that it has in memory.
+// Loads a pair of int16 as one 32-bit number with the same bytes.
 inline int32_t load_pair(const int16_t *source) {
   int32_t pair;
   __builtin_memcpy(&pair, source, sizeof(pair));
   return pair;
 }
 
-// Returns kSumLanes values as 32-bit integers. These functions state the vector size, because the compiler would choose
-// one for longer loops.
+// Returns kSumLanes values as 32-bit integers. Uses vector types of exactly this size, because for a loop the compiler
+// would choose vectors for more elements.
 inline Sums widen(const int8_t *source) {
   typedef int8_t Bytes __attribute__((vector_size(kSumLanes)));
   Bytes bytes;
@@ -65,15 +65,15 @@ inline Sums widen(const int16_t *source) {
   return __builtin_convertvector(halves, Sums);
 }
 
-// Vectors of kCount integers, as members of a struct: GCC drops the vector attribute of a type in a function if the
-// size depends on a template argument.
+// Vector types of kCount integers. They are members of a struct, because GCC drops the vector attribute of a type in a
+// function if the size depends on a template argument.
 template <int kCount>
 struct Block {
   typedef int8_t Bytes __attribute__((vector_size(kCount)));
   typedef int16_t Halves __attribute__((vector_size(2 * kCount)));
 };
 
-// Copies kCount values as int16.
+// Copies kCount int8 values as int16.
 template <int kCount>
 __attribute__((always_inline)) inline void widen_block(const int8_t *source, int16_t *target) {
 #if defined(EDGECORE_DSP)
@@ -99,14 +99,14 @@ inline void widen_block(const int16_t *source, int16_t *target) {
   __builtin_memcpy(target, source, kCount * sizeof(int16_t));
 }
 
-// Returns the sum of the products of n elements.
+// Returns the dot product of n int8 values and n int8 weights.
 inline int32_t dot(const int8_t *a, const int8_t *b, int64_t n) {
 #if defined(EDGECORE_MVE)
   return mve_dot(a, b, static_cast<int32_t>(n));
 #endif
   int32_t sum = 0;
 #if defined(EDGECORE_DSP)
-  const int8_t *const end = a + n / 4 * 4;  // a pointer: a 64-bit index would need more instructions
+  const int8_t *const end = a + n / 4 * 4;  // the loop counts a pointer: a 64-bit index needs more instructions
   for (; a != end; a += 4, b += 4) {
     uint32_t x, y;
     __builtin_memcpy(&x, a, 4);
@@ -120,7 +120,7 @@ inline int32_t dot(const int8_t *a, const int8_t *b, int64_t n) {
   return sum;
 }
 
-// Returns the dot product of n values and weights, at most a block.
+// Returns the dot product of n int16 values and n int8 weights, for n up to kBlockOfProducts.
 inline int32_t block_dot(const int16_t *a, const int8_t *b, ptrdiff_t n) {
 #if defined(EDGECORE_MVE)
   return mve_dot(a, b, static_cast<int32_t>(n));
@@ -143,7 +143,7 @@ inline int32_t block_dot(const int16_t *a, const int8_t *b, ptrdiff_t n) {
   return sum;
 }
 
-// Returns the dot product of n values and weights.
+// Returns the dot product of n int16 values and n int8 weights.
 inline int64_t dot(const int16_t *a, const int8_t *b, int64_t n) {
   int64_t sum = 0;
   for (; n > 0; n -= kBlockOfProducts, a += kBlockOfProducts, b += kBlockOfProducts) {
@@ -152,8 +152,8 @@ inline int64_t dot(const int16_t *a, const int8_t *b, int64_t n) {
   return sum;
 }
 
-// Adds the n sums of a block of products to the sums of earlier blocks; stores them if the block is the first one. The
-// arrays have space for a multiple of 4.
+// Adds n 32-bit sums of a block of products (kBlockOfProducts) to the 64-bit sums of earlier blocks; stores them if the
+// block is the first one. Both arrays must have memory for n rounded up to a multiple of 4.
 inline void add_block(const int32_t *__restrict block, int64_t n, bool is_first, int64_t *__restrict sums) {
   const auto end = static_cast<ptrdiff_t>(n);
   if (is_first) {
@@ -166,8 +166,8 @@ inline void add_block(const int32_t *__restrict block, int64_t n, bool is_first,
   }
 }
 
-// Returns sums + a.first * b.first + a.second * b.second for each lane. Always inlined: compilers that optimize for
-// size would call these few instructions.
+// Returns sums + a.first * b.first + a.second * b.second for the pair of int16 in each 32-bit lane. Always inlined,
+// because a compiler that optimizes for size would make a function call of these few instructions.
 __attribute__((always_inline)) inline Sums add_products(Sums sums, Sums a, Sums b) {
 #if defined(__AVX512BW__)
   return sums + reinterpret_cast<Sums>(_mm512_madd_epi16(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
@@ -189,8 +189,8 @@ __attribute__((always_inline)) inline Sums add_products(Sums sums, Sums a, Sums 
 }
 
 #if defined(__AVX2__) || defined(__aarch64__)
-// Returns multiply_high(v, multiplier) for each lane. The x86 instruction multiplies only even lanes; the odd lanes are
-// moved to even ones and back.
+// Returns multiply_high(v, multiplier) for each lane. The x86 instruction multiplies only even lanes, so the odd lanes
+// are moved to even ones and back.
 inline Sums multiply_high(Sums v, int32_t multiplier) {
 #if defined(__AVX512F__)
   const __m512i x = reinterpret_cast<__m512i>(v);
@@ -212,7 +212,7 @@ inline Sums multiply_high(Sums v, int32_t multiplier) {
 #endif
 }
 
-// Requantizes the n sums in whole vectors, if the factor is at most 1. Returns the number of sums done.
+// Requantizes sums with a factor of at most 1, as many as fill whole vectors. Returns their number, at most n.
 inline int64_t requantize_vectors(const int32_t *sums, int64_t n, int32_t bias, Factor factor, Range<int8_t> range,
                                   int8_t *out) {
   typedef int8_t Bytes __attribute__((vector_size(kSumLanes)));
@@ -232,13 +232,13 @@ inline int64_t requantize_vectors(const int32_t *sums, int64_t n, int32_t bias, 
 }
 #endif
 
-// Requantizes n sums with one factor. Each loop has shifts of one sign, so that the compiler vectorizes it.
+// Requantizes n 32-bit sums with one factor. Left and right shifts have separate loops, which compilers can vectorize.
 inline void requantize_row(const int32_t *__restrict sums, int64_t n, int32_t bias, Factor factor, Range<int8_t> range,
                            int8_t *__restrict out) {
 #if defined(EDGECORE_MVE)
   return mve_requantize(sums, static_cast<int32_t>(n), bias, factor, range, out);
 #endif
-  ptrdiff_t i = 0;  // a 64-bit index would need registers that a microcontroller does not have
+  ptrdiff_t i = 0;  // ptrdiff_t, because a microcontroller has too few registers for a 64-bit index
   const auto end = static_cast<ptrdiff_t>(n);
   if (factor.shift <= 0) {
 #if defined(__AVX2__) || defined(__aarch64__)
@@ -252,14 +252,15 @@ inline void requantize_row(const int32_t *__restrict sums, int64_t n, int32_t bi
   for (; i < end; ++i) out[i] = range.clamp(requantize(sums[i] + bias, factor));
 }
 
-// The same for 64-bit sums; reads sums up to a multiple of 4.
+// Requantizes n 64-bit sums with one factor. Reads n sums, rounded up to a multiple of 4.
 inline void requantize_row(const int64_t *__restrict sums, int64_t n, int64_t bias, WideFactor factor,
                            Range<int16_t> limits, int16_t *__restrict out) {
   const int64_t offset = bias * factor.multiplier + half_of(factor.shift);
 #if defined(EDGECORE_MVE)
   if (factor.shift > 1) return mve_requantize(sums, static_cast<int32_t>(n), offset, factor, limits, out);
 #endif
-  const auto multiplier = static_cast<uint32_t>(factor.multiplier);  // unsigned: a signed product takes longer
+  // unsigned, because a signed 64-bit product takes longer
+  const auto multiplier = static_cast<uint32_t>(factor.multiplier);
   const auto end = static_cast<ptrdiff_t>(n);
   for (ptrdiff_t i = 0; i < end; ++i) {
     out[i] = limits.clamp((sums[i] * static_cast<int64_t>(multiplier) + offset) >> (factor.shift & 63));

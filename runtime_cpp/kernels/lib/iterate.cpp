@@ -3,8 +3,8 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Copies the entries of all kMaxOperands operands, even of unused ones: with a constant size the compiler emits a few
-// moves instead of a call of memcpy.
+// Copies the entries of all kMaxOperands operands, even of unused ones, because with a constant size the compiler emits
+// a few moves instead of a call of memcpy.
 template <class T>
 static void copy_row(T (&to)[kMaxOperands], const T (&from)[kMaxOperands]) {
   __builtin_memcpy(to, from, sizeof to);
@@ -18,8 +18,8 @@ void Loop::add_dim(int64_t size, const int64_t *byte_strides) {
 }
 
 void Loop::finish() {
-  // Sort the dims by the output's strides, smallest first, so that dim 0 is the innermost. If strides of the output are
-  // equal, the inputs' strides decide. An insertion sort suffices for at most 17 dims.
+  // Sort the dims by the output's strides, smallest first, so that dim 0 is the innermost. If two strides of the output
+  // are equal, the strides of the inputs decide. An insertion sort is fast enough for at most 17 dims.
   const auto before = [this](int a, int b) {
     for (int k = 0; k < count; ++k) {
       const int64_t left = strides[a][k] < 0 ? -strides[a][k] : strides[a][k];
@@ -70,7 +70,7 @@ void Loop::finish() {
 
 bool is_flat(const Operands &operands) {
   const Tensor &out = operands.items[0];
-  bool covered = operands.count == 1;  // true if there is no input, or if one input has the output's shape
+  bool covered = operands.count == 1;  // true if there is no input, or if at least one input has the output's shape
   for (int k = 0; k < operands.count; ++k) {
     const Tensor &t = operands.items[k];
     if (k > 0 && t.ndim() == 0) continue;
@@ -128,7 +128,7 @@ Loop make_loop(Call &call, const Shape &shape, const Operands &operands) {
   return loop;
 }
 
-// Calls `run` for the elements [begin, end) of the loop. Elements are numbered with dim 0 as the fastest.
+// Calls `run` for the elements [begin, end) of a loop nest. Elements are numbered with dim 0 as the fastest.
 static void walk(const Loop &loop, int64_t begin, int64_t end, RunFn run, const void *context) {
   char *data[kMaxOperands];
   if (loop.ndim == 1) {
@@ -183,9 +183,9 @@ void copy_run(char *target, int64_t target_stride, const char *source, int64_t s
   }
 }
 
-// Copies a matrix of rows x columns elements to the transposed layout: in the target the elements of a row are
-// adjacent, in the source the elements of a column. Tiles of 16 x 16 elements read and write whole cache lines (16
-// elements of 4 bytes are 64 bytes) while all lines of a tile stay in the L1 cache.
+// Copies a matrix of rows x columns elements to the transposed layout: elements of a row are adjacent in the target,
+// elements of a column in the source. Works on tiles of 16 x 16 elements, so that whole cache lines are read and
+// written (16 elements of 4 bytes are 64 bytes) while all lines of a tile stay in the L1 cache.
 template <class T>
 void transpose(char *target, int64_t target_row, const char *source, int64_t source_column, int64_t rows,
                int64_t columns) {
@@ -207,13 +207,12 @@ template <class T>
 void copy_items(Call &call, const Loop &loop) {
   constexpr int64_t kItem = sizeof(T);
   constexpr int64_t kGrain = 65536 / kItem;
-  int dense_dim = -1;  // the dim, other than the innermost, along which the source is dense
+  int dense_dim = -1;  // the last dim but the innermost along which the source is dense; -1: none
   for (int d = 1; d < loop.ndim; ++d) {
     if (loop.strides[d][1] == kItem && loop.sizes[d] >= 4) dense_dim = d;
   }
   if (dense_dim > 0 && loop.strides[0][0] == kItem && loop.strides[0][1] != kItem && loop.sizes[0] >= 4) {
-    // The copy transposes dim 0 and dense_dim: transpose() copies these two dims at once, and `outer` iterates over the
-    // other dims.
+    // The copy swaps dim 0 and dense_dim: transpose() copies these two dims, and `outer` iterates over the others.
     Loop outer = loop;
     outer.ndim = 0;
     for (int d = 1; d < loop.ndim; ++d) {
@@ -229,7 +228,7 @@ void copy_items(Call &call, const Loop &loop) {
     const int64_t columns = loop.sizes[0];
     const int64_t rows = loop.sizes[dense_dim];
     outer.numel = loop.numel / (columns * rows);
-    // Split the rows of each transpose into strips of 64, so that a single large transpose also uses all threads.
+    // Split the rows of each transpose into strips of 64 rows, so that even a single large transpose uses all threads.
     const int64_t strips = (rows + 63) / 64;
     call.parallel(outer.numel * strips, kGrain / (columns * 64) + 1, [&](int64_t begin, int64_t end, int64_t) {
       for (int64_t i = begin; i < end; ++i) {

@@ -1,5 +1,5 @@
-// The iterator of all elementwise kernels and copies. It sorts the dims by the output's strides, merges neighboring
-// dims that are contiguous in every operand, and calls a function for each run of elements along the innermost dim.
+// The loop nest of all elementwise kernels and copies. It sorts the dims by the output's strides, merges neighboring
+// dims that are contiguous in every operand, and calls a function for each row of elements along the innermost dim.
 #ifndef EDGECORE_KERNELS_ITERATE_H_
 #define EDGECORE_KERNELS_ITERATE_H_
 
@@ -10,18 +10,18 @@ inline namespace EDGECORE_VARIANT {
 
 constexpr int kMaxOperands = 4;
 
-// A nest of loops over the elements of an output (operand 0) and of the inputs, which have the same shape or broadcast
-// to it. Dim 0 is the innermost. Strides are in bytes. There is at least one dim; numel may be 0.
+// A loop nest over the elements of an output (operand 0) and of inputs that have the same shape or broadcast to it. Dim
+// 0 is the innermost. Strides are in bytes. There is at least one dim; numel may be 0.
 struct Loop {
   int ndim = 1;
   int count = 0;
   int64_t numel = 0;
-  int64_t sizes[kMaxDims + 1];  // only the first ndim entries of sizes and strides are set
+  int64_t sizes[kMaxDims + 1];  // only the first ndim entries of `sizes` and `strides` are set
   int64_t strides[kMaxDims + 1][kMaxOperands];
   char *data[kMaxOperands] = {};
 
   void add_dim(int64_t size, const int64_t *byte_strides);
-  // Sorts the dims by the output's strides and merges neighboring dims where possible. Must follow the last add_dim.
+  // Sorts the dims by the output's strides and merges neighboring dims where possible. Call it after the last add_dim.
   void finish();
 };
 
@@ -33,18 +33,18 @@ struct Operands {
   void push(Tensor t) { items[count++] = t; }
 };
 
-// Returns true if one loop over memory suffices for all operands: each of them is row-major without gaps and has the
+// Returns true if one loop over memory suffices for all operands, because each is row-major without gaps and has the
 // output's shape, or is an input without dims.
 bool is_flat(const Operands &operands);
-// Returns the loop, with a single dim, over operands for which is_flat() is true.
+// Returns a loop nest with a single dim, for operands for which is_flat() is true.
 Loop flat_loop(const Operands &operands);
 
-// Returns the loop over `shape`, to which every operand must broadcast. Records a failure if an operand does not.
+// Returns the loop nest over `shape`, to which every operand must broadcast. Records a failure if an operand does not.
 Loop make_loop(Call &call, const Shape &shape, const Operands &operands);
 
 using RunFn = void (*)(const void *context, char *const *data, const int64_t *strides, int64_t n);
-// Calls `run` for each run of n elements along dim 0, with the addresses and strides of the operands. Uses several
-// threads if there are more than `grain` elements.
+// Calls `run` for each row of n elements along dim 0, with the operands' addresses and strides. Uses several threads if
+// there are more than `grain` elements.
 void for_each_run(Call &call, const Loop &loop, int64_t grain, RunFn run, const void *context);
 
 template <class Body>
@@ -57,12 +57,12 @@ void for_each_run(Call &call, const Loop &loop, int64_t grain, const Body &body)
   for_each_run(call, loop, grain, &Thunk::run, &body);
 }
 
-// Copies operand 1 of the loop to operand 0. `item` is the size of an element in bytes (1, 2, 4 or 8). Contiguous runs
-// are copied by memcpy, transposes in square tiles.
+// Copies operand 1 of the loop nest to operand 0. `item` is the size of an element in bytes (1, 2, 4 or 8). Contiguous
+// rows are copied by memcpy, transposed matrices in square tiles.
 void copy_strided(Call &call, int64_t item, const Loop &loop);
 
-// A tensor that a kernel creates, to pass it to functions with Tensor parameters: row-major over some memory, or a view
-// of another tensor, whose shape and strides may be edited. It does not own its memory.
+// A tensor that a kernel creates, to pass it to functions with Tensor parameters: row-major over given memory, or a
+// view of another tensor, with a shape and strides that the kernel may edit. It does not own its memory.
 class TensorView {
  public:
   TensorView(void *data, Type type, const Shape &shape);
@@ -73,14 +73,14 @@ class TensorView {
     tensor_.dl.ndim = shape.ndim;
     return {&tensor_};
   }
-  void shift(int64_t elements);  // moves the address of the first element
+  void shift(int64_t elements);  // moves the address of the first element by a number of elements
   void remove_dim(int dim);
   void insert_dim(int dim, int64_t size, int64_t stride);
-  // Keeps `length` entries of a dim: start, start + step, ...
+  // Makes a view of `length` entries of a dim: start, start + step, ...
   void narrow(int dim, int64_t start, int64_t length, int64_t step = 1);
 
   Shape shape;
-  int64_t strides[kMaxDims];  // in elements
+  int64_t strides[kMaxDims];  // strides of the view by dim, in elements
 
  private:
   edgecore_tensor tensor_ = {};

@@ -1,5 +1,5 @@
-// Selects the kernels for the processor at run time: they are compiled once for each instruction set (baseline, avx2,
-// avx512), this file only once.
+// Chooses the kernels for the processor at run time. The kernels are compiled once for each instruction set (baseline,
+// avx2, avx512), this file only once.
 #include "edgecore/kernels.h"
 
 extern "C" {

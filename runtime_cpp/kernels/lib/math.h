@@ -1,6 +1,6 @@
 // Elementary functions. The float versions of exp, log, tanh and erf have no branches and call no function, so that
 // loops over them vectorize on every instruction set, unlike loops that call libm. Their maximum errors in ulp, over
-// every 37th float: exp 1.0, log 0.8, tanh 1.3, erf 3.1, with and without fused multiply-add. Their polynomials
+// every 37th float, are: exp 1.0, log 0.8, tanh 1.3, erf 3.1, with and without fused multiply-add. Their polynomials
 // interpolate at Chebyshev nodes. The double versions call libm.
 #ifndef EDGECORE_KERNELS_MATH_H_
 #define EDGECORE_KERNELS_MATH_H_
@@ -23,17 +23,17 @@ inline uint32_t bits_of_float(float value) {
   return bits;
 }
 
-// Always inlined: a call would prevent the compiler from vectorizing the caller's loop.
+// Functions are always inlined, because a call would prevent the compiler from vectorizing the caller's loop.
 #define EDGECORE_INLINE __attribute__((always_inline)) inline
 
 constexpr float kInfinity = __builtin_inff();
 constexpr float kNaN = __builtin_nanf("");
 
-// exp(x) = 2^n exp(r) with n = round(x / log(2)) and r = x - n log(2), so |r| <= log(2) / 2; exp(r) = 1 + r + r^2 p(r).
-// Rounding: floats in [2^23, 2^24) are integers, so adding 1.5 * 2^23 rounds to the nearest integer and leaves it in
-// the low bits of the sum; SSE2 has no rounding instruction. log(2) is subtracted in two parts; the first has so few
-// bits that its product with n is exact. Domain: x is clamped to [-105, 89]; at these limits the result is 0 and
-// infinity. NaN passes the clamps and stays NaN. Subnormal results are rounded once, by the last multiplication.
+// Computes exp(x) = 2^n exp(r) with n = round(x / log(2)) and r = x - n log(2), so |r| <= log(2) / 2. A polynomial p
+// approximates exp(r) = 1 + r + r^2 p(r). To round without a rounding instruction (SSE2 has none), add 1.5 * 2^23:
+// floats in [2^23, 2^24) are integers, so the low bits of the sum are n. log(2) is subtracted in two parts, the first
+// with so few bits that its product with n is exact. x is clamped to [-105, 89], where the result is 0 and infinity.
+// NaN passes the clamps and stays NaN. Subnormal results are rounded once, by the last multiplication.
 EDGECORE_INLINE float exp_of(float x) {
   const float magic = 12582912.0f;
   float c = x < -105.0f ? -105.0f : x;
@@ -50,7 +50,7 @@ EDGECORE_INLINE float exp_of(float x) {
   p = p * r + 1.6666667e-01f;
   p = p * r + 0.5f;
   const float y = p * (r * r) + r + 1.0f;
-  // 2^n as two factors, because 2^n itself is out of range if the result is subnormal or infinite.
+  // Scale by 2^n in two steps, because 2^n itself is out of range if the result is subnormal or infinite.
   const int32_t n1 = n >> 1;
   const float factor1 = float_of_bits(static_cast<uint32_t>(n1 + 127) << 23);
   const float factor2 = float_of_bits(static_cast<uint32_t>(n - n1 + 127) << 23);
@@ -58,15 +58,15 @@ EDGECORE_INLINE float exp_of(float x) {
 }
 
 // Computes log(x) = e log(2) + log(1 + m). The bits of x give e and m with x = 2^e (1 + m) and 1 + m in [sqrt(1/2),
-// sqrt(2)). The polynomial p approximates log(1 + m) = m - m^2 / 2 + m^3 p(m). log(2) is added in two parts, as in
-// exp_of. Subnormals are scaled by 2^23 first. log(0) and log(-0) are -infinity, log of negative numbers is NaN;
+// sqrt(2)). A polynomial p approximates log(1 + m) = m - m^2 / 2 + m^3 p(m). log(2) is added in two parts, as in
+// exp_of. Subnormals are scaled by 2^23 first. log(0) and log(-0) are -infinity, log of a negative number is NaN;
 // infinity and NaN are returned as they are.
 EDGECORE_INLINE float log_of(float x) {
   const bool subnormal = x < 1.17549435e-38f;
   const float scaled = subnormal ? x * 8388608.0f : x;
   const uint32_t bits = bits_of_float(scaled);
   float e = static_cast<float>(static_cast<int32_t>(bits >> 23) - 126) - (subnormal ? 23.0f : 0.0f);
-  float m = float_of_bits((bits & 0x007fffff) | 0x3f000000);  // [0.5, 1)
+  float m = float_of_bits((bits & 0x007fffff) | 0x3f000000);  // a number in [0.5, 1) with the mantissa of x
   const bool low = m < 0.707106781f;
   e = low ? e - 1.0f : e;
   m = low ? m + m - 1.0f : m - 1.0f;
@@ -89,8 +89,8 @@ EDGECORE_INLINE float log_of(float x) {
 }
 
 // Computes tanh(x) by one of two formulas. For |x| < 0.625 it is x + x^3 p(x^2) with a polynomial p, because the other
-// formula cancels near 0. Otherwise tanh(|x|) = 1 - 2 / (exp(2 |x|) + 1), which is 1 once exp overflows to infinity.
-// NaN fails both comparisons and stays NaN; subnormals are returned unchanged.
+// formula loses precision near 0. Otherwise tanh(|x|) = 1 - 2 / (exp(2 |x|) + 1), which is 1 when exp overflows to
+// infinity. NaN fails both comparisons and stays NaN; subnormals are returned unchanged.
 EDGECORE_INLINE float tanh_of(float x) {
   const float a = x < 0.0f ? -x : x;
   const float z = x * x;
@@ -104,9 +104,9 @@ EDGECORE_INLINE float tanh_of(float x) {
   return a < 0.625f ? small : x < 0.0f ? -large : large;
 }
 
-// Computes erf(x) with polynomials p and q. For |x| < 1 it is x * p(x^2). Otherwise erf(|x|) = 1 - erfc(|x|), where
-// erfc(a) is exp(-a^2) / a * q(1 / a^2), so it is 1 for infinity. Both formulas are computed and one result is
-// selected: at x = 0 the second is NaN and not used. NaN stays NaN.
+// Computes erf(x) with polynomials p and q. For |x| < 1 it is x p(x^2). Otherwise erf(|x|) = 1 - erfc(|x|) with erfc(a)
+// = exp(-a^2) / a q(1 / a^2), which is 1 for infinity. Without a branch, both formulas are computed and one result is
+// selected; at x = 0 the second one is NaN and not selected. NaN stays NaN.
 EDGECORE_INLINE float erf_of(float x) {
   const float a = x < 0.0f ? -x : x;
   const float z = x * x;
@@ -179,7 +179,7 @@ inline bool is_nan(int64_t) {
   return false;
 }
 
-// The max and the min of two values; NaN if one of them is NaN.
+// nan_max and nan_min return the larger and the smaller of two values; NaN if one of them is NaN.
 template <class C>
 inline C nan_max(C a, C b) {
   return a > b || is_nan(a) ? a : b;

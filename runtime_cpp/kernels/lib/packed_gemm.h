@@ -1,5 +1,5 @@
-// GEMM on all threads. The right operand is packed panel by panel: a panel is a few columns, copied so that each of its
-// rows is contiguous. gemm() and the convolutions use this file.
+// GEMM on all threads, used by gemm() and the convolutions. The right operand is packed panel by panel: a panel is a
+// few columns, copied so that each of its rows is contiguous.
 #ifndef EDGECORE_KERNELS_PACKED_GEMM_H_
 #define EDGECORE_KERNELS_PACKED_GEMM_H_
 
@@ -9,8 +9,7 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The left operand and the result of one matrix product. The elements of a row of `left` are adjacent; the rows are
-// `left_step` elements apart.
+// The left operand and the result of one matrix product. Rows of `left` are dense, and `left_step` elements apart.
 template <class C>
 struct GemmOperands {
   const C *left;
@@ -19,7 +18,7 @@ struct GemmOperands {
 };
 
 // Computes rows [row0, row1) of the result in the columns of one panel of the right operand. Sums only over [k0, k0 +
-// depth) of the inner dimension; if k0 > 0, the sum is added to the result, without the bias.
+// depth) of the inner dimension; if k0 > 0, adds the sum to the result, without the bias.
 template <class C>
 void multiply_rows(const GemmOperands<C> &p, int64_t row0, int64_t row1, int64_t k0, int64_t depth, Panel<C> panel,
                    int64_t width, int64_t column, int64_t n) {
@@ -37,7 +36,7 @@ void multiply_rows(const GemmOperands<C> &p, int64_t row0, int64_t row1, int64_t
 }
 
 // Packs n columns and `depth` rows of a row-major matrix, whose rows are `step` elements apart, as a panel of `width`
-// columns. If `direct` is true and n == width, no copy is needed, and the panel refers to the matrix itself.
+// columns. If `direct` is true and n == width, returns a panel that refers to the matrix itself, without a copy.
 template <class C>
 Panel<C> pack_rows(const C *source, int64_t step, int64_t depth, int64_t n, int64_t width, bool direct, C *target) {
   if (direct && n == width) return {source, step};
@@ -53,16 +52,16 @@ Panel<C> pack_rows(const C *source, int64_t step, int64_t depth, int64_t n, int6
   return {target, width};
 }
 
-constexpr int64_t kDepth = 1024;              // maximum number of steps of a sum that are packed at once
-constexpr int64_t kSharedBytes = 1 << 20;     // maximum size of the packed panels that all threads share
-constexpr int64_t kLeftInCache = 512 * 1024;  // maximum size of a left operand that stays in the L2 cache
-constexpr int64_t kWorkOfTask = 1 << 17;      // minimum multiplications of a task: fewer are not worth waking a thread
+constexpr int64_t kDepth = 1024;              // maximum length of sums for which the right operand is packed at once
+constexpr int64_t kSharedBytes = 1 << 20;     // maximum bytes of the packed panels that all threads share
+constexpr int64_t kLeftInCache = 512 * 1024;  // maximum bytes of a left operand that stays in the L2 cache
+constexpr int64_t kWorkOfTask = 1 << 17;      // minimum multiplications of a task: fewer do not pay for waking a thread
 
 // Computes `count` products of m x k and k x n matrices. operands(i) returns the left operand and the result of product
-// i. pack(i, k0, depth, column, n, width, target) packs a part of the right operand, right[k0.., column..], into
-// `target`, as a panel [depth, width] with zeros in the columns from n on, and returns the panel; it may write up to
-// one vector past the end. If m is at most kTileRows, packing does not pay: then pack may return the right operand
-// itself as the panel.
+// i. pack(i, k0, depth, column, n, width, target) packs `depth` rows and n columns of the right operand, from (k0,
+// column) on, into `target`, and returns them as a panel [depth, width] with zeros in the columns from n on; it may
+// write up to one vector past the end of the panel. If m is at most kTileRows, packing takes longer than it saves: then
+// pack may return a panel that refers to the right operand itself.
 //
 // There are two schedules for the threads. (1) Usually a task packs one panel and multiplies it by all rows. (2) If
 // there are fewer panels than the threads need, or if the left operand does not fit into the L2 cache and there are few
@@ -80,7 +79,7 @@ void packed_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, con
   const int64_t max_depth = shared ? max_of(128, kSharedBytes / (panels.vectors * kLanes<C> * item)) : kDepth;
   const int64_t blocks = max_of(1, (k + max_depth - 1) / max_depth);
   const int64_t depth = (k + blocks - 1) / blocks;
-  if (!shared) {  // schedule 1: a task is one panel and all rows
+  if (!shared) {  // schedule 1: each task multiplies one panel by all rows
     const int64_t part = round_up(depth * kPanel<C> + slack, 16);
     C *memory = call.scratch<C>(part * workers);
     if (memory == nullptr) return;

@@ -1,5 +1,5 @@
-// The table of the kernels compiled for one instruction set (EDGECORE_VARIANT: baseline, avx2 or avx512). The function
-// that returns the table is the only one outside of the namespace of the instruction set.
+// Defines the table of the kernels compiled for one instruction set (EDGECORE_VARIANT: baseline, avx2 or avx512). The
+// function that returns the table is the only one outside of the instruction set's namespace.
 #include "edgecore/kernel.h"
 #include "lib/types.h"
 

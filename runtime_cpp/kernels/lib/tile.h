@@ -9,13 +9,13 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The vector registers limit the size of a tile: they hold the sums (rows x vectors), one row of the panel (vectors)
-// and one broadcast element of the left operand: 8 * 3 + 3 + 1 = 28 of 32 registers, or 4 * 3 + 3 + 1 = 16 of 16. A sum
-// in memory instead of a register would cost a load and a store per step.
+// Size of a tile (rows x vectors of sums). The number of vector registers limits it: they hold the sums, one row of the
+// panel (vectors) and one broadcast element of the left operand: 8 * 3 + 3 + 1 = 28 of 32 registers, or 4 * 3 + 3 + 1 =
+// 16 of 16. A sum in memory instead of a register would cost a load and a store per step.
 //
-// 64-bit Arm can multiply a vector by an element of another vector, so one vector of each row of the left operand is
+// 64-bit Arm can multiply a vector by one element of another vector, so a vector of each row of the left operand is
 // loaded for several steps. This needs 8 * 2 + 2 + 8 = 26 of 32 registers, and 1.3 instructions per multiplication of
-// two vectors. A tile of 8 x 3 with a broadcast load for each element needs 1.6.
+// two vectors. A tile of 8 x 3 with a broadcast load for each element would need 1.6.
 #if defined(__aarch64__)
 constexpr bool kMultipliesByElement = true;
 constexpr int kTileVectors = 2;
@@ -25,18 +25,18 @@ constexpr int kTileVectors = 3;
 #endif
 constexpr int kTileRows = kVectorRegisters >= 32 ? 8 : kVectorRegisters >= 16 ? 4 : 2;
 template <class C>
-constexpr int64_t kPanel = kTileVectors * kLanes<C>;  // maximum number of columns of a panel
+constexpr int64_t kPanel = kTileVectors * kLanes<C>;  // maximum number of columns in a packed panel
 
-// The destination of a GEMM: element (i, j) is data[i * row_step + j * column_step].
+// The result of a GEMM: element (i, j) is data[i * row_step + j * column_step].
 template <class C>
 struct GemmResult {
   C *data;
   int64_t row_step;
   int64_t column_step = 1;
-  const C *row_bias = nullptr;     // one number for each row, added to its elements; ignored if there is a column_bias
-  const C *column_bias = nullptr;  // one number for each column, added to its elements; only used if column_step is 1
-  C alpha = 1;                     // scales the product, not the bias
-  bool add = false;                // add to the elements in memory instead of adding a bias
+  const C *row_bias = nullptr;     // number to add to the elements of each row; ignored if there is a column_bias
+  const C *column_bias = nullptr;  // number to add to the elements of each column; used only if column_step is 1
+  C alpha = 1;                     // factor by which the product is scaled before the bias is added
+  bool add = false;                // true: add the product to the old elements of `data`, without a bias
 
   GemmResult at(int64_t row, int64_t column) const {
     GemmResult r = *this;
@@ -47,8 +47,8 @@ struct GemmResult {
   }
 };
 
-// Splits the n columns of the right operand into panels of whole vectors with nearly equal widths, because a narrow
-// last panel would use few registers.
+// Splits the n columns of the right operand into panels of whole vectors. Their widths are nearly equal, because a
+// narrow last panel would use few registers.
 template <class C>
 struct Panels {
   int64_t columns, vectors, count;
@@ -58,14 +58,14 @@ struct Panels {
   int64_t width(int64_t i) const { return (vectors * (i + 1) / count - vectors * i / count) * kLanes<C>; }
 };
 
-// A packed panel of the right operand: its rows are `step` elements apart.
+// A packed panel (some columns) of the right operand. Its rows are `step` elements apart.
 template <class C>
 struct Panel {
   const C *data;
   int64_t step;
 };
 
-// Calls f(Vectors<n>()) for the number n of vectors of a panel, which is 1 to kTileVectors.
+// Calls f(Vectors<n>()), where n is the number of vectors of a panel, 1 to kTileVectors: f gets n as a constant.
 template <int kNumber>
 struct Vectors {
   static constexpr int kCount = kNumber;
@@ -78,14 +78,14 @@ inline void with_vectors(int64_t n, const F &f) {
   f(Vectors<kMax>());
 }
 
-// Computes block[kTileRows][kVectors * lanes], the product of kTileRows rows and a panel. The sum for one element has
-// runs * k terms. A GEMM has one run. A convolution has one run for each tap of its kernel, because each tap reads its
-// inputs from another address: run t of row i is rows[t * kTileRows + i][0..k). The panel has runs * k rows of kVectors
-// * lanes elements.
+// Computes block[kTileRows][kVectors * lanes], the product of kTileRows rows and a panel. Each sum has runs * k terms.
+// In a GEMM there is one run; in a convolution there is one for each tap of its kernel, because each tap reads its
+// inputs from another address. rows[t * kTileRows + i] is the address of run t of row i, k elements. The panel has runs
+// * k rows of kVectors * lanes elements.
 template <class C, int kVectors>
 inline void accumulate_tile(const C *const *rows, int64_t runs, int64_t k, Panel<C> panel, C *block) {
   constexpr int kWidth = kVectors * kLanes<C>;
-  // Both loops that index `sums` have constant bounds and are unrolled, so the compiler keeps the array in registers.
+  // Both loops that index `sums` have constant bounds and are unrolled: the compiler keeps the array in registers.
   Vector<C> sums[kTileRows][kVectors] = {};
   for (int64_t t = 0; t < runs; ++t, rows += kTileRows) {
     const C *row[kTileRows];
@@ -120,10 +120,10 @@ inline void accumulate_tile(const C *const *rows, int64_t runs, int64_t k, Panel
 }
 
 // Stores the first m x n elements of a block, whose rows have `width` elements, to the result: scales them by alpha,
-// and adds the bias, or the old value if result.add is set.
+// and adds the bias or, if result.add is true, the old value.
 template <class C>
 inline void finish_tile(const C *block, int64_t width, const GemmResult<C> &result, int64_t m, int64_t n) {
-  // The inner loop runs along the dim whose elements are adjacent in memory.
+  // The inner loop runs along the dim of the result whose elements are adjacent in memory.
   if (result.column_step == 1) {
     for (int64_t i = 0; i < m; ++i) {
       const C *__restrict from = block + i * width;
@@ -150,8 +150,8 @@ inline void finish_tile(const C *block, int64_t width, const GemmResult<C> &resu
   }
 }
 
-// Computes result[m, n], the product of m <= kTileRows rows and a panel of `width` >= n columns; `width` is a multiple
-// of the vector lanes. accumulate_tile explains `rows`, `runs` and k.
+// Computes result[m, n], the product of m <= kTileRows rows and a panel of `width` >= n columns, a multiple of the
+// vector length. `rows`, `runs` and `k` are those of accumulate_tile.
 template <class C>
 inline void multiply_panel(const C *const *rows, int64_t runs, int64_t k, Panel<C> panel, int64_t width,
                            const GemmResult<C> &result, int64_t m, int64_t n) {

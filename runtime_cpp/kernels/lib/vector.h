@@ -1,5 +1,4 @@
-// SIMD vectors as wide as the instruction set allows, with the vector extension of GCC and clang, and fast copies of
-// short runs of elements.
+// SIMD vectors as wide as the instruction set allows (GCC's and clang's extension), and fast copies of few elements.
 #ifndef EDGECORE_KERNELS_VECTOR_H_
 #define EDGECORE_KERNELS_VECTOR_H_
 
@@ -20,7 +19,7 @@ constexpr int kVectorRegisters = 16;
 constexpr int kVectorBytes = 16;
 constexpr int kVectorRegisters = 32;
 #elif EDGECORE_MICROCONTROLLER
-// Without SIMD, a vector of one element is an ordinary register; a wider one would be in memory.
+// Without SIMD, a vector has one element, which fits an ordinary register; a wider vector would be in memory.
 constexpr int kVectorBytes = 4;
 constexpr int kVectorRegisters = 8;
 #else
@@ -38,7 +37,7 @@ struct VectorOf {
 template <class C>
 using Vector = typename VectorOf<C>::Type;
 
-// Load and store a vector at an address of any alignment.
+// Load and store a vector. The address may have any alignment.
 template <class C>
 inline Vector<C> load_vector(const C *source) {
   Vector<C> v;
@@ -50,18 +49,18 @@ inline void store_vector(C *target, Vector<C> v) {
   __builtin_memcpy(target, &v, sizeof(v));
 }
 
-// Vector types for copy_block: `Both` has kCount pairs of 32-bit elements, each pair as one 64-bit integer; `First` has
-// the first element of each pair.
+// Vector types for copy_block: a vector `Both` has kCount pairs of 32-bit elements, each pair as one 64-bit integer; a
+// vector `First` has the first element of each pair.
 template <int kCount>
 struct Pairs {
   typedef uint64_t Both __attribute__((vector_size(kCount * 8)));
   typedef uint32_t First __attribute__((vector_size(kCount * 4)));
 };
 
-// Copies to[i] = from[i * kStep] for i in [0, kCount). For kStep 2, from[2 * kCount - 1] must be readable too: a pair
-// of 32-bit elements is read as a 64-bit integer, whose low half is the first element on a little-endian processor, so
-// a narrowing conversion of integers extracts these elements with few instructions. This copies bits only, so NaN and
-// subnormals do not change.
+// Copies to[i] = from[i * kStep] for i in [0, kCount). With kStep 2, each pair of 32-bit elements is read as a 64-bit
+// integer, whose low half is the first element on a little-endian processor: a narrowing conversion of integers then
+// extracts the first elements with few instructions. So from[2 * kCount - 1] must be readable, too. Only bits are
+// copied: NaN and subnormals do not change.
 template <int kStep, int kCount, class C>
 inline void copy_block(C *to, const C *from) {
   if constexpr (kStep == 2 && sizeof(C) == 4) {
@@ -76,8 +75,8 @@ inline void copy_block(C *to, const C *from) {
   }
 }
 
-// Copies to[i] = from[i * kStep] for i in [0, n) with n < 2 kCount, without a loop over single elements. If n >=
-// kCount, two overlapping blocks of kCount elements cover all elements. Otherwise the function tries half of kCount.
+// Copies to[i] = from[i * kStep] for i in [0, n) with n < 2 kCount, without a loop over single elements: if n >=
+// kCount, two overlapping blocks of kCount elements cover them all; otherwise half of kCount is tried.
 template <int kStep, int kCount, class C>
 inline void copy_few(C *to, const C *from, int64_t n) {
   if (n >= kCount) {
@@ -88,11 +87,12 @@ inline void copy_few(C *to, const C *from, int64_t n) {
   }
 }
 
-// Copies to[i] = from[i * kStep] for i in [0, n). Also fast for a small n, such as the row of a small image.
+// Copies to[i] = from[i * kStep] for i in [0, n). It is also fast for a small n, such as a row of a small image.
 template <int kStep, class C>
 inline void copy_run(C *to, const C *from, int64_t n) {
   if (n <= 0) return;
-  if constexpr (kStep > 1) to[n - 1] = from[(n - 1) * kStep], --n;  // separately: a pair would read past the end
+  // copy the last element alone: a pair would read past the end
+  if constexpr (kStep > 1) to[n - 1] = from[(n - 1) * kStep], --n;
   for (; n >= 2 * kLanes<C>; n -= kLanes<C>, to += kLanes<C>, from += kLanes<C> * kStep) {
     copy_block<kStep, kLanes<C>>(to, from);
   }
@@ -111,7 +111,7 @@ inline void copy_steps(C *to, const C *from, int64_t step, int64_t n) {
   }
 }
 
-// Copies a block of 4x4 elements with rows and columns exchanged: to[j * to_step + i] = from[i * step + j].
+// Transposes a block of 4x4 elements: to[j * to_step + i] = from[i * step + j].
 inline void transpose_block(const float *from, int64_t step, float *to, int64_t to_step) {
 #if defined(__clang__) || __GNUC__ >= 12
   typedef float Four __attribute__((vector_size(16)));
@@ -132,7 +132,7 @@ inline void transpose_block(const float *from, int64_t step, float *to, int64_t 
 #endif
 }
 
-// Copies a matrix with rows and columns exchanged: to[j * to_step + i] = from[i * step + j].
+// Transposes a matrix of `rows` x `columns` elements: to[j * to_step + i] = from[i * step + j].
 inline void copy_transposed(const float *from, int64_t step, int64_t rows, int64_t columns, float *to,
                             int64_t to_step) {
   const int64_t full_rows = rows / 4 * 4;

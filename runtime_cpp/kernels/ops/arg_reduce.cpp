@@ -1,5 +1,5 @@
-// Indices of the max or min along a dim: argmax, argmin, max.dim, min.dim. Of equal elements, the first one counts. NaN
-// counts as larger (or smaller) than every number.
+// Operators that find the index of the max or min along a dim: argmax, argmin, max.dim, min.dim. Of equal elements, the
+// first one is found. NaN counts as larger (for a min: smaller) than every number.
 #include "lib/math.h"
 #include "ops/reduce.h"
 
@@ -12,8 +12,7 @@ bool is_better(C x, C best) {
   return (kMax ? x > best : x < best) || (is_nan(x) && !is_nan(best));
 }
 
-// Finds the max or min along `dim` and its index, for each element of the outputs `values` and `indices`. `values` may
-// be absent. `kept` is the loop over the other dims, with the operands indices, input and values.
+// Finds the max or min along `dim`: writes it to `values`, which may be absent, and its index to `indices`.
 template <class C, bool kMax>
 void find_extremum(Call &call, Tensor input, int dim, Tensor values, Tensor indices, bool keepdim) {
   Loop kept;
@@ -47,7 +46,7 @@ void find_extremum(Call &call, Tensor input, int dim, Tensor values, Tensor indi
     alignas(64) C best[kReduceBlock];
     int64_t best_index[kReduceBlock];
     // If the reduced dim has the smallest stride, compute one output after the other. Otherwise compute a block of
-    // adjacent outputs at once, so that the input is read in memory order.
+    // adjacent outputs together, so that the input is read in the order of its memory.
     const bool rows = n == 1 || step < strides[1];
     for (int64_t o = 0; o < n;) {
       const char *first = data[1] + o * strides[1];
@@ -108,7 +107,7 @@ int32_t arg_extremum(const edgecore_call *raw, const char *op) {
     }
     return call.status();
   }
-  // Without a dim, find the max or min of all elements: treat them, in row-major order, as a tensor with one dim.
+  // Without an argument `dim`, search all elements: treat them, in row-major order, as a tensor with one dim.
   const uint32_t mask = reduced_dims(call, Ints(), self.ndim());
   if (!call.resize(out, reduced_shape(self.shape(), mask, keepdim))) return call.status();
   void *data = self.data();

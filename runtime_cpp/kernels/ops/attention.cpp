@@ -1,6 +1,6 @@
-// Scaled dot product attention, output = softmax(scale query key^T + mask) value. Keys and values are read in place.
-// PyTorch's decomposition copies both (scale, transpose, repeat): for a model with a KV cache, the whole cache in each
-// step.
+// Scaled dot product attention: output = softmax(scale query key^T + mask) value. Keys and values are read in place,
+// while PyTorch's decomposition copies both (scale, transpose, repeat): for a model with a KV cache, it copies the
+// whole cache in each step.
 #include "lib/convert.h"
 #include "lib/gemm.h"
 #include "lib/vector.h"
@@ -10,25 +10,25 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// The sizes of a call. All query rows of the heads that share keys are one matrix.
+// The sizes of an attention call. All query rows of the heads that share a head of keys are one matrix.
 struct Sizes {
-  int64_t heads = 1;  // number of heads of keys and values, times the batch
-  int64_t rows = 0;   // number of query rows for each head of keys
+  int64_t heads = 1;  // number of heads of keys and values, multiplied by the batch size
+  int64_t rows = 0;   // number of query rows that share a head of keys
   int64_t tokens = 0;
   int64_t keys = 0;
   int64_t width = 0;
   int64_t value_width = 0;
 };
 
-// The sizes of the mask, and its steps along the dims of the scores [..., heads, tokens, keys]: a number of elements,
-// or 0 along a broadcast dim.
+// The sizes of the mask, and its steps along the dims of the scores [..., heads, tokens, keys]. A step is the number of
+// mask elements from one index of the dim to the next; 0 for a dim to which the mask broadcasts.
 struct Mask {
   Shape scores;
   int64_t steps[kMaxDims] = {};
-  int64_t rows = 0;   // number of rows of the mask
-  int64_t width = 0;  // length of a row of the mask: the number of keys, or 1
+  int64_t rows = 0;   // number of rows of the attention mask
+  int64_t width = 0;  // length of a row of the attention mask: the number of keys, or 1
 
-  // Returns the offset of a row of the scores.
+  // Returns the offset in the mask of row number `row` of the scores.
   int64_t row(int64_t row) const {
     int64_t offset = 0;
     for (int d = scores.ndim - 2; d >= 0; --d) {
@@ -39,7 +39,7 @@ struct Mask {
   }
 };
 
-// Checks the shapes. Groups of consecutive query heads may share a head of keys and values.
+// Checks the shapes, and sets `sizes`. Several consecutive query heads may share one head of keys and values.
 bool sizes_of(Call &call, Tensor query, Tensor key, Tensor value, Sizes *sizes) {
   const int n = query.ndim();
   bool fits = n >= 2 && key.ndim() == n && value.ndim() == n && query.size(n - 1) == key.size(n - 1) &&
@@ -68,7 +68,7 @@ bool sizes_of(Call &call, Tensor query, Tensor key, Tensor value, Sizes *sizes) 
   return true;
 }
 
-// Checks that the mask broadcasts to the scores, and finds its steps.
+// Checks that the mask broadcasts to the scores, and sets the sizes and steps in `result`.
 bool mask_of(Call &call, Tensor query, int64_t keys, Tensor mask, Mask *result) {
   result->scores = query.shape();
   const int n = query.ndim();
@@ -91,7 +91,7 @@ bool mask_of(Call &call, Tensor query, int64_t keys, Tensor mask, Mask *result) 
   return fits;
 }
 
-// The attention of one call. `mask` is NULL if there is none; a mask of booleans is an array of 0 and 1.
+// The computation of one call. `mask` is NULL if there is none; a mask of booleans is an array of numbers 0 and 1.
 template <class C>
 class Attention {
  public:
@@ -120,8 +120,8 @@ class Attention {
  private:
   bool is_hidden(C entry) const { return is_bool_ ? entry == 0 : entry == static_cast<C>(-kInfinity); }
 
-  // Returns the number of keys up to the last one that a row sees. Later keys and values are not read, so the time
-  // depends on the used part of a cache, not on its capacity.
+  // Returns the number of keys up to the last one that a query row attends to. Later keys and values are not read, so
+  // that the time depends on the used part of a KV cache and not on its capacity.
   int64_t visible_keys() const {
     if (is_causal_) return min_of(sizes_.keys, sizes_.tokens);
     if (mask_ == nullptr) return sizes_.keys;
@@ -134,8 +134,8 @@ class Attention {
     return visible == layout_.width ? sizes_.keys : visible;
   }
 
-  // Applies the mask to a row of scores, and computes its softmax in place. A row that sees no key becomes 0, as in
-  // PyTorch.
+  // Applies the mask to a row of scores and computes its softmax in place. As in PyTorch, a row without a key becomes
+  // 0.
   void weigh_row(int64_t index, int64_t visible, C *row) const {
     const C hidden = static_cast<C>(-kInfinity);
     if (is_causal_) {
@@ -163,9 +163,9 @@ class Attention {
 
 }  // namespace
 
-// edgecore::scaled_dot_product_attention(query, key, value, attn_mask, is_causal, scale). query [..., heads, tokens,
-// width], key [..., key heads, keys, width], value [..., key heads, keys, value width]; attn_mask is a tensor of
-// booleans (true: the row sees the key) or of numbers that are added to the scores, or None.
+// Computes edgecore::scaled_dot_product_attention(query, key, value, attn_mask, is_causal, scale). query is [...,
+// heads, tokens, width], key [..., key heads, keys, width], value [..., key heads, keys, value width]. attn_mask is a
+// tensor of booleans (true: the token attends to the key), a tensor of numbers that are added to the scores, or None.
 int32_t attention_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::scaled_dot_product_attention.out");
   const Tensor query = call.tensor(0);
@@ -190,7 +190,7 @@ int32_t attention_out(const edgecore_call *raw) {
   }
   Shape shape = query.shape();
   shape.sizes[shape.ndim - 1] = sizes.value_width;
-  // PyTorch ignores the mask if there is nothing to compute.
+  // Check the mask only if there is something to compute: PyTorch ignores it otherwise.
   if (!call.resize(out, shape) || out.numel() == 0 || !mask_of(call, query, sizes.keys, mask, &layout)) {
     return call.status();
   }

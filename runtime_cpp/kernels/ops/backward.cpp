@@ -1,4 +1,4 @@
-// Gradients of convolution and max pooling, for training.
+// Gradients of convolution and max pooling, for training on the device.
 #include "ops/convolution_relation.h"
 #include "ops/index.h"
 
@@ -70,7 +70,7 @@ int32_t convolution_backward_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// Adds each output gradient to the gradient of the pixel that was the max of its window.
+// Adds each element of the output's gradient to the input gradient at the pixel that was the max of its window.
 int32_t max_pool2d_with_indices_backward_grad_input(const edgecore_call *raw) {
   Call call(raw, "aten::max_pool2d_with_indices_backward.grad_input");
   const Tensor grad_output = call.tensor(0);

@@ -1,5 +1,5 @@
-// Batch normalization. In training, normalizes with the mean and variance of the batch, and updates the running mean
-// and variance. Otherwise, normalizes with the running mean and variance.
+// Batch normalization. Training normalizes with the mean and variance of the batch, and updates the running mean and
+// variance. Inference normalizes with the running mean and variance.
 #include "lib/convert.h"
 
 namespace edgecore {
@@ -8,10 +8,10 @@ namespace {
 
 struct Channel {
   double mean;
-  double variance;  // biased: the mean of the squared differences
+  double variance;  // biased variance: the mean of the squared differences
 };
 
-// Computes mean and variance of one channel in two passes: E[x^2] - E[x]^2 would cancel if the mean is large.
+// Computes mean and variance of one channel in two passes: E[x^2] - E[x]^2 would lose precision if the mean is large.
 template <class C>
 Channel moments(const C *x, int64_t batch, int64_t channels, int64_t channel, int64_t pixels) {
   const double count = static_cast<double>(batch * pixels);
@@ -38,7 +38,7 @@ void update(Tensor running, int64_t channel, double value, double momentum) {
   store(running.type(), address, 0, 1, &old);
 }
 
-// Returns t[i], or the default value if the tensor is absent.
+// Returns t[i], or the default value if tensor t is absent.
 double entry(Tensor t, int64_t i, double default_value) {
   if (t.t == nullptr) return default_value;
   double value;
@@ -51,8 +51,8 @@ bool check_channels(Call &call, Tensor t, int64_t channels) {
                     "weight, bias and running statistics must be floating and have an entry for each channel");
 }
 
-// Normalizes `input`. `running` has the running mean and variance, which training updates; their pointers are NULL if
-// the module does not track them.
+// Normalizes `input`. `running` has two tensors, the running mean and variance, which training updates; Tensor::t is
+// NULL if the module does not track them.
 template <class C>
 void normalize(Call &call, Tensor input, Tensor weight, Tensor bias, const Tensor *running, bool training,
                double momentum, double eps, const Tensor *outs) {
@@ -94,7 +94,7 @@ void normalize(Call &call, Tensor input, Tensor weight, Tensor bias, const Tenso
 }
 
 // Checks the arguments of a call and normalizes. `running` has the running mean and variance, or two absent tensors.
-// `training_index` is the index of the argument `training`, `outs_index` of the first output.
+// `training_index` is the index of the argument `training`, `outs_index` that of the first output.
 int32_t batch_norm(Call &call, const Tensor *running, uint64_t training_index, uint64_t outs_index) {
   const Tensor input = call.tensor(0);
   const Tensor weight = call.optional_tensor(1);
@@ -112,7 +112,8 @@ int32_t batch_norm(Call &call, const Tensor *running, uint64_t training_index, u
   }
   const bool training = call.flag(training_index);
   Shape channels;
-  channels.push(training ? input.size(1) : 0);  // only training saves mean and invstd
+  // only training saves the mean and the inverse deviation; inference leaves them empty
+  channels.push(training ? input.size(1) : 0);
   if (!call.resize(outs[0], input.shape()) || !call.resize(outs[1], channels, "save_mean") ||
       !call.resize(outs[2], channels, "save_invstd")) {
     return call.status();

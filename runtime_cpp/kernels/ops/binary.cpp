@@ -7,12 +7,12 @@ inline namespace EDGECORE_VARIANT {
 namespace {
 
 enum class Kind {
-  kArithmetic,  // computes in the promoted type
-  kFloating,    // computes in the promoted type, or in float32 if the promoted type is an integer
-  kCompare,     // compares in the promoted type; the result is bool
+  kArithmetic,  // operators that compute in the promoted dtype of the operands
+  kFloating,    // operators that compute in the promoted dtype, or in float32 if that is an integer dtype
+  kCompare,     // operators that compare in the promoted dtype; the result is bool
 };
 
-// A scalar operand as a zero-dimensional tensor.
+// A number operand as a tensor without dims.
 class ScalarTensor {
  public:
   explicit ScalarTensor(Scalar s) : real_(s.d), integer_(s.i), byte_(s.i != 0) {
@@ -46,7 +46,7 @@ void add_operand(Promotion &promotion, Tensor t) {
   type = promote(type, t.type());
 }
 
-// True if a tensor of integers contains 0: integer division by 0 would crash.
+// Returns true if a tensor of integers contains 0, because integer division by 0 would crash.
 bool has_zero(Call &call, Tensor t) {
   bool has_zero = false;
   Operands operands;
@@ -67,7 +67,7 @@ struct Binary {
   const char *op;
   Kind kind;
   Functions functions;
-  bool divides = false;  // a zero in an integer divisor is an error
+  bool divides = false;  // true for operators that fail if an integer divisor contains 0
 };
 
 int32_t run(Call &call, const Binary &binary, Tensor a, Tensor b, const Promotion &promotion, Tensor out,
@@ -83,8 +83,8 @@ int32_t run(Call &call, const Binary &binary, Tensor a, Tensor b, const Promotio
                      binary.kind == Kind::kCompare ? ResultKind::kBool : ResultKind::kSame, binary.functions, params);
 }
 
-// Returns the argument alpha as the parameter of a loop. `index` is 0 if the operator has no alpha. In a sum of
-// booleans every alpha except 0 counts as 1, as in PyTorch.
+// Returns the argument alpha of an operator (as in a + alpha * b), or no parameter if `index`, the argument's index, is
+// 0: the operator has no alpha. In a sum of booleans every alpha except 0 counts as 1, as in PyTorch.
 Params alpha_of(Call &call, uint64_t index, const Promotion &promotion) {
   Params params;
   if (index == 0) return params;
@@ -94,7 +94,7 @@ Params alpha_of(Call &call, uint64_t index, const Promotion &promotion) {
   return params;
 }
 
-// Runs a kernel whose arguments 0 and 1 are tensors. `alpha_index` is 0 if the operator has no alpha.
+// Runs a kernel whose arguments 0 and 1 are tensors. `alpha_index` is the index of argument alpha; 0: there is none.
 int32_t tensor_tensor(const edgecore_call *raw, const Binary &binary, uint64_t out_index, uint64_t alpha_index = 0) {
   Call call(raw, binary.op);
   const Tensor a = call.tensor(0);
@@ -127,8 +127,8 @@ int32_t tensor_scalar(const edgecore_call *raw, const Binary &binary, uint64_t o
     }                                                          \
   };
 
-// Here and below, integer division by -1 is computed as a negation: INT64_MIN / -1 overflows and would crash. Division
-// by 0 gives 0 instead of a crash, although has_zero() has refused it before.
+// Truncating division. Integer functions from here on compute a division by -1 as a negation, because INT64_MIN / -1
+// overflows and would crash. Division by 0 returns 0 instead of crashing, although has_zero() has refused it before.
 template <class C>
 inline C divide_trunc(C a, C b) {
   return trunc_of(a / b);
@@ -136,7 +136,7 @@ inline C divide_trunc(C a, C b) {
 inline int64_t divide_trunc(int64_t a, int64_t b) {
   return b == 0 ? 0 : b == -1 ? static_cast<int64_t>(0 - static_cast<uint64_t>(a)) : a / b;
 }
-// Python's modulo: the result has the sign of the divisor.
+// Returns the remainder as Python's operator % does: it has the sign of the divisor.
 template <class C>
 inline C modulo(C a, C b) {
   const C r = fmod_of(a, b);
@@ -150,7 +150,7 @@ inline int64_t modulo(int64_t a, int64_t b) {
 // Floor division of floats as in Python and ATen: (a - r) / b with the exact remainder r = fmod(a, b), which agrees
 // with modulo(); floor(a / b) would be one too large if a / b rounds up to an integer. (a - r) / b is an integer except
 // for rounding errors, so it is rounded to the nearest integer. A quotient of 0 has the sign of a / b. Division by 0
-// gives infinity or NaN, like a / b; an infinite a and NaN give NaN.
+// returns infinity or NaN, like a / b; an infinite a and NaN give NaN.
 template <class C>
 inline C divide_floor(C a, C b) {
   if (b == C{0}) return a / b;
@@ -170,13 +170,12 @@ inline C remainder_trunc(C a, C b) {
   return fmod_of(a, b);
 }
 inline int64_t remainder_trunc(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
-// Computes a power of floats. A square is computed as a * a, because pow() of libm does not vectorize.
+// Returns a^b for floats. A square is computed as a * a, because pow() of libm does not vectorize.
 template <class C>
 inline C power(C a, C b) {
   return b == C{2} ? a * a : pow_of(a, b);
 }
-// Computes a power of an integer by repeated squaring, modulo 2^64. A negative exponent gives the integer part of the
-// result, as in ATen.
+// Returns a^b for integers modulo 2^64, by repeated squaring. As in ATen, a negative exponent gives the integer part.
 inline int64_t power(int64_t a, int64_t b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 != 0 ? -1 : 1) : 0;
   uint64_t result = 1;
@@ -187,8 +186,8 @@ inline int64_t power(int64_t a, int64_t b) {
   }
   return static_cast<int64_t>(result);
 }
-// Bit shifts of integers. C++ leaves counts b < 0 and b > 63 undefined. For these, the kernels return the limit of
-// repeated shifts by one bit, like ATen: 0 to the left; 0 or -1, by the sign of a, to the right.
+// Bit shifts of integers. C++ does not define shifts by b < 0 or b > 63 bits. For these, the kernels return the limit
+// of repeated shifts by one bit, like ATen: 0 to the left; 0 or -1, by the sign of a, to the right.
 inline int64_t shift_left(int64_t a, int64_t b) {
   return b < 0 || b > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(a) << b);
 }
@@ -237,8 +236,8 @@ struct ClampBetween {
   }
 };
 
-// Returns the loops of div with the argument rounding_mode, one for each compute type. If the mode is None, sets `kind`
-// to kFloating: a division of integers then gives floats.
+// Returns the functions (one for each compute type) of div with the argument rounding_mode. If the mode is None, also
+// sets `kind` to kFloating, because a division of integers then gives floats.
 Functions division(Call &call, uint64_t mode_index, Kind *kind) {
   const edgecore_str mode = call.string(mode_index);
   if (mode.size == 5 && __builtin_memcmp(mode.data, "floor", 5) == 0) return all_functions<DivFloor, 2>();
@@ -257,7 +256,7 @@ Functions division(Call &call, uint64_t mode_index, Kind *kind) {
   int32_t name(const edgecore_call *raw) { return tensor_tensor(raw, {op, Kind::kind, functions, false}, out, alpha); }
 #define EDGECORE_NUMBER(name, op, kind, functions, out, alpha) \
   int32_t name(const edgecore_call *raw) { return tensor_scalar(raw, {op, Kind::kind, functions, false}, out, alpha); }
-// Define the kernels of the overloads Tensor_out and Scalar_out of an operator without alpha.
+// EDGECORE_BOTH defines the kernels of the overloads Tensor_out and Scalar_out of an operator without alpha.
 #define EDGECORE_BOTH(name, kind, functions, divides)                                             \
   int32_t name##_tensor_out(const edgecore_call *raw) {                                           \
     return tensor_tensor(raw, {"aten::" #name ".Tensor_out", Kind::kind, functions, divides}, 2); \
@@ -368,7 +367,8 @@ int32_t masked_fill_scalar_out(const edgecore_call *raw) {
   Call call(raw, "aten::masked_fill.Scalar_out");
   const Tensor self = call.tensor(0);
   Scalar number = call.scalar(2);
-  if (self.type() == Type::kBool) number = {EDGECORE_TAG_BOOL, number.real() != 0};  // eager converts 0.5 to true
+  // For a bool tensor, PyTorch converts a number such as 0.5 to true.
+  if (self.type() == Type::kBool) number = {EDGECORE_TAG_BOOL, number.real() != 0};
   ScalarTensor value(number);
   const Tensor inputs[] = {call.tensor(1), value.tensor(), self};
   call.check(inputs[0].type() == Type::kBool, "the mask must be bool");

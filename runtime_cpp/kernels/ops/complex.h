@@ -1,4 +1,4 @@
-// Complex tensors as pairs of real numbers.
+// Views of complex tensors as real tensors.
 #ifndef EDGECORE_KERNELS_COMPLEX_H_
 #define EDGECORE_KERNELS_COMPLEX_H_
 
@@ -8,7 +8,7 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// A complex tensor as a real tensor with an additional last dim of size 2: the real and the imaginary parts.
+// A view of a complex tensor as a real tensor with an additional last dim of size 2: the real and the imaginary part.
 class RealView : public TensorView {
  public:
   explicit RealView(Tensor complex);

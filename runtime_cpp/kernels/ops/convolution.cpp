@@ -1,5 +1,5 @@
-// The operator convolution with one or two spatial dims: it checks the arguments and selects a kernel by layout. 3-d
-// convolutions go to convolution_general().
+// The operator aten::convolution with one or two spatial dims: checks the arguments and selects a kernel by memory
+// layout. 3-d convolutions go to convolution_general().
 #include "ops/convolution.h"
 
 #include "lib/convert.h"
@@ -10,7 +10,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Copies depthwise weights from the layout [channels, 1, taps] to [taps, channels]. A tap is a position of the kernel.
+// Copies depthwise weights from layout [channels, 1, taps] to [taps, channels]. A tap is a position of the kernel.
 template <class C>
 const C *channels_last_weight(Call &call, const Conv &conv, Tensor weight) {
   C *target = call.scratch<C>(weight.numel());
@@ -22,8 +22,7 @@ const C *channels_last_weight(Call &call, const Conv &conv, Tensor weight) {
   return target;
 }
 
-// Returns the elements of a tensor with four dims in the order N, H, W, C: its own memory if it has this layout,
-// otherwise a copy.
+// Returns a tensor's elements in the order N, H, W, C: its own memory if it has this order and dtype, otherwise a copy.
 template <class C>
 const C *pixels_of(Call &call, Tensor t) {
   const Type type = storage_of(compute_for<C>());
@@ -70,7 +69,7 @@ void run(Call &call, const Conv &conv, Tensor input, Tensor weight, Tensor bias,
   result.finish(call);
 }
 
-// Reads stride, padding or dilation from a list with an entry for each spatial dim, or one entry for all.
+// Reads stride, padding or dilation from a list that has an entry for each spatial dim, or one entry for all dims.
 bool read_spatial(Call &call, Ints list, int dims, int64_t min_value, int64_t *h, int64_t *w) {
   if (!call.check(list.count == dims || list.count == 1,
                   "stride, padding and dilation must have an entry for each spatial dim, or one entry"))
@@ -132,9 +131,9 @@ int32_t convolution_out(const edgecore_call *raw) {
                                                           << weight.shape() << " and " << conv.groups
                                                           << " groups do not match");
   }
-  // Limit the size of the patch matrix (im2col) of one output row; for a transposed convolution, the size of the
-  // columns (col2im) of all images and groups. Sizes of scratch memory are computed from these sizes, and could
-  // overflow for a damaged file.
+  // Limit the size of the patch matrix (im2col) of one output row or, for a transposed convolution, of the columns
+  // (col2im) of all images and groups: it determines the size of scratch memory, which a damaged file must not
+  // overflow.
   constexpr int64_t kMaxElements = int64_t{1} << 40;
   const int64_t pixels = conv.transposed ? conv.batch * conv.groups * conv.in_pixels() : conv.out_w;
   const int64_t depth = (conv.transposed ? conv.group_out() : conv.group_in()) * conv.taps();

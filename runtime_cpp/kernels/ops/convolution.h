@@ -1,4 +1,4 @@
-// Shared declarations of the convolution kernels.
+// Declarations that the convolution kernels share.
 #ifndef EDGECORE_KERNELS_CONVOLUTION_H_
 #define EDGECORE_KERNELS_CONVOLUTION_H_
 
@@ -7,8 +7,8 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The sizes of a 2-d convolution. A 1-d convolution has height 1. in_* are the sizes of the operator's input, out_* of
-// its output, also for a transposed convolution.
+// The sizes of a 2-d convolution; a 1-d convolution has height 1. in_* are the sizes of the operator's input and out_*
+// those of its output, also for a transposed convolution.
 struct Conv {
   int64_t batch, in_channels, in_h, in_w;
   int64_t out_channels, out_h, out_w;
@@ -25,7 +25,7 @@ struct Conv {
   bool is_depthwise() const { return groups == in_channels && groups == out_channels && groups > 1; }
 };
 
-// The output positions [begin, end) along one axis whose input position o * stride + shift is in [0, size).
+// The output positions o in [begin, end) along one axis whose input position o * stride + shift is in [0, size).
 struct ValidRange {
   int64_t begin, end;
   ValidRange(int64_t count, int64_t stride, int64_t shift, int64_t size) {
@@ -37,14 +37,14 @@ struct ValidRange {
 };
 
 // The layout of a padded copy of one plane of a depthwise convolution, split into phases (a polyphase decomposition).
-// Tap k of output o reads position o * stride + k * dilation - pad. Positions with the same remainder of k * dilation %
-// stride form a phase and are stored next to each other. So each tap reads adjacent elements for adjacent outputs, for
-// every stride and dilation. With stride 2 and dilation 1, phase 0 has the even and phase 1 the odd positions of the
-// padded plane. Element (i, j) of phase (a, b) is in[i * stride_h + a * dilation_h % stride_h - pad_h][the same for w].
-// Tap (kh, kw) of output (oh, ow) is at offset tap(kh, kw) + oh * pitch + ow.
+// Tap k of output o reads position o * stride + k * dilation - pad. Positions with the same remainder k * dilation %
+// stride form a phase and are stored next to each other. So for adjacent outputs each tap reads adjacent elements, for
+// every stride and dilation. Example: with stride 2 and dilation 1, phase 0 has the even and phase 1 the odd positions
+// of the padded plane. Element (i, j) of phase (a, b) is in[i * stride_h + a * dilation_h % stride_h - pad_h][the same
+// for w]. Tap (kh, kw) of output (oh, ow) is at offset tap(kh, kw) + oh * pitch + ow.
 struct Phases {
   int64_t count_h, count_w, rows, pitch;
-  bool fit;  // false if the padded copy would be much larger than input and output, for example for a damaged file
+  bool fit;  // false if the padded copy would be much larger than input and output, as for a damaged file
 
   explicit Phases(const Conv &conv);
   int64_t plane() const { return count_h * count_w * rows * pitch; }
@@ -53,34 +53,34 @@ struct Phases {
            kw * conv.dilation_w / conv.stride_w;
   }
   template <class C>
-  void fill(const Conv &conv, const C *in, C *out) const;  // copies one plane; `out` must be zero, for the padding
+  // copies one plane; `out` must be zero before, for the padding
+  void fill(const Conv &conv, const C *in, C *out) const;
 };
 
-// Depthwise convolution: each group has one input and one output channel. The layout "planes" is N, C, H, W; "pixels"
-// is N, H, W, C, with `weight` as [taps, channels].
+// Depthwise convolution, in which each group has one input and one output channel. The name "planes" stands for layout
+// N, C, H, W; "pixels" for N, H, W, C, with `weight` as [taps, channels].
 template <class C>
 void depthwise_planes(Call &call, const Conv &conv, const Phases &phases, const C *input, const C *weight,
                       const C *bias, C *out);
 template <class C>
 void depthwise_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out);
 
-// Convolution and transposed convolution of the layout N, C, H, W ("planes"), for all sizes, strides and groups.
+// Convolution and transposed convolution of layout N, C, H, W ("planes"), for all sizes, strides and groups.
 template <class C>
 void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out);
 template <class C>
 void convolve_transposed(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out);
 
-// Convolution of the layout N, H, W, C ("pixels") with at least one input channel. The weight of output channel o,
-// input channel i of the group, and tap (h, w) is weight[o * strides[0] + i * strides[1] + h * strides[2] +
-// w * strides[3]].
+// Convolution of layout N, H, W, C ("pixels") with at least one input channel. The weight of output channel o, input
+// channel i of the group, and tap (h, w) is weight[o * strides[0] + i * strides[1] + h * strides[2] + w * strides[3]].
 template <class C>
 void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const int64_t *strides,
                      const C *bias, C *out);
 
 // Winograd's convolution (convolution_winograd.cpp). prefers_winograd() returns true if it is faster. That depends only
-// on the sizes, so results have the same bits for any number of threads. winograd_planes() returns false if the output
-// must be computed in another way: the host lacks scratch memory, or an output is infinite or NaN, which may have
-// spread to the other outputs of a tile.
+// on the sizes, so that results have the same bits for any number of threads. winograd_planes() and winograd_pixels()
+// return false if the output must be computed in another way, because the host lacks scratch memory, or because an
+// output is infinite or NaN and may have spread to the other outputs of its tile.
 bool prefers_winograd(const Conv &conv);
 bool winograd_planes(Call &call, const Conv &conv, const float *input, const float *weight, const float *bias,
                      float *out);

@@ -1,5 +1,5 @@
-// Convolution of the layout N, H, W, C as a GEMM without im2col: the micro-kernel reads the channels of each input
-// pixel in place, through one pointer for each tap and output pixel, and multiplies them by packed weights.
+// Convolution of layout N, H, W, C as a GEMM without im2col: the micro-kernel reads the channels of each input pixel in
+// place, through one pointer for each tap and output pixel, and multiplies them by packed weights.
 #include "lib/tile.h"
 #include "ops/convolution.h"
 
@@ -7,9 +7,9 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Sets rows[tap][i] to the address of the input pixel that a tap reads for output pixel `pixel` + i, i < kTileRows.
-// Taps in the padding read `zeros`. Only n of the output pixels exist: entries i >= n repeat entry n - 1, and their
-// results are not stored.
+// Sets rows[tap][i], for i in [0, kTileRows), to the address of the input pixel that the tap reads for output pixel
+// `pixel` + i. Taps in the padding read `zeros`. Only n of the output pixels exist: entries i >= n repeat entry n - 1,
+// and their results are not stored.
 template <class C>
 void find_rows(const Conv &conv, const C *image, const C *zeros, int64_t pixel, int64_t n, const C **rows) {
   for (int64_t i = 0; i < kTileRows; ++i) {
@@ -28,7 +28,7 @@ void find_rows(const Conv &conv, const C *image, const C *zeros, int64_t pixel, 
   }
 }
 
-// Packs the weights of n output channels as a panel [taps * group_in, width]. Handles 64 input channels of all output
+// Packs the weights of n output channels as a panel [taps * group_in, width]. Handles 64 input channels of all n output
 // channels at a time, so that the part of the panel that is being written stays in the cache.
 template <class C>
 void pack_weights(const Conv &conv, const C *weight, const int64_t *strides, int64_t n, int64_t width, C *target) {
@@ -79,8 +79,8 @@ void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weig
       pack_weights(conv, source, strides, min_of(columns, width - column), columns, packed + i * stride);
     }
   });
-  // Each task computes up to pixels_of_task output pixels of an image, for all panels of weights. So the pointers to
-  // the input pixels are computed only once, and each panel is read once for all pixels of the task.
+  // Each task computes up to pixels_of_task output pixels of an image, with all panels of weights: then the pointers to
+  // input pixels are computed only once, and each panel is read once for all pixels of the task.
   const int64_t tasks = (conv.out_pixels() + pixels_of_task - 1) / pixels_of_task;
   const int64_t grain = (1 << 17) / (pixels_of_task * k * conv.out_channels / conv.groups + 1) + 1;
   call.parallel(conv.batch * conv.groups * tasks, grain, [&](int64_t begin, int64_t end, int64_t worker) {

@@ -1,5 +1,5 @@
-// Convolution of the layout N, C, H, W as a GEMM of the weights and the matrix of patches (im2col). The matrix is never
-// stored: each panel of patches is packed from the image just before it is multiplied.
+// Convolution of layout N, C, H, W as a GEMM of the weights and the patch matrix (im2col). The matrix is never stored:
+// each panel (some columns) is packed from the image just before it is multiplied.
 #include "lib/packed_gemm.h"
 #include "ops/convolution.h"
 
@@ -7,11 +7,11 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Returns the number of phases of the padded input along one axis: taps k with the same remainder k * dilation % stride
-// read the same phase. The remainders are multiples of gcd(stride, dilation), so at most stride / gcd of them differ.
+// Returns the number of phases (see Phases) of the padded input along one axis. Taps k with the same remainder k *
+// dilation % stride read the same phase; at most stride / gcd(stride, dilation) remainders differ.
 int64_t phase_count(int64_t taps, int64_t stride, int64_t dilation) {
   int64_t a = stride;
-  for (int64_t b = dilation; b != 0;) {  // `a` becomes the greatest common divisor
+  for (int64_t b = dilation; b != 0;) {  // Euclid's algorithm: `a` becomes gcd(stride, dilation)
     const int64_t rest = a % b;
     a = b;
     b = rest;
@@ -20,9 +20,9 @@ int64_t phase_count(int64_t taps, int64_t stride, int64_t dilation) {
 }
 
 // Packs rows [k0, k0 + depth) and columns [pixel, pixel + pixels) of the patch matrix [channels * taps, output pixels]
-// of one group. For one tap, the pixels of an output row read a run of an input row; the runs are the same for every
-// channel, so they are computed once per tap. columns[kw] are the output columns for which tap column kw is inside the
-// image. Elements whose tap is in the padding become zero.
+// of one group. For one tap, the pixels of an output row read a part of an input row; these parts are the same for
+// every channel, so they are computed once per tap. columns[kw] are the output columns for which tap column kw is
+// inside the image. Elements whose tap is in the padding become zero.
 template <class C>
 void pack_patches(const Conv &conv, const ValidRange *columns, const C *image, int64_t k0, int64_t depth, int64_t pixel,
                   int64_t pixels, int64_t width, C *target) {
@@ -51,7 +51,8 @@ void pack_patches(const Conv &conv, const ValidRange *columns, const C *image, i
     }
     C *row = target + (c0 * taps + tap - k0) * width;
     const C *source = image + c0 * conv.in_pixels();
-    if (inside == width && count == 1 && conv.stride_w == 1) {  // the most frequent case: one full run
+    // the most frequent case: one part of an input row fills the whole panel row
+    if (inside == width && count == 1 && conv.stride_w == 1) {
       for (int64_t c = c0; c < c1; ++c, row += taps * width, source += conv.in_pixels()) {
         for (int64_t j = 0; j < width; j += kLanes<C>) store_vector(row + j, load_vector(source + runs[0].from + j));
       }
@@ -106,7 +107,7 @@ void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weig
   }
   const int64_t width = conv.group_out();
   const int64_t k = conv.group_in() * conv.taps();
-  // The weights and the result of one group of one image.
+  // Returns the weights and the result of one group of one image.
   const auto operands = [&](int64_t i) {
     const int64_t group = i % conv.groups;
     GemmResult<C> result = {out + i * width * conv.out_pixels(), conv.out_pixels()};

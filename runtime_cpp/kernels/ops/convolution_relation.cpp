@@ -6,7 +6,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Returns true for numbers in [0, 2^31): the sum of two products of such numbers fits in an int64.
+// Returns true for numbers in [0, 2^31): a sum of two products of such numbers fits into an int64.
 bool is_small(int64_t value) { return value >= 0 && value < int64_t{1} << 31; }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Convolutions of one to three spatial dims as a relation between the elements of three tensors: slow and general, for
-// 3-d convolutions and gradients, which have no fast kernels.
+// A slow but general form of convolutions with one to three spatial dims, as a relation between the elements of three
+// tensors. It computes 3-d convolutions and gradients, which have no fast kernels.
 #ifndef EDGECORE_KERNELS_CONVOLUTION_RELATION_H_
 #define EDGECORE_KERNELS_CONVOLUTION_RELATION_H_
 
@@ -8,14 +8,14 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// A convolution relates a position `a` of one tensor to a position `b` of another by b = a * stride - padding + k *
-// dilation, where k is the tap. `a` is in the output and `b` in the input; for a transposed convolution it is the other
-// way round. The weight is [channels of a, channels of b in a group, kernel].
+// A convolution relates a position `a` of one tensor to a position `b` of another one: b = a * stride - padding + k *
+// dilation, where k is the tap. `a` is in the output and `b` in the input; for a transposed convolution, `a` is in the
+// input. The weight is [channels of a, channels of b in a group, kernel].
 struct Relation {
   int dims = 0;
   int64_t batch = 0;
   int64_t groups = 1;
-  int64_t a_channels = 0;  // channels of `a` in one group; b_channels likewise
+  int64_t a_channels = 0;  // channels of `a` in one group; b_channels: channels of `b` in one group
   int64_t b_channels = 0;
   int64_t a_size[3] = {1, 1, 1};
   int64_t b_size[3] = {1, 1, 1};
@@ -28,10 +28,11 @@ struct Relation {
   int64_t b_pixels() const { return b_size[0] * b_size[1] * b_size[2]; }
   int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
 
-  // Calls body(a, b, weight) with the indices of each triple of elements that the convolution multiplies and adds.
+  // Calls body(a, b, weight), with the indices of three elements, for each product in the convolution.
   template <class Body>
   void for_each(const Body &body) const {
-    if (a_pixels() == 0 || b_pixels() == 0 || taps() == 0) return;  // the loops below could be very long
+    // the loops below would take very long, although there is no product
+    if (a_pixels() == 0 || b_pixels() == 0 || taps() == 0) return;
     for (int64_t n = 0; n < batch; ++n) {
       for (int64_t c = 0; c < groups * a_channels; ++c) {
         for (int64_t j = 0; j < b_channels; ++j) {
@@ -68,12 +69,12 @@ struct Relation {
   }
 };
 
-// Returns the relation between the tensors of a call. Checks that for_each() computes no index outside of a tensor, and
-// that no product overflows. `geometry` is stride, padding and dilation, each with one entry per spatial dim or one
-// entry for all.
+// Returns the relation between the tensors of a call. Checks that for_each() cannot compute an index outside of a
+// tensor, and that no product overflows. `geometry` has stride, padding and dilation, each with one entry per spatial
+// dim, or one entry for all.
 Relation relation_of(Call &call, Tensor a, Tensor b, Tensor weight, const Ints *geometry, int64_t groups);
 
-// aten::convolution.out with three spatial dims.
+// Runs aten::convolution.out with three spatial dims.
 int32_t convolution_general(Call &call);
 
 }  // namespace EDGECORE_VARIANT

@@ -1,5 +1,5 @@
-// Transposed convolution: a GEMM of weights and input gives the contribution of each input pixel to each tap; then the
-// contributions are added to the output pixels of the taps (col2im).
+// Transposed convolution: a GEMM of weights and input computes what each input pixel contributes through each tap; then
+// the contributions are added to the output pixels (col2im).
 #include "lib/packed_gemm.h"
 #include "ops/convolution.h"
 
@@ -12,7 +12,7 @@ void convolve_transposed(Call &call, const Conv &conv, const C *input, const C *
   const int64_t k = depth == 0 ? 0 : conv.group_out() * conv.taps();
   const int64_t part = k * conv.in_pixels();
   const int64_t count = conv.batch * conv.groups;
-  C *filters = call.scratch<C>(conv.groups * k * depth);  // [group][group_out * taps][group_in]
+  C *filters = call.scratch<C>(conv.groups * k * depth);  // shape [group][group_out * taps][group_in]
   C *columns = call.scratch<C>(count * part);
   if (call.failed()) return;
   call.parallel(conv.groups * k, 16384 / (depth + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {

@@ -1,10 +1,10 @@
 // Winograd's convolution F(2x2, 3x3) computes a tile of 2x2 outputs from 4x4 inputs with 16 multiplications for each
-// pair of channels instead of 36. Inputs and filters are transformed. For each of the 16 positions of a tile there is a
-// matrix product over the channels. The 16 products of a tile are transformed to its outputs.
+// pair of channels instead of 36. It transforms inputs and filters. For each of the 16 positions of a tile it
+// multiplies two matrices over the channels. Then it transforms the 16 products of a tile to the tile's outputs.
 //
-// The factors of the transforms are 1 and 1/2, and a sum has one term per input channel instead of nine. So results are
-// about as exact as in the direct form: rms errors are 0.6 to 1.7 times as large. Errors are relative to the maximum
-// input of a tile, which affects all of its outputs. Larger tiles are faster, but less exact.
+// The factors of the transforms are 1 and 1/2, and each sum has one term per input channel instead of nine. So results
+// are about as exact as in the direct form: rms errors are 0.6 to 1.7 times as large. Errors are relative to the
+// maximum input of a tile, which affects all of its outputs. Larger tiles would be faster, but less exact.
 #include "lib/tile.h"
 #include "ops/convolution.h"
 
@@ -15,14 +15,14 @@ namespace {
 using Floats = Vector<float>;
 constexpr int64_t kPositions = 16;
 constexpr int64_t kTaps = 9;
-constexpr int64_t kChunk = 16;  // rows of left operands that a task transforms before multiplying them by all panels
+constexpr int64_t kChunk = 16;  // number of rows of left operands that a task transforms together
 
-// A few rows of tiles are transformed at a time, so that their inputs stay in a cache: this many floats. Because
-// filters are transformed again each time, there are at least kMinTiles tiles.
+// Only some rows of tiles are transformed at a time, so that their transformed inputs (kCacheFloats floats) stay in a
+// cache. But they are at least kMinTiles tiles, because each time all filters are transformed again.
 constexpr int64_t kCacheFloats = 1 << 20;
 constexpr int64_t kMinTiles = 256;
 
-// Loads the first n elements; the rest is 0.
+// Loads the first n elements of a vector; the other lanes are 0.
 inline Floats load_part(const float *from, int64_t n) {
   if (n >= kLanes<float>) return load_vector(from);
   float part[kLanes<float>] = {};
@@ -30,7 +30,7 @@ inline Floats load_part(const float *from, int64_t n) {
   return load_vector(part);
 }
 
-// Transforms four inputs that are `step` elements apart.
+// Transforms four inputs, which are `step` elements apart, in one dim of a tile.
 inline void transform_inputs(Floats *d, int step) {
   const Floats sum = d[step] + d[2 * step], difference = d[2 * step] - d[step];
   d[0] -= d[2 * step];
@@ -43,7 +43,7 @@ inline void transform_tile(Floats *d) {
   for (int i = 0; i < 4; ++i) transform_inputs(d + 4 * i, 1);
 }
 
-// Transforms three taps to four elements that are `step` apart.
+// Transforms three taps of a filter, in one dim, to four elements that are `step` elements apart.
 inline void transform_taps(Floats a, Floats b, Floats c, Floats *to, int step) {
   const Floats even = (a + c) * 0.5f, odd = b * 0.5f;
   to[0] = a, to[step] = even + odd, to[2 * step] = even - odd, to[3 * step] = c;
@@ -71,16 +71,15 @@ inline void store_positions(const Floats *from, float *to, int64_t step) {
   for (int64_t p = 0; p < kPositions; ++p) store_vector(to + p * step, from[p]);
 }
 
-// Rounds a distance up to an odd number of cache lines, so that elements at multiples of the distance are in different
-// sets of the cache.
+// Rounds a distance, in floats, up to an odd number of cache lines: its multiples are in different sets of the cache.
 constexpr int64_t spread(int64_t floats) {
   const int64_t lines = (floats + 15) / 16;
   return (lines + 1 - lines % 2) * 16;
 }
 
-// The sizes of the matrix products, one per position: [rows, channels] times [channels, columns]. `left_step` and
-// `right_step` are the distances between positions. Left operands are a chunk of rows, `row_step` apart. Right operands
-// are panels; the panel of a column begins `column` * `channels` elements after the first.
+// The sizes of the matrix products, one for each of the 16 positions of a tile: [rows, channels] times [channels,
+// columns]. Operands of adjacent positions are `left_step` or `right_step` apart. A left operand is a chunk of rows,
+// `row_step` apart. A right operand is panels; that of a column begins `column` * `channels` elements after the first.
 struct Products {
   int64_t rows, channels;
   Panels<float> panels;
@@ -97,10 +96,10 @@ struct Products {
   int64_t task_floats() const { return kPositions * (left_step + kChunk * kPanel<float>); }
 };
 
-// The outputs of tiles, without the bias: outputs[2 * i + j][t] is row i and column j of tile t.
+// The outputs of several tiles, without the bias: outputs[2 * i + j][t] is row i and column j of tile t.
 using Outputs = float[4][kPanel<float>];
 
-// Computes product[row block][position][kTileRows][width] from m rows of the left operands and one right panel.
+// Computes product[row block][position in the tile][kTileRows][width]: m rows of the left operands times a panel.
 template <int kVectors>
 void multiply(const Products &sizes, const float *left, const float *right, int64_t m, float *product) {
   constexpr int64_t kWidth = kVectors * kLanes<float>;
@@ -122,14 +121,14 @@ bool multiply_all(Call &call, const Products &sizes, const float *right, float *
                   const TransformRows &transform_rows, const Store &store) {
   const int64_t chunks = (sizes.rows + kChunk - 1) / kChunk;
   const int64_t panels = sizes.panels.count;
-  // With few chunks, several tasks transform the same chunk, and each multiplies it by some of the panels.
+  // If there are few chunks, several tasks transform the same chunk, and each multiplies it by some of the panels.
   const int64_t parts = min_of((4 * call.worker_count() + chunks - 1) / chunks, (panels + 3) / 4);
   const int64_t work = kChunk * kPositions * sizes.channels * (sizes.panels.columns / parts);
   int32_t is_finite = 1;
   call.parallel(chunks * parts, (1 << 17) / (work + 1) + 1, [&](int64_t begin, int64_t end, int64_t worker) {
     float *const left = memory + worker * memory_step;
     float *const product = left + kPositions * sizes.left_step;
-    Floats zeros = {};  // becomes NaN if an output is not finite
+    Floats zeros = {};  // becomes NaN if an output is infinite or NaN
     for (int64_t task = begin; task < end; ++task) {
       const int64_t first = task / parts * kChunk;
       const int64_t m = min_of(kChunk, sizes.rows - first);
@@ -165,24 +164,25 @@ bool multiply_all(Call &call, const Products &sizes, const float *right, float *
   return is_finite != 0;
 }
 
-// The tiles of an image.
+// The number of tiles (2x2 outputs) of an image in each dim.
 struct Tiles {
   int64_t across, down;
   explicit Tiles(const Conv &conv) : across((conv.out_w + 1) / 2), down((conv.out_h + 1) / 2) {}
   int64_t count() const { return across * down; }
 };
 
-// A copy of some rows of tiles of one plane. Inputs at the same place of adjacent tiles are adjacent in it. Part (a, b)
-// has the inputs in row a < 2 and column b < 4 of all tiles, and of one more row of tiles: rows 2 and 3 of a tile are
-// rows 0 and 1 of the tile below.
+// A copy of some rows of tiles of one input plane, in which inputs at the same place of adjacent tiles are adjacent.
+// Part (a, b) has the inputs in row a < 2 and column b < 4 of all these tiles and of one more row of tiles, because
+// rows 2 and 3 of a tile are rows 0 and 1 of the tile below.
 struct TileInputs {
   int64_t across, part;
   TileInputs(int64_t tiles_across, int64_t rows) : across(tiles_across), part((rows + 1) * tiles_across) {}
 
-  int64_t floats() const { return 8 * part + kLanes<float>; }  // the last vector may end after the last part
+  // returns the size, with space for a vector past the last part
+  int64_t floats() const { return 8 * part + kLanes<float>; }
   int64_t offset(int64_t row, int64_t column) const { return (row % 2 * 4 + column) * part + row / 2 * across; }
 
-  // Copies the rows of tiles from `first` on. `to` must be zero, for the padding.
+  // Copies the rows of tiles from row `first` on. `to` must be zero before, for the padding.
   void fill(const Conv &conv, const float *plane, int64_t first, float *to) const {
     for (int64_t a = 0; a < 2; ++a) {
       const int64_t shift = 2 * first + a - conv.pad_h;
@@ -198,7 +198,7 @@ struct TileInputs {
   }
 };
 
-// Stores the outputs of at most `width` tiles, from number `tile` on, in a plane.
+// Stores the outputs of at most `width` tiles, from tile number `tile` on, in an output plane.
 void store_in_plane(const Conv &conv, int64_t tile, int64_t width, const Outputs &outputs, float bias, float *plane) {
   const Tiles tiles(conv);
   float lines[2][2 * kPanel<float>];
@@ -223,23 +223,23 @@ void store_in_plane(const Conv &conv, int64_t tile, int64_t width, const Outputs
 }  // namespace
 
 bool prefers_winograd(const Conv &conv) {
-  constexpr int64_t kMinChannels = 16;    // with fewer, the transforms of images take too long
-  constexpr int64_t kTilesOfFilter = 16;  // with fewer tiles, transforming a filter does not pay
+  constexpr int64_t kMinChannels = 16;    // minimum channels; with fewer, the transforms of images take too long
+  constexpr int64_t kTilesOfFilter = 16;  // minimum tiles; with fewer, a filter's transform takes too long
   if (conv.kernel_h != 3 || conv.kernel_w != 3 || conv.stride_h != 1 || conv.stride_w != 1) return false;
   if (conv.dilation_h != 1 || conv.dilation_w != 1 || conv.groups != 1) return false;
   if (conv.in_channels < kMinChannels || conv.out_channels < kMinChannels) return false;
   const int64_t tiles = Tiles(conv).count();
-  return tiles >= kTilesOfFilter && 2 * tiles < conv.out_pixels();  // with one row, half of each tile is outside
+  return tiles >= kTilesOfFilter && 2 * tiles < conv.out_pixels();  // with one output row, half of each tile is unused
 }
 
-// The left operands are filters, the right operands tiles.
+// Winograd's convolution of layout N, C, H, W. The left operands of the products are filters, the right operands tiles.
 bool winograd_planes(Call &call, const Conv &conv, const float *input, const float *weight, const float *bias,
                      float *out) {
   const Tiles tiles(conv);
   const int64_t channels = conv.in_channels;
   const int64_t most = max_of(kMinTiles, kCacheFloats / (kPositions * channels));
   const int64_t bands = (tiles.count() + most - 1) / most;
-  const int64_t rows = (tiles.down + bands - 1) / bands;  // rows of tiles
+  const int64_t rows = (tiles.down + bands - 1) / bands;  // number of rows of tiles transformed together (a band)
   const Products largest(conv.out_channels, channels, rows * tiles.across);
   const int64_t step = spread(max_of(largest.task_floats(), TileInputs(tiles.across, rows).floats()));
   float *const right = call.optional_scratch<float>(largest.right_floats() + call.worker_count() * step);
@@ -248,7 +248,7 @@ bool winograd_planes(Call &call, const Conv &conv, const float *input, const flo
   for (int64_t i = 0; i < conv.batch * bands; ++i) {
     const int64_t first = i % bands * rows;
     const int64_t count = min_of(rows, tiles.down - first);
-    if (count <= 0) continue;  // the last bands may be empty, because `rows` was rounded up
+    if (count <= 0) continue;  // the last bands (rows of tiles) may be empty: `rows` is rounded up
     const float *const image = input + i / bands * channels * conv.in_pixels();
     float *const target = out + i / bands * conv.out_channels * conv.out_pixels();
     const Products sizes(conv.out_channels, channels, count * tiles.across);
@@ -297,10 +297,10 @@ bool winograd_planes(Call &call, const Conv &conv, const float *input, const flo
   return true;
 }
 
-// The left operands are tiles, the right operands filters.
+// Winograd's convolution of layout N, H, W, C. The left operands of the products are tiles, the right operands filters.
 bool winograd_pixels(Call &call, const Conv &conv, const float *input, const float *weight, const int64_t *strides,
                      const float *bias, float *out) {
-  constexpr int64_t kBlock = 64;  // input channels whose filters a task transforms
+  constexpr int64_t kBlock = 64;  // number of input channels whose filters a task transforms together
   const Tiles tiles(conv);
   const int64_t channels = conv.in_channels;
   const Products sizes(conv.batch * tiles.count(), channels, conv.out_channels);
@@ -316,7 +316,8 @@ bool winograd_pixels(Call &call, const Conv &conv, const float *input, const flo
       const int64_t width = sizes.panels.width(task / blocks);
       float *const to = right + column * channels + c0 * width;
       for (int64_t j = 0; j < width; j += kLanes<float>) {
-        alignas(64) float taps[kTaps][kBlock][kLanes<float>] = {};  // by tap, input channel, output channel
+        // taps of the filters, by tap, input channel and output channel
+        alignas(64) float taps[kTaps][kBlock][kLanes<float>] = {};
         const int64_t n = min_of(kLanes<float>, conv.out_channels - column - j);
         for (int64_t tap = 0; tap < kTaps; ++tap) {
           const float *from = weight + (column + j) * strides[0] + c0 * strides[1] + tap / 3 * strides[2];
@@ -341,7 +342,7 @@ bool winograd_pixels(Call &call, const Conv &conv, const float *input, const flo
   const auto transform_tiles = [&](int64_t begin, int64_t end, float *left) {
     for (int64_t i = begin; i < end; ++i, left += sizes.row_step) {
       const float *const image = input + i / tiles.count() * conv.in_pixels() * channels;
-      const float *pixels[kPositions];  // NULL: padding
+      const float *pixels[kPositions];  // addresses of the input pixels of a tile; NULL: a pixel of the padding
       for (int64_t p = 0; p < kPositions; ++p) {
         const int64_t y = i % tiles.count() / tiles.across * 2 - conv.pad_h + p / 4;
         const int64_t x = i % tiles.across * 2 - conv.pad_w + p % 4;

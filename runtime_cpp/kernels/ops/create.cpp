@@ -1,4 +1,4 @@
-// Operators that fill a tensor with numbers or copy a tensor, with a conversion if the dtypes differ.
+// Operators that fill a tensor with numbers, or copy a tensor and convert its dtype.
 #include "lib/elementwise.h"
 
 namespace edgecore {
@@ -33,7 +33,7 @@ Scalar number(int64_t value) {
   return s;
 }
 
-// Runs a kernel that fills the output with `value`. Argument 0 of the call is the shape.
+// Runs a kernel that fills its output with `value`. Argument 0 of the call is the output's shape.
 int32_t filled(const edgecore_call *raw, const char *op, uint64_t out_index, Scalar value) {
   Call call(raw, op);
   const Tensor out = call.tensor(out_index);
@@ -56,8 +56,8 @@ int32_t arange(Call &call, Scalar start, Scalar end, Scalar step, Tensor out) {
       !call.check((end.real() - start.real()) / step.real() <= INT32_MAX, "the result would have too many elements")) {
     return call.status();
   }
-  // As in ATen: if `out` is int64, convert start, end and step to integers before counting the elements. For other
-  // integer dtypes, count with the floating-point bounds; only the stored values are integers.
+  // Count the elements as ATen does: if `out` is int64, convert start, end and step to integers first. For other
+  // integer dtypes, count with floats; only the stored values are integers.
   const bool integers = !is_floating(out.type());
   const bool count_as_integers = out.type() == Type::kI64;
   const int64_t first = start.integer();
@@ -121,7 +121,7 @@ int32_t empty_dim_order_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// fill.Scalar and full_like: the output has the shape of self.
+// Runs fill.Scalar or full_like, whose output has the shape of argument `self`.
 static int32_t fill_like(const edgecore_call *raw, const char *op, uint64_t out_index) {
   Call call(raw, op);
   const Tensor self = call.tensor(0);
@@ -143,7 +143,7 @@ int32_t fill_tensor_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// copy: the output has the shape of self, to which the source broadcasts.
+// Runs a kernel that copies argument `src` to the output, which has the shape of `self`; `src` broadcasts to it.
 static int32_t copy_into(const edgecore_call *raw, const char *op, uint64_t out_index) {
   Call call(raw, op);
   const Tensor self = call.tensor(0);

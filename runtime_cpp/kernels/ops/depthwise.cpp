@@ -1,4 +1,4 @@
-// Depthwise convolution: each output channel depends on one input channel.
+// Depthwise convolution, in which each output channel depends on one input channel.
 #include "lib/vector.h"
 #include "ops/convolution.h"
 
@@ -6,9 +6,9 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-constexpr int64_t kBlock = 4;  // number of vectors of sums that are accumulated at the same time
+constexpr int64_t kBlock = 4;  // number of vectors of sums that are computed at the same time
 
-// out[i] = bias + the sum over taps t of weight[t] * in[taps[t] + i], for i in [0, kVectors * lanes).
+// Computes out[i] = bias + the sum over t in [0, count) of weight[t] * in[taps[t] + i], for i in [0, kVectors * lanes).
 template <class C, int kVectors>
 void sum_taps(const C *in, const int64_t *taps, const C *weight, int64_t count, C bias, C *out) {
   Vector<C> sums[kVectors];
@@ -60,11 +60,11 @@ void sum_pixel(const Conv &conv, const C *image, const C *weight, const C *bias,
 template <class C>
 void depthwise_planes(Call &call, const Conv &conv, const Phases &phases, const C *input, const C *weight,
                       const C *bias, C *out) {
-  // The output is computed as one long line with rows of `pitch` elements, so that rows have no vector tails. The pitch
-  // - out_w surplus elements of each row are computed from other rows or padding, and are not copied.
+  // Compute the output as one long line whose rows have `pitch` elements, so that rows need no partial vectors. The
+  // pitch - out_w surplus elements of each row are computed from other rows or padding, and are not copied to `out`.
   constexpr int64_t kBlockWidth = kBlock * kLanes<C>;
   const int64_t line = conv.out_h * phases.pitch;
-  const int64_t slack = phases.pitch + kBlockWidth;  // elements that may be read past the plane
+  const int64_t slack = phases.pitch + kBlockWidth;  // number of elements beyond the padded plane that may be read
   const int64_t in_part = round_up(phases.plane() + slack, 16);
   const int64_t part = in_part + round_up(line, kBlockWidth);
   int64_t *taps = call.scratch<int64_t>(conv.taps());
@@ -75,7 +75,7 @@ void depthwise_planes(Call &call, const Conv &conv, const Phases &phases, const 
   call.parallel(conv.batch * conv.in_channels, 65536 / (work + 1) + 1, [&](int64_t begin, int64_t end, int64_t worker) {
     C *in = memory + worker * part;
     C *sums = in + in_part;
-    for (int64_t i = 0; i < in_part; ++i) in[i] = 0;  // fill() never writes the padding, so it stays zero
+    for (int64_t i = 0; i < in_part; ++i) in[i] = 0;  // set the padding to zero, once: fill() never writes it
     for (int64_t plane = begin; plane < end; ++plane) {
       const int64_t channel = plane % conv.in_channels;
       const C *taps_weight = weight + channel * conv.taps();

@@ -5,7 +5,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Returns the p-norm of the difference of two rows; for p = 0, the number of entries that differ.
+// Returns the p-norm of the difference of two rows of n numbers; for p = 0, the number of entries that differ.
 template <class C>
 C distance(const C *a, const C *b, int64_t n, double p) {
   double sum = 0;
@@ -27,8 +27,8 @@ C distance(const C *a, const C *b, int64_t n, double p) {
   return static_cast<C>(p == 0 || p == 1 || p == __builtin_inf() ? sum : __builtin_pow(sum, 1 / p));
 }
 
-// Returns the index of the matrix in `t` (the last two dims, row-major) for batch entry `batch` of the output. `shape`
-// is the output's shape; the batch dims of `t`, all but the last two, broadcast to the batch dims of `shape`.
+// Returns the index of the matrix (last two dims) of `t` that belongs to batch entry `batch` of the output. `shape` is
+// the output's shape; the batch dims of `t`, all but the last two, broadcast to the batch dims of `shape`.
 int64_t matrix_of(int64_t batch, const Shape &shape, Tensor t) {
   int64_t matrix = 0;
   int64_t stride = 1;
@@ -43,7 +43,7 @@ int64_t matrix_of(int64_t batch, const Shape &shape, Tensor t) {
   return matrix;
 }
 
-// The distance of every row of x1 to every row of x2.
+// Computes the distance of every row of x1 to every row of x2 (cdist).
 template <class C>
 void cross_distances(Call &call, Tensor x1, Tensor x2, Tensor out, double p) {
   const C *a = dense<C>(call, x1);
@@ -64,7 +64,7 @@ void cross_distances(Call &call, Tensor x1, Tensor x2, Tensor out, double p) {
   result.finish(call);
 }
 
-// The distances of all pairs of rows i < j.
+// Computes the distances of all pairs of rows i < j of one matrix (pdist).
 template <class C>
 void pair_distances(Call &call, Tensor self, Tensor out, double p) {
   const C *x = dense<C>(call, self);

@@ -1,8 +1,8 @@
-// Discrete Fourier transforms in double precision: radix 2 if the length is a power of two, else Bluestein's algorithm
-// ("A linear filtering approach to the computation of discrete Fourier transform", 1970):
+// Discrete Fourier transforms in double precision: radix 2 if the length n is a power of two, otherwise Bluestein's
+// algorithm ("A linear filtering approach to the computation of discrete Fourier transform", 1970):
 //   j k = (j^2 + k^2 - (k - j)^2) / 2 and chirp(k) = exp(sign pi i k^2 / n) give
 //   y[k] = chirp(k) * the sum over j of (x[j] * chirp(j)) * conj(chirp(k - j)).
-// The sum is a convolution, which radix-2 transforms of a length of at least 2 n - 1 compute.
+// The sum is a convolution, which is computed by radix-2 transforms of a length of at least 2 n - 1.
 #include "ops/complex.h"
 
 namespace edgecore {
@@ -17,13 +17,13 @@ Complex operator+(Complex a, Complex b) { return {a.re + b.re, a.im + b.im}; }
 Complex operator-(Complex a, Complex b) { return {a.re - b.re, a.im - b.im}; }
 Complex operator*(Complex a, Complex b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 
-// exp(2 pi i k / n) for 0 <= k < n.
+// Returns exp(2 pi i k / n) for 0 <= k < n.
 Complex root_of_unity(int64_t k, int64_t n) {
   const double angle = 6.283185307179586476925 * (static_cast<double>(k) / static_cast<double>(n));
   return {__builtin_cos(angle), __builtin_sin(angle)};
 }
 
-// Transforms x in place without scaling. n is a power of two, and roots[k] = exp(sign 2 pi i k / n).
+// Transforms x in place, without scaling. n must be a power of two, and roots[k] = exp(sign 2 pi i k / n).
 void radix2(Complex *x, int64_t n, const Complex *roots) {
   for (int64_t i = 1, j = 0; i < n; ++i) {
     int64_t bit = n >> 1;
@@ -47,7 +47,7 @@ void radix2(Complex *x, int64_t n, const Complex *roots) {
   }
 }
 
-// Transforms of one length: y[k] = the sum over j of x[j] exp(sign 2 pi i j k / n).
+// Fourier transforms of one length n: y[k] = the sum over j of x[j] exp(sign 2 pi i j k / n).
 class Transform {
  public:
   Transform(Call &call, int64_t n, double sign) : n_(n) {
@@ -66,8 +66,8 @@ class Transform {
     chirp_ = call.scratch<Complex>(n);
     filter_ = call.scratch<Complex>(length_);
     if (call.failed()) return;
-    // chirp_[k] = exp(sign pi i k^2 / n), which has the period 2 n in k^2. k^2 is reduced modulo 2 n, because a large
-    // angle would lose precision.
+    // chirp_[k] = exp(sign pi i k^2 / n). Reduce k^2 modulo 2 n, its period, because a large angle would lose
+    // precision.
     for (int64_t k = 0; k < n; ++k) {
       const uint64_t square = static_cast<uint64_t>(k) * static_cast<uint64_t>(k) % static_cast<uint64_t>(2 * n);
       chirp_[k] = root_of_unity(static_cast<int64_t>(square), 2 * n);
@@ -82,14 +82,14 @@ class Transform {
     radix2(filter_, length_, roots_);
   }
 
-  // Transforms n numbers, `step` numbers apart, in place.
+  // Transforms n numbers in place; they are `step` elements apart.
   void run(Complex *x, int64_t step) const {
     for (int64_t k = 0; k < length_; ++k) work_[k] = {0, 0};
     for (int64_t k = 0; k < n_; ++k) work_[k] = chirp_ == nullptr ? x[k * step] : x[k * step] * chirp_[k];
     radix2(work_, length_, roots_);
     if (chirp_ != nullptr) {
-      // Convolution with the filter: multiply the transforms and transform back. The inverse transform is the forward
-      // transform with its result reversed.
+      // Convolve with the filter: multiply the transforms and transform back. The inverse transform is the forward
+      // transform with its result in reverse order.
       for (int64_t k = 0; k < length_; ++k) work_[k] = work_[k] * filter_[k];
       radix2(work_, length_, roots_);
       for (int64_t k = 1; k < length_ - k; ++k) {
@@ -114,7 +114,7 @@ class Transform {
   Complex *filter_ = nullptr;
 };
 
-// Transforms a row-major array along one dim.
+// Computes the Fourier transforms of a row-major array along one dim, in place.
 void transform_dim(Call &call, Complex *data, const Shape &shape, int dim, double sign) {
   int64_t inner = 1;
   for (int d = dim + 1; d < shape.ndim; ++d) inner *= shape.sizes[d];
@@ -147,8 +147,7 @@ Dims dims_of(Call &call, uint64_t i, int ndim) {
   return dims;
 }
 
-// The scale of the result for the argument `normalization`. 0: none, 1: divide by the square root of the number of
-// points, 2: divide by the number of points.
+// Returns the factor of the result for `normalization` 0: 1, 1: 1 / sqrt(number of points), 2: 1 / number of points.
 double scale_of(Call &call, int64_t normalization, const Shape &shape, const Dims &dims) {
   call.check(normalization >= 0 && normalization <= 2, "normalization must be 0, 1 or 2");
   double points = 1;
@@ -221,9 +220,9 @@ int32_t fft_c2r_out(const edgecore_call *raw) {
   copy_tensor(call, parts.tensor(), source.tensor());
   for (int k = 0; k + 1 < dims.count && !call.failed(); ++k) transform_dim(call, data, half, dims.items[k], 1);
   if (call.failed()) return call.status();
-  // The input holds only the first half of the spectrum along the last transformed dim. The spectrum of `length` real
-  // numbers is Hermitian: entry length - k is the conjugate of entry k. This gives the second half. It also means that
-  // the imaginary parts of entry 0 and of entry length / 2 are 0, so they are ignored.
+  // The input has only the first half of the spectrum along the last transformed dim. The spectrum of `length` real
+  // numbers is Hermitian: entry length - k is the conjugate of entry k. This determines the second half. For the same
+  // reason, the imaginary parts of entries 0 and length / 2 are 0 in theory; they are ignored.
   int64_t inner = 1;
   for (int d = last + 1; d < shape.ndim; ++d) inner *= shape.sizes[d];
   const int64_t stored = half.sizes[last];

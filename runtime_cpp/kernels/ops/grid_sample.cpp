@@ -1,4 +1,4 @@
-// Samples an image at the points of a grid: aten::grid_sampler_2d.
+// Samples an image at the points of a grid (aten::grid_sampler_2d).
 #include "lib/convert.h"
 
 namespace edgecore {
@@ -14,8 +14,8 @@ struct Axis {
   int64_t padding;
   bool align_corners;
 
-  // Maps [-1, 1] to pixel coordinates. -1 and 1 are the centers of the first and the last pixel if align_corners is
-  // set, otherwise their outer edges.
+  // Converts a grid coordinate from [-1, 1] to pixels. -1 and 1 are the centers of the first and last pixel if
+  // align_corners is true, otherwise their outer edges.
   C pixels(C x) const {
     return align_corners ? (x + 1) / 2 * static_cast<C>(size - 1) : ((x + 1) * static_cast<C>(size) - 1) / 2;
   }
@@ -25,8 +25,7 @@ struct Axis {
     return x > last ? last : x > 0 ? x : C(0);  // NaN becomes 0
   }
 
-  // Reflects the coordinate at the outer edges of the image (at the centers of its outer pixels if align_corners is
-  // set) until it is between them.
+  // Reflects a coordinate at the image's outer edges (align_corners: at its outer pixels' centers) until it is inside.
   C reflected(C x) const {
     const C low = align_corners ? C(0) : C(-0.5);
     const C span = static_cast<C>(align_corners ? size - 1 : size);
@@ -44,15 +43,15 @@ struct Axis {
   }
 };
 
-// Returns the index of a pixel, or -1 if the coordinate is outside of the image or NaN.
+// Returns the index of a pixel, or -1 if its coordinate x is outside of the image or NaN.
 template <class C>
 int64_t index_of(C x, int64_t size) {
   return x >= 0 && x < static_cast<C>(size) ? static_cast<int64_t>(x) : -1;
 }
 
 // Computes the weights of the four pixels around a point on one axis. The point is between the second and the third
-// pixel, at distance t from the second, 0 <= t < 1. Cubic convolution with the coefficient a = -0.75 (Keys, 1981), as
-// in ATen.
+// pixel, at distance t from the second, 0 <= t < 1. Uses cubic convolution with the coefficient a = -0.75 (Keys, 1981),
+// as ATen does.
 template <class C>
 void cubic_weights(C t, C *w) {
   const C a = C(-0.75);
@@ -68,7 +67,7 @@ template <class C>
 struct Sampler {
   Axis<C> x, y;
   int64_t interpolation;
-  const C *image;  // one channel
+  const C *image;  // the pixels of one channel of the sampled image
 
   C at(C column, C row) const {
     const int64_t i = index_of(column, x.size);
@@ -93,7 +92,7 @@ struct Sampler {
            right_weight * bottom_weight * at(left + 1, top + 1);
   }
 
-  // Interpolates the 16 pixels around the point (u, v). The padding mode applies to each of these pixels.
+  // Interpolates the 16 pixels around the point (u, v). The padding mode is applied to each of these pixels.
   C bicubic(C u, C v) const {
     const C left = static_cast<C>(__builtin_floor(u));
     const C top = static_cast<C>(__builtin_floor(v));

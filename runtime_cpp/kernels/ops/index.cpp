@@ -1,4 +1,4 @@
-// Operators that gather: they read the elements that an index tensor selects. Every index is checked before it is used.
+// Operators that gather: they read the elements of a tensor that an index tensor selects, after a check of each index.
 #include "ops/index.h"
 
 namespace edgecore {
@@ -74,7 +74,7 @@ bool Indexing::read(Call &call, uint64_t list, Tensor self) {
   return !call.failed();
 }
 
-// Converts a mask over k dims to k lists of indices.
+// Converts a mask over k dims of self to k lists of indices, those of the mask's true elements.
 void Indexing::add_mask(Call &call, Tensor mask, Tensor self) {
   const int covered = mask.ndim();
   for (int c = 0; c < covered; ++c)
@@ -171,7 +171,7 @@ Loop Indexing::slice(const int64_t *rows, const int64_t *self, const Shape &self
 
 namespace {
 
-// out[o][i] = source[o][indices[i]], i < count, for blocks of `bytes` bytes. source[o] has `size` blocks.
+// Computes out[o][i] = source[o][indices[i]], i < count, for elements of `bytes` bytes; source[o] has `size` elements.
 void gather_blocks(Call &call, char *out, const char *source, const int64_t *indices, int64_t outer, int64_t count,
                    int64_t size, int64_t bytes) {
   if (call.failed() || bytes == 0) return;
@@ -183,8 +183,8 @@ void gather_blocks(Call &call, char *out, const char *source, const int64_t *ind
   });
 }
 
-// out[i0, i1, ...] = source[i0, i1, ...] with the index of `dim` replaced by indices[i0, i1, ...]. Indices and `out`
-// have the shape `shape`, both row-major.
+// Computes out[i0, i1, ...] = source[i0, i1, ...] with the index along `dim` replaced by indices[i0, i1, ...].
+// `indices` and `out` have the shape `shape` and are row-major.
 template <class T>
 void gather_items(Call &call, const Shape &shape, const T *source, const int64_t *indices,
                   const int64_t *source_strides, int dim, T *out) {
@@ -263,7 +263,7 @@ int32_t gather_out(const edgecore_call *raw) {
   const int dim = call.dim(1, self.ndim());
   const Tensor index = call.tensor(2);
   const Tensor out = call.tensor(4);
-  // A tensor without dims counts as having one dim.
+  // Return a shape in which a tensor without dims counts as having one dim of size 1.
   const auto shape_of = [](Tensor t) {
     Shape shape = t.shape();
     if (shape.ndim == 0) shape.push(1);
@@ -310,7 +310,7 @@ int32_t index_tensor_out(const edgecore_call *raw) {
   const Indexing indexing(call, 1, self);
   if (call.failed() || !call.resize(out, indexing.shape) || out.numel() == 0) return call.status();
 
-  // For each combination of indices, copy a slice of self to a slice of out.
+  // For each combination of indices, copy the selected slice of self to a slice of the output.
   const BytesOut result(call, out);
   if (call.failed()) return call.status();
   const int64_t item = item_size(self.type());

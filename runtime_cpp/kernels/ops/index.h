@@ -1,5 +1,4 @@
-// Shared code of the operators that gather or scatter: reading and checking index tensors, and access to tensors as
-// row-major memory.
+// Code of operators that gather or scatter: checks index tensors, and accesses tensors as row-major memory.
 #ifndef EDGECORE_KERNELS_INDEX_H_
 #define EDGECORE_KERNELS_INDEX_H_
 
@@ -9,17 +8,16 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Copies the entries of `index` to row-major int64 and checks that they are in [0, size). With `wrap`, negative entries
-// count from the end. NULL after a failure. Always a copy: `index` may overlap the output, and entries must not change
-// after the check.
+// Copies the entries of `index` to a row-major int64 array and checks that they are in [0, size). With `wrap`, negative
+// entries count from the end. Returns NULL after a failure. Never returns the memory of `index`, because `index` may
+// overlap the output, and the entries must not change after the check.
 const int64_t *positions(Call &call, Tensor index, int64_t size, bool wrap);
 
-// Returns the bytes of the tensor in row-major order: its own memory if it is contiguous, otherwise a copy. NULL after
-// a failure.
+// Returns a tensor's bytes in row-major order: its own memory if contiguous, otherwise a copy. NULL after a failure.
 const char *dense_bytes(Call &call, Tensor t);
 
-// Memory for the bytes of an output in row-major order: the output's memory if it is contiguous, otherwise scratch
-// memory that finish() copies to the output.
+// Memory for the bytes of an output in row-major order: the output's own memory if it is contiguous, otherwise scratch
+// memory, which finish() copies to the output.
 class BytesOut {
  public:
   BytesOut(Call &call, Tensor out);
@@ -34,25 +32,25 @@ class BytesOut {
 
 bool check_same_type(Call &call, Tensor self, Tensor out);
 
-// self[i0, i1, None, ...] as in NumPy. The index tensors broadcast against each other to the shape `common`. In the
-// result, the dims of `common` replace the indexed dims of self if those are adjacent; otherwise they come first. A
-// bool mask stands for the indices of its true elements.
+// Advanced indexing as in NumPy: self[i0, i1, None, ...]. The index tensors broadcast against each other to the shape
+// `common`. In the result, the dims of `common` replace the indexed dims of self if these are adjacent; otherwise the
+// dims of `common` come first. A bool mask stands for the indices of its true elements.
 class Indexing {
  public:
-  // Reads argument `list` of the call, the indices into `self`, and checks every index. Records failures in the call.
+  // Reads argument `list` of the call, the indices into `self`, and checks every index. Records failures in `call`.
   Indexing(Call &call, uint64_t list, Tensor self);
 
-  Shape shape;           // shape of the result, self[...]
-  Shape common;          // shape to which the index tensors broadcast
-  int leading_dims = 0;  // number of dims of the result in front of `common`
+  Shape shape;           // shape of the result of the indexing, self[...]
+  Shape common;          // shape to which all index tensors broadcast
+  int leading_dims = 0;  // number of dims of the result before the dims of `common`
   bool indexed[kMaxDims] = {};
 
   // Returns the offset, in elements, of the slice of self that a combination of indices selects. `combination` is a
-  // row-major index into `common`; `strides` are self's.
+  // row-major index into `common`; `strides` are those of self.
   int64_t offset(int64_t combination, const int64_t *strides) const;
-  // Returns the loop over the elements of one such slice. Operand 0 is a tensor of the shape `shape` with strides
-  // `rows`; operand 1 is the tensor self, with shape `self_shape` and strides `self`. `rows` and `self` count elements
-  // of `item` bytes.
+  // Returns a loop nest over the elements of a slice (see `offset`). Operand 0 is a tensor of shape `shape` with
+  // strides `rows`; operand 1 is self, of shape `self_shape` with strides `self`. `rows` and `self` count elements of
+  // `item` bytes.
   Loop slice(const int64_t *rows, const int64_t *self, const Shape &self_shape, int64_t item) const;
 
  private:
@@ -65,7 +63,7 @@ class Indexing {
   bool combine(Call &call, Tensor self);
 
   Entry entries_[kMaxDims] = {};
-  int dims_ = 0;  // number of dims of self that the list covers
+  int dims_ = 0;  // number of leading dims of self that the list of indices covers
 };
 
 }  // namespace EDGECORE_VARIANT

@@ -1,4 +1,4 @@
-// Elementwise functions, means and softmax of int16 values.
+// Elementwise functions, means and softmax of quantized int16 values.
 #include "ops/integer_loops.h"
 
 namespace edgecore {
@@ -17,8 +17,8 @@ int32_t int16_mean_out(const edgecore_call *raw) {
   return run_mean<int16_t>(call);
 }
 
-// Interpolates between the entries of a table; entry i is for the input (i << shift) - 2^15. Entries are at most 2^22
-// in magnitude, so that all results fit into 32 bits.
+// Looks up each input in a table and interpolates linearly; table entry i is the result for the input (i << shift) -
+// 2^15. Entries are at most 2^22 in magnitude, so that all results fit into 32 bits.
 int32_t int16_table_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int16_table.out");
   const Tensor table = call.tensor(1);
@@ -51,8 +51,8 @@ int32_t int16_rescale_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// Softmax over the last dim: out = 2^15 * term / (sum of the terms). The term of an element is its exponential, from
-// its difference d to the maximum: table[d / 256] * table[256 + d % 256] / 2^30.
+// Computes a softmax over the last dim: out = 2^15 * term / (sum of the row's terms). The term of an element is its
+// exponential, from its difference d to the row's maximum: table[d / 256] * table[256 + d % 256] / 2^30.
 int32_t int16_softmax_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int16_softmax.out");
   Arguments<int16_t> next(call, 2);
@@ -63,7 +63,8 @@ int32_t int16_softmax_out(const edgecore_call *raw) {
     return static_cast<int32_t>((uint64_t{steep} * flat + (1 << 29)) >> 30);
   };
   const auto finish = [=](const int32_t *terms, ptrdiff_t width, uint64_t sum, int16_t *row) {
-    const int32_t bits = 64 - __builtin_clzll(sum);                                             // at least 31
+    // at least 31, because the sum is at least 2^30
+    const int32_t bits = 64 - __builtin_clzll(sum);
     const auto reciprocal = static_cast<uint32_t>((uint64_t{1} << 61) / (sum >> (bits - 31)));  // in (2^30, 2^31]
     const int32_t shift = bits + 15;
     const uint64_t half = uint64_t{1} << (shift - 1);

@@ -1,4 +1,4 @@
-// Elementwise functions, means and softmax of int8 values.
+// Elementwise functions, means and softmax of quantized int8 values.
 #include "ops/integer_loops.h"
 
 namespace edgecore {
@@ -17,7 +17,7 @@ int32_t int8_mean_out(const edgecore_call *raw) {
   return run_mean<int8_t>(call);
 }
 
-// out[i] = table[input[i] + 128].
+// Looks up each input in a table of 256 entries: out[i] = table[input[i] + 128].
 int32_t int8_table_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int8_table.out");
   const Tensor table = call.tensor(1);
@@ -29,7 +29,7 @@ int32_t int8_table_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// Softmax over the last dim: out = 256 * table[maximum - input] / (sum of these table entries).
+// Computes a softmax over the last dim: out = 256 * term / (sum of the row's terms), term = table[row maximum - input].
 int32_t int8_softmax_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int8_softmax.out");
   Arguments<int8_t> next(call, 2);
@@ -37,7 +37,7 @@ int32_t int8_softmax_out(const edgecore_call *raw) {
   const auto term = [](const int32_t *table, int32_t difference) { return table[difference]; };
   const auto finish = [=](const int32_t *terms, ptrdiff_t width, uint32_t sum, int8_t *row) {
     const int32_t bits = 32 - __builtin_clz(sum);
-    const uint64_t reciprocal = (uint64_t{1} << (bits + 30)) / sum;  // in (2^30, 2^31]
+    const uint64_t reciprocal = (uint64_t{1} << (bits + 30)) / sum;  // the reciprocal is in (2^30, 2^31]
     const Factor factor = {static_cast<int32_t>(reciprocal > INT32_MAX ? INT32_MAX : reciprocal), 9 - bits};
     requantize_row(terms, width, 0, factor, range, row);
   };

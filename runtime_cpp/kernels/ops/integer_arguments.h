@@ -1,4 +1,4 @@
-// Arguments of the operators on int8 and int16 values: tensors of a required dtype, and fixed-point numbers.
+// Reads arguments of the operators on int8 and int16 values: tensors of a required dtype, and fixed-point numbers.
 #ifndef EDGECORE_KERNELS_INTEGER_ARGUMENTS_H_
 #define EDGECORE_KERNELS_INTEGER_ARGUMENTS_H_
 
@@ -9,14 +9,14 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
 template <class Value>
-constexpr bool kIsInt8 = sizeof(Value) == 1;  // otherwise int16
+constexpr bool kIsInt8 = sizeof(Value) == 1;  // true for int8 values, false for int16 values
 template <class Value>
 constexpr Type kTypeOf = kIsInt8<Value> ? Type::kI8 : Type::kI16;
 template <class Value>
 constexpr const char *kFactorLimits = kIsInt8<Value> ? "multipliers must be in [2^30, 2^31), shifts in [-31, 30]"
                                                      : "multipliers must be in [2^15, 2^16), shifts in [1, 62]";
 
-// Returns the elements of a tensor of values in row-major order; NULL after a failure.
+// Returns the elements of a tensor of dtype Value in row-major order. Returns NULL after a failure.
 template <class Value>
 const Value *elements(Call &call, Tensor t) {
   if (call.failed() ||
@@ -31,7 +31,7 @@ bool check_result(Call &call, Tensor out) {
   return call.check(out.type() == kTypeOf<Value>, kIsInt8<Value> ? "out must be int8" : "out must be int16");
 }
 
-// Returns argument i if it is from `low` to `high`. Otherwise records a failure and returns `low`.
+// Returns the integer argument i if it is in [low, high]. Otherwise records a failure and returns `low`.
 inline int32_t int_between(Call &call, uint32_t i, int32_t low, int32_t high) {
   const int64_t value = call.integer(i);
   if (value >= low && value <= high) return static_cast<int32_t>(value);
@@ -41,8 +41,7 @@ inline int32_t int_between(Call &call, uint32_t i, int32_t low, int32_t high) {
   return low;
 }
 
-// Reads the arguments of an operator in order, from argument `next` on. int8 operators have zero points, int16
-// operators have none.
+// Reads an operator's arguments in order, from number `next` on. int8 operators have zero points, int16 ones have none.
 template <class Value>
 class Arguments {
  public:
@@ -77,7 +76,7 @@ class Arguments {
   uint32_t next_;
 };
 
-// The factor and the bias of each output channel of a layer of values.
+// The bias and the factor (multiplier and shift) of each output channel of a quantized layer.
 template <class Value>
 struct Channels {
   using Number = SumOf<Value>;
@@ -86,8 +85,8 @@ struct Channels {
   const Number *multipliers = nullptr;
   const Number *shifts = nullptr;
 
-  // Reads argument i, int32 or int64 [3, count]: biases, multipliers, shifts. They are one tensor instead of three,
-  // because each tensor costs the runtime memory, which is scarce on a microcontroller.
+  // Reads argument i, int32 (for int8) or int64 [3, count]: biases, multipliers, shifts. They are one tensor instead of
+  // three, because each tensor costs the runtime memory, which is scarce on a microcontroller.
   Channels(Call &call, uint64_t i, int64_t count) {
     const Tensor t = call.tensor(i);
     if (call.failed() ||

@@ -1,19 +1,19 @@
-// Averages of int8 and int16 values over windows of all sizes.
+// Averages of quantized int8 and int16 values over windows of all sizes (average pooling).
 #include "ops/integer_arguments.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-constexpr int64_t kMaxWindow = 1 << 15;  // maximum number of elements of a window, so that 32 bits hold their sum
+constexpr int64_t kMaxWindow = 1 << 15;  // maximum number of elements of a window, so that their sum fits into 32 bits
 
-// The windows of one dim, from argument i, int32 [3, count]: begin, end and divisor of each.
+// The pooling windows along one dim, from argument i, int32 [3, count]: begin, end and divisor of each window.
 struct Windows {
   const int32_t *begins = nullptr;
   const int32_t *ends = nullptr;
   const int32_t *divisors = nullptr;
   int64_t count = 0;
-  int64_t largest = 0;  // size of a window
+  int64_t largest = 0;  // number of input positions in the largest window
   int64_t largest_divisor = 1;
 
   Windows(Call &call, uint64_t i, int64_t size) {
@@ -23,7 +23,8 @@ struct Windows {
       return;
     count = t.size(1);
     const char *source = dense_bytes(call, t);
-    int32_t *copy = call.scratch<int32_t>(3 * count);  // in a damaged file the result may overlap the tensor
+    // a copy, because in a damaged file the result may overlap the tensor after this check
+    int32_t *copy = call.scratch<int32_t>(3 * count);
     if (call.failed()) return;
     if (count > 0) __builtin_memcpy(copy, source, static_cast<size_t>(3 * count) * sizeof(int32_t));
     begins = copy;
@@ -38,9 +39,9 @@ struct Windows {
   }
 };
 
-// Averages the windows of argument 0, input [N, C, H, W], which arguments 1 and 2 describe. Argument 3, int32 [2,
-// divisors], has the multiplier and the shift of the factor for each divisor from 1 on. The divisor of an output is the
-// product of the divisors of its two windows.
+// Averages the windows of argument 0, input [N, C, H, W]. Arguments 1 and 2 describe the windows along H and W. The
+// divisor of an output is the product of the divisors of its two windows. Argument 3, int32 [2, divisors], has the
+// factor (multiplier and shift) for each divisor from 1 on.
 template <class Value>
 int32_t average(Call &call) {
   Arguments<Value> next(call, 4);

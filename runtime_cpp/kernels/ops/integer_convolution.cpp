@@ -1,5 +1,5 @@
-// Convolutions of int8 and of int16 values in one and two dims. A transposed convolution is a convolution of an
-// upsampled input, with zeros between its elements: the zero point, as in the padding.
+// Convolutions of quantized int8 and int16 values in one and two dims. A transposed convolution is computed as a
+// convolution of an upsampled input: between its elements are zeros (the zero point), as in the padding.
 #include "ops/integer_convolution.h"
 
 #include "lib/integer_gemm.h"
@@ -8,7 +8,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-constexpr int64_t kMaxStep = int64_t{1} << 24;  // limit of strides, paddings etc., so that products do not overflow
+constexpr int64_t kMaxStep = int64_t{1} << 24;  // limit of strides, paddings etc.: products must not overflow
 constexpr int64_t kMaxSize = int64_t{1} << 31;
 
 IntegerAxis axis_at(Call &call, int spatial, int i, Tensor input, Tensor weight, const Ints (&lists)[5]) {
@@ -36,7 +36,7 @@ IntegerAxis axis_at(Call &call, int spatial, int i, Tensor input, Tensor weight,
   return axis;
 }
 
-// Copies the inputs that one tap reads for `count` outputs from pixel `pixel` on.
+// Copies the inputs that tap (ty, tx) reads for `count` outputs, from output pixel `pixel` on.
 template <class Value>
 void read_tap(const IntegerConvolution<Value> &c, const Value *plane, int64_t ty, int64_t tx, int64_t pixel,
               int64_t count, Value *target) {
@@ -49,7 +49,7 @@ void read_tap(const IntegerConvolution<Value> &c, const Value *plane, int64_t ty
       set_zero(target, c.zero_point, run);
     } else if (c.x.upsampling == 1) {
       const Value *row = plane + iy * c.x.input;
-      // 64-bit indices are slow on a microcontroller.
+      // Use ptrdiff_t, because 64-bit indices are slow on a microcontroller.
       auto ix = static_cast<ptrdiff_t>(ox * c.x.stride - c.x.padding + tx * c.x.dilation);
       const auto step = static_cast<ptrdiff_t>(c.x.stride);
       const auto size = static_cast<size_t>(c.x.input);
@@ -70,7 +70,7 @@ void read_tap(const IntegerConvolution<Value> &c, const Value *plane, int64_t ty
 }
 
 #if defined(EDGECORE_MVE)
-// The taps [begin, end) of an output that are not in the padding, and the input index of the first one.
+// The taps [begin, end) of an output along one axis that are not in the padding, and the first tap's input index.
 struct Window {
   ptrdiff_t begin, end, index;
   Window(const IntegerAxis &axis, int64_t output) {
@@ -83,8 +83,8 @@ struct Window {
   }
 };
 
-// Copies the inputs that `count` outputs from pixel `pixel` on read, of all channels, one output after the other. Does
-// not support upsampling.
+// Copies the inputs, of all channels, of `count` outputs from pixel `pixel` on, one output after the other; no
+// upsampling.
 template <class Value>
 void read_windows(const IntegerConvolution<Value> &c, const Value *planes, int64_t pixel, int64_t count,
                   Value *target) {
@@ -147,7 +147,7 @@ void convolve(Call &call, const IntegerConvolution<Value> &c, const Channels<Val
 #if defined(EDGECORE_MVE)
       requantize_to(columns, target);
 #else
-      Value line[kIntegerPanel];  // requantized by whole vectors
+      Value line[kIntegerPanel];  // a whole panel row, because whole vectors are requantized
       requantize_to(width, line);
       __builtin_memcpy(target, line, static_cast<size_t>(columns) * sizeof(Value));
 #endif
@@ -156,8 +156,8 @@ void convolve(Call &call, const IntegerConvolution<Value> &c, const Channels<Val
   integer_gemm<Value>(call, c.batch * c.groups, c.outputs_of_group(), c.pixels(), depth, left, pack, finish);
 }
 
-// input [N, C, (H,) W], weight [outputs, C / groups, (y,) x]. The bias includes the correction for the input's zero
-// point.
+// Runs a convolution with input [N, C, (H,) W] and weight [outputs, C / groups, (y,) x]. The bias includes the
+// correction for the input's zero point.
 template <class Value>
 int32_t convolution(Call &call) {
   IntegerConvolution<Value> c = {};

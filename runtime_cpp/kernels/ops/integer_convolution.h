@@ -1,4 +1,4 @@
-// The shared part of the convolutions of int8 and of int16 values. Their weights are int8.
+// The shared part of the convolutions of quantized int8 and int16 values. Their weights are int8.
 #ifndef EDGECORE_KERNELS_INTEGER_CONVOLUTION_H_
 #define EDGECORE_KERNELS_INTEGER_CONVOLUTION_H_
 
@@ -7,15 +7,16 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// One spatial dim. Tap t of output o reads the upsampled position o * stride - padding + t * dilation.
+// One spatial dim. Tap t of output o reads position o * stride - padding + t * dilation of the upsampled input.
 struct IntegerAxis {
   int64_t input = 1, kernel = 1, output = 1, stride = 1, padding = 0, dilation = 1, upsampling = 1;
 
-  // Returns the input index for output o and tap t; -1 stands for a zero.
+  // Returns the input index that tap t of output o reads; -1 stands for a zero.
   int64_t source(int64_t o, int64_t t) const {
     const int64_t position = o * stride - padding + t * dilation;
     if (position < 0) return -1;
-    if (upsampling == 1) return position < input ? position : -1;  // a division is slow on a microcontroller
+    // without upsampling, skip the division, which is slow on a microcontroller
+    if (upsampling == 1) return position < input ? position : -1;
     if (position % upsampling != 0) return -1;
     return position / upsampling < input ? position / upsampling : -1;
   }
@@ -24,10 +25,10 @@ struct IntegerAxis {
 template <class Value>
 struct IntegerConvolution {
   IntegerAxis y, x;
-  int64_t batch, inputs, outputs, groups;  // inputs and outputs: numbers of channels
-  int32_t zero_point;                      // 0 for int16
+  int64_t batch, inputs, outputs, groups;  // `inputs` and `outputs` are numbers of channels
+  int32_t zero_point;                      // zero point of the input and its padding; 0 for int16
   const Value *input;
-  const int8_t *weight;  // [outputs, inputs / groups, y.kernel, x.kernel]
+  const int8_t *weight;  // int8 weights of shape [outputs, inputs / groups, y.kernel, x.kernel]
   Range<Value> range;
   Value *result;
 
@@ -41,13 +42,13 @@ struct IntegerConvolution {
   }
 };
 
-// Sets n values to a zero point (0 for int16).
+// Sets n values to the zero point, which must be 0 for int16.
 template <class Value>
 inline void set_zero(Value *target, int32_t zero_point, int64_t n) {
   __builtin_memset(target, zero_point, static_cast<size_t>(n) * sizeof(Value));
 }
 
-// Quotient and remainder of indices that fit into an address: a 64-bit division is slow on a microcontroller.
+// Row and column of an index. `divide` is no 64-bit division, which would be slow on a microcontroller.
 struct Position {
   int64_t row, column;
 };
@@ -56,7 +57,7 @@ inline Position divide(int64_t index, int64_t columns) {
   return {static_cast<int64_t>(row), index - static_cast<int64_t>(row) * columns};
 }
 
-// Convolves groups with one input channel, without upsampling. Defined in integer_depthwise.cpp.
+// Runs a convolution whose groups have one input channel, without upsampling. Defined in integer_depthwise.cpp.
 template <class Value>
 void convolve_depthwise(Call &call, const IntegerConvolution<Value> &c, const Channels<Value> &channels);
 

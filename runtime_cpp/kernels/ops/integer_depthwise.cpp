@@ -1,4 +1,4 @@
-// Depthwise convolutions of int8 and of int16 values in one and two dims.
+// Depthwise convolutions of quantized int8 and int16 values in one and two dims.
 #include "lib/integer_vector.h"
 #include "ops/integer_convolution.h"
 
@@ -6,7 +6,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Returns the number of different remainders that multiples of `step` have when divided by `stride`.
+// Returns how many different remainders multiples of `step` have when they are divided by `stride`.
 int64_t remainders(int64_t step, int64_t stride) {
   int64_t divisor = stride;
   for (int64_t rest = step % stride; rest != 0;) {
@@ -17,7 +17,7 @@ int64_t remainders(int64_t step, int64_t stride) {
   return stride / divisor;
 }
 
-// An element of a plane is a pair of int16, as the 32 bits that it has in memory; with MVE it is one value.
+// An element of a plane of inputs: a pair of int16, as one 32-bit number with the same bytes; with MVE, a single value.
 #if defined(EDGECORE_MVE)
 template <class Value>
 using ElementOf = Value;
@@ -28,7 +28,7 @@ using ElementOf = int32_t;
 constexpr int64_t kTapsOfElement = 2;
 #endif
 
-// Copies a few values.
+// Copies n values; fast for a small n.
 template <class Value>
 void copy_values(Value *target, const Value *source, int64_t n) {
 #if defined(EDGECORE_MVE)
@@ -38,12 +38,12 @@ void copy_values(Value *target, const Value *source, int64_t n) {
 #endif
 }
 
-// A convolution whose groups have one input channel, in blocks of outputs. The inputs of a block are stored as
-// elements, for one tap or for two adjacent taps of a row. Element (row, column) of plane (fy, fx) is the pair of the
-// padded positions (y, x) and (y, x + dilation), or only the first of them, where y = (top + row) * stride + fy and x =
-// (left + column) * stride + fx for the first output (top, left) of the block. So all elements that a tap reads for the
-// outputs of a block are in one plane, in the order of the outputs. The sums of a block are computed like one long row,
-// with a few unused sums between its rows.
+// A convolution whose groups have one input channel. It computes a block of outputs at a time, from a copy of the
+// inputs of the block in several planes of elements. Each element has the inputs of one tap, or of two adjacent taps of
+// a kernel row: element (row, column) of plane (fy, fx) is the pair of padded positions (y, x) and (y, x + dilation),
+// or only the first of them, where y = (top + row) * stride + fy and x = (left + column) * stride + fx for the first
+// output (top, left) of the block. So all elements that a tap reads for the outputs of a block are in one plane, in the
+// order of the outputs. The sums of a block are computed like one long row, with a few unused sums between its rows.
 template <class Value>
 class Depthwise {
  public:
@@ -59,14 +59,14 @@ class Depthwise {
         rows_(min_of(c.y.output, max_of(kBlock / (planes_y_ * planes_x_ * pitch_) - halo_, 2 * halo_ + 1))),
         line_(has_line() ? 2 * (pitch_ + kSumLanes) + c.x.dilation : 0) {}
 
-  // Returns false if the kernel covers so many inputs that the sizes of scratch memory could overflow.
+  // Returns false if the convolution's kernel covers so many inputs that the sizes of scratch memory could overflow.
   bool fits() const {
     constexpr int64_t kLimit = int64_t{1} << 20;
     return pitch_ < kLimit && rows_ + halo_ < kLimit && taps() < kLimit / 16 &&
            planes_y_ * planes_x_ * plane() < kLimit * kLimit;
   }
 
-  // Return the size of the scratch memory that all workers share, and of the scratch memory of each worker.
+  // Return the bytes of scratch memory that all workers share, and those of each worker.
   int64_t shared_scratch() const { return round_up(taps() * static_cast<int64_t>(sizeof(ptrdiff_t)), 64); }
   int64_t scratch() const {
     constexpr int64_t kSize = sizeof(Value);
@@ -75,7 +75,7 @@ class Depthwise {
                     64);
   }
 
-  // Writes, for each tap or pair of taps, the offset of its first element.
+  // Writes the offset in the planes, for the first output of a block, of the element of each tap or pair of taps.
   void find_offsets(ptrdiff_t *offsets) const {
     for (int64_t ty = 0; ty < c_.y.kernel; ++ty) {
       const int64_t y = ty * c_.y.dilation;
@@ -88,7 +88,8 @@ class Depthwise {
     }
   }
 
-  // Computes the planes [begin, end) of the result. A block of the input is read once for all of its outputs.
+  // Computes output planes [begin, end). The inputs of a block of outputs are copied once for all planes that read
+  // them.
   void run(int64_t begin, int64_t end, const Channels<Value> &channels, const ptrdiff_t *offsets, char *memory) const {
     auto *const planes = reinterpret_cast<Element *>(memory);
     auto *const sums = reinterpret_cast<Sum *>(memory + planes_bytes());
@@ -128,10 +129,10 @@ class Depthwise {
   using Element = ElementOf<Value>;
   using Sum = SumOf<Value>;
 
-  static constexpr int64_t kMaxColumns = 1024;  // maximum number of columns of a block
-  static constexpr int64_t kBlock = (kHasCache ? 24576 : 1024) / sizeof(Element);    // approximate elements of a block
-  static constexpr int64_t kStep = kTapsOfElement == 1 ? 12 : max_of(kSumLanes, 4);  // number of sums computed together
-  static constexpr int64_t kBatch = (kHasCache ? 256 : 64) / kStep * kStep;  // number of sums requantized together
+  static constexpr int64_t kMaxColumns = 1024;  // maximum number of columns of a block of outputs
+  static constexpr int64_t kBlock = (kHasCache ? 24576 : 1024) / sizeof(Element);
+  static constexpr int64_t kStep = kTapsOfElement == 1 ? 12 : max_of(kSumLanes, 4);  // sums computed together
+  static constexpr int64_t kBatch = (kHasCache ? 256 : 64) / kStep * kStep;          // sums requantized together
 
   static Element element(Value first, Value second) {
     if constexpr (kTapsOfElement == 1) return first;
@@ -142,14 +143,14 @@ class Depthwise {
   bool has_line() const {
     return kTapsOfElement == 2 && (c_.x.stride == 1 || (c_.x.stride == 2 && c_.x.dilation == 1));
   }
-  int64_t taps() const { return c_.y.kernel * elements_; }  // or pairs of taps
+  int64_t taps() const { return c_.y.kernel * elements_; }  // number of taps of the kernel, or of pairs of taps
   int64_t plane() const { return (rows_ + halo_) * pitch_; }
   int64_t planes_bytes() const {
     const int64_t elements = planes_y_ * planes_x_ * plane() + 2 * kStep;
     return round_up(elements * static_cast<int64_t>(sizeof(Element)), sizeof(Sum));
   }
 
-  // Computes n sums, rounded up to a whole step.
+  // Computes n sums over all taps; n is rounded up to a multiple of kStep.
   void add_taps(const Element *planes, const ptrdiff_t *offsets, const int32_t *weights, int64_t n, Sum *sums) const {
     if constexpr (sizeof(Value) == 1) {
       add_some(planes, offsets, weights, taps(), n, sums);
@@ -164,22 +165,22 @@ class Depthwise {
   }
 
 #if defined(EDGECORE_MVE)
-  // Computes n sums of the products of `count` taps, rounded up to a whole step.
+  // Computes n sums over `count` taps; n is rounded up to a multiple of kStep.
   void add_some(const Value *planes, const ptrdiff_t *offsets, const int32_t *weights, int64_t count, int64_t n,
                 int32_t *sums) const {
     const auto taps = static_cast<int32_t>(count);
     for (int64_t i = 0; i < n; i += kStep) mve_add_taps(planes + i, offsets, weights, taps, sums + i);
   }
 #else
-  // Computes n sums of the products of `count` pairs of taps, rounded up to a whole step. Always inlined, like the next
-  // function: compilers that optimize for size would call them.
+  // Computes n sums over `count` pairs of taps; n is rounded up to a multiple of kStep. add_some and add_pairs are
+  // always inlined, because compilers that optimize for size would make function calls.
   __attribute__((always_inline)) void add_some(const int32_t *planes, const ptrdiff_t *offsets, const int32_t *weights,
                                                int64_t count, int64_t n, int32_t *sums) const {
     if (count == 6) return add_pairs<6>(planes, offsets, weights, count, n, sums);
     add_pairs<0>(planes, offsets, weights, count, n, sums);
   }
 
-  // kCount is `count`, or 0 for any count.
+  // Computes the sums of add_some. kCount is `count`, so that the compiler knows the number, or 0 for any count.
   template <int kCount>
   __attribute__((always_inline)) void add_pairs(const int32_t *planes, const ptrdiff_t *offsets, const int32_t *weights,
                                                 int64_t count, int64_t n, int32_t *sums) const {
@@ -198,7 +199,7 @@ class Depthwise {
     }
   }
 
-  // Writes the pairs of a padded row, rounded up to whole vectors; the stride is 1, or 2 without dilation.
+  // Writes the pairs of inputs of two adjacent taps of a padded row, in whole vectors. The stride is 1, or 2 undilated.
   void pair_up(const Value *line, int32_t *target) const {
     if (c_.x.stride == 1) {
       const Value *second = line + c_.x.dilation;
@@ -223,9 +224,9 @@ class Depthwise {
     }
   }
 
-  // Fills the first `rows` rows of all planes for the block at (top, left).
+  // Fills the first `rows` rows of all planes with the inputs of the block whose first output is (top, left).
   void read_block(const Value *input, int64_t top, int64_t left, int64_t rows, Value *line, Element *planes) const {
-    const int64_t start = left * c_.x.stride - c_.x.padding;  // start of the padded row, as an index of the input
+    const int64_t start = left * c_.x.stride - c_.x.padding;  // input index at which the padded input row starts
     const auto zero = static_cast<Value>(c_.zero_point);
     if (line_ > 0) set_zero(line, c_.zero_point, line_);
     for (int64_t index = 0; index < planes_y_; ++index) {
@@ -244,7 +245,7 @@ class Depthwise {
     }
   }
 
-  // Fills a row of the planes with the pairs of the padded row that begins at index `start` of `source`.
+  // Fills a row of the planes with the pairs of the padded row that starts at index `start` of `source`.
   void read_row(const Value *source, int64_t start, [[maybe_unused]] Value *line, Element *target) const {
     const auto zero = static_cast<Value>(c_.zero_point);
     const auto copy = [&](Value *to, int64_t size) {
@@ -262,7 +263,8 @@ class Depthwise {
       return pair_up(line, target);
     }
 #endif
-    const auto size = static_cast<size_t>(c_.x.input);  // 64-bit indices are slow on a microcontroller
+    // size_t index, because 64-bit indices are slow on a microcontroller
+    const auto size = static_cast<size_t>(c_.x.input);
     const auto value = [&](ptrdiff_t x) { return static_cast<size_t>(x) < size ? source[x] : zero; };
     for (int64_t x = 0; x < planes_x_; ++x, target += plane()) {
       auto at = static_cast<ptrdiff_t>(start + divide(kTapsOfElement * x * c_.x.dilation, c_.x.stride).column);
@@ -274,14 +276,14 @@ class Depthwise {
 
   const IntegerConvolution<Value> &c_;
   int64_t outputs_of_group_;
-  int64_t elements_;  // elements that a row of the kernel reads
-  int64_t planes_y_;  // number of different fy
-  int64_t planes_x_;  // number of different fx
-  int64_t columns_;   // outputs in a row of a block
-  int64_t pitch_;     // elements in a row of a plane
-  int64_t halo_;      // rows of a plane in addition to the rows of outputs
-  int64_t rows_;      // rows of outputs in a block
-  int64_t line_;  // length of a padded row from which pairs are made, including the reads of whole vectors; otherwise 0
+  int64_t elements_;  // number of elements (taps or pairs of taps) in a row of the kernel
+  int64_t planes_y_;  // number of planes of inputs along y
+  int64_t planes_x_;  // number of planes of inputs along x
+  int64_t columns_;   // number of outputs in a row of a block of outputs
+  int64_t pitch_;     // number of elements in a row of a plane of inputs
+  int64_t halo_;      // number of rows of a plane of inputs in addition to rows_
+  int64_t rows_;      // number of rows of outputs in a block of outputs
+  int64_t line_;  // length of the padded row from which pairs are made, for reads of whole vectors; 0: none is needed
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Linear layers of int8 and of int16 values. Their weights are int8.
+// Linear layers of quantized int8 and int16 values. Their weights are int8.
 #include "lib/integer_gemm.h"
 #include "ops/integer_arguments.h"
 
@@ -6,10 +6,9 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-constexpr int64_t kFewRows = 8;  // with fewer rows, packing the input costs more than it saves
+constexpr int64_t kFewRows = 8;  // minimum number of input rows for which packing the input saves time
 
-// Computes `out`: input [..., depth] times the transpose of weight [outputs, depth]. The bias includes the correction
-// for the input's zero point.
+// Computes input [..., depth] times the transpose of weight [outputs, depth]. The bias corrects the input's zero point.
 template <class Value>
 int32_t linear(Call &call) {
   Arguments<Value> next(call, 3);
@@ -43,7 +42,7 @@ int32_t linear(Call &call) {
         }
       }
     });
-  } else {  // compute the transposed product: weight rows, read in place, times columns of packed inputs
+  } else {  // compute the transposed product: rows of weights, in place, times columns of packed inputs
     const auto left = [&](int64_t) { return Int8Left{w, depth}; };
     const auto pack = [&](int64_t, int64_t column, int64_t columns, int64_t width, Packed<Value> *target) {
       pack_columns(x + column * depth, depth, depth, columns, width, target);

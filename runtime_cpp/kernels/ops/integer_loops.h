@@ -1,6 +1,6 @@
-// Loops over int8 or int16 values: elements, broadcast pairs, sums over the last dims, and rows of a softmax; and the
-// operators that consist only of such a loop. Indices are as wide as a pointer, because 64-bit indices are slow on a
-// microcontroller.
+// Loops over quantized int8 or int16 values: over elements, broadcast pairs, sums over the last dims, and rows of a
+// softmax; and the operators that consist only of such a loop. Indices are as wide as a pointer, because 64-bit indices
+// are slow on a microcontroller.
 #ifndef EDGECORE_KERNELS_INTEGER_LOOPS_H_
 #define EDGECORE_KERNELS_INTEGER_LOOPS_H_
 
@@ -11,9 +11,9 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-constexpr int64_t kGrain = 16384;  // minimum number of elements of a task
+constexpr int64_t kGrain = 16384;  // minimum number of elements that a thread computes at a time
 
-// Runs out[i] = f(input[i]) on all threads.
+// Computes out[i] = f(input[i]) for all elements, on all threads.
 template <class Element, class F>
 void for_elements(Call &call, Tensor input, Tensor out, const F &f) {
   if (call.failed() || !check_result<Element>(call, out) || !call.resize(out, input.shape())) return;
@@ -22,7 +22,7 @@ void for_elements(Call &call, Tensor input, Tensor out, const F &f) {
   if (call.failed()) return;
   auto *y = reinterpret_cast<Element *>(result.data());
   const auto part = [&](const Element *from, ptrdiff_t n, Element *__restrict to) {
-    const F compute = f;  // a local copy: the compiler must assume that a store to int8_t changes `f`
+    const F compute = f;  // local copy: otherwise the compiler must assume that a store to int8_t changes `f`
     for (ptrdiff_t i = 0; i < n; ++i) to[i] = compute(from[i]);
   };
   call.parallel(out.numel(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
@@ -31,7 +31,7 @@ void for_elements(Call &call, Tensor input, Tensor out, const F &f) {
   result.finish(call);
 }
 
-// Runs out[i] = f(a, b) for the elements of two tensors, which broadcast, on all threads.
+// Computes out[i] = f(a[i], b[i]) for the elements of two tensors, which may broadcast, on all threads.
 template <class Element, class F>
 void for_pairs(Call &call, Tensor a, Tensor b, Tensor out, const F &f) {
   const Tensor tensors[2] = {a, b};
@@ -44,8 +44,7 @@ void for_pairs(Call &call, Tensor a, Tensor b, Tensor out, const F &f) {
   auto *target = reinterpret_cast<Element *>(result.data());
   const bool is_plain = a.numel() == shape.numel() && b.numel() == shape.numel();
   const int64_t width = is_plain || shape.ndim == 0 ? shape.numel() : shape.sizes[shape.ndim - 1];
-  // steps[operand][dim]: the distance, in elements of the row-major operand, of two neighbors along a dim of the
-  // result.
+  // steps[operand][dim] is the distance, in elements of the operand, of adjacent elements of the result along a dim.
   ptrdiff_t steps[2][kMaxDims] = {};
   for (int operand = 0; operand < 2; ++operand) {
     int64_t step = 1;
@@ -56,7 +55,7 @@ void for_pairs(Call &call, Tensor a, Tensor b, Tensor out, const F &f) {
   }
   const auto row = [&](const Element *x, ptrdiff_t x_step, const Element *y, ptrdiff_t y_step, ptrdiff_t n,
                        Element *__restrict z) {
-    const F compute = f;  // a local copy: the compiler must assume that a store to int8_t changes `f`
+    const F compute = f;  // local copy: otherwise the compiler must assume that a store to int8_t changes `f`
     if (x_step == 1 && y_step == 1) {
       for (ptrdiff_t i = 0; i < n; ++i) z[i] = compute(x[i], y[i]);
     } else {
@@ -68,7 +67,7 @@ void for_pairs(Call &call, Tensor a, Tensor b, Tensor out, const F &f) {
       row(first + begin, 1, second + begin, 1, static_cast<ptrdiff_t>(end - begin), target + begin);
     });
   } else {
-    const int last = shape.ndim - 1;  // the result has dims: without any, the operands would be plain
+    const int last = shape.ndim - 1;  // the result has dims: otherwise is_plain would be true
     call.parallel(shape.numel() / width, kGrain / width + 1, [&](int64_t begin, int64_t end, int64_t) {
       for (auto i = static_cast<ptrdiff_t>(begin); i < static_cast<ptrdiff_t>(end); ++i) {
         ptrdiff_t rest = i;
@@ -86,14 +85,14 @@ void for_pairs(Call &call, Tensor a, Tensor b, Tensor out, const F &f) {
   result.finish(call);
 }
 
-// Return the sum of fewer than 2^23 elements.
+// The sum_of functions return the sum of n elements; n must be less than 2^23.
 inline int32_t sum_of(const int8_t *x, ptrdiff_t n) {
   int32_t sum = 0;
   for (ptrdiff_t i = 0; i < n; ++i) sum += x[i];
   return sum;
 }
 inline int64_t sum_of(const int16_t *x, ptrdiff_t n) {
-  constexpr ptrdiff_t kBlock = 1 << 15;  // number of elements whose sum fits into 32 bits
+  constexpr ptrdiff_t kBlock = 1 << 15;  // number of int16 elements whose sum fits into 32 bits
   int64_t total = 0;
   for (; n > 0; x += kBlock, n -= kBlock) {
     const ptrdiff_t count = n < kBlock ? n : kBlock;
@@ -104,7 +103,7 @@ inline int64_t sum_of(const int16_t *x, ptrdiff_t n) {
   return total;
 }
 
-// Runs out[i] = f(sum, width) for the sums over the last `count` dims, which have `width` elements in total.
+// Computes out[i] = f(sum, width) for each sum over the last `count` dims, which have `width` elements in total.
 template <class Element, class F>
 void for_sums(Call &call, Tensor input, int64_t count, bool keeps_dims, Tensor out, const F &f) {
   if (call.failed() || !call.check(0 < count && count <= input.ndim(), "the number of dims is not that of the input") ||
@@ -132,15 +131,15 @@ void for_sums(Call &call, Tensor input, int64_t count, bool keeps_dims, Tensor o
   result.finish(call);
 }
 
-// Computes a softmax over the last dim. term(table, difference) is the exponential of an element, kOne for the maximum
-// of its row. finish(terms, width, sum, row) writes a row of the result; `sum`, at least kOne, is the sum of the terms.
-// The table has kParts * 256 entries.
+// Computes a softmax over the last dim. term(table, difference) returns the exponential of an element from its
+// difference to the row's maximum; kOne for the maximum itself. finish(terms, width, sum, row) writes a row of the
+// result; `sum` is the sum of the row's terms and at least kOne. The table has kParts * 256 entries.
 template <class Element, class Term, class Finish>
 void for_softmax_rows(Call &call, Tensor input, Tensor table, Tensor out, const Term &term, const Finish &finish) {
   constexpr bool kIsInt8 = sizeof(Element) == 1;
   constexpr int32_t kOne = kIsInt8 ? 1 << 16 : 1 << 30;
   constexpr int kParts = kIsInt8 ? 1 : 2;
-  // A row has less than 2^15 elements, so Sum holds the sum of its terms.
+  // A row of a softmax has fewer than 2^15 elements, so that the sum of its terms fits into Sum.
   using Sum = std::conditional_t<kIsInt8, uint32_t, uint64_t>;
   if (call.failed() ||
       !call.check(table.type() == Type::kI32 && table.ndim() == 1 && table.size(0) == kParts * 256,
@@ -176,14 +175,14 @@ void for_softmax_rows(Call &call, Tensor input, Tensor table, Tensor out, const 
         terms[j] = term(entries, largest - row[j]);
         sum += static_cast<uint32_t>(terms[j]);
       }
-      if (sum < kOne) sum = kOne;  // in a damaged file the result may overlap the table after its check
+      if (sum < kOne) sum = kOne;  // in a damaged file the result may overwrite the table after its check
       finish(terms, n, sum, y + i * n);
     }
   });
   result.finish(call);
 }
 
-// out = ((a - a_zero_point) * a_factor + (b - b_zero_point) * b_factor) / 2^shift.
+// Computes out = ((a - a_zero_point) * a_factor + (b - b_zero_point) * b_factor) / 2^shift.
 template <class Value>
 int32_t run_add(Call &call) {
   using Sum = SumOf<Value>;
@@ -216,8 +215,7 @@ int32_t run_mul(Call &call) {
   return call.status();
 }
 
-// Requantizes the sum over the last dims [-count, end). The result is a mean if the factor includes the number of
-// elements.
+// Requantizes sums over the last dims, whose number is argument 1. For a mean, the factor divides by the element count.
 template <class Value>
 int32_t run_mean(Call &call) {
   Arguments<Value> next(call, 3);

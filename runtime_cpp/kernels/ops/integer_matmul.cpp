@@ -1,4 +1,4 @@
-// Products of two int8 or two int16 activations.
+// Matrix products of two activations, both quantized to int8 or both to int16.
 #include "lib/integer_gemm.h"
 #include "ops/integer_arguments.h"
 
@@ -6,8 +6,8 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// The product of a [..., m, depth] and b [..., depth, n], which have the same batch dims, is [..., m, n]. Depths are at
-// most 2^15: sums of int8 products fit into 32 bits, sums of int16 products into 46.
+// A batched product of a [..., m, depth] and b [..., depth, n], which have the same batch dims; the result is [..., m,
+// n]. A depth is at most 2^15, so that sums of int8 products fit into 32 bits and sums of int16 products into 46 bits.
 template <class Value>
 struct Product {
   ZeroPointOf<Value> zero_a, zero_b;
@@ -22,7 +22,7 @@ struct Product {
   const Value *right = nullptr;
   Value *result = nullptr;
 
-  // `next` has the arguments after the matrices.
+  // Reads the product's arguments; `next` is at the first one after the matrices.
   Product(Call &call, Tensor a, Tensor b, Arguments<Value> &next)
       : zero_a(next.zero_point()), zero_b(next.zero_point()), factor(next.factor()), range(next.range()) {
     if (call.failed()) return;
@@ -43,8 +43,8 @@ struct Product {
   }
 };
 
-// Computes the sums of (a - a_zero_point) * (b - b_zero_point), requantized. Multiplies without the zero points, and
-// corrects the products by the sums of rows and columns.
+// Computes the sums of (a - a_zero_point) * (b - b_zero_point) and requantizes them. Multiplies without the zero
+// points, and then corrects the products by the sums of rows and columns.
 void multiply(Call &call, const Product<int8_t> &p) {
   const int64_t batch = p.batch, m = p.m, depth = p.depth, n = p.n;
   const int8_t *x = p.left, *w = p.right;
@@ -77,7 +77,7 @@ void multiply(Call &call, const Product<int8_t> &p) {
   const auto finish = [&](int64_t i, int64_t row, int64_t rows, int64_t column, int64_t columns, const int32_t *block,
                           int64_t width) {
     int32_t sums[kIntegerPanel];
-    int8_t line[kIntegerPanel];  // requantized by whole vectors
+    int8_t line[kIntegerPanel];  // a whole panel row, because whole vectors are requantized
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t j = 0; j < width; ++j) {
         sums[j] = j < columns ? block[r * width + j] - column_sums[i * n + column + j] : 0;
@@ -93,10 +93,10 @@ void multiply(Call &call, const Product<int8_t> &p) {
 constexpr int64_t kRowsOfTask = 64;
 
 #if EDGECORE_MICROCONTROLLER
-// With MVE a panel consists of contiguous columns.
+// On a microcontroller, a panel of the right operand consists of contiguous columns.
 constexpr int64_t kRows = 1;
 
-// Packs a right operand [depth, columns] whose rows are `step` elements apart.
+// Packs a right operand [depth, columns], whose rows are `step` elements apart, as a panel.
 void pack_panel(const int16_t *rows, int64_t step, int64_t depth, int64_t columns, int64_t, int16_t *target) {
   const auto column_step = static_cast<ptrdiff_t>(depth);
   for (auto k = static_cast<ptrdiff_t>(depth); k > 0; --k, rows += step, ++target) {
@@ -105,11 +105,11 @@ void pack_panel(const int16_t *rows, int64_t step, int64_t depth, int64_t column
   }
 }
 
-// Returns the sum of the products of n elements.
+// Returns the dot product of n int16 elements.
 int64_t dot(const int16_t *a, const int16_t *b, int32_t n) {
   int64_t sum = 0;
 #if defined(EDGECORE_MVE)
-  __asm volatile(  // see lib/integer_mve.h
+  __asm volatile(  // an assembly loop; lib/integer_mve.h says why not intrinsics
       "wlstp.16 lr, %[n], 2f\n"
       "1:\n"
       "vldrh.u16 q0, [%[a]], #16\n"
@@ -132,21 +132,20 @@ int64_t dot(const int16_t *a, const int16_t *b, int32_t n) {
   return sum;
 }
 
-// Computes sums[columns], the product of a row and the columns of a panel. Not inlined, because its loop needs all
-// registers.
+// Computes sums[columns], the product of a row and a panel's columns. Not inlined: its loop needs all registers.
 [[gnu::noinline]] void multiply_rows(const int16_t *left, int64_t, int64_t depth, const int16_t *panel, int64_t columns,
                                      int64_t, int64_t *sums) {
   const auto n = static_cast<int32_t>(depth);
   for (const int64_t *const end = sums + columns; sums != end; panel += n) *sums++ = dot(left, panel, n);
 }
 #else
-// A panel has pairs of int16, as for int8. The tile of int8 computes two products for each row: the left operand is
-// split into 256 * high + low, with high in [-128, 127] and low in [0, 255], and 32 bits hold the sum of kIntegerDepth
-// products of such a part and an int16.
+// A panel has pairs of int16, as for int8 values. To multiply int16 by int16, the left operand is split into 256 * high
+// + low, with high in [-128, 127] and low in [0, 255]: then the code for int8 weights computes two products for each
+// row, whose sums of kIntegerDepth terms fit into 32 bits.
 constexpr int64_t kRows = kIntegerRows / 2;
 static_assert(kIntegerDepth * 255 <= INT32_MAX >> 15, "32 bits hold the sums of a block");
 
-// Packs a right operand [depth, columns] whose rows are `step` elements apart.
+// Packs a right operand [depth, columns], whose rows are `step` elements apart, as a panel of `width` columns.
 void pack_panel(const int16_t *rows, int64_t step, int64_t depth, int64_t columns, int64_t width, int16_t *target) {
   for (int64_t k = 0; k < depth; k += 2, target += 2 * width) {
     const int16_t *first = rows + k * step;
@@ -189,7 +188,7 @@ void multiply_rows(const int16_t *left, int64_t m, int64_t depth, const int16_t 
 }
 #endif
 
-// Computes the 64-bit sums of a * b, requantized.
+// Computes the 64-bit sums of a * b and requantizes them.
 void multiply(Call &call, const Product<int16_t> &p) {
   const int64_t m = p.m, depth = p.depth, n = p.n;
   const int16_t *x = p.left, *w = p.right;
@@ -203,7 +202,7 @@ void multiply(Call &call, const Product<int16_t> &p) {
   call.parallel(p.batch * panels.count * splits, grain, [&](int64_t begin, int64_t end, int64_t worker) {
     int16_t *panel = memory + worker * part;
     int64_t sums[kRows * kIntegerPanel];
-    int64_t packed = -1;  // index of the panel in `panel`
+    int64_t packed = -1;  // index of the panel of the right operand that `panel` has now
     for (int64_t task = begin; task < end; ++task) {
       const int64_t at = task / splits;
       const int64_t i = at / panels.count;

@@ -1,4 +1,4 @@
-// Operators that copy one or several tensors to parts of the output.
+// Operators that copy one or several tensors to parts of the output (cat, pad, repeat, roll, stack, pixel_shuffle).
 #include "lib/convert.h"
 #include "lib/iterate.h"
 
@@ -20,7 +20,7 @@ int32_t cat_out(const edgecore_call *raw) {
     if (!skipped(t)) first = t;
   }
   if (!call.check_cast(common, out)) return call.status();
-  if (skipped(first)) {  // then all tensors are skipped, and ATen ignores the dim
+  if (skipped(first)) {  // if the first tensor is skipped, all are: ATen ignores the dim
     call.resize(out, first.shape());
     return call.status();
   }
@@ -95,7 +95,7 @@ int32_t constant_pad_nd_out(const edgecore_call *raw) {
     if (!call.check(size >= 0, "pad makes a size negative")) return call.status();
   }
   if (!call.resize(out, shape)) return call.status();
-  fill(out.type(), out.data(), out.numel(), value);  // out has no gaps, in any order of dims
+  fill(out.type(), out.data(), out.numel(), value);  // `out` has no gaps in memory, whatever its dim order is
   TensorView from(self);
   TensorView to(out);
   for (int64_t i = 0; i < pad.count / 2; ++i) {
@@ -138,8 +138,8 @@ int32_t repeat_out(const edgecore_call *raw) {
   if (!call.check(self.type() == out.type(), "out must have the input's dtype") || !call.resize(out, shape)) {
     return call.status();
   }
-  // Each dim becomes two dims of the loop: one counts the repetitions, along which the source has stride 0, and one the
-  // entries of the input.
+  // Make two dims of the loop for each dim: one counts the repetitions (the source has stride 0 along it), and one
+  // counts the entries of the input.
   const int64_t item = item_size(self.type());
   Loop loop;
   loop.ndim = 0;
@@ -195,8 +195,7 @@ int32_t roll_out(const edgecore_call *raw) {
   for (int d = 0; d < self.ndim(); ++d) {
     if (shift[d] != 0) rolled[count++] = d;
   }
-  // Along each rolled dim, one part of the input moves up and the other wraps around. Copy one block for each
-  // combination of parts.
+  // Along each rolled dim, one part of the input moves up and the other wraps around. Copy each combination of parts.
   for (uint32_t block = 0; block < 1u << count && !call.failed(); ++block) {
     TensorView from(self);
     TensorView to(out);
@@ -212,7 +211,7 @@ int32_t roll_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// pixel_shuffle (forward) and pixel_unshuffle: copies between views of the two tensors as [.., C, r, r, H, W].
+// Runs pixel_shuffle (`forward`) or pixel_unshuffle: copies between views of input and output as [.., C, r, r, H, W].
 static int32_t shuffle(Call &call, bool forward) {
   const Tensor self = call.tensor(0);
   const int64_t r = call.integer(1);
@@ -233,8 +232,8 @@ static int32_t shuffle(Call &call, bool forward) {
   if (!call.check(self.type() == out.type(), "out must have the input's dtype") || !call.resize(out, shape)) {
     return call.status();
   }
-  const Tensor wide = forward ? out : self;  // [.., C, H r, W r]
-  const Tensor deep = forward ? self : out;  // [.., C r r, H, W]
+  const Tensor wide = forward ? out : self;  // the tensor of shape [.., C, H r, W r]
+  const Tensor deep = forward ? self : out;  // the tensor of shape [.., C r r, H, W]
   TensorView a(wide);
   TensorView b(deep);
   a.shape.sizes[c + 1] = wide.size(c + 1) / r;

@@ -7,7 +7,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Returns a matrix operand of a GEMM: the tensor itself if one of its two dims is dense, otherwise a copy.
+// Returns a matrix operand for gemm(): the tensor itself if elements along one dim are adjacent, otherwise a copy.
 template <class C>
 Matrix<C> operand(Call &call, Tensor t) {
   const bool native = t.type() == storage_of(compute_for<C>());
@@ -18,8 +18,7 @@ Matrix<C> operand(Call &call, Tensor t) {
 }
 
 // Returns the output argument with which gemm() computes a @ b + term, or a @ b if `term` is absent. gemm() can add a
-// vector with one element per column. A term of any other shape is broadcast into the output first, and gemm()
-// accumulates onto it.
+// vector with one element per column. A term of another shape is broadcast to the output first, and gemm() adds to it.
 template <class C>
 GemmOut<C> out_with_term(Call &call, C *data, const Shape &shape, int64_t columns, Tensor term) {
   if (call.failed() || term.t == nullptr) return {data, false};
@@ -46,8 +45,7 @@ bool check_inner(Call &call, Tensor a, Tensor b, int64_t inner_a, int64_t inner_
   return !call.failed();
 }
 
-// Checks the operands of a @ b and gives `out` the shape of the result, [a.size(0), b.size(1)]. Returns false after a
-// recorded failure.
+// Checks the operands of a @ b and resizes `out` to [a.size(0), b.size(1)]. Returns false after a recorded failure.
 bool resize_for_mm(Call &call, Tensor a, Tensor b, Tensor out, Shape *shape) {
   if (!call.check(a.ndim() == 2 && b.ndim() == 2, "both matrices must have two dims") ||
       !check_inner(call, a, b, a.size(1), b.size(0)) || !check_types(call, a, b, out)) {
@@ -127,7 +125,7 @@ int32_t addmm_out(const edgecore_call *raw) {
     const DenseOut<C> result(call, out);
     if (call.failed()) return;
     const C scale = beta.as<C>();
-    // If beta is 0, self is not read, so NaN in self does not matter.
+    // Do not read self if beta is 0, so that a NaN in self does not matter.
     GemmOut<C> target = {result.data(), false};
     if (scale == C{1}) {
       target = out_with_term(call, result.data(), shape, b.size(1), self);
@@ -149,7 +147,7 @@ int32_t linear_out(const edgecore_call *raw) {
   const Tensor weight = call.tensor(1);
   const Tensor bias = call.optional_tensor(2);
   const Tensor out = call.tensor(3);
-  const bool flat = weight.ndim() == 1;  // one output feature, without a dim in the result
+  const bool flat = weight.ndim() == 1;  // a weight with one dim has one output feature, without a dim in the result
   if (!call.check(input.ndim() >= 1 && (weight.ndim() == 2 || flat), "the weight must have one or two dims") ||
       !check_inner(call, input, weight, input.size(input.ndim() - 1), weight.size(weight.ndim() - 1)) ||
       !check_types(call, input, weight, out)) {

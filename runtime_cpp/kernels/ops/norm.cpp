@@ -1,4 +1,4 @@
-// Layer and group normalization, and batch normalization outside of training.
+// Layer and group normalization, and batch normalization for inference.
 #include "lib/convert.h"
 #include "lib/math.h"
 
@@ -6,9 +6,9 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Returns the sum of x[i] - shift, or of (x[i] - shift)^2 if `squared`. Each chunk of 1024 elements is added to 16
-// partial sums of type C, which vectorizes. The sums of chunks are added in double, so that the rounding error does not
-// grow with n.
+// Returns the sum of x[i] - shift, or of (x[i] - shift)^2 if `squared` is true. Each chunk of 1024 elements is added to
+// 16 partial sums of type C, so that the loop vectorizes; the sums of chunks are added in double, so that the rounding
+// error does not grow with n.
 template <class C>
 double sum_of(const C *x, int64_t n, C shift, bool squared) {
   double total = 0;
@@ -31,8 +31,7 @@ double sum_of(const C *x, int64_t n, C shift, bool squared) {
   return total;
 }
 
-// Computes mean and 1 / sqrt(variance + eps) of n elements, in two passes: E[x^2] - E[x]^2 would cancel if the mean is
-// large.
+// Computes mean and 1 / sqrt(variance + eps) in two passes: E[x^2] - E[x]^2 would lose precision if the mean is large.
 template <class C>
 void moments(const C *x, int64_t n, double eps, C *mean, C *rstd) {
   const double count = static_cast<double>(n);
@@ -45,7 +44,7 @@ const C *optional_dense(Call &call, Tensor t) {
   return t.t == nullptr ? nullptr : dense<C>(call, t);
 }
 
-// The tensors of layer_norm and group_norm as dense arrays. Weight and bias may be NULL.
+// The tensors of a layer_norm or group_norm as dense arrays. Weight and bias may be NULL.
 template <class C>
 struct DenseTensors {
   const C *x, *scale, *offset;
@@ -116,8 +115,8 @@ void group_norm(Call &call, Tensor input, int64_t images, int64_t channels, int6
         const C shift = offset != nullptr ? offset[c] : C{0};
         const C *__restrict in = t.x + r * n + k * pixels;
         C *__restrict out = t.result.data() + r * n + k * pixels;
-        // Not in[i] * factor + (shift - mean * factor): if in[i] equals the mean, as in groups of one element, the
-        // result must be exactly `shift`, without the rounding error of mean * factor.
+        // Do not compute in[i] * factor + (shift - mean * factor): if in[i] equals the mean, as in groups of one
+        // element, the result must be exactly `shift`, without the rounding error of mean * factor.
         for (int64_t i = 0; i < pixels; ++i) out[i] = (in[i] - mean) * factor + shift;
       }
     }
@@ -125,8 +124,8 @@ void group_norm(Call &call, Tensor input, int64_t images, int64_t channels, int6
   t.finish(call);
 }
 
-// Batch normalization with given statistics. Channels are dim 1. Computes in the layout N, H, W, C if both input and
-// output have it, otherwise in row-major order.
+// Runs batch normalization with given mean and variance. Dim 1 is the channels. Computes in the layout N, H, W, C if
+// both input and output have it, otherwise in row-major order.
 template <class C>
 void batch_norm(Call &call, Tensor input, Tensor weight, Tensor bias, Tensor mean, Tensor variance, double eps,
                 Tensor out) {
@@ -181,7 +180,7 @@ bool check_vector(Call &call, Tensor t, int64_t size, const char *name) {
   return !call.failed();
 }
 
-// Resizes the outputs of a normalization: the result, and two tensors of moments.
+// Resizes the outputs of a normalization: the result, and the tensors of means and of 1 / deviation.
 bool resize_outs(Call &call, Tensor input, const Tensor *outs, const Shape &moments_shape, const char *mean_name,
                  const char *rstd_name) {
   return call.resize(outs[0], input.shape()) && call.resize(outs[1], moments_shape, mean_name) &&
@@ -274,7 +273,7 @@ int32_t native_batch_norm_legit_no_training_out(const edgecore_call *raw) {
       !check_vector(call, variance, input.size(1), "running_var")) {
     return call.status();
   }
-  Shape empty;  // save_mean and save_rstd are only used in training
+  Shape empty;  // inference leaves save_mean and save_rstd empty
   empty.push(0);
   if (!resize_outs(call, input, outs, empty, "save_mean", "save_rstd")) return call.status();
   if (input.numel() == 0) return call.status();

@@ -1,4 +1,4 @@
-// Operators along a dim: cumsum, topk, tril, glu.
+// Operators that work along one dim: cumsum, topk, tril, glu.
 #include <algorithm>
 
 #include "lib/math.h"
@@ -8,7 +8,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// A row-major tensor as [outer, size, inner]: `size` belongs to one dim; the dims before and after it are merged.
+// A row-major tensor as [outer, size, inner]: `size` is that of one dim; the dims before and after it are merged.
 struct DimSplit {
   int64_t outer = 1;
   int64_t size = 1;
@@ -29,7 +29,7 @@ void cumulative_sum(Call &call, Tensor self, Tensor out, int dim) {
       const C *x = in + o * split.size * split.inner;
       C *y = result.data() + o * split.size * split.inner;
       for (int64_t i = 0; i < split.inner; ++i) {
-        // Floats are summed in double; integers in uint64_t, which wraps.
+        // Sum floats in double, and integers in uint64_t, which wraps.
         std::conditional_t<std::is_same_v<C, int64_t>, uint64_t, double> sum = 0;
         for (int64_t k = 0; k < split.size; ++k) {
           sum += static_cast<decltype(sum)>(x[k * split.inner + i]);
@@ -47,7 +47,7 @@ struct Candidate {
   int64_t index;
 };
 
-// Compares two values for topk: NaN counts as larger than every number; of equal values the first comes first.
+// The order of topk candidates: NaN is larger than every number; of equal values the lower index comes first.
 template <class C, bool kLargest>
 struct Before {
   static bool is_nan(C x) { return !(x == x); }
@@ -89,7 +89,7 @@ void top_k(Call &call, Tensor self, int dim, int64_t k, bool largest, Tensor val
   top_indices.finish(call);
 }
 
-// out = a * sigmoid(b) with the halves a and b of the input along `dim`.
+// Computes glu: out = a * sigmoid(b), where a and b are the two halves of the input along `dim`.
 template <class C>
 void gate(Call &call, Tensor self, Tensor out, int dim) {
   const DimSplit split(self.shape(), dim);
@@ -139,7 +139,7 @@ int32_t topk_values(const edgecore_call *raw) {
   if (shape.ndim > 0) {
     shape.sizes[dim] = k;
   } else {
-    k = 1;  // the result has no dims either, so it has one entry, even for k = 0
+    k = 1;  // an input without dims has results with one entry, even for k = 0
   }
   if (!call.resize(values, shape, "values") || !call.resize(indices, shape, "indices")) return call.status();
   if (values.numel() == 0) return call.status();
@@ -163,7 +163,7 @@ int32_t tril_out(const edgecore_call *raw) {
   const int64_t columns = self.size(self.ndim() - 1);
   const int64_t item = item_size(self.type());
   for (int64_t r = 0; r < out.numel() / columns; ++r) {
-    int64_t kept;  // number of entries of the row to copy; the others become 0
+    int64_t kept;  // number of entries at the start of the row to copy; the others become 0
     if (__builtin_add_overflow(r % rows + 1, diagonal, &kept)) kept = INT64_MAX;
     kept = kept < 0 ? 0 : kept > columns ? columns : kept;
     char *to = result.data() + r * columns * item;

@@ -1,12 +1,12 @@
-// Padding with values of the input: reflection at its edges, or replication of its edges.
+// Padding with values of the input: reflected at its edges, or replicated from its edges.
 #include "ops/index.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Returns the input position that is copied to position i of the padded dim. `before` is the padding in front; negative
-// padding crops the input.
+// reflected and replicated return the input position that is copied to position i of the padded dim. `before` is the
+// padding in front; a negative padding crops the input.
 int64_t reflected(int64_t i, int64_t before, int64_t size) {
   const int64_t k = i - before;
   return k < 0 ? -k : k >= size ? 2 * (size - 1) - k : k;
@@ -45,7 +45,7 @@ int32_t pad(const edgecore_call *raw, const char *op, int dims, bool reflects, c
   }
   if (!call.resize(out, shape) || out.numel() == 0) return call.status();
 
-  int64_t *from[3] = {};  // from[p][i]: the input position of position i of padded dim p
+  int64_t *from[3] = {};  // from[p][i] is the input position for position i of padded dim p
   for (int p = 0; p < dims; ++p) {
     const int d = first + p;
     const int64_t before = padding[2 * (self.ndim() - 1 - d)];

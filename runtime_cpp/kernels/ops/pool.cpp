@@ -1,5 +1,5 @@
-// Pooling over two spatial dims. A whole output row is computed at once: for each tap of the window, the input elements
-// that the tap reads are copied to one line, and the lines are combined by vector instructions.
+// Pooling over two spatial dims. An output row is computed at once: for each tap (position in the window), the input
+// elements that the tap reads for the row are copied to a line, and the lines are combined by vector instructions.
 #include "lib/convert.h"
 #include "lib/math.h"
 #include "lib/vector.h"
@@ -13,7 +13,7 @@ struct Pool {
   int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
 };
 
-// Reads a list with one entry for each of the two dims, or one entry for both.
+// Reads a list that has an entry for each of the two spatial dims, or one entry for both.
 bool read_pair(Call &call, Ints list, int64_t min_value, int64_t *h, int64_t *w) {
   if (!call.check(list.count == 1 || list.count == 2, "a list must have one or two entries")) return false;
   *h = list[0];
@@ -22,16 +22,16 @@ bool read_pair(Call &call, Ints list, int64_t min_value, int64_t *h, int64_t *w)
                     "kernel, stride, padding or dilation is out of range");
 }
 
-// Returns the size of the output along one axis, as in ATen; 0 if the window is larger than the padded input.
+// Returns the output size along one axis, as in ATen; 0 if the window is larger than the padded input.
 int64_t pooled_size(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation, bool ceil) {
   const int64_t span = in + 2 * pad - dilation * (kernel - 1) - 1;
   if (span < 0) return ceil && span + stride - 1 >= 0 ? 1 : 0;
   int64_t out = (span + (ceil ? stride - 1 : 0)) / stride + 1;
-  if (ceil && (out - 1) * stride >= in + pad) --out;  // no window may start in the right padding
+  if (ceil && (out - 1) * stride >= in + pad) --out;  // no pooling window may start in the right padding
   return out;
 }
 
-// Reads kernel_size, stride and padding from arguments 1 to 3. `shape` becomes the shape of the output.
+// Reads kernel_size, stride and padding from arguments 1 to 3, and sets `shape` to the shape of the output.
 bool read_pool(Call &call, Tensor self, bool ceil, Ints dilation, Pool *pool, Shape *shape) {
   if (!call.check(self.ndim() == 3 || self.ndim() == 4, "the input must have three or four dims")) return false;
   const int h = self.ndim() - 2;
@@ -57,21 +57,21 @@ bool read_pool(Call &call, Tensor self, bool ceil, Ints dilation, Pool *pool, Sh
          call.check(pool->out_h > 0 && pool->out_w > 0, "the kernel is larger than the padded input");
 }
 
-// Returns n / stride, rounded up, for n >= 0. It is computed for each tap of each row, where a 64-bit division would
-// take as long as a short row, so the common strides 1 and 2 avoid the division.
+// Returns n / stride, rounded up, for n >= 0. It is called for each tap of each row, where a 64-bit division would take
+// as long as a short row; the common strides 1 and 2 need no division.
 inline int64_t strides_in(int64_t n, int64_t stride) {
   return stride == 1 ? n : stride == 2 ? (n + 1) >> 1 : (n + stride - 1) / stride;
 }
 
-// Sets [begin, end) to the output columns for which tap t is inside the image.
+// Sets [begin, end) to the output columns for which tap t reads inside of the image.
 void valid_columns(const Pool &p, int64_t t, int64_t *begin, int64_t *end) {
   const int64_t shift = t * p.dilation_w - p.pad_w;
   *end = p.in_w > shift ? min_of(strides_in(p.in_w - shift, p.stride_w), p.out_w) : 0;
   *begin = shift < 0 ? min_of(strides_in(-shift, p.stride_w), *end) : 0;
 }
 
-// line[i] = the element of an input row that tap t reads for output column i, or `outside` if it is not in the image.
-// `length` is a multiple of the vector size, so the line may be longer than the output row.
+// Sets line[i] to the element of an input row that tap t reads for output column i, or to `outside` if it is not in the
+// image. `length` is a multiple of the vector length, so the line may be longer than the output row.
 template <class C>
 void read_line(const Pool &p, const C *row, int64_t t, C outside, int64_t length, C *line) {
   int64_t begin;
@@ -83,21 +83,22 @@ void read_line(const Pool &p, const C *row, int64_t t, C outside, int64_t length
   for (int64_t i = end; i < length; ++i) line[i] = outside;
 }
 
-// The taps of one window axis that are inside the image for at least one output position. Kernels loop only over these
-// taps, because a file may have a kernel and a padding that are far larger than the image.
+// The taps of a window along one axis that read inside of the image for at least one output position. Kernels loop only
+// over these taps, because a file may have a kernel and a padding that are far larger than the image.
 struct Taps {
   int64_t count = 0;
   int64_t *taps = nullptr;
 
   Taps(Call &call, int64_t kernel, int64_t dilation, int64_t pad, int64_t stride, int64_t in, int64_t out) {
-    const auto next = [&](int64_t t) {  // returns the first such tap that is at least t
+    const auto next = [&](int64_t t) {  // returns the first tap >= t that ever reads inside of the image
       while (t < kernel && t * dilation - pad < in) {
         const int64_t shift = t * dilation - pad;
-        const int64_t column = shift >= 0 ? 0 : (-shift + stride - 1) / stride;  // the first not left of the image
+        // The first output column for which tap t is not left of the image.
+        const int64_t column = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
         if (column < out && column * stride + shift < in) return t;
         // Tap t is never inside: it is left of the image for all output columns before `column`, and right of it from
         // `column` on. A later tap can be inside only for an earlier column, and for column - 1 first: continue with
-        // the first tap that is not left of the image there.
+        // the first tap that is not left of the image for that column.
         const int64_t before = min_of(column, out) - 1;
         t = before < 0 ? kernel : (pad - before * stride + dilation - 1) / dilation;
       }
@@ -120,13 +121,13 @@ int64_t min_value() {
   return INT64_MIN;
 }
 
-// Returns the position of the first tap of a window that is not left of (or above) the image. The window's first tap is
-// at `start`, which is negative in the padding; taps are `dilation` apart.
+// Returns the position of the first tap of a window that is not left of (or above) the image. `start` is the position
+// of the window's tap 0, which is negative in the padding; taps are `dilation` apart.
 int64_t first_inside(int64_t start, int64_t dilation) {
   return start >= 0 ? start : start + (-start + dilation - 1) / dilation * dilation;
 }
 
-// An integer as wide as C, so that vectors of positions have as many lanes as vectors of values.
+// An integer type as wide as C, so that vectors of positions have as many lanes as vectors of values.
 template <class C>
 struct PositionOf {
   using Type = int64_t;
@@ -138,8 +139,8 @@ struct PositionOf<float> {
 template <class C>
 using Position = typename PositionOf<C>::Type;
 
-// Where line[i] is larger than best[i], or NaN, sets best[i] = line[i] and best_at[i] = first + i * step, its position
-// in the image. `length` is a multiple of the lanes.
+// Where line[i] is larger than best[i], or NaN, sets best[i] = line[i], and best_at[i] to its position in the image,
+// first + i * step. `length` must be a multiple of the vector length.
 template <class C>
 void update_max(const C *line, int64_t length, Position<C> first, Position<C> step, C *best, Position<C> *best_at) {
   Vector<Position<C>> here;
@@ -163,9 +164,9 @@ void max_pool(Call &call, const Pool &p, Tensor self, Tensor out, Tensor indices
   auto *positions = call.scratch<Position<C>>(length * call.worker_count());
   const Taps rows(call, p.kernel_h, p.dilation_h, p.pad_h, p.stride_h, p.in_h, p.out_h);
   const Taps columns(call, p.kernel_w, p.dilation_w, p.pad_w, p.stride_w, p.in_w, p.out_w);
-  // The image column of each window's first tap that is not in the left padding. The search for the max starts with the
-  // position of this tap and the minimum of the dtype (-infinity for floats). If no element of the window is larger,
-  // this position is the result.
+  // The image column of each window's first tap that is not in the left padding. The search for the max starts with
+  // this position and the minimum of the dtype (-infinity for floats). If no element of the window is larger than this
+  // minimum, the position is the result.
   auto *first_columns = call.scratch<Position<C>>(length);
   if (call.failed()) return;
   for (int64_t i = 0; i < length; ++i) {
@@ -210,7 +211,7 @@ C quotient(C sum, int64_t divisor) {
 }
 template <>
 int64_t quotient(int64_t sum, int64_t divisor) {
-  return divisor == -1 ? 0 - sum : sum / divisor;  // INT64_MIN / -1 would crash
+  return divisor == -1 ? 0 - sum : sum / divisor;  // avoid INT64_MIN / -1, which would crash
 }
 
 template <class C>
@@ -240,7 +241,7 @@ void average_pool(Call &call, const Pool &p, Tensor self, Tensor out, bool count
                         }
                       }
                     }
-                    // The divisor counts the elements of the window that are in the image, or in the padded image.
+                    // The divisor counts the window's elements in the image or, if count_padding, in the padded image.
                     const int64_t margin_h = count_padding ? p.pad_h : 0;
                     const int64_t margin_w = count_padding ? p.pad_w : 0;
                     const int64_t h0 = max_of(top, -margin_h);
@@ -257,7 +258,7 @@ void average_pool(Call &call, const Pool &p, Tensor self, Tensor out, bool count
   result.finish(call);
 }
 
-// Output i of an axis averages the input positions [floor(i * in / out), ceil((i + 1) * in / out)).
+// Adaptive average pooling: output i averages input positions floor(i * in / out) to ceil((i + 1) * in / out) - 1.
 template <class C>
 void adaptive_average(Call &call, const Pool &p, Tensor self, Tensor out) {
   const C *x = dense<C>(call, self);
@@ -331,7 +332,7 @@ int32_t adaptive_avg_pool2d_out(const edgecore_call *raw) {
   Pool pool = {};
   if (!call.check(self.ndim() == 3 || self.ndim() == 4, "the input must have three or four dims") ||
       !read_pair(call, call.ints(1), 0, &pool.out_h, &pool.out_w) ||
-      // PyTorch accepts integers if the result has no elements.
+      // PyTorch accepts an integer input if the result has no elements.
       !call.check(is_floating(self.type()) || self.numel() == 0 || pool.out_h == 0 || pool.out_w == 0,
                   "the input must have a floating dtype") ||
       !call.check_cast(self.type(), out)) {

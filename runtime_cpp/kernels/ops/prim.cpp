@@ -1,5 +1,5 @@
-// Operators on numbers instead of tensors, such as sym_size or int + int. A kernel receives the arguments of the
-// operator's schema and one more, to which it writes the result.
+// Operators on numbers instead of tensors, such as sym_size or int + int. Their kernels write the result to one more
+// argument after those of the operator's schema.
 #include "lib/call.h"
 #include "lib/convert.h"
 #include "lib/math.h"
@@ -37,14 +37,14 @@ int32_t set_number(Call &call, uint64_t i, Scalar value) {
   return value.tag == EDGECORE_TAG_BOOL ? set_bool(call, i, value.i != 0) : set_int(call, i, value.i);
 }
 
-// Returns a / b rounded down, b != 0. Treats -1 separately, because INT64_MIN / -1 would crash.
+// Returns a / b rounded down, for b != 0. A divisor of -1 is handled separately, because INT64_MIN / -1 would crash.
 int64_t floor_quotient(int64_t a, int64_t b) {
   if (b == -1) return static_cast<int64_t>(0 - static_cast<uint64_t>(a));
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-// Runs an arithmetic operator on two numbers: ints(a, b) if both are integers, reals(a, b) in double if one is a float.
-// If `divides` is true, an integer b of 0 is an error.
+// Runs an arithmetic operator on two numbers: computes ints(a, b) if both are integers, or reals(a, b) in double if one
+// is a float. If `divides` is true, an integer b of 0 is an error.
 template <class Ints, class Reals>
 int32_t arithmetic(const edgecore_call *raw, const char *op, bool divides, const Ints &ints, const Reals &reals) {
   Call call(raw, op);
@@ -65,7 +65,7 @@ int32_t comparison(const edgecore_call *raw, const char *op, const Ints &ints, c
   return set_bool(call, 2, a.is_floating() || b.is_floating() ? reals(a.real(), b.real()) : ints(a.i, b.i));
 }
 
-// Rounds a float to an integer. An integer stays the same.
+// Runs an operator that rounds a float to an integer; an integer argument stays the same.
 template <class Round>
 int32_t rounding(const edgecore_call *raw, const char *op, const Round &round) {
   Call call(raw, op);

@@ -1,5 +1,5 @@
-// Affine quantization: q = clamp(round(x / scale) + zero_point), x = (q - zero_point) * scale. Scales and zero points
-// are per tensor (one entry), per channel (an entry for each index of an axis) or per token (an entry for each row).
+// Affine quantization: q = clamp(round(x / scale) + zero_point); dequantization: x = (q - zero_point) * scale. Scales
+// and zero points are per tensor (one), per channel (one for each index of an axis) or per token (one for each row).
 #include "lib/convert.h"
 #include "lib/iterate.h"
 #include "lib/vector.h"
@@ -24,8 +24,7 @@ C round_to_even(C x) {
   return static_cast<C>(__builtin_rint(x));
 }
 
-// Converts a rounded number to an integer and clamps it to the range. NaN fails the first comparison and becomes
-// range.min.
+// Converts a rounded number to an integer and clamps it. NaN fails the first comparison and becomes range.min.
 template <class C>
 int64_t clamped(C x, Range range) {
   const C min = static_cast<C>(range.min);
@@ -33,17 +32,17 @@ int64_t clamped(C x, Range range) {
   return x > min ? x < max ? static_cast<int64_t>(x) : range.max : range.min;
 }
 
-// Returns a view of `parameters` that broadcasts to a tensor with ndim dims. It has one entry for each index of `axis`,
-// or a single entry if axis is -1.
+// Returns a view of the scales or zero points `parameters` that broadcasts to a tensor with ndim dims. It has one entry
+// for each index of `axis`, or a single entry if axis is -1.
 TensorView broadcast_along(Tensor parameters, int axis, int ndim) {
   Shape shape;
   for (int d = 0; d < ndim; ++d) shape.push(d == axis ? parameters.numel() : 1);
   return TensorView(parameters.data(), parameters.type(), shape);
 }
 
-// Row-major copies in double of the scales, or of their reciprocals if `inverse`, and of the zero points (zeros if
-// there are none). The reciprocals of scales that are not fp64 are computed in fp32, as in PyTorch: otherwise some
-// results would differ from PyTorch's by rounding.
+// Row-major copies, in double, of the scales (or of their reciprocals if `inverse`) and of the zero points (zeros if
+// there are none). The reciprocals of scales that are not fp64 are computed in fp32, because otherwise some results
+// would differ from PyTorch's by rounding.
 struct Parameters {
   double *scales = nullptr;
   double *zero_points = nullptr;
@@ -77,8 +76,8 @@ struct Parameters {
   }
 };
 
-// Resizes `out` and calls f(x, scales, zero_points, out, out_stride, n) for chunks of the input. The first three are
-// dense arrays of C; f must store n elements to `out`, which are out_stride bytes apart.
+// Resizes `out` and calls f(x, scales, zero_points, out, out_stride, n) for chunks of n elements of the input. x,
+// scales and zero_points are dense arrays of C; f must store n elements to `out`, which are out_stride bytes apart.
 template <class C, class F>
 void affine(Call &call, Tensor out, Tensor input, const Parameters &parameters, int axis, const F &f) {
   if (call.failed() || !call.resize(out, input.shape())) return;
@@ -107,7 +106,7 @@ void affine(Call &call, Tensor out, Tensor input, const Parameters &parameters, 
   });
 }
 
-// Quantizes `input`. Adds the zero point before rounding if `zero_first` is true, otherwise after rounding.
+// Quantizes `input`. The zero point is added before rounding if `zero_first` is true, otherwise after rounding.
 template <class C>
 void quantize(Call &call, Tensor out, Tensor input, const Parameters &inverse, int axis, Range range, bool zero_first) {
   affine<C>(call, out, input, inverse, axis,
@@ -136,7 +135,7 @@ bool check_types(Call &call, Tensor real, Tensor quantized) {
          call.check(is_integral(quantized.type()), "the quantized tensor must have an integer dtype");
 }
 
-// Returns the value of a scale or zero point that is a tensor with one element.
+// Returns the number in a tensor with one element, a scale or a zero point.
 double single_value(Call &call, Tensor t) {
   double value = 1;
   if (!call.check(!call.failed() && t.numel() == 1, "scale and zero_point must have one element each")) return value;
@@ -144,7 +143,7 @@ double single_value(Call &call, Tensor t) {
   return value;
 }
 
-// Checks that `scales` has an entry for each row of the input. A row is the last dim.
+// Checks that `scales` has an entry for each row of the input (a row lies along the last dim).
 bool check_rows(Call &call, Tensor input, Tensor scales) {
   if (call.failed() || !call.check(input.ndim() > 0, "the input has no dims")) return false;
   const int64_t last = input.size(input.ndim() - 1);
@@ -152,15 +151,14 @@ bool check_rows(Call &call, Tensor input, Tensor scales) {
                     "there must be a scale for each row of the input");
 }
 
-// Sets `shape` to [rows, last dim], with all dims except the last merged. Fails unless the tensor is contiguous.
+// Sets `shape` to [rows, last dim], with all dims except the last merged. Fails if the tensor is not contiguous.
 bool as_rows(Call &call, Tensor t, Shape *shape) {
   shape->push(t.size(t.ndim() - 1) == 0 ? 0 : t.numel() / t.size(t.ndim() - 1));
   shape->push(t.size(t.ndim() - 1));
   return call.check(t.is_contiguous(), "the input of a per-token operator must be contiguous");
 }
 
-// Computes the scale and zero point that map [min, max], extended to contain 0, to the range. The scale is at least
-// eps.
+// Computes a scale (at least eps) and zero point that map [min, max], extended to contain 0, to the quantized range.
 void choose_qparams(float min, float max, Range range, float eps, double *scale, int64_t *zero_point) {
   min = min < 0 ? min : 0.0f;
   max = max > 0 ? max : 0.0f;
@@ -172,7 +170,7 @@ void choose_qparams(float min, float max, Range range, float eps, double *scale,
   *zero_point = clamped(zero, range);
 }
 
-// Sets min and max of n elements. Ignores NaN.
+// Sets min and max to those of n elements. Ignores NaN.
 void find_min_max(const float *x, int64_t n, float *min, float *max) {
   *min = __builtin_inff();
   *max = -__builtin_inff();
@@ -186,8 +184,8 @@ int64_t single_zero_point(Call &call, Tensor zero_point) {
   return clamped(single_value(call, zero_point), {INT32_MIN, INT32_MAX});
 }
 
-// Returns true if both tensors are row-major and `real` is fp32: then one scale needs no loop over dims, which would
-// need more stack than a microcontroller has. Resizes `out`.
+// Returns true if both tensors are row-major and `real`, the one with real numbers, is fp32: then a per-tensor operator
+// needs no loop over dims, for which a microcontroller has too little stack. Resizes `out`.
 bool is_dense(Call &call, Tensor out, Tensor input, Tensor real) {
   return !call.failed() && real.type() == Type::kF32 && input.is_contiguous() && call.resize(out, input.shape()) &&
          out.is_contiguous();
@@ -222,8 +220,8 @@ void dequantize_dense(Call &call, Tensor out, Tensor input, double scale, int64_
   });
 }
 
-// Runs quantize_per_tensor. The caller reads scale and zero point, because overloads pass them as numbers or as
-// tensors. The call's arguments are input, scale, zero point, quant_min, quant_max, dtype, out.
+// Runs quantize_per_tensor. The caller reads scale and zero point, because some overloads pass them as numbers and
+// others as tensors. Arguments: input, scale, zero point, quant_min, quant_max, dtype, out.
 int32_t quantize_per_tensor(Call &call, double scale, int64_t zero_point) {
   const Tensor input = call.tensor(0);
   const Range range = range_of(call, 3);
@@ -237,8 +235,8 @@ int32_t quantize_per_tensor(Call &call, double scale, int64_t zero_point) {
   return call.status();
 }
 
-// Runs dequantize_per_tensor. As above, the caller reads scale and zero point.
-// The call's arguments are input, scale, zero point, quant_min, quant_max, dtype, out_dtype, out.
+// Runs dequantize_per_tensor. The caller reads scale and zero point, which are numbers or tensors. Arguments: input,
+// scale, zero point, quant_min, quant_max, dtype, out_dtype, out.
 int32_t dequantize_per_tensor(Call &call, double scale, int64_t zero_point) {
   const Tensor input = call.tensor(0);
   const Tensor out = call.tensor(7);
@@ -324,7 +322,7 @@ int32_t quantize_per_token_out(const edgecore_call *raw) {
   const Parameters inverse(call, scales, zero_points, true);
   TensorView from(input.data(), input.type(), rows);
   TensorView to(out.data(), out.type(), rows);
-  // PyTorch's scales per token are double, so its arithmetic is double.
+  // Compute in double, because PyTorch's scales per token are double.
   affine<double>(call, to.tensor(), from.tensor(), inverse, 0,
                  [&](const double *x, const double *s, const double *z, char *target, int64_t stride, int64_t n) {
                    int64_t q[kChunk];
@@ -381,8 +379,8 @@ int32_t choose_qparams_tensor_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// As in PyTorch, the zero point is chosen so that either the min of a row becomes -128 or its max becomes 127. The sign
-// of (-128 + min / scale) + (127 + max / scale) decides which.
+// Chooses the zero point as PyTorch does: either the min of a row becomes -128 or its max becomes 127. The sign of
+// (-128 + min / scale) + (127 + max / scale) decides which.
 int32_t choose_qparams_per_token_asymmetric_out(const edgecore_call *raw) {
   Call call(raw, "quantized_decomposed::choose_qparams_per_token_asymmetric.out");
   const Tensor input = call.tensor(0);
@@ -421,7 +419,7 @@ int32_t choose_qparams_per_token_asymmetric_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// Dequantizes both inputs, adds them and quantizes the sum.
+// Adds two quantized tensors: dequantizes both, adds them and quantizes the sum.
 int32_t quantized_add_out(const edgecore_call *raw) {
   Call call(raw, "quantized_decomposed::add.out");
   const Tensor a = call.tensor(0);

@@ -1,21 +1,21 @@
-// Operators on weights of 2, 4 and 8 bits, with a scale for each row or for each group of entries of a row.
+// Operators with weights of 2, 4 or 8 bits, which have a scale for each row or for each group of entries of a row.
 #include "ops/index.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Rows of packed entries. 8 bits: int8 or uint8. 4 bits: two per byte, the first in the high half, stored as entry + 8.
-// 2 bits: four per byte, the first in the lowest bits, stored as entry + 2.
+// A matrix of packed integer weights. 8 bits: int8 or uint8. 4 bits: two entries per byte, the first in the high half,
+// stored as entry + 8. 2 bits: four entries per byte, the first in the lowest bits, stored as entry + 2.
 struct Weights {
   const uint8_t *bytes = nullptr;
-  bool is_signed = true;  // int8, not uint8; for 8 bits only
+  bool is_signed = true;  // for 8 bits: true: the entries are int8, false: uint8
   int64_t bits = 8;
   int64_t rows = 0;
-  int64_t width = 0;  // number of entries of a row
+  int64_t width = 0;  // number of entries in a row of the weight
   int64_t groups = 1;
   const float *scales = nullptr;
-  const float *zero_points = nullptr;  // NULL: zeros
+  const float *zero_points = nullptr;  // zero point of each scale; NULL: all are zero
 
   int64_t entry(int64_t row, int64_t i) const {
     const uint8_t *row_bytes = bytes + row * width * bits / 8;
@@ -34,8 +34,8 @@ struct Weights {
   }
 
  private:
-  // Dequantizes `size` entries from `begin` on. Loops over whole bytes vectorize, and were measured to be six times as
-  // fast as a loop over entry(), which remains for groups that do not begin and end at a byte.
+  // Dequantizes `size` entries of a row, from entry `begin` on. Groups of whole bytes have loops that vectorize (six
+  // times as fast, as measured); the slow loop over entry() is for other groups.
   void dequantize(int64_t row, int64_t begin, int64_t size, float zero, float scale, float *target) const {
     const int64_t per_byte = 8 / bits;
     const uint8_t *packed = bytes + (row * width + begin) / per_byte;
@@ -130,7 +130,7 @@ int32_t embedding_2bit_dtype_out(const edgecore_call *raw) {
   return embedding(raw, "quantized_decomposed::embedding_2bit.dtype_out", 2, 7);
 }
 
-// Computes input [rows, depth] times weight [depth, columns]. The scales belong to the rows of the weight.
+// Computes input [rows, depth] times weight [depth, columns]; the weight has a scale for each of its rows.
 int32_t mixed_mm_out(const edgecore_call *raw) {
   Call call(raw, "quantized_decomposed::mixed_mm.out");
   const Tensor input = call.tensor(0);

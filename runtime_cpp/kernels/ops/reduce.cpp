@@ -1,4 +1,4 @@
-// Reductions over dims: sum, mean, var, amax, amin, prod and any.
+// Reduction operators over dims: sum, mean, var, amax, amin, prod and any.
 #include "ops/reduce.h"
 
 #include "lib/math.h"
@@ -64,11 +64,11 @@ Reduction::Reduction(Call &call, Tensor out, Tensor input, uint32_t mask, bool k
 
 namespace {
 
-// Each of the following structs is a reduction of elements of type C to an accumulator: start() is its initial value,
-// row() adds a dense run of elements, column() adds one element.
+// Each of the following structs reduces elements of type C to an accumulator: start() returns its initial value, row()
+// adds n adjacent elements, column() adds one element.
 //
-// Sum adds chunks of 1024 elements in vectors of C, and the sums of chunks in A. For float, A is double: the rounding
-// error does not grow with the number of elements, and the loop still runs on vectors of floats. Four vectors of
+// Sum adds chunks of 1024 elements in vectors of C, and the sums of chunks in type A. For float, A is double: the
+// rounding error does not grow with the number of elements, and the loop still uses vectors of floats. Four vectors of
 // partial sums hide the latency of the additions.
 template <class C, class A>
 struct Sum {
@@ -122,8 +122,8 @@ template <>
 int64_t max_value() {
   return INT64_MAX;
 }
-// Returns the min or max of `acc` and n adjacent elements. better(a, b) returns the smaller or larger operand, for
-// vectors (elementwise) and for single elements.
+// Returns the min or max of `acc` and n adjacent elements. better(a, b) returns the smaller or the larger of two
+// vectors (elementwise) or single elements.
 template <class C, class Better>
 C extremum_of_row(C acc, const C *x, int64_t n, const Better &better) {
   constexpr int kChains = 4;
@@ -142,8 +142,8 @@ C extremum_of_row(C acc, const C *x, int64_t n, const Better &better) {
   return acc;
 }
 
-// The max is NaN if an element is NaN: if b is NaN, b != b is true; if only `a` is NaN, both comparisons are false and
-// the result is `a`. Min below does the same.
+// Max of elements; NaN if an element is NaN: if b is NaN, b != b is true and the result is b; if only `a` is NaN, both
+// comparisons are false and the result is `a`. Min below works in the same way.
 template <class C>
 struct Max {
   using Accumulator = C;
@@ -184,9 +184,9 @@ struct All {
 };
 
 // Computes m outputs of a reduction: acc[i] becomes the reduction of the input elements of output i. `input` is the
-// first input element of output 0; the first element of each next output is `stride` bytes further. If the caller
-// passes `prepare`, prepare(x, n, columns) transforms n loaded elements in place before they are reduced: with
-// `columns`, x[i] is an input element of output i; otherwise all n elements belong to output 0.
+// address of the first input element of output 0; that of each next output is `stride` bytes further. If the caller
+// passes `prepare`, prepare(x, n, columns) transforms n loaded elements in place before they are reduced: if `columns`
+// is true, x[i] is an input element of output i; otherwise all n elements belong to output 0.
 struct NoPrepare {};
 template <class Op, class C, class Prepare = NoPrepare>
 void fold(const Reduction &r, Type type, const char *input, int64_t stride, int64_t m, typename Op::Accumulator *acc,
@@ -235,7 +235,7 @@ struct Arguments {
   bool keepdim;
 };
 
-// Tests whether all, or any, elements are not zero. Op is Any or All.
+// Tests whether any element is not zero (Op is Any), or all elements are not zero (Op is All).
 template <template <class> class Op>
 void truth(Call &call, const Arguments &a) {
   const Reduction r(call, a.out, a.self, a.mask, a.keepdim);
@@ -249,7 +249,7 @@ int32_t any(Call &call, const Arguments &a) {
   return call.status();
 }
 
-// Computes the sum, or the mean if `mean` is true. Elements are converted to the compute type of the dtype `common`; a
+// Computes the sum, or the mean if `mean` is true. Elements are converted to the compute type of the dtype `common`. A
 // sum of booleans is true if one of them is true.
 void sum(Call &call, const Arguments &a, Type common, bool mean) {
   if (!call.check_cast(common, a.out)) return;
@@ -257,7 +257,7 @@ void sum(Call &call, const Arguments &a, Type common, bool mean) {
   const Reduction r(call, a.out, a.self, a.mask, a.keepdim);
   if (call.failed()) return;
   const double scale = mean ? 1.0 / static_cast<double>(r.count) : 1.0;
-  // For the mean of no elements the scale is infinity, so the result is 0 * infinity = NaN.
+  // The mean of no elements must be NaN: the scale is infinity then, and 0 * infinity is NaN.
   const Compute compute = compute_of(common);
   if (compute == Compute::kFloat) return reduce<Sum<float, double>, float>(call, r, a.self.type(), a.out.type(), scale);
   if (compute == Compute::kDouble) {
@@ -301,11 +301,11 @@ void product(Call &call, const Arguments &a, Type common) {
   if (compute == Compute::kInt) reduce<Product<int64_t, int64_t>, int64_t>(call, r, a.self.type(), a.out.type(), 1);
 }
 
-// Two passes: the means, then the squared differences from them. E[x^2] - E[x]^2 would cancel if the mean is large.
+// Computes the variance in two passes, because E[x^2] - E[x]^2 would lose precision if the mean is large.
 template <class C>
 void variance(Call &call, const Reduction &r, Type from, Type to, double correction) {
   const double count = static_cast<double>(r.count);
-  // 0 / 0 gives NaN. The variance of no elements is NaN even for a negative correction.
+  // A divisor of 0 makes the result NaN (0 / 0). The variance of no elements is NaN even for a negative correction.
   const double divisor = r.count > 0 && count - correction > 0 ? count - correction : 0;
   for_each_output(call, r, [&](const char *input, int64_t stride, char *output, int64_t out_stride, int64_t m) {
     double acc[kReduceBlock];
@@ -397,7 +397,8 @@ int32_t any_all_out(const edgecore_call *raw) {
 int32_t any_dims_out(const edgecore_call *raw) {
   Call call(raw, "aten::any.dims_out");
   Arguments a = dims_of(call, 1, 2, 3);
-  if (!call.is_none(1) && call.ints(1).count == 0) a.mask = 0;  // an empty list reduces no dim, None reduces all dims
+  // an empty list of dims reduces no dim, None reduces all dims
+  if (!call.is_none(1) && call.ints(1).count == 0) a.mask = 0;
   return any(call, a);
 }
 
@@ -429,7 +430,7 @@ int32_t var_mean_correction_out(const edgecore_call *raw) {
   Call call(raw, "aten::var_mean.correction_out");
   Arguments a = dims_of(call, 1, 3, 4);
   variance(call, a, call.is_none(2) ? 1.0 : call.real(2));
-  a.out = call.tensor(5);  // out0 is the variance, out1 the mean
+  a.out = call.tensor(5);  // output 0 of the operator is the variance, output 1 the mean
   if (call.failed()) return call.status();
   sum(call, a, a.self.type(), true);
   return call.status();

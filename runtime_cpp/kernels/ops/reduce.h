@@ -1,4 +1,4 @@
-// Iteration over the elements of a reduction: one loop over the kept dims and one over the reduced dims. Each loop
+// Visits the elements of a reduction by two loop nests, one over the kept dims and one over the reduced dims. Each
 // merges its adjacent dims where the strides allow it.
 #ifndef EDGECORE_KERNELS_REDUCE_H_
 #define EDGECORE_KERNELS_REDUCE_H_
@@ -9,16 +9,16 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Returns a mask in which bit d is set if dim d is reduced. An empty or absent list means all dims.
+// Returns a mask whose bit d is set if dim d is reduced. An empty or absent list means all dims.
 uint32_t reduced_dims(Call &call, Ints dims, int ndim);
 Shape reduced_shape(const Shape &shape, uint32_t mask, bool keepdim);
 
 struct Reduction {
-  Loop kept;     // operand 0 is the output, 1 the input
-  Loop reduced;  // operand 0 is the input
+  Loop kept;     // loop over the kept dims; operand 0 is the output, operand 1 the input
+  Loop reduced;  // loop over the reduced dims; operand 0 is the input
   int64_t count = 1;
-  // True if a kept dim has the smallest stride of the input. Then a block of outputs is accumulated at the same time,
-  // so that the input is read in memory order.
+  // True if a kept dim has the smallest stride of the input. Then several adjacent outputs are computed together, so
+  // that the input is read in the order of its memory.
   bool by_columns = false;
 
   Reduction(Call &call, Tensor out, Tensor input, uint32_t mask, bool keepdim);
@@ -27,8 +27,8 @@ struct Reduction {
 constexpr int64_t kReduceBlock = 256;
 
 // Calls body(input, input_stride, output, output_stride, m) for blocks of m outputs, on several threads. Strides are in
-// bytes: input_stride is the distance between the first input elements of two neighboring outputs, output_stride the
-// distance between the outputs.
+// bytes: input_stride is the distance of the first input elements of two adjacent outputs, output_stride that of the
+// outputs.
 template <class Body>
 void for_each_output(Call &call, const Reduction &r, const Body &body) {
   const int64_t grain = 32768 / (r.count + 1) + 1;
@@ -42,8 +42,7 @@ void for_each_output(Call &call, const Reduction &r, const Body &body) {
   });
 }
 
-// Calls body(address, stride, n) for each run of input elements that is reduced to one output, whose first input
-// element is at `input`.
+// Calls body(address, stride, n) for each row of n input elements of one output, whose first input is at `input`.
 template <class Body>
 void for_each_reduced(const Reduction &r, const char *input, const Body &body) {
   int64_t index[kMaxDims + 1] = {};

@@ -1,4 +1,4 @@
-// Resampling of uint8 images with integer weights, as in ATen, with and without antialiasing.
+// Resamples uint8 images with integer weights, as ATen does, with and without antialiasing.
 #pragma once
 
 #include "lib/convert.h"
@@ -6,8 +6,8 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The weights of the input pixels along one axis: output i is the weighted sum of the input pixels first[i] + k,
-// 0 <= k < count[i], with weights[i * max_count + k].
+// Weights along one axis: output i is the sum of weights[i * max_count + k] * input[first[i] + k] for k in [0,
+// count[i]).
 template <class C>
 struct AxisWeights {
   int64_t *first = nullptr;
@@ -16,8 +16,7 @@ struct AxisWeights {
   int64_t max_count = 0;
 };
 
-// Resamples each image horizontally with the weights `columns`, then vertically with the weights `rows`. The result of
-// each step is rounded to a byte.
+// Resamples images horizontally (weights `columns`), then vertically (weights `rows`). Both steps round to bytes.
 void resample_bytes(Call &call, Tensor self, Tensor out, const AxisWeights<double> &rows,
                     const AxisWeights<double> &columns);
 

@@ -1,6 +1,6 @@
 // Bilinear resampling with antialiasing: each output pixel is the weighted mean of input pixels. The weights fall
-// linearly from the center of the output pixel to both sides, like a triangle. When the image shrinks, the triangle is
-// as wide as two output pixels, so that every input pixel counts.
+// linearly from the center of the output pixel to both sides, like a triangle. If the image shrinks, the triangle is as
+// wide as two output pixels, so that every input pixel has a weight.
 #include "ops/index.h"
 #include "ops/resample.h"
 
@@ -8,7 +8,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// The triangle weights along one axis. `factor` is the scale factor of the call, or 0 if the sizes define the scale.
+// Returns the triangle weights along one axis. `factor` is the call's scale factor, or 0 if the sizes define the scale.
 template <class C>
 AxisWeights<C> triangle_weights(Call &call, int64_t in, int64_t out, double factor, bool align_corners) {
   AxisWeights<C> t;
@@ -57,7 +57,7 @@ void resample(Call &call, Tensor self, Tensor out, bool align_corners, double fa
   C *memory = call.scratch<C>(in_h * out_w * call.worker_count());
   if (call.failed()) return;
   call.parallel(self.size(0) * self.size(1), 1, [&](int64_t begin, int64_t end, int64_t worker) {
-    C *narrow = memory + worker * in_h * out_w;  // the image with its columns resampled
+    C *narrow = memory + worker * in_h * out_w;  // the image after the horizontal resampling
     for (int64_t plane = begin; plane < end; ++plane) {
       for (int64_t r = 0; r < in_h; ++r) {
         const C *from = x + (plane * in_h + r) * in_w;
@@ -83,8 +83,8 @@ void resample(Call &call, Tensor self, Tensor out, bool align_corners, double fa
   result.finish(call);
 }
 
-// The weights for bytes, as in ATen and Pillow: fixed-point numbers with `shift` fractional bits. `shift` is the
-// maximum number up to 22 for which the largest weight fits into an int16. The weights of an output add up to about
+// The weights for uint8 images, as in ATen and Pillow: fixed-point numbers with `shift` fractional bits. `shift` is the
+// largest number up to 22 for which the largest weight fits into an int16. The weights of an output add up to about
 // 2^shift, so sums of weighted 8-bit pixels fit into an int32.
 struct IntegerWeights {
   int16_t *weights = nullptr;
@@ -112,7 +112,7 @@ IntegerWeights integer_weights(Call &call, const AxisWeights<double> &t, int64_t
   return result;
 }
 
-// Returns the rounded weighted mean of `count` bytes that are `step` apart.
+// Returns the weighted mean, rounded and clamped, of `count` bytes that are `step` bytes apart.
 uint8_t mean_of(const uint8_t *from, int64_t step, const int16_t *weights, int64_t count, int shift) {
   int32_t sum = shift > 0 ? 1 << (shift - 1) : 0;
   for (int64_t k = 0; k < count; ++k) sum += from[k * step] * weights[k];

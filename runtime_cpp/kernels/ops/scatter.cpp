@@ -1,5 +1,5 @@
-// Operators that scatter (write to the elements that an index tensor selects), and operators whose output size depends
-// on the values of the input.
+// Operators that scatter (write to the elements of a tensor that an index tensor selects), and operators whose output
+// size depends on the values of the input.
 #include <type_traits>
 
 #include "lib/math.h"
@@ -9,14 +9,14 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Copies self to out; the kernel then overwrites some of its elements.
+// Copies self to `out`. The kernel overwrites some elements of `out` afterwards.
 bool copy_self(Call &call, Tensor out, Tensor self) {
   if (!check_same_type(call, self, out) || !call.resize(out, self.shape())) return false;
   copy_tensor(call, out, self);
   return !call.failed();
 }
 
-Shape shape_of(Tensor t) {  // a tensor without dims counts as having one dim
+Shape shape_of(Tensor t) {  // returns [1] for a tensor without dims, which counts as 1-d
   Shape shape = t.shape();
   if (shape.ndim == 0) shape.push(1);
   return shape;
@@ -30,7 +30,7 @@ void add_items(char *target, int64_t target_stride, const char *source, int64_t 
   }
 }
 
-// Adds n elements of `type` at `source` to those at `target`; strides in bytes.
+// Adds n elements of dtype `type` at `source` to those at `target`. Strides are in bytes.
 void add_run(Type type, char *target, int64_t target_stride, const char *source, int64_t source_stride, int64_t n) {
   if (type == Type::kF32) return add_items<float>(target, target_stride, source, source_stride, n);
   if (type == Type::kI64) return add_items<int64_t>(target, target_stride, source, source_stride, n);
@@ -54,15 +54,14 @@ void add_run(Type type, char *target, int64_t target_stride, const char *source,
 }
 
 void copy_item(char *target, const char *source, int64_t item) {
-  if (item == 4) {  // the most common size: memcpy of a constant size is one instruction
+  if (item == 4) {  // a memmove of a constant size is one instruction: use it for the most common size
     __builtin_memmove(target, source, 4);
   } else {
     __builtin_memmove(target, source, static_cast<uint64_t>(item));
   }
 }
 
-// Returns the number of elements of a computed shape. Unlike the shape of a tensor, it may be too large: then records a
-// failure and returns 0.
+// Returns the number of elements of a computed shape. It may be too large: then records a failure and returns 0.
 int64_t checked_numel(Call &call, const Shape &shape) {
   int64_t n = 1;
   for (int d = 0; d < shape.ndim; ++d) {
@@ -74,9 +73,9 @@ int64_t checked_numel(Call &call, const Shape &shape) {
   return n;
 }
 
-// Calls body(target, source) for every entry of `index`. The target is the element of `out` at the position of the
-// entry, except that the entry replaces the position along `dim`. The source is the element of `source` at the position
-// of the entry, or NULL if there is no source.
+// Calls body(target, source) for every entry of `index`. `target` is the address of the element of `out` at the
+// position of the entry, with the position along `dim` replaced by the entry's value. `source` is the address of the
+// element of `source` at the position of the entry, or NULL if there is no source.
 template <class Body>
 void for_each_entry(Call &call, Tensor out, Tensor index, int dim, const Tensor *source, const Body &body) {
   const Shape shape = shape_of(index);
@@ -142,7 +141,7 @@ int32_t scatter(Call &call, bool accumulate) {
 
 enum class Reduction { kSum, kMean, kProduct, kMaximum, kMinimum };
 
-// The reductions, by their names in ATen.
+// The reductions of scatter_reduce, by their names in ATen.
 constexpr struct {
   const char *name;
   uint64_t size;
@@ -156,7 +155,7 @@ template <class C>
 C combined(Reduction reduction, C a, C b) {
   if (reduction == Reduction::kMaximum) return nan_max(a, b);
   if (reduction == Reduction::kMinimum) return nan_min(a, b);
-  if constexpr (std::is_same_v<C, int64_t>) {  // sums and products wrap
+  if constexpr (std::is_same_v<C, int64_t>) {  // integer sums and products wrap
     const auto x = static_cast<uint64_t>(a);
     const auto y = static_cast<uint64_t>(b);
     return static_cast<C>(reduction == Reduction::kProduct ? x * y : x + y);
@@ -165,7 +164,7 @@ C combined(Reduction reduction, C a, C b) {
   }
 }
 
-// Returns the mean of `count` > 0 elements; for integers, rounded down.
+// Returns the mean of `count` > 0 elements from their sum; for integers, rounded down.
 template <class C>
 C mean_of(C sum, int64_t count) {
   if constexpr (std::is_same_v<C, int64_t>) {
@@ -175,8 +174,8 @@ C mean_of(C sum, int64_t count) {
   }
 }
 
-// Combines the entries of `source` with the elements of `out`, which is a copy of self. Without include_self, the first
-// entry replaces the element. `counts` has the number of combined values for each element.
+// Combines each entry of `source` with the element of `out`, a copy of self, that its index selects. Without
+// include_self, an element's first entry replaces it. `counts` has the number of combined values for each element.
 template <class C>
 void scatter_reduce(Call &call, Tensor out, Tensor index, int dim, Tensor source, Reduction reduction,
                     int64_t *counts) {
@@ -201,7 +200,7 @@ void scatter_reduce(Call &call, Tensor out, Tensor index, int dim, Tensor source
   }
 }
 
-// Writes `values` to out[indices], or adds them if `accumulate`. `out` is self, or already a copy of self.
+// Writes `values` to out[indices], or adds them if `accumulate` is true. `out` is self, or already a copy of self.
 int32_t index_put(Call &call, Tensor self, Tensor values, bool accumulate, Tensor out) {
   call.check(values.type() == self.type(), "the values must have the input's dtype");
   if (call.failed()) return call.status();
@@ -211,14 +210,14 @@ int32_t index_put(Call &call, Tensor self, Tensor values, bool accumulate, Tenso
   void *memory = call.failed() ? nullptr : call.scratch(count * item);
   if (memory == nullptr) return call.status();
   TensorView rows(memory, self.type(), indexing.shape);
-  // Eager PyTorch writes a single value to all positions of a mask, whatever the value's rank is (masked_fill). With
-  // other indices, export refuses a rank that is too high.
+  // PyTorch writes a single value to all positions of a mask, whatever the rank of the value's tensor is (masked_fill).
+  // With other indices, export refuses a rank that is too high.
   TensorView single(values.data(), values.type(), Shape());
-  copy_tensor(call, rows.tensor(), values.numel() == 1 ? single.tensor() : values);  // broadcasts
+  copy_tensor(call, rows.tensor(), values.numel() == 1 ? single.tensor() : values);  // copy_tensor broadcasts
   if (call.failed() || count == 0) return call.status();
   TensorView target(out);
   Loop slice = indexing.slice(rows.strides, target.strides, target.shape, item);
-  Loop written = slice;  // the same loop with the operands exchanged: operand 0 is the output
+  Loop written = slice;  // the same loop nest with exchanged operands: operand 0 is `out`
   for (int d = 0; d < slice.ndim; ++d) {
     written.strides[d][0] = slice.strides[d][1];
     written.strides[d][1] = slice.strides[d][0];
@@ -230,7 +229,7 @@ int32_t index_put(Call &call, Tensor self, Tensor values, bool accumulate, Tenso
   for (int64_t i = 0; i < combinations && !call.failed(); ++i) {
     written.data[0] = out.data() + indexing.offset(i, target.strides) * item;
     written.data[1] = static_cast<char *>(memory) + i * step;
-    // Write the combinations of indices in order, not in parallel: if indices are repeated, the last value must stay.
+    // Write combinations of indices in order, not in parallel: the last value for a repeated index must stay.
     if (!accumulate) {
       copy_strided(call, item, written);
       continue;
@@ -247,8 +246,7 @@ Shape broadcast_pair(Call &call, Tensor a, Tensor b) {
   return broadcast(call, both, 2);
 }
 
-// Returns the elements of `t`, broadcast to `shape`, as bytes: 0 for false and 0.0, otherwise not 0. NULL after a
-// failure.
+// Returns the elements of `t`, broadcast to `shape`, as bytes: 0 for false and 0.0, otherwise not 0. NULL on failure.
 const uint8_t *as_bools(Call &call, Tensor t, const Shape &shape) {
   void *data = call.scratch(shape.numel());
   if (data == nullptr) return nullptr;
@@ -444,7 +442,7 @@ int32_t nonzero_out(const edgecore_call *raw) {
   const uint8_t *chosen = as_bools(call, self, shape);
   if (chosen == nullptr) return call.status();
   int64_t count = 0;
-  for (int64_t i = 0; i < n; ++i) count += chosen[i] != 0;  // a bool of a damaged file may be any byte, not only 0 or 1
+  for (int64_t i = 0; i < n; ++i) count += chosen[i] != 0;  // in a damaged file a bool may be any byte, not only 0 or 1
   Shape result;
   result.push(count);
   result.push(shape.ndim);

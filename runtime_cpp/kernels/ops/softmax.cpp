@@ -1,5 +1,5 @@
-// Softmax and log-softmax along one dim. The max is subtracted before exp, so that no exp overflows. As in PyTorch, the
-// result is NaN if an entry is NaN or infinity, or if all entries are -infinity.
+// Softmax and log-softmax along one dim. The maximum is subtracted before exp, so that exp cannot overflow. As in
+// PyTorch, the result is NaN if an entry is NaN or infinity, or if all entries are -infinity.
 #include "ops/softmax.h"
 
 #include "lib/convert.h"
@@ -8,9 +8,9 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-constexpr int64_t kBlock = 64;  // number of neighboring columns that are computed together
+constexpr int64_t kBlock = 64;  // number of adjacent columns that are computed together
 
-// Softmax or log-softmax of a row of n elements.
+// Computes the softmax or log-softmax of a row of n elements.
 template <class C, bool kLog>
 void row(const C *x, C *y, int64_t n) {
   const C shift = max_entry(x, n);
@@ -19,7 +19,7 @@ void row(const C *x, C *y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] - shift - offset;
 }
 
-// Softmax of m neighboring columns. A column has n elements, `step` apart.
+// Computes the softmax or log-softmax of m adjacent columns. A column has n elements, which are `step` elements apart.
 template <class C, bool kLog>
 void columns(const C *x, C *y, int64_t n, int64_t step, int64_t m) {
   C shift[kBlock];
@@ -78,7 +78,7 @@ int32_t softmax(const edgecore_call *raw, const char *op) {
   const Tensor self = call.tensor(0);
   const int dim = call.dim(1, self.ndim());
   const Tensor out = call.tensor(3);
-  const Type common = call.flag(2) ? Type::kF32 : self.type();  // half_to_float
+  const Type common = call.flag(2) ? Type::kF32 : self.type();  // the argument half_to_float: the output is float32
   if (!call.check(is_floating(self.type()), "the input must have a floating dtype") || !call.check_cast(common, out) ||
       !call.resize(out, self.shape())) {
     return call.status();

@@ -1,4 +1,4 @@
-// Softmax of one row, for several operators.
+// Computes the softmax of one row, for several operators.
 #ifndef EDGECORE_KERNELS_OPS_SOFTMAX_H_
 #define EDGECORE_KERNELS_OPS_SOFTMAX_H_
 
@@ -7,7 +7,7 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Returns the largest of n elements, at least one; NaN if an element is NaN.
+// Returns the largest of n >= 1 elements; NaN if an element is NaN.
 template <class C>
 C max_entry(const C *x, int64_t n) {
   C lanes[16];
@@ -22,16 +22,16 @@ C max_entry(const C *x, int64_t n) {
   return best;
 }
 
-// Returns the sum of exp(x[i] - shift). If kStore, also sets y[i] to these terms; y may be x.
+// Returns the sum of the terms exp(x[i] - shift). If kStore is true, also stores the terms to y[i]; y may be x.
 template <class C, bool kStore>
 C sum_of_exp(const C *x, C *y, int64_t n, C shift) {
   C lanes[16] = {};
   double sum = 0;
   int64_t i = 0;
-  while (i + 16 <= n) {  // after 4096 elements, adds the lanes to the double, to keep the rounding error small
+  while (i + 16 <= n) {  // every 4096 elements, add the partial sums to a double, to keep the rounding error small
     const int64_t end = n - i > 4096 ? i + 4096 : n;
     for (; i + 16 <= end; i += 16) {
-      C terms[16];  // so that the loop vectorizes if y is x
+      C terms[16];  // local terms, so that the loop vectorizes even if output y is input x
       for (int l = 0; l < 16; ++l) terms[l] = exp_of(x[i + l] - shift);
       for (int l = 0; l < 16; ++l) {
         if (kStore) y[i + l] = terms[l];
@@ -51,7 +51,7 @@ C sum_of_exp(const C *x, C *y, int64_t n, C shift) {
   return static_cast<C>(sum);
 }
 
-// Computes the softmax of a row of n elements, whose largest is `max`. y may be x.
+// Computes the softmax of a row of n elements, the largest of which is `max`. y may be x.
 template <class C>
 void softmax_row(const C *x, C *y, int64_t n, C max) {
   const C factor = C{1} / sum_of_exp<C, true>(x, y, n, max);

@@ -1,4 +1,4 @@
-// Elementwise operators of one tensor. Each has a functor, and one macro that defines its kernel.
+// Elementwise operators of one tensor. Each has a functor (its scalar function), and one macro that defines its kernel.
 #if defined(EDGECORE_EIGEN)
 #include <Eigen/Core>
 #endif
@@ -11,9 +11,9 @@ inline namespace EDGECORE_VARIANT {
 namespace {
 
 enum class Kind {
-  kFloating,   // computes in the input's dtype; integers are converted to float32 first
-  kSame,       // computes in the input's dtype
-  kPredicate,  // the result is bool
+  kFloating,   // operators that compute in the input's dtype, or in float32 if that is an integer dtype
+  kSame,       // operators that compute in the input's dtype
+  kPredicate,  // operators whose result is bool
 };
 
 template <class F>
@@ -31,15 +31,15 @@ int32_t unary(const edgecore_call *raw, const char *op, Kind kind, const Functio
                      functions, params);
 }
 
-// Computes exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2), for x <= 0: there t is in [-1, 0], so nothing cancels and
-// the divisor is not 0. The result is -1 for -infinity; NaN stays NaN. Unlike a call of libm's expm1(), it vectorizes.
+// Computes exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2), for x <= 0: then t is in [-1, 0], so no precision is lost
+// and the divisor is not 0. -infinity gives -1; NaN stays NaN. Unlike a call of libm's expm1(), it vectorizes.
 template <class C>
 inline C expm1_of_negative(C x) {
   const C t = tanh_of(x * C(0.5));
   return C{2} * t / (C{1} - t);
 }
 
-// Computes log(x / (1 - x)) of x clamped to [eps, 1 - eps]. s[0] is eps; if it is negative, x is not clamped.
+// Computes log(x / (1 - x)), with x clamped to [eps, 1 - eps]. eps is s[0]; if it is negative, x is not clamped.
 template <class C>
 inline C logit_of(C x, const C *s) {
   const C low = x < s[0] ? s[0] : x;
@@ -49,7 +49,7 @@ inline C logit_of(C x, const C *s) {
 }
 
 #if defined(EDGECORE_EIGEN)
-// Eigen has vectorized sine and cosine of floats, with an exact range reduction for large arguments.
+// Eigen's sine and cosine of floats are vectorized, with an exact range reduction for large arguments.
 void sin_floats(const void *const *in, void *out, int64_t n, const Params &) {
   using Array = Eigen::Array<float, Eigen::Dynamic, 1>;
   Eigen::Map<Array>(static_cast<float *>(out), n) = Eigen::Map<const Array>(static_cast<const float *>(in[0]), n).sin();
@@ -69,7 +69,7 @@ void cos_floats(const void *const *in, void *out, int64_t n, const Params &) {
 
 constexpr auto kNoParams = [](Call &, Params &) {};
 
-// Defines a functor of x with the parameters s[0..2].
+// EDGECORE_FUNCTOR defines a functor of x with the parameters s[0..2].
 #define EDGECORE_FUNCTOR(Name, expression)                   \
   struct Name {                                              \
     template <class C>                                       \
@@ -105,28 +105,28 @@ EDGECORE_FUNCTOR(Floor, floor_of(x))
 EDGECORE_FUNCTOR(Round, rint_of(x))
 EDGECORE_FUNCTOR(Trunc, trunc_of(x))
 EDGECORE_FUNCTOR(Identity, x)
-// x + 0 turns -0 into 0; NaN stays NaN.
+// Abs adds 0, because x + 0 turns -0 into 0; NaN stays NaN.
 EDGECORE_FUNCTOR(Abs, static_cast<C>(x < C{0} ? -x : x + C{0}))
 EDGECORE_FUNCTOR(Neg, static_cast<C>(-x))
 EDGECORE_FUNCTOR(Relu, x < C{0} ? C{0} : x)
 EDGECORE_FUNCTOR(Sign, static_cast<C>((x > C{0}) - (x < C{0})))
 EDGECORE_FUNCTOR(BitwiseNot, ~x)
 
-// x - x is NaN for infinity and NaN, and 0 for every other number, so only infinity passes both comparisons.
+// IsInf: x - x is NaN for infinity and NaN, and 0 for all other numbers, so only infinity passes both comparisons.
 EDGECORE_FUNCTOR(IsInf, static_cast<uint8_t>(x - x != C{0} && x == x))
 EDGECORE_FUNCTOR(IsNan, static_cast<uint8_t>(x != x))
 EDGECORE_FUNCTOR(LogicalNot, static_cast<uint8_t>(x == C{0}))
 
 EDGECORE_FUNCTOR(LeakyRelu, x > C{0} ? x : x * s[0])
-// s is {alpha * scale, scale, input_scale}. The result of expm1_of_negative(), which is valid only for x <= 0 and NaN,
-// is not selected for x > 0.
+// Elu: s is {alpha * scale, scale, input_scale}. expm1_of_negative() is valid only for x <= 0 and NaN; for other x its
+// result is computed, but not selected.
 EDGECORE_FUNCTOR(Elu, x > C{0} ? x * s[1] : s[0] * expm1_of_negative(x * s[2]))
 EDGECORE_FUNCTOR(Clamp, (x < s[0] ? s[0] : x) > s[1] ? s[1] : (x < s[0] ? s[0] : x))
 EDGECORE_FUNCTOR(ClampMin, x < s[0] ? s[0] : x)
 EDGECORE_FUNCTOR(ClampMax, x > s[1] ? s[1] : x)
-EDGECORE_FUNCTOR(ClampNan, x + s[0] + s[1])  // NaN if one of the limits is NaN
+EDGECORE_FUNCTOR(ClampNan, x + s[0] + s[1])  // used if a limit is NaN: the results are NaN
 EDGECORE_FUNCTOR(GeluErf, C(0.5) * x * (C{1} + erf_of(x * C(0.70710678118654752440))))
-// GELU is approximated by x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as in its paper (arXiv 1606.08415).
+// GeluTanh approximates GELU as in its paper (arXiv 1606.08415): x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
 EDGECORE_FUNCTOR(GeluTanh, C(0.5) * x * (C{1} + tanh_of(C(0.79788456080286535588) * (x + C(0.044715) * x * x * x))))
 EDGECORE_FUNCTOR(Logit, logit_of(x, s))
 
@@ -137,8 +137,7 @@ EDGECORE_FUNCTOR(CosDouble, __builtin_cos(x))
 constexpr Functions kSin = {{&sin_floats, &dense_loop<SinDouble, double, 1>, nullptr}};
 constexpr Functions kCos = {{&cos_floats, &dense_loop<CosDouble, double, 1>, nullptr}};
 
-// Returns the loops of an operator that rounds (ceil, floor, ...), one for each compute type. The loop for integers
-// only copies.
+// Returns the functions, by compute type, of an operator that rounds (ceil, floor, ...). For integers it only copies.
 template <class F>
 constexpr Functions rounding() {
   return {{&dense_loop<F, float, 1>, &dense_loop<F, double, 1>, &dense_loop<Identity, int64_t, 1>}};
@@ -191,7 +190,8 @@ EDGECORE_UNARY(logical_not, kPredicate, (all_functions<LogicalNot, 1>()))
 
 int32_t bitwise_not_out(const edgecore_call *raw) {
   Call call(raw, "aten::bitwise_not.out");
-  const bool boolean = call.tensor(0).type() == Type::kBool;  // logical, because the bitwise ~1 is -2, which is true
+  // for bool use a logical not, because the bitwise ~1 is -2, which is true
+  const bool boolean = call.tensor(0).type() == Type::kBool;
   const Functions functions = boolean ? int_functions<LogicalNot, 1>() : int_functions<BitwiseNot, 1>();
   return unary(raw, "aten::bitwise_not.out", boolean ? Kind::kPredicate : Kind::kSame, functions, kNoParams, 1);
 }
@@ -264,7 +264,7 @@ int32_t clamp_out(const edgecore_call *raw) {
   const Type common = promotion.result();
   Params params;
   for (int k = 0; k < 2; ++k) {
-    // ATen converts the limits to the common dtype first: -1 is 255 in uint8.
+    // ATen converts the limits to the common dtype first: in uint8, a limit of -1 becomes 255.
     if (common == Type::kU8 && limits[k].tag == EDGECORE_TAG_INT) limits[k].i = static_cast<uint8_t>(limits[k].i);
     params.set(k, limits[k]);
   }

@@ -1,4 +1,4 @@
-// Bilinear and nearest resampling of two spatial dims.
+// Bilinear and nearest-neighbor resampling of two spatial dims.
 #include "lib/convert.h"
 #include "ops/resample.h"
 
@@ -6,7 +6,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// The two input positions that one output position reads along one axis, and the weight of the second one, `high`.
+// The two input positions that an output position reads along one axis, and the weight of the second one, `high`.
 template <class C>
 struct Tap {
   int32_t low, high;
@@ -15,11 +15,11 @@ struct Tap {
 
 struct Sizes {
   int64_t planes, in_h, in_w, out_h, out_w;
-  double scale_h, scale_w;  // the scale factors of the call; 0 if the call has output sizes
+  double scale_h, scale_w;  // scale factor arguments of the call; 0 if the call has output sizes instead
 };
 
-// Reads output_size or scale_factors and resizes `out`. The arguments are input, output_size, [align_corners,]
-// scale_factors, out.
+// Reads the arguments output_size or scale_factors, and resizes `out`. The call's arguments are input, output_size,
+// [align_corners,] scale_factors, out.
 bool read_sizes(Call &call, Tensor self, uint64_t factors_index, Tensor out, Sizes *sizes) {
   if (!call.check(self.ndim() == 4, "the input must have four dims")) return false;
   sizes->planes = self.size(0) * self.size(1);
@@ -93,8 +93,8 @@ void bilinear(Call &call, Tensor self, Tensor out, const Sizes &s, bool align_co
   result.finish(call);
 }
 
-// Returns the bilinear weights along one axis in the form that resample_bytes() reads: for each output position, the
-// first input position and one or two weights.
+// Returns bilinear weights along one axis for resample_bytes(): per output, its first input position and 1 or 2
+// weights.
 AxisWeights<double> byte_weights(Call &call, int64_t in, int64_t out, double factor, bool align_corners) {
   AxisWeights<double> t;
   t.max_count = 2;

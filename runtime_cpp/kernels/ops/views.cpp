@@ -1,4 +1,4 @@
-// Operators that only rearrange elements: each describes its result as a strided view of the input and copies the view.
+// Operators that only rearrange elements. Each describes its result as a strided view of the input and copies the view.
 #include "lib/convert.h"
 #include "lib/iterate.h"
 
@@ -6,13 +6,13 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Resizes `out` to the view's shape and copies the view.
+// Resizes `out` to the shape of a view and copies the view to it.
 int32_t copy_view(Call &call, Tensor out, TensorView &view) {
   if (call.resize(out, view.shape)) copy_tensor(call, out, view.tensor());
   return call.status();
 }
 
-// Returns the shape of a view of `numel` elements. One of the sizes may be -1: it is computed from the others.
+// Returns the shape of a view with `numel` elements. One of `sizes` may be -1: that size is computed from the others.
 Shape infer_shape(Call &call, Ints sizes, int64_t numel) {
   Shape shape;
   if (!call.check(sizes.count <= kMaxDims, "too many dims")) return shape;
@@ -60,7 +60,7 @@ int32_t view_copy_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// Makes the output a view: it has the input's memory and another shape.
+// Makes the output a view of the input: it keeps the input's memory, but has another shape.
 int32_t et_view(const edgecore_call *raw) {
   Call call(raw, "executorch_prim::et_view.default");
   const Tensor self = call.tensor(0);
@@ -80,8 +80,8 @@ int32_t et_view(const edgecore_call *raw) {
   return call.status();
 }
 
-// Collects the results of a loop: to[index] = from. `to` is resized to index + 1 entries. The call with index 0
-// determines the shape of an entry.
+// Collects the results of a loop in one tensor: to[index] = from, after `to` is resized to index + 1 entries. The call
+// with index 0 determines the shape of an entry.
 int32_t et_copy_index(const edgecore_call *raw) {
   Call call(raw, "executorch_prim::et_copy_index.tensor");
   const Tensor to = call.tensor(0);
@@ -102,7 +102,7 @@ int32_t et_copy_index(const edgecore_call *raw) {
                        Message() << "the source has shape " << from.shape() << " but the target " << to.shape());
     }
   }
-  // Check that dim 0 is the outermost in memory: otherwise the resize below would move the earlier entries.
+  // Check that dim 0 is the outermost dim in memory, because otherwise the resize would move the earlier entries.
   for (int d = 1; d < to.ndim() && to.numel() > 0; ++d) {
     call.check(to.stride(d) <= to.stride(0), "dim 0 of the target must be the outermost in memory");
   }
@@ -239,7 +239,7 @@ int32_t as_strided_copy_out(const edgecore_call *raw) {
                   "size and stride must have the same number of entries, at most 16")) {
     return call.status();
   }
-  // Tensors have no gaps in memory, so the maximum offset that may be read is numel - 1 elements.
+  // A tensor has no gaps in memory, so the maximum offset that may be read is numel - 1 elements.
   Shape shape;
   int64_t last = offset;
   bool within = offset >= 0;
