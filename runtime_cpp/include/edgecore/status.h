@@ -23,7 +23,7 @@ struct edgecore_error {
   uint32_t size = 0;  // bytes of text; a longer message is cut and ends in "..."
   char text[kCapacity];
 
-  edgecore_error() { text[0] = '\0'; }  // the rest stays uninitialized: zeroing 1 KB would cost time in every call
+  edgecore_error() { text[0] = '\0'; }  // the rest of `text` stays uninitialized, because zeroing 1 KB costs time
 
   edgecore::StringView sentence() const { return {text, size}; }
   void clear() {
