@@ -65,7 +65,7 @@ struct Options {
   }
 };
 
-// Calls work(error) without the GIL. Throws the Python exception of a failure.
+// Calls work(error) without the GIL. Throws a Python exception if it fails.
 template <typename Work>
 void without_gil(Work work) {
   Error error;
@@ -190,8 +190,9 @@ std::string key_of(OperatorName op) {
   return key;
 }
 
-// Returns a table with the kernel of one operator of a library. Like libraries, tables live as long as the process.
-// There is one table for each operator of a library, so a program that adds it twice has it once. Errors: NOT_FOUND.
+// Returns a kernel table with only the kernel of `op` from `library`. Like libraries, the tables live as long as the
+// process. Every call for the same kernel returns the same table, so a program that adds it twice has it once.
+// Errors: NOT_FOUND.
 Result<const edgecore_kernel_library *> table_of(const edgecore_kernel_library &library, StringView op, Error &error) {
   struct Table {
     edgecore_kernel kernel;
@@ -321,12 +322,12 @@ StateSharing sharing_of(const nb::object &share_state) {
   return nb::cast<bool>(share_state) ? StateSharing::kAll : StateSharing::kNone;
 }
 
-// Returns the lock for a method that was just loaded.
+// Returns the lock for a method that was just loaded: the program's shared lock if it shares state, or a new one.
 std::shared_ptr<ExecutionLock> lock_of(PyProgram &program, size_t method) {
   return program.method(method).shares_state() ? program.shared : std::make_shared<ExecutionLock>();
 }
 
-// Wraps the methods of a program; some may be loaded.
+// Wraps the methods of a program as PyMethod objects; some of them may be loaded already.
 nb::list wrap_methods(const std::shared_ptr<PyProgram> &program) {
   nb::list methods;
   program->locks.resize(program->program().method_count());
@@ -373,7 +374,7 @@ void with_all_locks(PyProgram &program, Work work) {
   without_gil([&](Error &error) {
     const std::unique_lock<std::recursive_mutex> loading(*program.loading);
     std::vector<std::unique_lock<std::mutex>> held;
-    std::vector<ExecutionLock *> acquired;  // each once: methods that share state have the same lock
+    std::vector<ExecutionLock *> acquired;  // the locks in `held`, each once: methods that share state have one lock
     for (const auto &lock : program.locks) {
       if (lock == nullptr || std::find(acquired.begin(), acquired.end(), lock.get()) != acquired.end()) continue;
       acquired.push_back(lock.get());
@@ -447,7 +448,7 @@ Method &ready_method(const std::shared_ptr<PyProgram> &program, size_t index) {
     const nb::gil_scoped_release release;
     loading.lock();
   }
-  if (program->locks[index] != nullptr) return program->method(index);  // another thread has loaded it
+  if (program->locks[index] != nullptr) return program->method(index);  // another thread has loaded the method
   const StringView name = program->program().method(index).name();
   // A log handler that received messages of the load may have used the method, and so loaded it, in the meantime.
   if (!program->is_method_loaded(name) && !program->prepare.is_none()) program->prepare(program, index);

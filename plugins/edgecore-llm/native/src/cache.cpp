@@ -1,4 +1,4 @@
-// Operators of KV caches: checks the arguments and divides the work among threads.
+// Operators of KV caches: they check the arguments and divide the work among threads.
 #include <string.h>
 
 #include "call.h"
@@ -31,7 +31,7 @@ struct Cache {
   void *head_values(int64_t slot, int64_t head) const {
     return values.data<char>() + (slot * heads + head) * rows * value_size * element_bytes();
   }
-  // Returns NULL without scales.
+  // Returns the scales of a head's rows, or NULL if the cache has no scales.
   float *head_scales(const Tensor &scales, int64_t slot, int64_t head) const {
     return scales.t == nullptr ? nullptr : scales.data<float>() + (slot * heads + head) * rows;
   }
@@ -40,7 +40,8 @@ struct Cache {
   }
 };
 
-// Reads the keys and values at `index` and the next argument, and their scales at `scales_index` and the next.
+// Reads the arguments of a cache: the keys at `index`, the values at the next index, the scales of the keys at
+// `scales_index`, and the scales of the values at the index after it.
 Cache read_cache(Call &call, uint64_t index, uint64_t scales_index, int64_t sinks) {
   const bool is_half = call.has_dtype(index, Dtype::kFloat16);
   const bool is_bytes = call.has_dtype(index, Dtype::kInt8);
@@ -65,12 +66,12 @@ Cache read_cache(Call &call, uint64_t index, uint64_t scales_index, int64_t sink
   return cache;
 }
 
-// The tokens of a call. These numbers determine addresses, so they are copied before they are checked: in a damaged
-// file the tensors may overlap the outputs.
+// The tokens of a call. Positions and slots determine addresses, so they are copied before they are checked: in a
+// damaged file the tensors may overlap the outputs.
 struct Tokens {
   int64_t *positions;
-  int64_t *slots;   // 0 without an argument `slots`
-  int64_t *newest;  // the newest position in this call of the token's sequence
+  int64_t *slots;   // the slot of the cache for each token; 0 without an argument `slots`
+  int64_t *newest;  // the largest position in this call of the token's sequence
 };
 
 Tokens read_tokens(Call &call, const Cache &cache, Tensor positions, Tensor slots, int64_t count) {
@@ -108,14 +109,14 @@ void turn(float *x, const float *table, int64_t half) {
   }
 }
 
-// Writes a key into its block of a head's keys.
+// Writes a key to its row of a head's keys, which are in blocks of 16 rows: [rows / 16, size, 16].
 template <class Element>
 void spread(const Element *key, int64_t size, int64_t row, void *keys) {
   Element *to = static_cast<Element *>(keys) + row / kKeyBlock * kKeyBlock * size + row % kKeyBlock;
   for (int64_t d = 0; d < size; ++d) to[d * kKeyBlock] = key[d];
 }
 
-// Writes a key of a head. `rounded` is scratch memory [key_size].
+// Writes the key of a head to the cache, rounded to the cache's type. `rounded` is scratch memory [key_size].
 void write_key(const Variant &functions, const Cache &cache, int64_t slot, int64_t head, int64_t row, const float *key,
                Half *rounded) {
   const int64_t size = cache.key_size;
@@ -133,7 +134,7 @@ void write_key(const Variant &functions, const Cache &cache, int64_t slot, int64
   }
 }
 
-// Writes a value of a head.
+// Writes the value of a head to the cache, rounded to the cache's type.
 void write_value(const Variant &functions, const Cache &cache, int64_t slot, int64_t head, int64_t row,
                  const float *value) {
   const int64_t size = cache.value_size;
@@ -233,13 +234,13 @@ int32_t EDGECORE_CALL rope_update_cache(const edgecore_call *c) {
 
 namespace {
 
-// The rows that a token sees, split into parts. The splits depend only on the token's position, so its result has the
-// same bits whatever other tokens are in the call.
+// The cache rows that a token attends to, split into parts of at most kPartRows. The splits depend only on the token's
+// position, so its result has the same bits whatever other tokens are in the call.
 struct Parts {
   const Cache &cache;
   int64_t position;
-  int64_t next;       // the next position to take
-  int64_t sinks_end;  // positions [next, sinks_end) are sinks
+  int64_t next;       // the first position of the next part
+  int64_t sinks_end;  // positions [next, sinks_end) are attention sinks
   int64_t first;      // after the sinks, the positions [first, position] follow
 
   Parts(const Cache &of, int64_t at, int64_t window) : cache(of), position(at) {
@@ -256,7 +257,8 @@ struct Parts {
     const int64_t cut = next / kPartRows * kPartRows + kPartRows;
     if (cut < end) end = cut;
     *row = cache.row(next);
-    if (next < cache.sinks && end > cache.sinks) end = cache.sinks;  // the rows after the sinks may be elsewhere
+    if (next < cache.sinks && end > cache.sinks)
+      end = cache.sinks;  // the part ends with the sinks: the next row may be anywhere
     if (next >= cache.sinks && end - next > cache.rows - *row) end = next + cache.rows - *row;
     const int64_t rows = end - next;
     next = end == sinks_end ? first : end;
@@ -302,7 +304,7 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
       call.check(of.positions[t] < cache.rows, "a position is beyond the rows of the cache");
       continue;
     }
-    // The newest position has overwritten the position one ring before it, unless the ring was not full.
+    // The newest position of the call has overwritten the one that is a ring's length older, if the ring was full.
     const int64_t oldest = of.positions[t] - window + 1;
     const int64_t overwritten = of.newest[t] - (cache.rows - cache.sinks);
     call.check(overwritten < cache.sinks || overwritten < oldest,
@@ -343,8 +345,8 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
   const int64_t score_floats = group * kScoreStride;
   float *scores = call.scratch<float>(workers * score_floats);
 
-  // With few tokens, the work items are the parts; otherwise the heads of tokens, because there is not enough memory
-  // for all parts of a long prompt.
+  // With few tokens, a work item is one part of a head's rows; otherwise it is a head of a token, because memory does
+  // not suffice for all parts of a long prompt.
   const bool is_split = tokens * cache.heads < 4 * workers;
   if (!is_split) {
     float *memory = call.scratch<float>(workers * 2 * part_floats);

@@ -10,7 +10,7 @@ namespace edgecore::llm {
 inline namespace EDGECORE_LLM_VARIANT {
 namespace {
 
-constexpr int64_t kRoundedBytes = 512 * 1024;  // rounded inputs that stay in the L2 cache while weights are read
+constexpr int64_t kRoundedBytes = 512 * 1024;  // rounded inputs (bytes) that stay in L2 cache while weights are read
 
 // Multiplying a single row takes as long as reading its weights, and a core reads several streams faster than one.
 // Streams must be long: on Zen 4, 8 tiles at once take 0.71 of the time of 8 tiles one after the other with 8,192
@@ -44,7 +44,7 @@ inline void add_block(const Block &block, const RoundedRows &x, int64_t row, int
   }
 }
 
-// Multiplies kCount rows by kTiles neighbouring tiles.
+// Multiplies kCount rows of inputs by kTiles adjacent tiles of a packed matrix; a tile has 16 outputs.
 template <class Block, int kTiles, int kCount>
 void multiply_tiles(const RoundedRows &x, int64_t row, const PackedMatrix &w, int64_t tile, float *y) {
   const Block *blocks = reinterpret_cast<const Block *>(w.data) + tile * w.groups;

@@ -25,9 +25,9 @@ inline int32_t load_int32(const int8_t *source) {
 
 #if defined(__AVX512VNNI__)
 
-constexpr int kRows = 12;       // rows of a tile: 12 sums and a block in 32 registers
+constexpr int kRows = 12;       // rows of a tile: their 12 sums and a block of weights fit into 32 registers
 constexpr int kTilesOfRow = 8;  // number of tiles by which a single row is multiplied at once, see kStreamBytes
-constexpr int32_t kOffsetOfBytes = 128;  // the instruction needs unsigned weights
+constexpr int32_t kOffsetOfBytes = 128;  // vpdpbusd needs unsigned weights, so these keep their offset
 using Sums = __m512i;
 using Floats = __m512;
 using Line = __m512i;
@@ -79,7 +79,7 @@ inline Line byte_values(Line line) {
   return {{_mm256_xor_si256(line.half[0], sign), _mm256_xor_si256(line.half[1], sign)}};
 }
 inline Sums fill(int32_t value) { return {{_mm256_set1_epi32(value), _mm256_set1_epi32(value)}}; }
-// The instruction multiplies unsigned bytes by signed bytes and adds pairs in 16 bits with saturation. No pair
+// _mm256_maddubs_epi16 multiplies unsigned bytes by signed bytes and adds pairs in 16 bits with saturation. No pair
 // saturates: with 4 bits the maximum is 2 * 15 * 127; with 8 bits the weights are made absolute and their signs moved
 // to the inputs, so the maximum is 2 * 127 * 127.
 template <int kBits>

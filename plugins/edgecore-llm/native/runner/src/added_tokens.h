@@ -15,13 +15,13 @@ struct AddedToken {
   std::string content;
   int32_t id = -1;
   bool is_special = false;
-  bool is_normalized = false;   // searched in the normalized text
-  bool is_single_word = false;  // matches only without a word character beside it
+  bool is_normalized = false;   // the token is searched in the text after normalization
+  bool is_single_word = false;  // a match must not have a word character beside it
   bool eats_left = false;       // a match includes the white space before it
   bool eats_right = false;
 };
 
-// A part of a text: a token, or text between tokens (-1).
+// A part of a text: an added token, or text between such tokens (token -1).
 struct TextPart {
   Range range;
   int32_t token = -1;
@@ -40,8 +40,8 @@ class AddedTokens {
   const AddedToken *find(const std::string &text, size_t place, size_t &size) const;
 
   std::vector<AddedToken> tokens_;
-  ByteTable spellings_;                             // to the index of the token
-  std::array<std::vector<size_t>, 256> lengths_{};  // by first byte: the lengths of spellings, descending
+  ByteTable spellings_;                             // from the spelling of a token to its index in tokens_
+  std::array<std::vector<size_t>, 256> lengths_{};  // for each first byte, the lengths of spellings, descending
 };
 
 }  // namespace edgecore::llm

@@ -23,7 +23,7 @@ class ByteTable {
  private:
   struct Slot {
     uint32_t begin = 0, size = 0;  // in bytes_
-    uint32_t hash = 0;             // a part of the hash, so that other keys are rarely compared
+    uint32_t hash = 0;             // upper half of the key's hash, compared before the keys
     int32_t token = -1;            // none
   };
   size_t place(StringView key, uint64_t hash) const;
@@ -34,7 +34,7 @@ class ByteTable {
   size_t count_ = 0;
 };
 
-// The token that two neighbouring tokens merge into, and the order of merges: smaller first.
+// The token into which two adjacent tokens merge, and the priority of the merge: the smallest order comes first.
 struct Merge {
   double order = 0;
   int32_t token = -1;  // none

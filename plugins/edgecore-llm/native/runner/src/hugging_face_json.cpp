@@ -1,4 +1,4 @@
-// The readers of a tokenizer.json and of the files beside it.
+// Reads a tokenizer.json, and the files tokenizer_config.json and generation_config.json beside it.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int32_t kLargestId = 1 << 22;  // tables have an entry for each id up to the largest one
+constexpr int32_t kLargestId = 1 << 22;  // largest accepted id: tables have an entry for each id up to the largest one
 
 Json parse(const std::string &content) { return Json::parse(content.begin(), content.end(), nullptr, false); }
 
@@ -25,7 +25,7 @@ Status named(Status status, const std::string &path, Error &error) {
   return fail(error, status.code(), path.c_str(), " is no tokenizer.json that can be used: ", reason.c_str(), ".");
 }
 
-// Calls visit(step) for the decoders or post-processors of a tree of sequences.
+// Calls visit(step) for `json`, and for each decoder or post-processor in its nested lists `list`.
 template <typename Visit>
 void visit_steps(const Json &json, const char *list, int depth, const Visit &visit) {
   visit(json);

@@ -15,7 +15,7 @@ struct Link {
 struct Offer {
   double order;
   size_t left, right;
-  size_t size;  // of both symbols; if it differs from their current size, one of them has changed
+  size_t size;  // bytes of both symbols; if they have another size now, this offer is outdated
   int32_t token;
 
   bool operator<(const Offer &other) const {  // std::priority_queue has the largest on top

@@ -30,7 +30,7 @@ Status open(const std::string &content, const std::string &path, std::unique_ptr
   return {};
 }
 
-// Opens a tokenizer.json, and reads the files beside it.
+// Opens a tokenizer.json, and reads tokenizer_config.json and generation_config.json beside it.
 Status open_hugging_face(const std::string &content, const std::string &path, std::unique_ptr<Tokenizer> &tokenizer,
                          Error &error) {
   auto opened = std::make_unique<HuggingFaceTokenizer>();

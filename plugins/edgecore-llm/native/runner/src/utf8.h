@@ -8,7 +8,7 @@
 
 namespace edgecore::llm {
 
-// The start of a text: one character, or invalid bytes that one U+FFFD replaces.
+// The first character of a text, or the invalid bytes at its start that one U+FFFD replaces.
 struct Utf8Front {
   size_t size = 0;
   bool is_valid = false;
