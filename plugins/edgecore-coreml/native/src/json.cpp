@@ -84,7 +84,7 @@ class Parser {
     refuse_same_keys(result);
   }
 
-  // Refuse duplicate keys: two readers could use different members.
+  // Refuse duplicate keys, because two readers of the JSON text could use different ones of the values.
   static void refuse_same_keys(const Json &object) {
     std::vector<std::string_view> keys;
     for (const auto &[key, member] : object.members) keys.push_back(key);

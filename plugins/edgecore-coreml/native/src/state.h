@@ -23,7 +23,7 @@ struct SharedSession {
   std::vector<std::pair<size_t, std::string>> states;
 };
 
-// A state set, see backend.h.
+// The state set (see state_set_create in backend.h) of the buffers that Core ML keeps.
 class State {
  public:
   template <typename Program>
@@ -33,7 +33,7 @@ class State {
   // edgecore::backend::Failure if the existing buffer has another dtype or shape, or for initial values of another
   // size.
   size_t add(const StateInfo &buffer);
-  // Moves the values of all buffers that a session uses to its states.
+  // Moves the values of all buffers that a session uses to the Core ML states of this session.
   void give(const std::shared_ptr<SharedSession> &session);
 
   uint64_t count() const noexcept { return buffers_.size(); }
@@ -45,8 +45,8 @@ class State {
  private:
   struct Buffer {
     StateInfo info;
-    std::vector<uint16_t> values;           // in float16; outdated if there is a holder
-    std::shared_ptr<SharedSession> holder;  // the session whose state has the values
+    std::vector<uint16_t> values;           // values in float16; outdated while `holder` is set
+    std::shared_ptr<SharedSession> holder;  // the session whose Core ML state has the latest values
     std::string state;                      // name of that state
   };
 

@@ -37,8 +37,9 @@ struct edgecore_instance {
 
 namespace {
 
-constexpr uint64_t kAlignment = 16;  // of all addresses that are passed to the NPU
-constexpr uint64_t kCacheLine = 32;  // of Cortex-M55 and M85: the driver flushes whole lines of the arena
+constexpr uint64_t kAlignment = 16;  // in bytes: all addresses that the NPU receives are multiples of it
+constexpr uint64_t kCacheLine = 32;  // bytes of a line of Cortex-M55 and M85: the driver flushes whole lines of the
+                                     // arena
 
 edgecore_driver driver;
 edgecore_program program;
@@ -80,7 +81,7 @@ bool skip(edgecore_str &text, const char (&start)[size]) {
 }
 
 // Returns true for the compatibility string that preprocess.py writes: "ethosu-vela 1 TARGET", followed by " fast
-// BYTES" if the command stream uses a fast scratch.
+// BYTES" if the command stream uses BYTES of fast scratch (SRAM as a cache).
 bool has_format(edgecore_str text) { return skip(text, "ethosu-vela 1 "); }
 
 uint64_t fast_bytes_of(edgecore_str text) {
@@ -128,7 +129,7 @@ int32_t EDGECORE_CALL delegate_load(edgecore_program *, const edgecore_delegate_
         error, EDGECORE_INVALID_ARGUMENT, "the blob lies at the address ", address_of(info->blob.data),
         ", which is no multiple of 16, as the NPU needs it: align the file in memory, and its segments, to 16 bytes");
   }
-  // A file of another toolchain does not state its need: give it all that there is.
+  // A file of another toolchain does not state how much fast scratch (SRAM) it needs: give it all that there is.
   uint64_t fast_bytes = fast_scratch.bytes;
   if (info->compatibility.size != 0) fast_bytes = fast_bytes_of(info->compatibility);
   if (fast_bytes > fast_scratch.bytes) {
@@ -174,7 +175,8 @@ uint8_t *data_of(const edgecore_tensor &tensor) {
   return static_cast<uint8_t *>(tensor.dl.data) + static_cast<size_t>(tensor.dl.byte_offset);
 }
 
-// Checks that a tensor matches an argument of the command stream. Both have their elements in the same order.
+// Checks that a tensor has the element size and the number of bytes that the command stream expects of the argument.
+// The elements have the same order in both.
 int32_t check_tensor(const edgecore_tensor *tensor, const ArenaTensor &expected, uint64_t index,
                      edgecore_error *error) {
   if (tensor == nullptr || tensor->buffer != nullptr || tensor->dl.device_type != EDGECORE_DEVICE_CPU) {

@@ -31,7 +31,7 @@ bool damaged(Problem &problem, const Pieces &...pieces) {
   return fail(problem, EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob is damaged: ", pieces...);
 }
 
-// Reads bytes front to back.
+// Reads the bytes of a blob from front to back.
 class Reader {
  public:
   Reader(edgecore_bytes bytes, Problem &problem) : bytes_(bytes), problem_(problem) {}
@@ -57,7 +57,7 @@ class Reader {
   Problem &problem_;
 };
 
-// Reads the block `name`, which must be the next one.
+// Reads the block called `name`, which must be the next block of the blob.
 bool read_block(Reader &reader, const char *name, edgecore_bytes &data, Problem &problem) {
   const uint8_t *header = reader.take(kHeaderSize);
   if (header == nullptr) return false;

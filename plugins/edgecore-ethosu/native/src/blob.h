@@ -20,7 +20,7 @@ struct ArenaTensor {
   uint32_t offset;
 };
 
-// The arguments of one kind, in their order.
+// The inputs, or the outputs, of a command stream, in their order.
 struct ArenaTensors {
   const uint8_t *records;  // in a checked blob
   uint32_t count;

@@ -78,7 +78,7 @@ Tensor make_tensor(uint32_t type, const int64_t *sizes, int64_t rank, void *data
   size_t tensor_bytes = 0;
   api().check(api().ov_tensor_get_byte_size(created, &tensor_bytes), EDGECORE_INTERNAL,
               "OpenVINO cannot tell the size of a tensor");
-  if (tensor_bytes != bytes) {  // fail before OpenVINO reads or writes the memory
+  if (tensor_bytes != bytes) {  // fail before OpenVINO accesses memory beyond the buffer
     fail(EDGECORE_INTERNAL, "OpenVINO expects %zu bytes for a tensor, but the host has %llu", tensor_bytes,
          static_cast<unsigned long long>(bytes));
   }
@@ -122,7 +122,8 @@ void check_device(ov_core *core, const std::string &device) {
   }
 }
 
-// Returns the content of a blob: with a header, or a compiled model without one, whose arguments are read later.
+// Returns the content of a blob. A blob without a header is a compiled model, whose arguments Delegate reads from the
+// model.
 Payload payload_of(const edgecore_delegate_info &info) {
   const edgecore_bytes blob = info.blob;
   const std::string_view bytes(reinterpret_cast<const char *>(blob.data), blob.size);
@@ -171,8 +172,8 @@ struct Driver {
     check_device(created, device);
     const std::vector<ov_property> list = to_ov(properties);
     if (!list.empty()) {
-      // AUTO has few properties of its own and passes on the properties of compile_model. For an import, the CPU needs
-      // them too.
+      // The device AUTO has few properties of its own: it passes on those of compile_model to its devices. An import
+      // has no such call, so set them for the CPU.
       const std::string target = is_auto(device) ? "CPU" : device;
       api().check(api().ov_core_set_properties(created, target.c_str(), list.size(), list.data()),
                   EDGECORE_NOT_SUPPORTED,
@@ -194,7 +195,7 @@ struct Program {
   }
 
   Driver &driver;
-  const std::string device;  // replaces the device of the blob; empty: keep it
+  const std::string device;  // the load option that replaces the device of the blob; empty: keep it
 };
 
 // The model of one blob, and its compiled models: one for each number of threads.
@@ -238,7 +239,7 @@ struct Delegate {
   // Returns a new compiled model whose inference request reports the times of nodes.
   Executable profiled(uint32_t threads) const { return compile(threads, true); }
 
-  // Only the device CPU is known to report the times of nodes in execution order.
+  // Returns true if OpenVINO tells the times of nodes in execution order, as only the device CPU is known to do.
   bool tells_times() const { return payload.device == "CPU"; }
 
   // Computes the output shapes from the input shapes, by reshaping model_, which is not compiled.
@@ -320,7 +321,7 @@ struct Delegate {
 
   Executable import_or_compile(uint32_t threads, bool is_profiled) const {
     Properties properties = payload.properties;
-    // Otherwise OpenVINO rounds the inputs of layers with integer weights to 8 bits.
+    // Without this property, OpenVINO rounds the inputs of layers with integer weights to 8 bits.
     if (payload.device == "CPU" || is_auto(payload.device)) {
       properties.emplace_back("DYNAMIC_QUANTIZATION_GROUP_SIZE", "0");
     }
@@ -336,7 +337,7 @@ struct Delegate {
     ov_core *core = shared.get();
     ov_compiled *created = nullptr;
     if (payload.kind == Kind::kPortable) {
-      const Model model = read_model(core);  // not model_: output_shapes changes its shapes
+      const Model model = read_model(core);  // a new model, because output_shapes changes the shapes of model_
       const std::vector<ov_property> list = to_ov(properties);
       api().check(api().ov_core_compile_model_props(core, model.get(), payload.device.c_str(), list.size(), list.data(),
                                                     &created),
@@ -351,7 +352,7 @@ struct Delegate {
     return {std::move(shared), Compiled(created)};
   }
 
-  // Returns the number of requests among which a method's threads are divided.
+  // Returns the number of streams (parallel requests of OpenVINO) among which a method's threads are divided.
   uint32_t streams() const {
     for (const auto &[name, value] : payload.properties) {
       if (name == "NUM_STREAMS") return static_cast<uint32_t>(std::strtoul(value.c_str(), nullptr, 10));
@@ -367,7 +368,7 @@ struct Delegate {
  private:
   SharedCore core_;  // the core of model_
   Tensor weights_;
-  Model model_;  // for output_shapes; null if all sizes are static
+  Model model_;  // not compiled, for output_shapes; null if all sizes are static
   std::mutex mutex_;
   std::map<uint32_t, Executable> compiled_;
 };
@@ -421,7 +422,7 @@ class Instance {
     shapes_.insert(shapes_.end(), outputs.begin(), outputs.end());
     std::fill(bound_.begin(), bound_.end(), nullptr);
     prepared_ = true;
-    return {};  // OpenVINO allocates its own memory
+    return {};  // no memory needs: OpenVINO allocates its own memory
   }
 
   void execute(const Arguments &args, const Memory &) {
@@ -430,7 +431,7 @@ class Instance {
     if (!prepared_) fail(EDGECORE_INVALID_STATE, "execute was called without a successful prepare");
     for (size_t i = 0; i < shapes_.size(); ++i) {
       void *data = args.data<void>(i);
-      // A request keeps pointers to its bound memory, and accesses it only in infer.
+      // A request keeps pointers to its bound memory, and accesses this memory only in infer.
       if (data != bound_[i] || data == nullptr) bind(i, data);
     }
     if (!is_profiled) {
@@ -481,7 +482,8 @@ class Instance {
   Delegate &delegate_;
   const Payload &payload_;
   Host host_;
-  Delegate::Executable profiled_;  // empty unless the method is traced and OpenVINO reports times of nodes
+  Delegate::Executable profiled_;  // compiled for profiling; empty unless the method is traced and OpenVINO reports
+                                   // times of nodes
   Request request_;
   NodeTimes times_;
   std::vector<uint32_t> types_;               // by argument: the element type, as OpenVINO numbers it

@@ -34,7 +34,7 @@ class NodeTimes {
   struct Node {
     std::string type;  // such as Convolution
     int64_t number;
-    double mean, base;  // microseconds: mean of all runs, and of the excluded runs
+    double mean, base;  // in microseconds: mean of all runs, mean of the excluded runs
   };
 
   std::vector<Node> nodes_;          // in execution order
