@@ -38,8 +38,7 @@ struct edgecore_instance {
 namespace {
 
 constexpr uint64_t kAlignment = 16;  // in bytes: all addresses that the NPU receives are multiples of it
-constexpr uint64_t kCacheLine = 32;  // bytes of a line of Cortex-M55 and M85: the driver flushes whole lines of the
-                                     // arena
+constexpr uint64_t kCacheLine = 32;  // bytes, of Cortex-M55 and M85: the driver flushes whole lines of the arena
 
 edgecore_driver driver;
 edgecore_program program;

@@ -122,8 +122,7 @@ void check_device(ov_core *core, const std::string &device) {
   }
 }
 
-// Returns the content of a blob. A blob without a header is a compiled model, whose arguments Delegate reads from the
-// model.
+// Returns the content of a blob. A blob without a header is a compiled model, whose arguments Delegate reads later.
 Payload payload_of(const edgecore_delegate_info &info) {
   const edgecore_bytes blob = info.blob;
   const std::string_view bytes(reinterpret_cast<const char *>(blob.data), blob.size);
@@ -482,8 +481,7 @@ class Instance {
   Delegate &delegate_;
   const Payload &payload_;
   Host host_;
-  Delegate::Executable profiled_;  // compiled for profiling; empty unless the method is traced and OpenVINO reports
-                                   // times of nodes
+  Delegate::Executable profiled_;  // empty unless the method is traced and OpenVINO reports times of nodes
   Request request_;
   NodeTimes times_;
   std::vector<uint32_t> types_;               // by argument: the element type, as OpenVINO numbers it

@@ -58,7 +58,7 @@ class Message {
   std::string_view context_;
 };
 
-// The field numbers below come from onnx.proto.
+// The functions below write messages of ONNX with field numbers from onnx.proto.
 
 Message integer_attribute(std::string_view name, uint64_t value) {
   return Message().add(1, name).add(3, value).add(20, kIntAttribute);

@@ -18,7 +18,7 @@ struct OrtApiBase {
   const char *(*version)();
 };
 
-// The library that open_ort has opened. Never destroyed, because sessions may outlive static objects.
+// The ONNX Runtime library that open_ort has opened. Never destroyed: sessions may outlive static objects.
 struct Opened {
   std::string path;
   OrtApi api;

@@ -34,7 +34,7 @@ class Supervisor {
     try {
       completed = returns(body);
     } catch (const Stop &) {
-      // The problem is in text_.
+      // text_ contains the problem that the library has reported.
     }
     if (!completed) throw Failure(code, problem());
   }

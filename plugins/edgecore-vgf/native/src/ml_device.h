@@ -12,7 +12,7 @@
 
 namespace edgecore::vgf {
 
-// The functions of the extensions, for one device.
+// The functions of VK_ARM_tensors and VK_ARM_data_graph, for one device.
 struct MlFunctions {
   PFN_vkCreateTensorARM vkCreateTensorARM;
   PFN_vkDestroyTensorARM vkDestroyTensorARM;
@@ -34,7 +34,7 @@ class MlDevice : public edgecore::vulkan::Device {
   MlDevice(std::shared_ptr<edgecore::vulkan::Vulkan> vulkan, VkPhysicalDevice physical);
 
   const MlFunctions &ml() const { return ml_; }
-  // Lock it to create or destroy objects of the extensions: the emulation layer is not thread-safe for that.
+  // Lock this mutex to create or destroy objects of the extensions, for which the emulation layer is not thread-safe.
   std::mutex &mutex() { return mutex_; }
 
  private:

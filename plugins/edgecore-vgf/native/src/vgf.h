@@ -19,14 +19,14 @@ struct Tensor {
   uint64_t bytes = 0;
 };
 
-// An input or output, with its descriptor.
+// An input or output of a graph, with its Vulkan descriptor: set and binding.
 struct Argument {
   Tensor tensor;
   uint32_t set = 0;
   uint32_t binding = 0;
 };
 
-// A constant; its data are in the blob.
+// A constant of a graph; `data` points into the blob.
 struct Constant {
   Tensor tensor;
   edgecore_bytes data = {};
