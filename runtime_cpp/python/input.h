@@ -16,7 +16,7 @@ enum class Library { kNone, kNumpy, kTorch };
 struct ArrayType {
   PyObject *type;
   Library library;
-  bool is_ndarray;              // numpy.ndarray or a subclass: objects have the layout of NumpyArray (numpy.h)
+  bool is_ndarray;              // true for numpy.ndarray and subclasses: objects have the layout of NumpyArray
   const ExchangeApi *exchange;  // DLPack's C functions for objects of this type; NULL: the type has none
 };
 

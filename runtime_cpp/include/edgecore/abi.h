@@ -109,7 +109,7 @@ typedef struct edgecore_dl_tensor {
   int32_t ndim;
   edgecore_dl_dtype dtype;
   int64_t *shape;    // ndim sizes
-  int64_t *strides;  // ndim strides in elements; never NULL
+  int64_t *strides;  // ndim strides, in elements; never NULL
   uint64_t byte_offset;
 } edgecore_dl_tensor;
 
@@ -127,7 +127,7 @@ typedef struct edgecore_buffer edgecore_buffer;  // a block of device memory, se
 typedef struct edgecore_tensor {
   edgecore_header header;
   uint32_t flags;
-  int32_t scalar_type;  // element type: a number of the .pte's ScalarType, which unlike dl.dtype tells quantized types
+  int32_t scalar_type;  // element type as a number of the .pte's ScalarType; unlike dl.dtype, it tells quantized types
   edgecore_dl_tensor dl;
   const uint8_t *dim_order;  // the dims in the order of memory, outermost first; ndim entries
   const int64_t *max_shape;  // maximum shape of the tensor, for which its memory was planned; ndim sizes
@@ -182,8 +182,8 @@ typedef struct edgecore_value {
 // the scope back with every call of a service that it makes for the object.
 typedef struct edgecore_scope edgecore_scope;
 
-// The body of a parallel loop, which the plugin writes: computes the items [begin, end) of a parallel loop. `worker`
-// identifies the thread (0 <= worker < worker_count), so that each thread can have memory of its own.
+// A loop body that the plugin writes: computes the items [begin, end) of a parallel loop. `worker` identifies the
+// thread (0 <= worker < worker_count), so that each thread can have memory of its own.
 typedef void(EDGECORE_CALL *edgecore_loop_fn)(void *arg, uint64_t begin, uint64_t end, uint32_t worker);
 
 #define EDGECORE_LOG_DEBUG 0

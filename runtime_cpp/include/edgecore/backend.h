@@ -57,7 +57,7 @@ typedef struct edgecore_option {
   uint32_t type;
   uint32_t reserved;
   union {
-    int64_t i;  // BOOL (0, 1) and INT
+    int64_t i;  // value of a BOOL (0 or 1) or an INT
     double d;
     edgecore_bytes bytes;  // STRING, BYTES, LIST
   } value;
@@ -88,14 +88,14 @@ typedef struct edgecore_compile_spec {
 
 // --- Memory ----------------------------------------------------------------------------------------------------------
 
-#define EDGECORE_MEMORY_SCRATCH 0u     // lives for one call
-#define EDGECORE_MEMORY_PERSISTENT 1u  // lives as long as the instance
-#define EDGECORE_MEMORY_STAGING 2u     // for copies between host and device
+#define EDGECORE_MEMORY_SCRATCH 0u     // kind of memory that lives for one call
+#define EDGECORE_MEMORY_PERSISTENT 1u  // kind of memory that lives as long as the instance
+#define EDGECORE_MEMORY_STAGING 2u     // kind of memory for copies between host and device
 
 typedef struct edgecore_memory_need {
   edgecore_header header;
   uint32_t kind;
-  uint32_t space;  // where to allocate: 0 is host memory; the backend defines other numbers, also in the metadata
+  uint32_t space;  // memory space: 0 is host memory; other numbers are the backend's, as in the file's metadata
   uint64_t bytes;
   uint64_t alignment;
   edgecore_str shared_group;  // needs of one non-empty group may share one block: only the largest counts
@@ -109,7 +109,7 @@ typedef struct edgecore_memory_block {
 // Requirements that a delegate has for the memory of one argument.
 typedef struct edgecore_buffer_requirement {
   edgecore_header header;
-  uint64_t alignment;     // bytes, a power of two
+  uint64_t alignment;     // alignment in bytes, a power of two
   uint64_t tail_padding;  // bytes after the tensor's end that must be readable
   uint64_t granule;       // the size of the argument's memory must be a multiple of this many bytes; 1: any size
   uint32_t memory_kind;   // 0: host memory; the backend defines other numbers, which buffer_create receives
@@ -139,14 +139,14 @@ typedef struct edgecore_delegate_info {
 } edgecore_delegate_info;
 
 #define EDGECORE_INSTANCE_PROFILED 1u  // flag: the host records profile events; otherwise none need to be reported
-#define EDGECORE_INSTANCE_VALUES 2u    // flag: the host records values (host->event_value); a backend may ignore it
+#define EDGECORE_INSTANCE_VALUES 2u    // flag: the host records operations' values (host->event_value); optional
 
 typedef struct edgecore_instance_info {
   edgecore_header header;
   edgecore_scope *scope;  // scope of the instance, which carries the method's thread count
   uint32_t flags;         // EDGECORE_INSTANCE_*
   uint32_t reserved;
-  edgecore_state_set *state_set;  // outlives the instance; NULL if the host has no state set, see state_set_create
+  edgecore_state_set *state_set;  // the session's state set, see state_set_create; outlives the instance; may be NULL
 } edgecore_instance_info;
 
 typedef struct edgecore_state_set_info {
@@ -180,7 +180,7 @@ typedef struct edgecore_execute_info {
   edgecore_header header;
   const edgecore_memory_block *memory;  // one block for each memory need of the last prepare, in the same order
   uint64_t memory_count;
-  edgecore_completion_fn completion;  // receives the end of pending work; NULL: EDGECORE_PENDING is forbidden
+  edgecore_completion_fn completion;  // called when pending work ends; NULL: execute must not return EDGECORE_PENDING
   void *completion_arg;
 } edgecore_execute_info;
 
@@ -213,7 +213,7 @@ typedef struct edgecore_backend {
   uint32_t flags;
   uint32_t features;
   uint32_t reserved;
-  edgecore_str backend_id;    // as in the .pte: "XnnpackBackend"
+  edgecore_str backend_id;    // name of the backend in the .pte: "XnnpackBackend"
   edgecore_str distribution;  // pip package
   edgecore_str version;
   const edgecore_option_spec *options;

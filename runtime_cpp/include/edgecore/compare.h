@@ -1,4 +1,4 @@
-// Comparison of results with expected ones.
+// Compares tensors and values with expected ones, within a tolerance.
 #ifndef EDGECORE_COMPARE_H_
 #define EDGECORE_COMPARE_H_
 

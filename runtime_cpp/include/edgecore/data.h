@@ -34,7 +34,8 @@ class DataFile {
 
   StringView name() const { return name_; }
   size_t count() const { return keys_.size(); }  // number of entries
-  StringView key(size_t index) const;            // sorted byte by byte
+  StringView key(size_t index) const;            // key number `index`; keys are sorted byte by byte
+
   // Sets `result` to the entry with this key. Its bytes stay valid as long as the loader. Errors: NOT_FOUND, without a
   // message, and the errors of the loader.
   Status find(StringView key, NamedBytes &result, Error &error) const;

@@ -107,7 +107,7 @@ class MmapDataLoader final : public SystemDataLoader {
   Status open(const char *path, Error &error);
 
   uint64_t size() const override { return size_; }
-  // Errors: INVALID_ARGUMENT (bytes outside of the file), ACCESS_FAILED (the pages cannot be locked in memory).
+  // Errors of load: INVALID_ARGUMENT (bytes outside of the file), ACCESS_FAILED (the pages cannot be locked in memory).
   Result<Bytes> load(uint64_t offset, size_t size, LoadUse use, Error &error) override;
   void release(Bytes bytes) override;
   void drop_pages() override;
@@ -123,7 +123,8 @@ class MmapDataLoader final : public SystemDataLoader {
   uint8_t *base_ = nullptr;
   size_t mapped_ = 0;  // bytes of the mapping: size_ and the tail (kTail), rounded up to whole pages
   size_t size_ = 0;
-  std::mutex mutex_;  // for the member below
+  std::mutex mutex_;  // guards users_
+
   // For each piece (address, size), the number of loads that were not released yet; as long as it is not 0, the pages
   // of the piece are locked. Pieces overlap at most in their first and last pages, which stay locked.
   std::map<std::pair<const uint8_t *, size_t>, size_t> users_;

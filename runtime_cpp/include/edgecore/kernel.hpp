@@ -449,7 +449,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     }
   };
 
-  // Specialization for a function without the parameter Context.
+  // Calls a kernel function that lacks the parameter Context.
   template <typename Result, typename... Args>
   struct Caller<Result (*)(Args...)> {
     static constexpr bool matches(const char *schema) {

@@ -1,4 +1,4 @@
-// Options and compile specs of a backend; a part of edgecore/backend.hpp.
+// Readers of a backend's options and compile specs. edgecore/backend.hpp includes this file.
 #ifndef EDGECORE_LOAD_OPTIONS_HPP_
 #define EDGECORE_LOAD_OPTIONS_HPP_
 

@@ -31,6 +31,7 @@ class TensorBuilder {
   TensorBuilder &deleter(std::function<void(void *)> deleter);
   TensorBuilder &fixed_shape();  // resize() refuses the tensor
   TensorBuilder &read_only();    // a method that writes to this input refuses the tensor
+
   // Sets the number of readable bytes from the start of the memory on, if it is larger than the tensor. A backend that
   // reads past the end of a tensor then needs no copy of it.
   TensorBuilder &readable_bytes(size_t bytes);

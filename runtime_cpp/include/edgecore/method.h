@@ -49,6 +49,7 @@ struct TensorArgument {
   int32_t scalar_type = 0;
   Span<const int64_t> shape;
   Span<const int64_t> strides;  // strides in elements; empty: dense, in the dim order that the method expects
+
   // The number of readable bytes from `data` on, or 0 if only the bytes of the tensor are readable. Some backends read
   // past the end of a tensor; if enough bytes after it are readable (padding, the rest of its page), these backends
   // need no copy of the tensor.
@@ -93,7 +94,8 @@ class Method {
   // Sets an int, bool (0 or 1) or double input. If the export specialized the program to one value of this input, any
   // other value is an error.
   Status set_input(size_t index, int64_t value, Error &error);
-  Status set_input(size_t index, double value, Error &error);  // double inputs
+  Status set_input(size_t index, double value, Error &error);  // for double inputs
+
   // Checks that the input was None at export. Calling this function for such an input is optional.
   Status set_input_none(size_t index, Error &error);
   // Returns true if set_input copies the tensor, false if it borrows it.

@@ -40,13 +40,15 @@ struct MethodOptions {
   StateSharing sharing = StateSharing::kAsFile;
   bool trace = false;   // record times for write_trace, from loading on
   bool values = false;  // record the values of operations inside of delegates for take_values; costs time and memory
-  TraceLevel trace_level = TraceLevel::kOperators;  // for `trace`
+  TraceLevel trace_level = TraceLevel::kOperators;  // detail of `trace`
+
   // Memory for the events of runs, in equal parts for the methods; at most kMaxTraceLimit. When it is full, the
   // oldest events are dropped. An event has 32 bytes. Each method keeps at least 1,024 events, whatever the limit.
   uint64_t trace_limit = kTraceLimit;
   DebugLevel debug = DebugLevel::kNone;  // needs `trace`
-  // Memory for the values that `debug` selects, in equal parts for the methods. Runs with equal values share it. Values
-  // that do not fit are left out, and the ETDump says how many.
+
+  // Memory for the values that `debug` selects, in equal parts for the methods. Runs with equal values are stored once.
+  // Values that do not fit are left out, and the ETDump says how many.
   uint64_t debug_limit = kDebugLimit;
   // Memory and a tracer of the application, which must outlive the module. NULL: heap memory, and only the tracer that
   // `trace` makes. `allocator` holds the methods and their planned tensors. Methods with the same `scratch` must not
@@ -61,7 +63,7 @@ enum class KernelUse : uint8_t { kAdd, kReplace };
 
 struct TraceInfo {
   bool is_running = false;
-  TraceLevel level = TraceLevel::kOperators;  // of the running trace, or else of the last one
+  TraceLevel level = TraceLevel::kOperators;  // detail of the running trace, or else of the last one
   uint64_t events = 0;                        // number of recorded events
   uint64_t dropped = 0;  // number of older events that were overwritten because the limit was reached
   uint64_t bytes = 0;    // memory in use
@@ -264,7 +266,7 @@ class Module {
   Status give_output_memory(size_t method, size_t output, Error &error);
 
   std::unique_ptr<State> state_;
-  std::vector<Method *> methods_;  // all methods of the program; NULL if not loaded
+  std::vector<Method *> methods_;  // one for each method of the program; NULL: not loaded
 };
 
 // Returns the kernel library that every module uses without add_kernels: edgecore_kernels_library().

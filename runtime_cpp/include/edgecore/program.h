@@ -18,6 +18,7 @@ struct ProgramConfig {
   Allocator *allocator = nullptr;  // provides the memory of the Program and of the copy of its tables
   Limits limits;
   Span<const DataFile *const> data;  // .ptd files of the program; the files and this array must outlive the Program
+
   // True promises that the bytes of the loader never change, for example because they are in flash. The tables of the
   // file are then used in place if their addresses are multiples of 16. Otherwise the program makes a private copy.
   bool tables_in_place = false;
@@ -33,12 +34,12 @@ struct TensorInfo {
   Span<const int32_t> sizes;      // maximum shape
   Span<const uint8_t> dim_order;  // outermost first
   uint64_t bytes = 0;             // at the maximum shape
-  bool planned = false;           // its memory is in an arena or in the file; false: the caller provides the memory
+  bool planned = false;           // true: the memory is in an arena or in the file; false: the caller provides it
 };
 
 // The type of an input or output of a method.
 struct ValueInfo {
-  StringView name;  // such as "x" or "past[0].key"; empty if the file has no name for the value
+  StringView name;  // name, such as "x" or "past[0].key"; empty if the file has none
   uint32_t tag = EDGECORE_TAG_NONE;
   TensorInfo tensor;  // of TAG_TENSOR
 };
@@ -46,7 +47,7 @@ struct ValueInfo {
 // One dim of an input or output tensor. If its size is symbolic (`symbol` is not negative), the size is multiple * n +
 // offset, where n is the same integer for all dims of the method with this `symbol`.
 struct DimInfo {
-  StringView name;  // such as "batch" or "8*s"; empty if the size is fixed, or the file has no name for it
+  StringView name;  // name, such as "batch" or "8*s"; empty if the size is fixed, or the file has none
   int64_t min = 0;
   int64_t max = 0;
   int32_t symbol = -1;
@@ -143,6 +144,7 @@ class Program {
   StringView named_data_key(size_t index) const;
 
   bool has_meta() const;  // true if edgecore wrote the file
+
   // Return true if the methods of the file share the mutable buffer of this name, or any buffer, as its metadata say.
   bool shares_state(StringView qualified_name) const;
   bool shares_state() const;

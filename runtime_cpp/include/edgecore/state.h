@@ -63,8 +63,8 @@ struct DeviceState {
   uint64_t alignment = 0;
   edgecore_buffer *content = nullptr;
   edgecore_buffer *spare = nullptr;  // device buffer that receives the new content in a run; NULL if no method needs it
-  bool is_current = false;           // the device buffer `content` is up to date
-  bool host_is_stale = false;        // the content in host memory is out of date
+  bool is_current = false;           // true if the device buffer `content` is up to date
+  bool host_is_stale = false;        // true if the content in host memory is out of date
 
   // Copies the content to host memory if that is out of date. Errors: as the backend.
   Status fetch(void *host, uint64_t size, Error &error);

@@ -34,6 +34,7 @@ class Tensor {
 
   bool empty() const { return memory_ == nullptr; }
   bool is_failed() const { return problem_ != nullptr; }  // empty because a function failed to make the tensor
+
   // Returns OK, or if the tensor is empty, the reason. Errors: INVALID_ARGUMENT, MEMORY_ALLOCATION_FAILED.
   Status check(Error &error) const;
 
@@ -46,7 +47,7 @@ class Tensor {
   void *data() const { return memory_.get(); }
   // Returns the number of bytes from data() on that may be read: a tensor that owns its memory has padding at its end.
   size_t readable_bytes() const { return readable_; }
-  bool read_only() const { return read_only_; }  // no method and no function of these headers may write to it
+  bool read_only() const { return read_only_; }  // true: methods, and functions of these headers, refuse to write to it
   bool resizable() const { return is_resizable_; }
   // is_contiguous: true if the elements are in row-major order without gaps. is_dense: in any order of the dims without
   // gaps.
@@ -101,7 +102,7 @@ class Tensor {
   Tensor with_layout(std::vector<int64_t> shape, std::vector<int64_t> strides, int64_t offset) const;
   int64_t offset_of(const std::vector<int64_t> &index) const;  // -1: no such element
 
-  std::shared_ptr<void> memory_;  // if the tensor owns it, aligned to 64 bytes and readable 128 bytes past its end
+  std::shared_ptr<void> memory_;  // aligned to 64 bytes and readable 128 bytes past its end, if the tensor owns it
   int32_t scalar_type_ = -1;
   std::vector<int64_t> shape_, strides_;
   size_t count_ = 0;

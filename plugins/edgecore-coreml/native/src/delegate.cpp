@@ -196,7 +196,7 @@ class Instance {
         std::copy(from.begin(), from.end(), wide_outputs[i]);
       }
     };
-    if (info.completion == nullptr || is_profiled_) {  // events may be added only before execute returns
+    if (info.completion == nullptr || is_profiled_) {  // profile events may be added only before execute returns
       const Event event(host_, "Core ML", 0);
       session_->session->predict(inputs_, outputs_);
       widen();
@@ -262,7 +262,7 @@ class Instance {
   bool is_profiled_;
   std::shared_ptr<SharedSession> session_;
   State *state_ = nullptr;
-  std::exception_ptr refusal_;  // failure of prepare for shapes that the model refuses, thrown by run
+  std::exception_ptr refusal_;  // the error of prepare if the model refuses the shapes; run throws it
   std::vector<Array> inputs_, outputs_;
   std::vector<std::vector<int32_t>> wide_;  // for each 64-bit argument, its elements as 32-bit integers
   PendingRun pending_;

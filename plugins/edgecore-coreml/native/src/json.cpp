@@ -84,7 +84,7 @@ class Parser {
     refuse_same_keys(result);
   }
 
-  // Refuse duplicate keys, because two readers of the JSON text could use different ones of the values.
+  // Refuse duplicate keys, because JSON parsers differ in which of the two values they return.
   static void refuse_same_keys(const Json &object) {
     std::vector<std::string_view> keys;
     for (const auto &[key, member] : object.members) keys.push_back(key);

@@ -43,7 +43,7 @@ class Session {
  public:
   virtual ~Session() = default;
   // Computes the outputs and sets their shapes. Writes the elements of each output that has `data`, whose shape must be
-  // right before. The arrays are in the order of Model::inputs and Model::outputs.
+  // set correctly before the call. The arrays are in the order of Model::inputs and Model::outputs.
   virtual void predict(const std::vector<Array> &inputs, std::vector<Array> &outputs) = 0;
   // Starts a prediction, and may return before it ends. Calls `done` once at its end. Until then the caller calls no
   // other member, and keeps the arrays valid. If start throws, no prediction was started.

@@ -204,7 +204,7 @@ class StandInSession : public Session {
   }
 
   void start(const std::vector<Array> &inputs, std::vector<Array> &outputs, const Done &done) override {
-    if (thread_.joinable()) thread_.join();  // the thread has ended, except for its last statements
+    if (thread_.joinable()) thread_.join();  // the thread of the prediction before, which has called `done` already
     thread_ = std::thread([this, &inputs, &outputs, done] {
       std::exception_ptr failure;
       try {
@@ -228,14 +228,14 @@ class StandInSession : public Session {
   static void forget(Child &child, const std::string &id) {
     try {
       child.call({"forget", id});
-    } catch (...) {  // the child has ended, or belongs to another process: there is nothing to free
+    } catch (...) {  // the child process has ended, or belongs to another process: nothing to free
     }
   }
 
  private:
   const std::shared_ptr<Child> child_;
   const std::string id_;
-  std::thread thread_;  // waits for the child process
+  std::thread thread_;  // the thread of a started prediction, which waits for the child process
 };
 
 class StandInModel : public Model {

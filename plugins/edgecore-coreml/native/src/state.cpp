@@ -46,10 +46,10 @@ uint16_t to_half(float value) {
   if (std::isnan(size)) return sign | 0x7E00;
   if (size >= 65520.0F) return sign | 0x7C00;  // 65520 and larger numbers round to infinity
   int exponent = 0;
-  std::frexp(size, &exponent);                                          // size = [0.5, 1) * 2^exponent
-  const int shift = size == 0 || exponent < -13 ? -24 : exponent - 11;  // exponent of the last bit of the float16
+  std::frexp(size, &exponent);                                          // sets `exponent`: size = [0.5, 1) * 2^exponent
+  const int shift = size == 0 || exponent < -13 ? -24 : exponent - 11;  // the float16's last bit is worth 2^shift
   const auto bits = static_cast<uint16_t>(std::nearbyint(std::ldexp(size, -shift)));
-  // A fraction that rounds up to 2048 correctly carries into the exponent.
+  // A fraction that rounds up to 2048 carries 1 into the exponent in this sum, which is the correct result.
   return static_cast<uint16_t>(sign + (shift + 24) * 1024 + bits);
 }
 
@@ -70,7 +70,6 @@ size_t State::add(const StateInfo &added) {
   return buffers_.size() - 1;
 }
 
-// Sets a buffer to its initial values.
 void State::fill(Buffer &buffer) {
   buffer.holder = nullptr;
   if (buffer.info.initial.size == 0) {

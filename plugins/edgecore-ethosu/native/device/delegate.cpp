@@ -1,7 +1,8 @@
 // The Ethos-U backend on a device: passes the command stream of a delegate to Arm's driver, with the addresses of its
-// weights and of its arena. The table is in read-only memory, handles come from static pools: no heap, no exceptions.
+// weights and of its arena. The table of functions is in read-only memory, delegates and instances come from static
+// pools: no heap, no exceptions.
 //
-// One execution context (thread) loads and destroys models; the driver itself lets several share an NPU.
+// One execution context (thread) loads and destroys models; the driver lets several threads share an NPU.
 #include <ethosu_driver.h>
 
 #include "blob.h"
@@ -37,8 +38,8 @@ struct edgecore_instance {
 
 namespace {
 
-constexpr uint64_t kAlignment = 16;  // in bytes: all addresses that the NPU receives are multiples of it
-constexpr uint64_t kCacheLine = 32;  // bytes, of Cortex-M55 and M85: the driver flushes whole lines of the arena
+constexpr uint64_t kAlignment = 16;  // alignment in bytes of all addresses that the NPU receives
+constexpr uint64_t kCacheLine = 32;  // bytes, in Cortex-M55 and M85; the driver flushes whole lines of the arena
 
 edgecore_driver driver;
 edgecore_program program;
@@ -142,7 +143,7 @@ int32_t EDGECORE_CALL delegate_load(edgecore_program *, const edgecore_delegate_
   }
   const int32_t code = take(delegates, out, error);
   if (code != EDGECORE_OK) return code;
-  (*out)->blob = blob;  // command stream and weights are used in place
+  (*out)->blob = blob;  // the NPU reads command stream and weights in the file's own memory
   (*out)->fast = {fast_scratch.data, fast_bytes};
   return EDGECORE_OK;
 }
@@ -175,7 +176,7 @@ uint8_t *data_of(const edgecore_tensor &tensor) {
 }
 
 // Checks that a tensor has the element size and the number of bytes that the command stream expects of the argument.
-// The elements have the same order in both.
+// Both have their elements in one order.
 int32_t check_tensor(const edgecore_tensor *tensor, const ArenaTensor &expected, uint64_t index,
                      edgecore_error *error) {
   if (tensor == nullptr || tensor->buffer != nullptr || tensor->dl.device_type != EDGECORE_DEVICE_CPU) {
@@ -229,7 +230,7 @@ int run(const Blob &blob, const uint8_t *arena, const edgecore_memory_block &fas
   uint64_t addresses[] = {address_of(blob.weights.data), address_of(arena), address_of(fast.data)};
   const size_t sizes[] = {static_cast<size_t>(blob.weights.size), blob.arena_bytes, static_cast<size_t>(fast.bytes)};
   ethosu_driver *npu = ethosu_reserve_driver();
-#ifndef ETHOSU_MULTI_VARIANT  // a driver for several kinds of NPUs returns NULL, and chooses one when it is called
+#ifndef ETHOSU_MULTI_VARIANT  // such a driver, for several NPUs, returns NULL and chooses one in invoke
   if (npu == nullptr) return -1;
 #endif
   const int code = ethosu_invoke_v3(npu, blob.commands.data, static_cast<int>(blob.commands.size), addresses, sizes,

@@ -38,7 +38,7 @@ class Reader {
 
   uint64_t left() const { return bytes_.size - position_; }
 
-  // Returns NULL if fewer bytes are left.
+  // Returns the next `size` bytes, or NULL if fewer are left.
   const uint8_t *take(uint64_t size) {
     if (size > left()) {
       (void)damaged(problem_, "its ", bytes_.size, " bytes end too early");

@@ -20,7 +20,6 @@ namespace edgecore::ethosu {
 using Describe = int (*)(const edgecore_tosa_model *, size_t, uint32_t *dtype, const int32_t **dims, size_t *rank,
                          size_t *bytes);
 
-// The functions of the TOSA simulator's library.
 struct Simulator {
   uint32_t (*version)();
   int (*load)(const void *graph, size_t size, edgecore_tosa_model **, char *error, size_t error_size);

@@ -241,7 +241,7 @@ struct Parts {
   int64_t position;
   int64_t next;       // the first position of the next part
   int64_t sinks_end;  // positions [next, sinks_end) are attention sinks
-  int64_t first;      // after the sinks, the positions [first, position] follow
+  int64_t first;      // after the attention sinks, positions [first, position] follow
 
   Parts(const Cache &of, int64_t at, int64_t window) : cache(of), position(at) {
     first = window > 0 && at - window + 1 > 0 ? at - window + 1 : 0;
@@ -277,8 +277,8 @@ struct Parts {
 }  // namespace
 
 // attend(Tensor q, Tensor k_cache, Tensor v_cache, Tensor positions, Tensor? slots, int window, int sinks, float scale,
-// float softcap, Tensor? k_scales, Tensor? v_scales) -> Tensor: q [T, query_heads, key_size] -> [T, query_heads *
-// value_size].
+// float softcap, Tensor? k_scales, Tensor? v_scales) -> Tensor: attention of each token to the cache, q [T,
+// query_heads, key_size] -> [T, query_heads * value_size].
 int32_t EDGECORE_CALL attend(const edgecore_call *c) {
   Call call(c, "attend");
   const Cache cache = read_cache(call, 1, 9, call.integer(6, "sinks"));

@@ -32,9 +32,9 @@ class Call {
   Tensor tensor(uint64_t index, const char *name, Dtype dtype, int64_t ndim);
   // Returns argument `index`: a contiguous tensor of any dtype.
   Tensor tensor_of_any_dtype(uint64_t index, const char *name, int64_t ndim);
-  // Like tensor(), but `t` is NULL if the argument is None.
+  // Like tensor(), but Tensor::t is NULL if the argument is None.
   Tensor optional_tensor(uint64_t index, const char *name, Dtype dtype, int64_t ndim);
-  // Returns true if the argument is a tensor of that dtype.
+  // Returns true if argument `index` is a tensor of this dtype.
   bool has_dtype(uint64_t index, Dtype dtype);
   int64_t integer(uint64_t index, const char *name);
   double number(uint64_t index, const char *name);

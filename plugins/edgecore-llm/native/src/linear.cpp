@@ -101,7 +101,7 @@ int32_t EDGECORE_CALL linear(const edgecore_call *c) {
   } else {
     call.parallel_for(rows, kRowsOfPiece, round);
   }
-  const int64_t tiles = is_gated ? 2 : 1;  // tiles of a work item
+  const int64_t tiles = is_gated ? 2 : 1;  // tiles (of 16 outputs) of one work item
   const int64_t tile_bytes = w.groups * static_cast<int64_t>(w.bits == 4 ? sizeof(Block4) : sizeof(Block8));
   int64_t grain = rows > 4 ? 1 : 1 + kBytesOfPiece / (tiles * tile_bytes);
   if (rows == 1) grain = (grain * tiles + kTilesOfPiece - 1) / kTilesOfPiece * kTilesOfPiece / tiles;

@@ -19,8 +19,8 @@ struct LlamaAttention {
   int64_t count;  // number of queries
   const float *queries[kLlamaQueries];
   float *outs[kLlamaQueries];
-  int64_t rows[kLlamaQueries];        // number of rows that the query sees, from the first on
-  const float *masks[kLlamaQueries];  // NULL, or numbers to add to the scores of the rows
+  int64_t rows[kLlamaQueries];        // for each query, the number of rows that it sees, from row 0 on
+  const float *masks[kLlamaQueries];  // for each query, NULL or numbers to add to its scores
 };
 
 }  // namespace edgecore::llm

@@ -23,7 +23,7 @@ struct RoundedRows {
 // need no sum over the lanes of a register.
 constexpr int64_t kKeyBlock = 16;
 constexpr int64_t kPartRows = 256;                           // maximum number of cache rows in one call of `attend`
-constexpr int64_t kScoreStride = kPartRows + 2 * kKeyBlock;  // scores of one query, and a partial block at each end
+constexpr int64_t kScoreStride = kPartRows + 2 * kKeyBlock;  // floats for the scores of one query, in whole blocks
 
 struct Half {
   uint16_t bits;
@@ -35,10 +35,10 @@ enum class CacheType { kFloat, kHalf, kBytes };
 // The query heads of one token that read the same key/value head.
 struct Attention {
   CacheType type;
-  const void *keys;           // [rows / 16, key_size, 16]
+  const void *keys;           // the head's keys [rows / 16, key_size, 16]
   const void *values;         // [rows, value_size]
-  const float *key_scales;    // [rows] with kBytes, otherwise NULL
-  const float *value_scales;  // [rows] with kBytes, otherwise NULL
+  const float *key_scales;    // scales of the keys [rows] with kBytes, otherwise NULL
+  const float *value_scales;  // scales of the values [rows] with kBytes, otherwise NULL
   const float *queries;       // [count, key_size]
   int64_t key_size;
   int64_t value_size;
@@ -61,8 +61,8 @@ enum class Activation { kNone, kSilu, kGeluTanh };
 struct Variant {
   const char *name;
 
-  // Returns the offset that `starts` must use: the offset of the block type if `multiply` uses the values unchanged, 0
-  // if `multiply` subtracts the offset itself.
+  // Returns the offset that RoundedRows::starts must use: the offset of the block type if `multiply` uses the values
+  // unchanged, 0 if `multiply` subtracts the offset itself.
   int32_t (*offset)(int bits);
 
   // Rounds rows [begin, end) of x [rows, inputs] to 8 bits symmetrically, to nearest, ties to even. A group of zeros

@@ -34,7 +34,7 @@ struct Payload {
   std::vector<Argument> inputs, outputs;
   std::string device;
   std::vector<std::pair<std::string, std::string>> properties;
-  bool is_static;        // no argument has a symbolic size
+  bool is_static;        // true if no argument has a symbolic size
   edgecore_bytes model;  // the XML text of a portable model, or a compiled model
   edgecore_bytes weights;
 };

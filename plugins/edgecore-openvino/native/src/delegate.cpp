@@ -85,7 +85,7 @@ Tensor make_tensor(uint32_t type, const int64_t *sizes, int64_t rank, void *data
   return tensor;
 }
 
-// Returns the port of an argument: inputs first (`inputs` of them), then outputs.
+// Returns OpenVINO's port of an argument: the arguments are first the inputs, `inputs` of them, then the outputs.
 Port port_of(const ov_compiled *compiled, size_t index, size_t inputs) {
   ov_port *port = nullptr;
   api().check(index < inputs ? api().ov_compiled_model_input_by_index(compiled, index, &port)
@@ -367,7 +367,7 @@ struct Delegate {
  private:
   SharedCore core_;  // the core of model_
   Tensor weights_;
-  Model model_;  // not compiled, for output_shapes; null if all sizes are static
+  Model model_;  // uncompiled, for output_shapes; null if all sizes are static
   std::mutex mutex_;
   std::map<uint32_t, Executable> compiled_;
 };

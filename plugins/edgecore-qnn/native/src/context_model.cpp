@@ -3,7 +3,7 @@
 namespace edgecore::qnn {
 namespace {
 
-// The versions of the model, for ONNX 1.16 and later: IR version 10 and opset 21.
+// The versions of the ONNX model, which ONNX 1.16 and later read: IR version 10 and opset 21.
 constexpr uint64_t kIrVersion = 10, kOpset = 21, kMicrosoftOpset = 1;
 constexpr uint64_t kIntAttribute = 2, kStringAttribute = 3;  // ONNX's numbers of attribute types
 

@@ -14,7 +14,7 @@ using edgecore::backend::fail;
 constexpr const char *kReinstall = "To reinstall it: pip install --force-reinstall onnxruntime-qnn";
 constexpr const char *kCompileAgain = "Compile the model again with the installed onnxruntime-qnn";
 
-// The values that the provider documents for its option htp_performance_mode. It ignores other values.
+// The values that the provider documents for its option htp_performance_mode. The provider ignores other values.
 constexpr std::string_view kPerformanceModes[] = {
     "default",     "burst",           "sustained_high_performance", "high_performance",   "balanced", "low_balanced",
     "power_saver", "low_power_saver", "high_power_saver",           "extreme_power_saver"};

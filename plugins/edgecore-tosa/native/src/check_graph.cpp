@@ -14,7 +14,7 @@ using flatbuffers::Offset;
 using flatbuffers::String;
 using flatbuffers::Vector;
 using Strings = Vector<Offset<String>>;
-using Tensors = std::unordered_map<std::string, const ::tosa::TosaTensor *>;  // by name; null for a TosaShape
+using Tensors = std::unordered_map<std::string, const ::tosa::TosaTensor *>;  // tensors by name; null for a TosaShape
 
 constexpr size_t kMaxElements = (size_t{1} << 31) - 1;  // maximum elements of a tensor in TOSA's level 8K
 

@@ -44,7 +44,7 @@ class Supervisor {
 
  private:
   friend struct Hooks;
-  struct Stop {};  // thrown if the library's frames can be unwound
+  struct Stop {};  // thrown if the stack frames of Arm's library can be unwound
 
   // Returns false if a library tried to end the process in a place where it cannot be unwound: then the objects of the
   // library and of `body` are leaked. This is a separate function because setjmp leaves changed local variables of its

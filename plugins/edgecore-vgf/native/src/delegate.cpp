@@ -67,7 +67,7 @@ struct Program {
 struct Delegate {
   Delegate(Program &program, const Host &, const edgecore_delegate_info &info)
       : graph(std::make_unique<Graph>(program.device, read_vgf(info.blob))) {
-    info.release_blob(info.scope);  // the pipeline has its own copy of the constants
+    info.release_blob(info.scope);  // not needed: the pipeline has its own copy of the constants
   }
 
   uint64_t argument_count() const noexcept { return graph->inputs().size() + graph->results().size(); }

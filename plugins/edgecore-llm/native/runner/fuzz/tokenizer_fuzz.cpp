@@ -38,7 +38,7 @@ void compare_tables(const std::string &content) {
   }
   const Json *merges = member(*model, "merges");
   if (merges != nullptr && merges->is_array() && !tables.has_wrong_merge) {
-    expect(tables.merges.size() >= merges->size());  // also has the merges of a repeated key "merges"
+    expect(tables.merges.size() >= merges->size());  // more if the key is repeated: `tables` keeps the merges of each
   }
 }
 
@@ -78,7 +78,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (tokenizer.read(content, "file", error).ok() && tokenizer.read_settings(text, text, "folder", error).ok()) {
       use(tokenizer, text);
     }
-    HuggingFaceTokenizer other;  // without settings, because most texts are not valid settings
+    HuggingFaceTokenizer other;  // a tokenizer without settings: most texts are no valid settings
     if (other.read(content, "file", error).ok()) use(other, text);
   }
   return 0;

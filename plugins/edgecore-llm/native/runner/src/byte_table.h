@@ -12,7 +12,6 @@ namespace edgecore::llm {
 
 class ByteTable {
  public:
-  // Reserves memory for `count` keys.
   void reserve(size_t count);
   // Maps a key to a token, which is not negative; replaces an existing entry. All keys together have less than 4 GB.
   void add(StringView key, int32_t token);
@@ -42,7 +41,6 @@ struct Merge {
 
 class PairTable {
  public:
-  // Reserves memory for `count` pairs.
   void reserve(size_t count);
   // Maps a pair of tokens to their merge; replaces an existing entry.
   void add(int32_t left, int32_t right, Merge merge);

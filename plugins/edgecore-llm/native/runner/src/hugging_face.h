@@ -17,7 +17,7 @@ struct ModelTables;
 
 class HuggingFaceTokenizer final : public Tokenizer, private MergeRules {
  public:
-  // Reads a file. `path` is for error messages. Errors: INVALID_EXTERNAL_DATA, NOT_SUPPORTED.
+  // Reads the text of a tokenizer.json. `path` is for error messages. Errors: INVALID_EXTERNAL_DATA, NOT_SUPPORTED.
   Status read(const std::string &content, const std::string &path, Error &error);
 
   // Sets the tokens that begin and end a text from the contents of tokenizer_config.json and generation_config.json,
@@ -46,7 +46,7 @@ class HuggingFaceTokenizer final : public Tokenizer, private MergeRules {
   bool is_byte_level_ = false;
   std::vector<std::string> spellings_;  // the spelling of each token of the model, by id; empty: no token
   ByteTable ids_;                       // from spellings to ids
-  ByteTable pieces_;                    // from the bytes for which a token stands to its id
+  ByteTable pieces_;                    // maps the bytes for which a token stands to its id
   PairTable merges_;
   bool ignores_merges_ = false;  // true: a piece of text that is a token becomes this token, without merges
   bool has_byte_fallback_ = false;

@@ -18,14 +18,14 @@ Json parse(const std::string &content) { return Json::parse(content.begin(), con
 
 Status damaged(const char *what, Error &error) { return fail(error, EDGECORE_INVALID_EXTERNAL_DATA, what); }
 
-// Puts the file's name before the error message.
+// Puts the file's name before the error message of a failed `status`.
 Status named(Status status, const std::string &path, Error &error) {
   if (status.ok()) return status;
   const std::string reason(error.text, error.size);
   return fail(error, status.code(), path.c_str(), " is no tokenizer.json that can be used: ", reason.c_str(), ".");
 }
 
-// Calls visit(step) for `json`, and for each decoder or post-processor in its nested lists `list`.
+// Calls visit(step) for `json` and, recursively, for the decoders or post-processors in its list under the key `list`.
 template <typename Visit>
 void visit_steps(const Json &json, const char *list, int depth, const Visit &visit) {
   visit(json);

@@ -19,7 +19,8 @@ class Reader {
     if (text.compare(0, 3, "\xEF\xBB\xBF") == 0) place_ = 3;  // a byte order mark, which the JSON library accepts
   }
 
-  // Returns false if the tables are not valid JSON. Sets `rest` to the text without the entries of the tables.
+  // Reads the tables of the text. Returns false if they are not valid JSON. Sets `rest` to the text without the entries
+  // of the tables.
   bool read(std::string &rest) {
     read_members([this](StringView key) {
       if (key == "model" && front() == '{') {

@@ -8,7 +8,7 @@
 namespace edgecore::llm {
 namespace {
 
-constexpr size_t kFirstCandidates = 256;  // top-p sorts more tokens only if these have too little probability
+constexpr size_t kFirstCandidates = 256;  // top-p sorts so many tokens first, and more only if these are too improbable
 
 Status check_range(const char *name, double value, double low, double high, Error &error) {
   if (value >= low && value <= high && !std::isinf(value)) return {};
@@ -19,7 +19,7 @@ Status check_range(const char *name, double value, double low, double high, Erro
 // Computes the 128-bit product of two numbers from 32-bit products: compilers for 32-bit processors have no int128.
 void multiply(uint64_t a, uint64_t b, uint64_t &high, uint64_t &low) {
   const uint64_t a0 = a & UINT32_MAX, a1 = a >> 32, b0 = b & UINT32_MAX, b1 = b >> 32;
-  const uint64_t first = a1 * b0 + (a0 * b0 >> 32);  // the sum does not overflow
+  const uint64_t first = a1 * b0 + (a0 * b0 >> 32);  // the sum fits into 64 bits
   const uint64_t second = a0 * b1 + (first & UINT32_MAX);
   high = a1 * b1 + (first >> 32) + (second >> 32);
   low = a * b;

@@ -15,7 +15,7 @@ bool has_ranks(const std::string &content);
 // uses those for Llama 3.
 class TiktokenTokenizer final : public Tokenizer, private MergeRules {
  public:
-  // Reads a file. `path` is for error messages. Errors: INVALID_EXTERNAL_DATA.
+  // Reads a file of ranks from its bytes `content`. `path` is for error messages. Errors: INVALID_EXTERNAL_DATA.
   Status read(const std::string &content, const std::string &path, Error &error);
 
   std::string token_bytes(int32_t token) const override;

@@ -46,7 +46,7 @@ bool is_word(uint32_t code) {
   static const Regex *const word = [] {
     auto *regex = new Regex();
     Error error;
-    // As in the Python library: also symbols that contain letters, such as U+24B6, besides letters, marks and digits.
+    // As in Hugging Face's Python library, symbols that contain letters, such as U+24B6, count too.
     (void)regex
         ->compile(R"([\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200C}\x{200D}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149})"
                   R"(\x{1F150}-\x{1F169}\x{1F170}-\x{1F189}])",
@@ -62,7 +62,7 @@ bool is_word(uint32_t code) {
 }
 
 std::string composed(const std::string &text) {
-  // Characters below U+0300 neither combine nor change.
+  // Characters below U+0300 neither combine nor change in normal form C.
   if (std::all_of(text.begin(), text.end(), [](char byte) { return static_cast<uint8_t>(byte) < 0xCC; })) return text;
   std::vector<int32_t> codes;
   for (size_t place = 0; place < text.size(); place += utf8_size(text[place])) {

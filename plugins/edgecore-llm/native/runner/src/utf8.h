@@ -19,7 +19,7 @@ Utf8Front utf8_front(StringView text);  // `text` is not empty
 // Appends bytes and replaces invalid UTF-8 by U+FFFD, like Python's bytes.decode("utf-8", "replace").
 void append_valid_utf8(StringView bytes, std::string &text);
 
-// Returns the number of bytes of a valid UTF-8 character with this first byte.
+// Returns the number of bytes of a valid UTF-8 character that begins with the byte `first`.
 size_t utf8_size(char first);
 
 // utf8_code returns the code point of the valid UTF-8 character at `text`; append_utf8 appends a code point's

@@ -16,8 +16,9 @@ namespace edgecore::llm {
 struct GenerateOptions {
   size_t max_new_tokens = 128;
   Sampling sampling;
-  bool ignore_eos = false;  // continue after a token that ends a text
+  bool ignore_eos = false;  // true: continue an answer after a token that ends a text
   size_t vocabulary = 0;    // number of tokens of the tokenizer; larger ids are never chosen; 0: no limit
+
   // True: if the context is full, shift it (see Session::shift): drop the oldest tokens after the first `keep`. False:
   // refuse an answer that does not fit into the context.
   bool shifts = false;

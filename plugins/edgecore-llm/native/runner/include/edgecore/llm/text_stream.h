@@ -42,15 +42,15 @@ class TextStream {
   Utf8Stream utf8_;
 };
 
-// Text in pieces, up to the first stop string. If the text so far ends with the start of a stop string, that part is
-// held back.
+// Passes text on in pieces, up to the first stop string. If the text so far ends with the start of a stop string, that
+// part is held back.
 class StopText {
  public:
   explicit StopText(std::vector<std::string> stops);
 
   // Appends a piece. Returns the text that is certainly before any stop string.
   std::string push(const std::string &text);
-  // Returns the text that was held back.
+  // Returns the rest of the text, which was held back.
   std::string finish();
   bool is_stopped() const { return is_stopped_; }
 

@@ -13,6 +13,7 @@ namespace edgecore::llm {
 
 struct EncodeOptions {
   bool bos = false;  // put bos_id() first, if the texts of the model begin with it
+
   // Encode the spelling of a special token, such as <|eot_id|>, as this token. Do not set it for text from users.
   bool specials = false;
 };
@@ -26,6 +27,7 @@ class Tokenizer {
   int32_t bos_id() const { return bos_id_; }                        // the token that begins a text, or -1
   bool adds_bos() const { return adds_bos_; }                       // true if the model's texts begin with bos_id()
   const std::vector<int32_t> &eos_ids() const { return eos_ids_; }  // the tokens that end a text
+
   // Returns true if encoding puts a space before a text, which decoding removes again.
   bool strips_first_space() const { return strips_first_space_; }
 
@@ -43,7 +45,7 @@ class Tokenizer {
   virtual bool is_special(int32_t token) const = 0;
 
  protected:
-  // Appends the tokens of a text in UTF-8.
+  // Appends the tokens of a text, which is valid UTF-8, to `tokens`.
   virtual Status append(const std::string &text, bool specials, std::vector<int32_t> &tokens, Error &error) const = 0;
 
   size_t vocabulary_ = 0;
