@@ -12,8 +12,7 @@ namespace edgecore::python {
 nanobind::tuple inputs(const PyMethod &method);
 nanobind::tuple outputs(const PyMethod &method);
 
-// Returns the declaration of a method as text: "forward(x: float32 [batch: 4..8, 6]) -> logits: float32 [batch: 4..8,
-// 10]".
+// Returns the method's declaration: "forward(x: float32 [batch: 4..8, 6]) -> logits: float32 [batch: 4..8, 10]".
 nanobind::str description(const PyMethod &method);
 
 void bind_infos(nanobind::module_ &module);

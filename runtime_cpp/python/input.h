@@ -74,8 +74,7 @@ class ArrayView {
   Status open_buffer(PyObject *object, const Subject &what, Error &error);
   Status open_dlpack(PyObject *object, const Subject &what, Error &error);
   Status take(const edgecore_dl_tensor &tensor, const Subject &what, Error &error);
-  // Sets shape and strides of this view. `byte_strides` are in bytes: `scalar_type` must be set, to convert them to
-  // elements.
+  // Sets shape and strides of this view. Needs `scalar_type`, to convert `byte_strides` (in bytes) to elements.
   Status take_strided(int rank, const Py_ssize_t *sizes, const Py_ssize_t *byte_strides, const Subject &what,
                       Error &error);
   void release();

@@ -37,9 +37,8 @@ struct Queue {
   bool scheduled = false;  // the interpreter will call deliver_from_main_thread
 };
 
-// Returns the queue, which is never destroyed, because backends may log when the process ends. The child of a fork
-// creates a new one, because a thread of the parent may have held the mutex, and because the queued messages belong to
-// the parent.
+// Returns the queue. It is never destroyed: backends may log when the process ends. The child of a fork creates a new
+// one, because a thread of the parent may have held the mutex, and because the queued messages belong to the parent.
 Queue &queue() {
   static std::atomic<Queue *> shared{new Queue};
   static const int registered = pthread_atfork(nullptr, nullptr, [] { shared.store(new Queue); });

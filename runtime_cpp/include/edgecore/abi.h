@@ -78,9 +78,8 @@ typedef struct edgecore_bytes {
 #define EDGECORE_DELEGATE_MEMORY_ALLOCATION_FAILED 0x31
 #define EDGECORE_DELEGATE_INVALID_HANDLE 0x32
 
-// An edgecore_error object receives the message of a failed call. It is opaque to plugins, and valid only during that
-// call. A function that fails stores its message with one call of host->fail, and returns the code that host->fail
-// returns.
+// An edgecore_error receives the message of a failed call. Opaque to plugins; valid only during that call. A function
+// that fails stores its message with one call of host->fail, and returns the code that host->fail returns.
 typedef struct edgecore_error edgecore_error;
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -174,8 +173,8 @@ typedef struct edgecore_value {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Services of the host. A plugin links no symbol of the host: it calls the host through this table, which outlives
-// every object that the plugin makes for the host. Unless a comment says otherwise, a member may be called from any
-// thread and does not block.
+// every object that the plugin makes. Unless a comment says otherwise, a member may be called from any thread and does
+// not block.
 
 // Identifies the object that calls the host: a driver, program, state set, delegate or instance of a backend (see
 // backend.h), or a kernel call. The host passes a scope to the plugin when it creates such an object; the plugin passes

@@ -401,8 +401,7 @@ const edgecore_host *host_of(edgecore_state_set *set) {
   return reinterpret_cast<Handle<StateSet> *>(set)->host.table();
 }
 
-// Sets the functions for state sets (mutable buffers of one session) in a backend's table: they call StateSet's
-// members.
+// Sets a table's functions for state sets (mutable buffers of a session): they call the members of StateSet.
 template <typename Program, typename StateSet>
 void add_state_set(edgecore_backend &table) {
   using StateHandle = Handle<StateSet>;
@@ -438,9 +437,8 @@ void add_state_set(edgecore_backend &table) {
 
 }  // namespace detail
 
-// Returns the edgecore_backend (the table of functions) of a backend that consists of the classes Driver, Program,
-// Delegate and Instance, and of StateSet if it keeps mutable buffers of the model. The table has no functions for
-// device buffers: set these members afterwards if the backend has them.
+// Returns the edgecore_backend (the table of functions) of a backend: of its four classes, and of StateSet if it keeps
+// mutable buffers. The table has no functions for device buffers: set these members afterwards if the backend has them.
 template <typename Driver, typename Program, typename Delegate, typename Instance, typename StateSet = detail::NoState>
 edgecore_backend make_table(const Declaration &declaration) {
   using detail::guard;
@@ -563,8 +561,7 @@ edgecore_backend make_table(const Declaration &declaration) {
   return table;
 }
 
-// Returns the table of a backend that declares load or run options. The table points to `options`, so these must live
-// as long as the backend's library.
+// Returns the table of a backend with options for loading or running; `options` must live as long as the library.
 template <typename Driver, typename Program, typename Delegate, typename Instance, typename StateSet = detail::NoState,
           size_t count>
 edgecore_backend make_table(const Declaration &declaration, const edgecore_option_spec (&options)[count]) {

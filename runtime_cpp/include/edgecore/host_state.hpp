@@ -17,8 +17,7 @@ namespace edgecore::backend {
 
 class Host;
 
-// Mutable buffers of the model, such as a KV cache, that the backend keeps in host memory: a fifth class for
-// make_table.
+// Mutable buffers of the model, such as a KV cache, in host memory of the backend: a fifth class for make_table.
 class HostState {
  public:
   template <typename Program>

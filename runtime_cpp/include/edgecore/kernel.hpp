@@ -193,8 +193,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     kBoolList,
   };
 
-  // Describes the C++ type T of a kernel's parameter: its kind, `is` (true if a value has this kind) and `read` (the
-  // value as a T).
+  // Describes a C++ type T of parameters: its kind, `is` (a value has this kind) and `read` (returns the value as a T).
   template <typename T>
   struct Parameter;
 
@@ -537,8 +536,8 @@ namespace kernel __attribute__((visibility("hidden"))) {
 
 // Define the function that returns the table of all registered kernels. Use EDGECORE_KERNELS in exactly one source of a
 // shared library. A program that links its kernels statically uses EDGECORE_KERNEL_TABLE(name, ...) and passes name()
-// to Module::add_kernels. EDGECORE_KERNEL_TABLE belongs into the source file of the kernels: otherwise the linker may
-// drop their object file.
+// to Module::add_kernels. Put EDGECORE_KERNEL_TABLE into the kernels' source: otherwise the linker may drop their
+// object file.
 #define EDGECORE_KERNEL_TABLE(name, package, version) \
   extern "C" const edgecore_kernel_library *name(void) { return ::edgecore::kernel::library(package, version); }
 #define EDGECORE_KERNELS(package, version)                                             \

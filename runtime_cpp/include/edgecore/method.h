@@ -51,8 +51,7 @@ struct TensorArgument {
   Span<const int64_t> strides;  // strides in elements; empty: dense, in the dim order that the method expects
 
   // The number of readable bytes from `data` on, or 0 if only the bytes of the tensor are readable. Some backends read
-  // past the end of a tensor; if enough bytes after it are readable (padding, the rest of its page), these backends
-  // need no copy of the tensor.
+  // past the end of a tensor; if enough bytes after it are readable (padding, the rest of its page), they copy nothing.
   uint64_t readable_bytes = 0;
   bool writable = false;  // the program may write to `data`: required if it mutates this input in the caller's memory
 };

@@ -17,8 +17,7 @@ namespace edgecore::backend {
 // the last member of the Instance: members are destroyed in reverse order, and the run may still use the others.
 class PendingRun {
  public:
-  // The function that the pending work calls once when it has ended, from any thread: with null, or with the exception
-  // that ended it.
+  // A function that the work must call once at its end, from any thread: with null or the exception that ended it.
   using Done = std::function<void(std::exception_ptr)>;
 
   PendingRun() = default;

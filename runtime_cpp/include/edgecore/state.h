@@ -25,8 +25,7 @@ struct StateSet {
   bool interrupted = false;  // a delegate call with the set began and did not succeed, or its reset or import failed
   StateSet *next = nullptr;
 
-  // Fails if the set has tensors and is interrupted, because the content of the tensors is undefined then. Errors:
-  // INVALID_STATE.
+  // Fails if the set has tensors and is interrupted, so that their content is undefined. Errors: INVALID_STATE.
   Status check(Error &error) const;
 };
 

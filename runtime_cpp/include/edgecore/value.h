@@ -48,8 +48,7 @@ class Value {
   bool is_bool() const { return tag() == EDGECORE_TAG_BOOL; }
   bool is_tensor() const { return tag() == EDGECORE_TAG_TENSOR; }
 
-  // Return the number that the value holds. to_double also accepts an int. Errors: INVALID_TYPE for a value of another
-  // kind.
+  // Return the number that the value holds; to_double also accepts an int. Errors: INVALID_TYPE for another kind.
   Result<int64_t> to_int(Error &error) const;
   Result<double> to_double(Error &error) const;
   Result<bool> to_bool(Error &error) const;

@@ -29,8 +29,7 @@ using edgecore::backend::Host;
 using edgecore::backend::Options;
 using edgecore::backend::PendingRun;
 
-// The engines of this process, which compute the models: Core ML, or its stand-in for tests, one for each value of the
-// load option `standin`.
+// The engines of this process: Core ML, or its stand-ins for tests, one for each value of the load option `standin`.
 struct Driver {
   explicit Driver(const Host &) {}
 

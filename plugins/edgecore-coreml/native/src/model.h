@@ -81,8 +81,7 @@ class Engine {
   virtual std::unique_ptr<Model> load(const Request &request) = 0;
 };
 
-// Makes the engine of this system. `standin` is the load option. Throws edgecore::backend::Failure if the system has no
-// engine.
+// Makes the engine of this system. `standin` is the load option. Throws edgecore::backend::Failure if there is none.
 std::shared_ptr<Engine> make_engine(const std::string &standin);
 
 }  // namespace edgecore::coreml

@@ -1,5 +1,4 @@
-// The checks that the stand-in for Arm's driver makes: of the payload with a command stream, its regions, and the
-// addresses that it accesses.
+// Checks of the stand-in for Arm's driver: of a command stream's payload, regions, and the addresses that it accesses.
 #ifndef EDGECORE_ETHOSU_CHECKS_H_
 #define EDGECORE_ETHOSU_CHECKS_H_
 

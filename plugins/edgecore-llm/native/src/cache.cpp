@@ -40,8 +40,7 @@ struct Cache {
   }
 };
 
-// Reads the arguments of a cache: the keys at `index`, the values at the next index, the scales of the keys at
-// `scales_index`, and the scales of the values at the index after it.
+// Reads a cache: keys at `index`, values at `index` + 1, and their scales at `scales_index` and `scales_index` + 1.
 Cache read_cache(Call &call, uint64_t index, uint64_t scales_index, int64_t sinks) {
   const bool is_half = call.has_dtype(index, Dtype::kFloat16);
   const bool is_bytes = call.has_dtype(index, Dtype::kInt8);
@@ -257,8 +256,7 @@ struct Parts {
     const int64_t cut = next / kPartRows * kPartRows + kPartRows;
     if (cut < end) end = cut;
     *row = cache.row(next);
-    if (next < cache.sinks && end > cache.sinks)
-      end = cache.sinks;  // the part ends with the sinks: the next row may be anywhere
+    if (next < cache.sinks && end > cache.sinks) end = cache.sinks;  // the rows after the sinks may be elsewhere
     if (next >= cache.sinks && end - next > cache.rows - *row) end = next + cache.rows - *row;
     const int64_t rows = end - next;
     next = end == sinks_end ? first : end;

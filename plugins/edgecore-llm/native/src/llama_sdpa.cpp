@@ -23,8 +23,7 @@ Options read_options(Call &call, uint64_t first) {
 }
 
 // Computes attention: q [B, S, heads, size], keys and values [B, rows, kv_heads, size] -> out [B, S, heads, size].
-// Without a mask, a query sees the rows before `start` and the rows of this call; if the attention is causal, only
-// those up to its own.
+// Without a mask, a query sees the rows before `start` and the rows of this call (if causal, only up to its own row).
 int32_t attend(Call &call, Tensor q, Tensor keys, Tensor values, int64_t start, const Options &options) {
   if (call.failed()) return call.status();
   const int64_t batch = q.size(0);

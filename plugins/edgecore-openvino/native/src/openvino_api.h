@@ -4,8 +4,7 @@
 //
 // The values of OpenVINO's enum of element types have changed between releases, so delegate.cpp asks the model for the
 // element type of each input and output. Only the types of the weights' buffer and of models without a header are
-// constants in delegate.cpp; if these change to types of another size, make_tensor fails because the number of bytes
-// differs.
+// constants; if these change to types of another size, make_tensor fails because the number of bytes differs.
 #ifndef EDGECORE_OPENVINO_API_H_
 #define EDGECORE_OPENVINO_API_H_
 

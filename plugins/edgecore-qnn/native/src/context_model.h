@@ -10,8 +10,7 @@
 
 namespace edgecore::qnn {
 
-// The name under which ONNX Runtime's QNN provider must be registered: it accepts only nodes with this name in the
-// attribute `source`.
+// The name under which ONNX Runtime's QNN provider must be registered: nodes must have it in the attribute `source`.
 constexpr const char *kProvider = "QNNExecutionProvider";
 
 // Returns the ONNX model as a protobuf, with a copy of the context binary.

@@ -42,14 +42,14 @@ Supervisor::~Supervisor() {
 }
 
 std::string Supervisor::problem() const {
-  // A missing operator: "... could not allocate op ABS input=(BOOL rank 2) -> (BOOL rank 2)SubgraphTraverser::..."
+  // Report of a missing operator: "... could not allocate op ABS input=(BOOL rank 2) -> (...)SubgraphTraverser::..."
   constexpr std::string_view kMissing = "could not allocate op";
   size_t start = text_.find(kMissing);
   if (start != text_.npos) {
     start = text_.find_first_not_of(' ', start + kMissing.size());
     return "the reference model has no operator " + text_.substr(start, text_.find("SubgraphTraverser", start) - start);
   }
-  // A failed check: "ERROR_IF() fails AT file:line function(): (condition)"; its text, if any, is on the next line.
+  // Report of a failed check: "ERROR_IF() fails AT file:line function(): (condition)", then a line with its text.
   std::istringstream lines(text_);
   std::string last = "the reference model gives no reason";
   for (std::string line; std::getline(lines, line);) {
@@ -62,7 +62,7 @@ std::string Supervisor::problem() const {
     return "a check of the reference model fails: " +
            line.substr(condition == line.npos ? 0 : condition + kFunction.size());
   }
-  // Any other problem: "SubgraphTraverser::validateGraph(): the problem".
+  // Report of another problem: "SubgraphTraverser::validateGraph(): the problem".
   const size_t function = last.find(kFunction);
   return function < last.find(' ') ? last.substr(function + kFunction.size()) : last;
 }

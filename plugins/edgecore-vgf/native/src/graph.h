@@ -61,8 +61,7 @@ class DeviceTensor {
   void *mapped_ = nullptr;
 };
 
-// The execution state of a graph: its tensors, memory for intermediate values, and commands. Used by one thread at a
-// time.
+// The execution state of a graph: its tensors, its intermediate memory and its commands. Used by one thread at a time.
 class Session {
  public:
   explicit Session(const Graph &graph);

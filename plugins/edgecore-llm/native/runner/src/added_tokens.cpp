@@ -51,8 +51,7 @@ void AddedTokens::split(const std::string &text, bool specials, std::vector<Text
   if (done < text.size()) parts.push_back({{done, text.size()}, -1});
 }
 
-// Returns the longest added token that is spelled at offset `place`, and sets `size` to its length; NULL and 1 for
-// none.
+// Returns the longest added token that is spelled at offset `place`, and sets `size` to its length; or NULL and 1.
 const AddedToken *AddedTokens::find(const std::string &text, size_t place, size_t &size) const {
   for (const size_t length : lengths_[static_cast<uint8_t>(text[place])]) {
     if (length > text.size() - place) continue;

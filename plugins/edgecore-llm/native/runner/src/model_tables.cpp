@@ -10,17 +10,15 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Finds the vocabulary and the merges in a tokenizer.json and reads their usual contents. The JSON library reads
-// everything else: unusual values in these tables, strings with escapes, and the text around them, whose errors are
-// ignored here.
+// Finds the vocabulary and the merges in a tokenizer.json and reads their usual contents. The JSON library reads the
+// rest: unusual values in these tables, strings with escapes, and the text around them (errors there are ignored).
 class Reader {
  public:
   Reader(const std::string &text, ModelTables &tables) : text_(text), tables_(tables) {
     if (text.compare(0, 3, "\xEF\xBB\xBF") == 0) place_ = 3;  // a byte order mark, which the JSON library accepts
   }
 
-  // Reads the tables of the text. Returns false if they are not valid JSON. Sets `rest` to the text without the entries
-  // of the tables.
+  // Reads the tables of the text; returns false for invalid JSON. Sets `rest` to the text without the tables' entries.
   bool read(std::string &rest) {
     read_members([this](StringView key) {
       if (key == "model" && front() == '{') {

@@ -25,8 +25,7 @@ std::vector<Span> spans_of(const std::string &text, const std::vector<Range> &ma
   return spans;
 }
 
-// Joins consecutive spans to pieces: a span is joined to the span before it if `joins(is_match, was_match)`, where
-// `was_match` tells whether the span before it was a match.
+// Joins each span to the piece before it if `joins(is_match, was_match)`; `was_match`: the span before is a match.
 template <typename Joins>
 std::vector<Range> joined(const std::vector<Span> &spans, const Joins &joins) {
   std::vector<Range> pieces;

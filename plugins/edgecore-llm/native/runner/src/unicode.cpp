@@ -46,7 +46,7 @@ bool is_word(uint32_t code) {
   static const Regex *const word = [] {
     auto *regex = new Regex();
     Error error;
-    // As in Hugging Face's Python library, symbols that contain letters, such as U+24B6, count too.
+    // As in Hugging Face's library, symbols that contain letters, such as U+24B6, are word characters too.
     (void)regex
         ->compile(R"([\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200C}\x{200D}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149})"
                   R"(\x{1F150}-\x{1F169}\x{1F170}-\x{1F189}])",
