@@ -34,7 +34,7 @@ struct Queue {
   std::mutex mutex;
   std::vector<Message> messages;
   size_t lost = 0;         // number of messages dropped because the queue was full
-  bool scheduled = false;  // the interpreter will call deliver_from_main_thread
+  bool scheduled = false;  // true: the interpreter will call deliver_from_main_thread
 };
 
 // Returns the queue. It is never destroyed: backends may log when the process ends. The child of a fork creates a new
@@ -107,7 +107,7 @@ void deliver_waiting_log() {
     try {
       pass_on(message);
     } catch (nb::python_error &failure) {  // a log handler failed, or the interpreter is ending
-      if (failure.matches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();  // Python raises it again after this call
+      if (failure.matches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();  // KeyboardInterrupt is raised again later
       failure.discard_as_unraisable("edgecore's log");
     }
   }

@@ -53,7 +53,7 @@ bool holds_buffers(PyObject *out) {
 
 const char *type_text(PyObject *object) {
   const nb::object name = nb::getattr(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object))), "__name__");
-  return nb::borrow<nb::str>(name).c_str();  // stays valid, because the Python type keeps its name
+  return nb::borrow<nb::str>(name).c_str();  // the text stays valid: the Python type keeps its name
 }
 
 // Returns true if `view` is one-dimensional raw memory, such as bytes or array.array, that holds exactly the elements

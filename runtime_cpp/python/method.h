@@ -105,8 +105,8 @@ class PyMethod {
   Method *method_ = nullptr;  // the loaded method; NULL before it is loaded
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
-  nanobind::object flatten_;    // set by set_nesting; invalid if no argument is nested
-  nanobind::object unflatten_;  // set by set_nesting; invalid if the results are one output or a list
+  nanobind::object flatten_;    // flattens nested arguments (set_nesting); invalid if no argument is nested
+  nanobind::object unflatten_;  // nests results (set_nesting); invalid if these are one output or a list
 };
 
 }  // namespace edgecore::python

@@ -108,7 +108,7 @@ typedef struct edgecore_dl_tensor {
   int32_t ndim;
   edgecore_dl_dtype dtype;
   int64_t *shape;    // ndim sizes
-  int64_t *strides;  // ndim strides, in elements; never NULL
+  int64_t *strides;  // the tensor's ndim strides, in elements; never NULL
   uint64_t byte_offset;
 } edgecore_dl_tensor;
 
@@ -128,7 +128,7 @@ typedef struct edgecore_tensor {
   uint32_t flags;
   int32_t scalar_type;  // element type as a number of the .pte's ScalarType; unlike dl.dtype, it tells quantized types
   edgecore_dl_tensor dl;
-  const uint8_t *dim_order;  // the dims in the order of memory, outermost first; ndim entries
+  const uint8_t *dim_order;  // the tensor's dims in the order of memory, outermost first; ndim entries
   const int64_t *max_shape;  // maximum shape of the tensor, for which its memory was planned; ndim sizes
   uint64_t capacity;         // number of usable bytes from dl.data + dl.byte_offset on
   edgecore_buffer *buffer;   // device memory that holds the tensor; NULL if dl.data is a host address

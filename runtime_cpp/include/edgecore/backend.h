@@ -111,7 +111,7 @@ typedef struct edgecore_buffer_requirement {
   uint64_t alignment;     // alignment in bytes, a power of two
   uint64_t tail_padding;  // bytes after the tensor's end that must be readable
   uint64_t granule;       // the size of the argument's memory must be a multiple of this many bytes; 1: any size
-  uint32_t memory_kind;   // 0: host memory; the backend defines other numbers, which buffer_create receives
+  uint32_t memory_kind;   // memory kind: 0 is host memory; the backend defines others, for buffer_create
   uint32_t reserved;
 } edgecore_buffer_requirement;
 
@@ -158,10 +158,10 @@ typedef struct edgecore_state_set_info {
 typedef struct edgecore_state_tensor {
   edgecore_header header;
   edgecore_str name;    // qualified name of the model's buffer, such as "layers.0.cache.k"; unique in the set
-  int32_t scalar_type;  // number of the .pte's ScalarType
+  int32_t scalar_type;  // element type: a number of the .pte's ScalarType
   int32_t ndim;
   const int64_t *shape;
-  uint64_t bytes;  // size of the elements in row-major order without gaps
+  uint64_t bytes;  // bytes of the elements in row-major order without gaps
 } edgecore_state_tensor;
 
 // The result of prepare, which the backend fills in. Its arrays belong to the instance and live until the next prepare.

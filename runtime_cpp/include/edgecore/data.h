@@ -13,7 +13,7 @@ namespace edgecore {
 // The data stored under one key of a .ptd file: the bytes of a tensor or of anything else.
 struct NamedBytes {
   Bytes bytes;
-  bool has_layout = false;  // the entry is a tensor, which scalar_type, sizes and dim_order describe
+  bool has_layout = false;  // true if the entry is a tensor, which scalar_type, sizes and dim_order describe
   int32_t scalar_type = 0;
   Span<const int32_t> sizes;
   Span<const uint8_t> dim_order;

@@ -16,7 +16,7 @@ class Method;
 // calls.
 struct edgecore_scope {
   const edgecore::Program *program = nullptr;  // NULL for a driver
-  edgecore::Method *method = nullptr;          // NULL in the scope of a driver or a program
+  edgecore::Method *method = nullptr;          // method that the scope belongs to; NULL for a driver or a program
   void *context = nullptr;                     // data of the host layer; in a method's scopes MethodConfig::context
 };
 

@@ -301,7 +301,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     char plain[32] = {};
     size_t length = 0;
     ParameterKind result;
-    bool hidden = false;  // inside the "(a!)" or "[2]" of a type, which is not part of its name
+    bool hidden = false;  // true inside the "(a!)" or "[2]" of a type, which is not part of its name
     for (size_t i = 0; i < size; ++i) {
       if (type[i] == ')' || type[i] == ']') hidden = false;
       const bool skip = hidden || type[i] == '(' || type[i] == ')';

@@ -23,7 +23,7 @@ const DeviceMemory *device_memory();
 // The resources that the caller gives a method. All pointers must outlive the method.
 struct MethodConfig {
   Allocator *allocator = nullptr;       // holds the Method and its parts; the runtime never frees its memory
-  ScratchAllocator *scratch = nullptr;  // scratch memory for kernels and delegates; NULL: they have none
+  ScratchAllocator *scratch = nullptr;  // provides scratch memory for kernels and delegates; NULL: they have none
   const edgecore_host *host = nullptr;  // NULL: core_services()
   void *context = nullptr;              // scope->context in host services
   Span<const edgecore_kernel_library *const> kernels;
@@ -38,8 +38,8 @@ struct MethodConfig {
   EventTracer *tracer = nullptr;
   ValueListener *values = nullptr;        // receives the values that a run computes; NULL: none
   bool operation_values = true;           // `values` also receives values of operations inside of delegates
-  const DeviceMemory *devices = nullptr;  // device_memory(), or NULL: host memory only, and less code is linked
-  bool trust = false;                     // accept blobs without a matching SHA-256 for any backend
+  const DeviceMemory *devices = nullptr;  // NULL: host memory only, with less code linked; device_memory(): devices too
+  bool trust = false;                     // true: accept blobs without a matching SHA-256 for any backend
   uint64_t instruction_limit = 0;         // a run with more instructions fails; 0: the bound is Limits::instructions
 };
 

@@ -38,7 +38,7 @@ struct MethodOptions {
   uint32_t threads = 0;  // number of threads of parallel loops, with the calling thread; 0: one per performance core
   bool trust = false;    // accept blobs without a matching SHA-256 for backends that do not validate them
   StateSharing sharing = StateSharing::kAsFile;
-  bool trace = false;   // record times for write_trace, from loading on
+  bool trace = false;   // true: record times for write_trace, from loading on
   bool values = false;  // record the values of operations inside of delegates for take_values; costs time and memory
   TraceLevel trace_level = TraceLevel::kOperators;  // detail of `trace`
 
@@ -266,7 +266,7 @@ class Module {
   Status give_output_memory(size_t method, size_t output, Error &error);
 
   std::unique_ptr<State> state_;
-  std::vector<Method *> methods_;  // one for each method of the program; NULL: not loaded
+  std::vector<Method *> methods_;  // the loaded methods, one entry for each method of the program; NULL: not loaded
 };
 
 // Returns the kernel library that every module uses without add_kernels: edgecore_kernels_library().

@@ -24,22 +24,22 @@ struct ProgramConfig {
   bool tables_in_place = false;
 };
 
-#define EDGECORE_SHAPE_STATIC 0u   // the shape is always `sizes`
+#define EDGECORE_SHAPE_STATIC 0u   // the shape of the tensor is always `sizes`
 #define EDGECORE_SHAPE_BOUNDED 1u  // the rank is fixed, and each size is between 0 and its entry in `sizes`
 
 // The type and shape of a tensor as the file declares them.
 struct TensorInfo {
-  int32_t scalar_type = 0;  // number of the .pte's ScalarType
+  int32_t scalar_type = 0;  // element type: a number of the .pte's ScalarType
   uint32_t shape_kind = EDGECORE_SHAPE_STATIC;
   Span<const int32_t> sizes;      // maximum shape
   Span<const uint8_t> dim_order;  // outermost first
   uint64_t bytes = 0;             // at the maximum shape
-  bool planned = false;           // true: the memory is in an arena or in the file; false: the caller provides it
+  bool planned = false;           // true: the tensor's memory is in an arena or the file; false: the caller provides it
 };
 
 // The type of an input or output of a method.
 struct ValueInfo {
-  StringView name;  // name, such as "x" or "past[0].key"; empty if the file has none
+  StringView name;  // name of the value, such as "x" or "past[0].key"; empty if the file has none
   uint32_t tag = EDGECORE_TAG_NONE;
   TensorInfo tensor;  // of TAG_TENSOR
 };
@@ -47,7 +47,7 @@ struct ValueInfo {
 // One dim of an input or output tensor. If its size is symbolic (`symbol` is not negative), the size is multiple * n +
 // offset, where n is the same integer for all dims of the method with this `symbol`.
 struct DimInfo {
-  StringView name;  // name, such as "batch" or "8*s"; empty if the size is fixed, or the file has none
+  StringView name;  // name of the size, such as "batch" or "8*s"; empty if it is fixed, or the file has none
   int64_t min = 0;
   int64_t max = 0;
   int32_t symbol = -1;

@@ -55,7 +55,7 @@ class DeviceBuffers {
 // A mutable buffer of the model in device memory. It stays there from run to run; its content is copied to host memory
 // only when the host reads it.
 struct DeviceState {
-  const edgecore_backend *table = nullptr;  // NULL: the mutable buffer is in host memory only
+  const edgecore_backend *table = nullptr;  // backend of the device; NULL: the buffer is in host memory only
   edgecore_driver *driver = nullptr;
   uint32_t memory_kind = 0;
   uint64_t bytes = 0;  // of each device buffer

@@ -33,7 +33,7 @@ class Tensor {
   static Tensor failed(const Error &error);
 
   bool empty() const { return memory_ == nullptr; }
-  bool is_failed() const { return problem_ != nullptr; }  // empty because a function failed to make the tensor
+  bool is_failed() const { return problem_ != nullptr; }  // true if a function failed, so that the tensor is empty
 
   // Returns OK, or if the tensor is empty, the reason. Errors: INVALID_ARGUMENT, MEMORY_ALLOCATION_FAILED.
   Status check(Error &error) const;
@@ -41,13 +41,13 @@ class Tensor {
   int32_t scalar_type() const { return scalar_type_; }
   const std::vector<int64_t> &shape() const { return shape_; }
   const std::vector<int64_t> &strides() const { return strides_; }  // in elements
-  std::vector<uint8_t> dim_order() const;                           // the dims by descending stride
+  std::vector<uint8_t> dim_order() const;                           // the dims in the order of descending strides
   size_t count() const { return count_; }                           // number of elements
   size_t bytes() const { return bytes_; }                           // size of the elements
   void *data() const { return memory_.get(); }
   // Returns the number of bytes from data() on that may be read: a tensor that owns its memory has padding at its end.
   size_t readable_bytes() const { return readable_; }
-  bool read_only() const { return read_only_; }  // true: methods, and functions of these headers, refuse to write to it
+  bool read_only() const { return read_only_; }  // true: methods and functions refuse to write to the tensor
   bool resizable() const { return is_resizable_; }
   // is_contiguous: true if the elements are in row-major order without gaps. is_dense: in any order of the dims without
   // gaps.
@@ -102,7 +102,7 @@ class Tensor {
   Tensor with_layout(std::vector<int64_t> shape, std::vector<int64_t> strides, int64_t offset) const;
   int64_t offset_of(const std::vector<int64_t> &index) const;  // -1: no such element
 
-  std::shared_ptr<void> memory_;  // aligned to 64 bytes and readable 128 bytes past its end, if the tensor owns it
+  std::shared_ptr<void> memory_;  // owned memory is aligned to 64 bytes and readable for 128 bytes past its end
   int32_t scalar_type_ = -1;
   std::vector<int64_t> shape_, strides_;
   size_t count_ = 0;

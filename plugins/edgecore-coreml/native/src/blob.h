@@ -24,14 +24,14 @@ struct StateInfo {
   int32_t scalar_type = 0;
   std::vector<int64_t> shape;
   bool has_initial = false;     // the .pte file has initial values, as named data under the buffer's name
-  edgecore_bytes initial = {};  // the initial values in row-major order; no bytes: zeros
+  edgecore_bytes initial = {};  // initial values of the state in row-major order; no bytes: zeros
 };
 
 // The Core ML model of a delegate.
 struct Package {
   edgecore_bytes folder = {};  // bytes of the model's folder: the blob, or named data that several delegates share
   std::vector<File> files;
-  std::vector<std::string> inputs, outputs;  // names of the model, in the order of the delegate's arguments
+  std::vector<std::string> inputs, outputs;  // the model's names of inputs and outputs, in the order of the arguments
   std::vector<StateInfo> states;
   std::string function;  // function of the ML program to run; empty: the only one
 };

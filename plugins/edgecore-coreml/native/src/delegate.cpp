@@ -171,7 +171,7 @@ class Instance {
       if (is_converted(tensor, outputs_[i].element)) wide_[index].resize(count(shape));
       args.resize(index, shape.data(), rank);
     }
-    return {};  // no memory needs: Core ML allocates its own memory
+    return {};  // prepare asks for no memory: Core ML allocates its own
   }
 
   // Runs the model. Returns EDGECORE_PENDING if the host supports pending runs and this run is not profiled.

@@ -137,7 +137,7 @@ class Parser {
     if (index != std::string_view::npos) return result.push_back(kMeanings[index]);
     if (name != 'u') expected("an escape");
     uint32_t code = four_digits();
-    if (code >= 0xD800 && code < 0xDC00 && take_word("\\u")) {  // a surrogate pair: two escapes are one character
+    if (code >= 0xD800 && code < 0xDC00 && take_word("\\u")) {  // UTF-16 surrogate pair: two escapes for one character
       code = 0x10000 + ((code - 0xD800) << 10) + (four_digits() - 0xDC00);
     }
     append_utf8(result, code & 0x1FFFFF);

@@ -26,7 +26,7 @@ struct Feature {
   Element element = Element::kFloat32;
   std::vector<Range> sizes;                  // for each dim
   std::vector<std::vector<int64_t>> shapes;  // the only allowed shapes; empty: all shapes within `sizes`
-  bool is_fixed = false;                     // each dim has one size; an output that is not fixed has no `sizes`
+  bool is_fixed = false;                     // true: each dim has one size; outputs that are not fixed lack `sizes`
 };
 
 // The elements of an input, output or state, in row-major order without gaps.
@@ -69,7 +69,7 @@ struct Request {
   std::string folder;                        // the folder that Engine::compile has compiled
   std::string function;                      // function of the ML program; empty: the default function
   std::string compute_units;                 // the compile spec `compute_units`, for example "cpu_and_ne"
-  std::vector<std::string> inputs, outputs;  // names, in the order of the delegate's arguments
+  std::vector<std::string> inputs, outputs;  // names of inputs and outputs, in the order of the delegate's arguments
 };
 
 class Engine {

@@ -45,7 +45,7 @@ class State {
  private:
   struct Buffer {
     StateInfo info;
-    std::vector<uint16_t> values;           // values in float16; outdated while `holder` is set
+    std::vector<uint16_t> values;           // the buffer's values in float16; outdated while `holder` is set
     std::shared_ptr<SharedSession> holder;  // the session whose Core ML state has the latest values
     std::string state;                      // name of that state
   };
@@ -57,7 +57,7 @@ class State {
 };
 
 float to_float(uint16_t half);
-uint16_t to_half(float value);  // rounds to nearest, ties to even
+uint16_t to_half(float value);  // rounds a float32 to float16: to nearest, ties to even
 
 }  // namespace edgecore::coreml
 

@@ -39,7 +39,7 @@ struct edgecore_instance {
 namespace {
 
 constexpr uint64_t kAlignment = 16;  // alignment in bytes of all addresses that the NPU receives
-constexpr uint64_t kCacheLine = 32;  // bytes, in Cortex-M55 and M85; the driver flushes whole lines of the arena
+constexpr uint64_t kCacheLine = 32;  // cache line in bytes (Cortex-M55, M85): the driver flushes whole lines
 
 edgecore_driver driver;
 edgecore_program program;

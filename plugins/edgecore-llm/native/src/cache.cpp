@@ -8,7 +8,7 @@
 namespace edgecore::llm {
 namespace {
 
-constexpr int64_t kMaxPosition = int64_t{1} << 40;  // limit, so that sums of positions and sizes do not overflow
+constexpr int64_t kMaxPosition = int64_t{1} << 40;  // limit of positions: their sums with sizes must not overflow
 
 // A cache: keys [slots, heads, rows / 16, key_size, 16], values [slots, heads, rows, value_size], and with 8 bits the
 // scales of both [slots, heads, rows]. Position p is in row p if p < sinks, otherwise in row sinks + (p - sinks) %
@@ -69,8 +69,8 @@ Cache read_cache(Call &call, uint64_t index, uint64_t scales_index, int64_t sink
 // damaged file the tensors may overlap the outputs.
 struct Tokens {
   int64_t *positions;
-  int64_t *slots;   // the slot of the cache for each token; 0 without an argument `slots`
-  int64_t *newest;  // the largest position in this call of the token's sequence
+  int64_t *slots;   // for each token, the cache's slot of its sequence; 0 without an argument `slots`
+  int64_t *newest;  // for each token, the largest position of its sequence in this call
 };
 
 Tokens read_tokens(Call &call, const Cache &cache, Tensor positions, Tensor slots, int64_t count) {
@@ -256,7 +256,7 @@ struct Parts {
     const int64_t cut = next / kPartRows * kPartRows + kPartRows;
     if (cut < end) end = cut;
     *row = cache.row(next);
-    if (next < cache.sinks && end > cache.sinks) end = cache.sinks;  // the rows after the sinks may be elsewhere
+    if (next < cache.sinks && end > cache.sinks) end = cache.sinks;  // stop: rows after the sinks may be elsewhere
     if (next >= cache.sinks && end - next > cache.rows - *row) end = next + cache.rows - *row;
     const int64_t rows = end - next;
     next = end == sinks_end ? first : end;

@@ -19,7 +19,7 @@
 namespace edgecore::llm {
 
 constexpr int64_t kBlockOutputs = 16;
-constexpr int64_t kGroup = 32;  // number of inputs of a block
+constexpr int64_t kGroup = 32;  // number of inputs in a block of packed weights
 constexpr int64_t kLineBytes = 64;
 
 struct Block4 {

@@ -113,7 +113,7 @@ float round_to_bytes(const float *x, int64_t size, int8_t *out) {
   }
   const bool is_used = is_finite && largest > 0x1p-119f;
   const float factor = is_used ? 127.0f / largest : 0.0f;
-  constexpr float kRound = 0x1.8p23f;  // adding and subtracting it rounds to an integer; see round_group
+  constexpr float kRound = 0x1.8p23f;  // adding and subtracting this number rounds to an integer; see round_group
   int32_t mask = -static_cast<int32_t>(is_used);
   __asm__("" : "+r"(mask));  // hides the mask's value: otherwise the compiler makes a separate loop without the mask
   for (int64_t i = 0; i < size; ++i) {

@@ -44,14 +44,14 @@ struct Attention {
   int64_t value_size;
   int64_t count;
   float scale;
-  float softcap;  // 0: none; otherwise scores become softcap * tanh(score / softcap)
+  float softcap;  // soft cap of scores: softcap * tanh(score / softcap); 0: none
 };
 
 // The attention to one part of the cache's rows, which is not divided by `sum` yet.
 struct AttentionPart {
-  float *maximum;  // [count]: maximum score
-  float *sum;      // [count]: sum of exp(score - maximum)
-  float *out;      // [count, value_size]: sum of exp(score - maximum) * value
+  float *maximum;  // for each query [count], the maximum score
+  float *sum;      // for each query [count], the sum of exp(score - maximum)
+  float *out;      // for each query [count, value_size], the sum of exp(score - maximum) * value
 };
 
 struct LlamaAttention;  // in llama_attention.h

@@ -101,7 +101,7 @@ inline void store(Half *target, Vector v) {
 inline Vector exponential(Vector x) {
   const Integers tiny = x < fill(-87.0f);
   x = select(tiny, fill(-87.0f), x);
-  constexpr float kRound = 0x1.8p23f;  // adding and then subtracting it rounds to the nearest integer
+  constexpr float kRound = 0x1.8p23f;  // adding and then subtracting this number rounds to the nearest integer
   const Vector moved = x * 1.44269504f + kRound;
   const Vector n = moved - kRound;
   const Vector r = (x - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f;

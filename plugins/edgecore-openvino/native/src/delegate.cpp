@@ -367,7 +367,7 @@ struct Delegate {
  private:
   SharedCore core_;  // the core of model_
   Tensor weights_;
-  Model model_;  // uncompiled, for output_shapes; null if all sizes are static
+  Model model_;  // uncompiled model for output_shapes; null if all sizes are static
   std::mutex mutex_;
   std::map<uint32_t, Executable> compiled_;
 };
@@ -421,7 +421,7 @@ class Instance {
     shapes_.insert(shapes_.end(), outputs.begin(), outputs.end());
     std::fill(bound_.begin(), bound_.end(), nullptr);
     prepared_ = true;
-    return {};  // no memory needs: OpenVINO allocates its own memory
+    return {};  // prepare asks for no memory: OpenVINO allocates its own
   }
 
   void execute(const Arguments &args, const Memory &) {
@@ -481,12 +481,12 @@ class Instance {
   Delegate &delegate_;
   const Payload &payload_;
   Host host_;
-  Delegate::Executable profiled_;  // empty unless the method is traced and OpenVINO reports times of nodes
+  Delegate::Executable profiled_;  // traced model; empty unless the method is traced and OpenVINO tells times of nodes
   Request request_;
   NodeTimes times_;
-  std::vector<uint32_t> types_;               // by argument: the element type, as OpenVINO numbers it
-  std::vector<std::vector<int64_t>> shapes_;  // by argument: the shape of the last prepare
-  std::vector<void *> bound_;                 // by argument: the memory bound to the request, or null
+  std::vector<uint32_t> types_;               // for each argument, OpenVINO's number of its element type
+  std::vector<std::vector<int64_t>> shapes_;  // for each argument, its shape in the last prepare
+  std::vector<void *> bound_;                 // for each argument, the memory bound to the request, or null
   bool prepared_ = false;
 };
 

@@ -41,7 +41,7 @@ struct ov_property {
   const void *value;  // a NUL-terminated string
 };
 struct ov_profiling_info {
-  int status;                   // of a node: kExecuted, or another number if it did not run
+  int status;                   // status of a node: kExecuted, or another number if it did not run
   int64_t real_time, cpu_time;  // microseconds
   const char *node_name, *exec_type, *node_type;
 };

@@ -107,7 +107,7 @@ class Instance {
       args.tensor(inputs_.size() + i, expected.type.code, expected.type.bits, expected.rank());
       args.resize(inputs_.size() + i, expected.shape.data(), expected.rank());
     }
-    return {};  // no memory needs: QNN allocates its own memory
+    return {};  // prepare asks for no memory: QNN allocates its own
   }
 
   void execute(const Arguments &args, const Memory &) {

@@ -67,7 +67,7 @@ struct Program {
 struct Delegate {
   Delegate(Program &program, const Host &, const edgecore_delegate_info &info)
       : graph(std::make_unique<Graph>(program.device, read_vgf(info.blob))) {
-    info.release_blob(info.scope);  // not needed: the pipeline has its own copy of the constants
+    info.release_blob(info.scope);  // the blob is no longer needed: the pipeline has copied its constants
   }
 
   uint64_t argument_count() const noexcept { return graph->inputs().size() + graph->results().size(); }
@@ -92,7 +92,7 @@ class Instance {
       tensor(args, inputs + i, expected);
       args.resize(inputs + i, expected.shape.data(), static_cast<int32_t>(expected.shape.size()));
     }
-    return {};  // no memory needs: the tensors are in device memory
+    return {};  // prepare asks for no memory: the tensors are in device memory
   }
 
   void execute(const Arguments &args, const Memory &) {

@@ -45,7 +45,7 @@ class MlDevice : public edgecore::vulkan::Device {
 // The load options that choose a device.
 struct DeviceSettings {
   std::string emulation;  // absolute path of the emulation layer's folder with lib/ and share/; empty for none
-  std::string device;     // index or part of the name of the device
+  std::string device;     // index of the Vulkan device, or part of its name
   bool operator==(const DeviceSettings &other) const { return emulation == other.emulation && device == other.device; }
 };
 

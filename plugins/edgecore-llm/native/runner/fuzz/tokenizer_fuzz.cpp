@@ -38,7 +38,7 @@ void compare_tables(const std::string &content) {
   }
   const Json *merges = member(*model, "merges");
   if (merges != nullptr && merges->is_array() && !tables.has_wrong_merge) {
-    expect(tables.merges.size() >= merges->size());  // more if the key is repeated: `tables` keeps the merges of each
+    expect(tables.merges.size() >= merges->size());  // repeated key "merges": `tables` keeps all, the library the last
   }
 }
 

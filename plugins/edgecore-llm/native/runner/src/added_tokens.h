@@ -15,9 +15,9 @@ struct AddedToken {
   std::string content;
   int32_t id = -1;
   bool is_special = false;
-  bool is_normalized = false;   // the token is searched in the text after normalization
-  bool is_single_word = false;  // a match must not have a word character beside it
-  bool eats_left = false;       // a match includes the white space before it
+  bool is_normalized = false;   // true: the token is searched in the text after normalization
+  bool is_single_word = false;  // true: a match must not have a word character beside it
+  bool eats_left = false;       // true: a match includes the white space before it
   bool eats_right = false;
 };
 

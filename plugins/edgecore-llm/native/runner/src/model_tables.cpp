@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 class Reader {
  public:
   Reader(const std::string &text, ModelTables &tables) : text_(text), tables_(tables) {
-    if (text.compare(0, 3, "\xEF\xBB\xBF") == 0) place_ = 3;  // a byte order mark, which the JSON library accepts
+    if (text.compare(0, 3, "\xEF\xBB\xBF") == 0) place_ = 3;  // skips a byte order mark, which JSON may have
   }
 
   // Reads the tables of the text; returns false for invalid JSON. Sets `rest` to the text without the tables' entries.

@@ -80,7 +80,7 @@ class Translation {
       return "the name in \\p{ } may have several meanings";
     }
     changed_.append(pattern_, place_, begin - place_);
-    if (name.size() > 2 || name == "Yi") changed_ += "sc:";  // a script; other names of two letters are categories
+    if (name.size() > 2 || name == "Yi") changed_ += "sc:";  // names of scripts; other names of 1-2 letters: categories
     place_ = begin;
     return copy(end + 1 - begin);
   }

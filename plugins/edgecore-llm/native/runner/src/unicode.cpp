@@ -17,7 +17,7 @@ constexpr int32_t kNoTrail = 0x11A7;  // the code before the first trailing cons
 int combining_class(int32_t code) { return utf8proc_get_property(code)->combining_class; }
 
 void decompose(uint32_t code, std::vector<int32_t> &codes) {
-  int32_t parts[8];  // enough for every canonical decomposition
+  int32_t parts[8];  // room for the code points of any canonical decomposition
   const auto count =
       utf8proc_decompose_char(static_cast<int32_t>(code), parts, std::size(parts), UTF8PROC_DECOMPOSE, nullptr);
   if (count < 1 || count > static_cast<utf8proc_ssize_t>(std::size(parts))) {

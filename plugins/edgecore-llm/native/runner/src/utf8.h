@@ -12,7 +12,7 @@ namespace edgecore::llm {
 struct Utf8Front {
   size_t size = 0;
   bool is_valid = false;
-  bool is_cut = false;  // the text ends within the character
+  bool is_cut = false;  // true if the text ends within the character
 };
 Utf8Front utf8_front(StringView text);  // `text` is not empty
 

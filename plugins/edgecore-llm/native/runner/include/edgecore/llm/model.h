@@ -22,7 +22,7 @@ struct Metadata {
   size_t vocabulary = 0;
   std::vector<int32_t> eos_ids;  // the tokens that end a text
   int64_t rewindable = -1;       // number of last positions that can be removed from the caches again; -1: all
-  std::string text;              // the JSON text itself, which contains an identifier of this export
+  std::string text;              // JSON text of the metadata, which contains an identifier of this export
 };
 
 // Reads the metadata from their JSON text. Errors: INVALID_PROGRAM (damaged, or of another version).

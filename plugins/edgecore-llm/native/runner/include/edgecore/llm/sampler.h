@@ -12,7 +12,7 @@ namespace edgecore::llm {
 // The parameters of sampling. All defaults except the temperature's leave the logits unchanged. Names, ranges and
 // results are the same as for edgecore_llm.sampler.Sampling in Python.
 struct Sampling {
-  double temperature = 0;         // divides the logits of all tokens; 0: the token with the largest logit is chosen
+  double temperature = 0;         // number by which all logits are divided; 0: the largest logit's token is chosen
   int64_t top_k = 0;              // number of largest logits to keep; 0: all
   double top_p = 1;               // keeps the fewest largest logits whose probabilities sum to at least this value
   double min_p = 0;               // keeps logits whose probability is at least this share of the largest one
@@ -20,7 +20,7 @@ struct Sampling {
   double presence_penalty = 0;    // number subtracted once from the logit of each recent token
   double frequency_penalty = 0;   // number subtracted from the logit of a recent token for each of its occurrences
   int64_t penalty_window = 64;    // number of last tokens that count for penalties; 0: all
-  uint64_t seed = 0;              // sequences with equal seeds draw equal random numbers
+  uint64_t seed = 0;              // seed of the random draws: sequences with equal seeds draw equal numbers
 };
 
 // Checks that each parameter is in its range. Errors: INVALID_ARGUMENT with the name of the parameter.

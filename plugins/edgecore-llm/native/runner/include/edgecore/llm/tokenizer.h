@@ -12,7 +12,7 @@
 namespace edgecore::llm {
 
 struct EncodeOptions {
-  bool bos = false;  // put bos_id() first, if the texts of the model begin with it
+  bool bos = false;  // true: encoding puts bos_id() first, if the model's texts begin with it
 
   // Encode the spelling of a special token, such as <|eot_id|>, as this token. Do not set it for text from users.
   bool specials = false;
