@@ -68,7 +68,6 @@ struct Element16 {
   uint64_t words[2];
 };
 
-// Copies `count` elements that are `stride` elements apart.
 template <typename T>
 void copy_row(const T *from, int64_t stride, int64_t count, T *to) {
   if (stride == 1) {

@@ -90,7 +90,6 @@ class PyMethod {
   nanobind::object arrange(nanobind::handle inputs, nanobind::handle keywords) const;
   Status read_input(size_t index, PyObject *object, InputArg &arg, Error &error);
   Status read_out(size_t index, PyObject *object, OutputSlot &slot, Error &error);
-  // Sets all inputs of the method and memory for all its outputs.
   Status set_arguments(InputArg *args, OutputSlot *slots, Error &error);
   Status set_tensor(size_t index, const ArrayView &view, Error &error);
   Status set_output_memory(size_t index, const InputArg *args, OutputSlot &slot, Error &error);

@@ -228,7 +228,6 @@ void replace_kernel(PyProgram &program, const nb::bytes &path, const nb::str &op
   });
 }
 
-// Returns the index of a method. Throws if there is none.
 size_t checked_index(const PyProgram &program, size_t method) {
   if (method >= program.locks.size()) throw nb::index_error("there is no method of this index");
   return method;

@@ -123,8 +123,7 @@ class MmapDataLoader final : public SystemDataLoader {
   uint8_t *base_ = nullptr;
   size_t mapped_ = 0;  // bytes of the mapping: size_ and the tail (kTail), rounded up to whole pages
   size_t size_ = 0;
-  std::mutex mutex_;  // guards users_
-
+  std::mutex mutex_;
   // For each piece (address, size), the number of loads that were not released yet; as long as it is not 0, the pages
   // of the piece are locked. Pieces overlap at most in their first and last pages, which stay locked.
   std::map<std::pair<const uint8_t *, size_t>, size_t> users_;

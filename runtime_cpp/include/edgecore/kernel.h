@@ -23,7 +23,7 @@ typedef struct edgecore_call {
   // result once more after the arguments; the kernel does not receive that entry.)
   const edgecore_value *args;
   uint64_t arg_count;
-  uint32_t arg_stride;  // bytes from one argument to the next
+  uint32_t arg_stride;  // bytes from one entry of args to the next
   uint32_t reserved;
   edgecore_error *error;
 } edgecore_call;

@@ -93,8 +93,7 @@ class Method {
   // Sets an int, bool (0 or 1) or double input. If the export specialized the program to one value of this input, any
   // other value is an error.
   Status set_input(size_t index, int64_t value, Error &error);
-  Status set_input(size_t index, double value, Error &error);  // for double inputs
-
+  Status set_input(size_t index, double value, Error &error);
   // Checks that the input was None at export. Calling this function for such an input is optional.
   Status set_input_none(size_t index, Error &error);
   // Returns true if set_input copies the tensor, false if it borrows it.

@@ -40,8 +40,7 @@ struct MethodOptions {
   StateSharing sharing = StateSharing::kAsFile;
   bool trace = false;   // true: record times for write_trace, from loading on
   bool values = false;  // record the values of operations inside of delegates for take_values; costs time and memory
-  TraceLevel trace_level = TraceLevel::kOperators;  // detail of `trace`
-
+  TraceLevel trace_level = TraceLevel::kOperators;
   // Memory for the events of runs, in equal parts for the methods; at most kMaxTraceLimit. When it is full, the
   // oldest events are dropped. An event has 32 bytes. Each method keeps at least 1,024 events, whatever the limit.
   uint64_t trace_limit = kTraceLimit;

@@ -30,8 +30,8 @@
 namespace edgecore {
 namespace kernel __attribute__((visibility("hidden"))) {
 
-  // The state of one call: PyTorch's values converted to the C interface. The host's functions receive it as
-  // edgecore_scope.
+  // The state of one call: PyTorch's values converted to the C interface. The functions of edgecore_host receive it as
+  // their edgecore_scope.
   class TorchCall {
    public:
     static TorchCall &of(edgecore_scope *scope) { return *reinterpret_cast<TorchCall *>(scope); }

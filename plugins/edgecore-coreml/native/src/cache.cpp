@@ -47,7 +47,6 @@ void write_file(const fs::path &path, edgecore_bytes content) {
   }
 }
 
-// Removes a folder at the end of a scope.
 struct Removal {
   const fs::path &path;
   ~Removal() {

@@ -58,8 +58,7 @@ struct Program {
   const std::string standin, cache;
 };
 
-// Returns the initial values of a state. A .ptd file may contain values for a buffer that the model initializes with
-// zeros.
+// Returns the initial values of a state. If the model initializes it with zeros, a .ptd file may have other values.
 edgecore_bytes initial_values(const Host &host, const StateInfo &state) {
   if (state.has_initial) return host.named_data(state.buffer);
   return host.find_named_data(state.buffer).value_or(edgecore_bytes{});

@@ -31,7 +31,6 @@ bool damaged(Problem &problem, const Pieces &...pieces) {
   return fail(problem, EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob is damaged: ", pieces...);
 }
 
-// Reads the bytes of a blob from front to back.
 class Reader {
  public:
   Reader(edgecore_bytes bytes, Problem &problem) : bytes_(bytes), problem_(problem) {}

@@ -76,7 +76,6 @@ Blob checked_blob(edgecore_bytes bytes) {
   fail(problem.code, "%.*s", static_cast<int>(text.size), text.data);
 }
 
-// Returns the TOSA graph that the file stores for a blob.
 edgecore_bytes stored_tosa(const Host &host, edgecore_bytes blob) {
   if (const auto tosa = host.find_named_data(tosa_key(blob))) return *tosa;
   fail(EDGECORE_NOT_FOUND,

@@ -26,7 +26,6 @@ bool check_invocation(const Npu &npu, edgecore_bytes payload, const Regions &reg
 bool check_commands(const Npu &npu, edgecore_bytes stream, const Regions &regions, uint64_t &operations,
                     Sentence &sentence);
 
-// Appends pieces of text to the error sentence, and returns false.
 template <typename... Pieces>
 bool refuse(Sentence &sentence, const Pieces &...pieces) {
   (sentence << ... << pieces);

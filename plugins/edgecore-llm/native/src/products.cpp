@@ -17,7 +17,7 @@ constexpr int64_t kRoundedBytes = 512 * 1024;  // bytes of rounded inputs that s
 // inputs (72 KiB a tile), 0.91 with 2,048 (18 KiB), and 1.1 with 1,536 (13.5 KiB).
 constexpr int64_t kStreamBytes = 16 * 1024;
 
-// Adds the products of one block and `kCount` rows to the totals of these rows.
+// Adds the products of one block of weights and `kCount` rows of inputs to the totals of these rows.
 template <class Block, int kCount>
 inline void add_block(const Block &block, const RoundedRows &x, int64_t row, int64_t group, Floats (&totals)[kCount]) {
   constexpr int kLines = sizeof(block.lines) / kLineBytes;

@@ -37,7 +37,7 @@ inline Line low_halves(Line line) { return _mm512_and_si512(line, _mm512_set1_ep
 inline Line high_halves(Line line) { return _mm512_and_si512(_mm512_srli_epi16(line, 4), _mm512_set1_epi8(15)); }
 inline Line byte_values(Line line) { return line; }
 inline Sums fill(int32_t value) { return _mm512_set1_epi32(value); }
-// Adds the products of 4 weights of each output and 4 inputs. 4-bit weights are in [0, 15].
+// Adds to the sum of each output the products of 4 of its weights and 4 inputs. 4-bit weights are in [0, 15].
 template <int kBits>
 inline Sums add_products(Sums sums, Line weights, const int8_t *inputs) {
   return _mm512_dpbusd_epi32(sums, weights, _mm512_set1_epi32(load_int32(inputs)));

@@ -8,9 +8,10 @@
 
 namespace edgecore::llm {
 
-// Rows of inputs, rounded to 8 bits in groups of 32: x = values * scale of the group. The kernels compute tiles of a
-// few rows. Groups are stored in the order of a tile's computation: the first group of each row, then the second. So a
-// kernel reads memory sequentially, and rows whose length is a power of two do not compete for the same cache lines.
+// Rows of inputs, rounded to 8 bits in groups of 32: x = values * scale of the group. The kernels compute a few rows (a
+// tile) at a time. Groups are stored in the order of a tile's computation: the first group of each row, then the
+// second. So a kernel reads memory sequentially, and rows whose length is a power of two do not compete for the same
+// cache lines.
 struct RoundedRows {
   int8_t *values;   // 32 values for each row and group
   float *scales;    // one scale for each row and group
