@@ -136,7 +136,7 @@ std::shared_ptr<PyProgram> open_program(const nb::object &file, const nb::list &
   set_limits(*program, limits);
   Error error;
   const char *name_of_mode = mode.c_str();
-  if (name_of_mode == nullptr) throw nb::python_error();  // the string is not valid UTF-8
+  if (name_of_mode == nullptr) throw nb::python_error();  // `mode` is not valid UTF-8
   const Result<LoadMode> load_mode = load_mode_of(name_of_mode, error);
   if (!load_mode.ok()) raise(error);
   program->set_load_mode(*load_mode);
@@ -452,7 +452,7 @@ Method &ready_method(const std::shared_ptr<PyProgram> &program, size_t index) {
   if (!program->is_method_loaded(name) && !program->prepare.is_none()) program->prepare(program, index);
   if (!program->is_method_loaded(name)) {
     without_gil([&](Error &error) {
-      // The method may share state with methods that are running.
+      // Wait for running methods, because the method may share state with them.
       const std::unique_lock<std::mutex> held = program->shared->acquire();
       return program->load_method(name, program->options, error);
     });

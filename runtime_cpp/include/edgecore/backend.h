@@ -295,7 +295,8 @@ typedef struct edgecore_backend {
   int32_t(EDGECORE_CALL *import_state)(edgecore_state_set *state_set, uint64_t index, edgecore_bytes in,
                                        edgecore_error *error);
 
-  // (optional) Sets an option that the backend declares with EDGECORE_OPTION_AT_RUN. The instance is not executing.
+  // (optional) Sets an option that the backend declares with EDGECORE_OPTION_AT_RUN. Called only while the instance is
+  // not executing.
   int32_t(EDGECORE_CALL *set_option)(edgecore_instance *instance, const edgecore_option *option, edgecore_error *error);
 
   // (optional) Functions for tensors in device memory. If edgecore_tensor.buffer is not NULL, the tensor is in a buffer

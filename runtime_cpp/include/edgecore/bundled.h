@@ -8,7 +8,7 @@
 
 namespace edgecore {
 
-// Returns true if the file has the magic number of a .bpte file. It may still be damaged.
+// Returns true if the file has the magic number of a .bpte file. The file may still be damaged.
 bool is_bundled(Bytes file);
 
 // Returns the .pte file inside of `file`, a .bpte file; the format aligns it to 32 bytes. No copy is made, so the

@@ -19,8 +19,9 @@ struct ProgramConfig {
   Limits limits;
   Span<const DataFile *const> data;  // .ptd files of the program; the files and this array must outlive the Program
 
-  // True promises that the bytes of the loader never change, for example because they are in flash. The tables of the
-  // file are then used in place if their addresses are multiples of 16. Otherwise the program makes a private copy.
+  // If tables_in_place is true, the caller promises that the bytes of the loader never change, for example because they
+  // are in flash. The tables of the file are then used in place if their addresses are multiples of 16. Otherwise the
+  // program makes a private copy.
   bool tables_in_place = false;
 };
 

@@ -20,7 +20,7 @@ enum class StateSharing : uint8_t {
 struct StateSet {
   LoadedBackend backend;
   StringView method;     // the method that alone uses the set; empty: all methods of the session use it
-  edgecore_scope scope;  // scope of the set's calls, at a fixed address, which the backend keeps
+  edgecore_scope scope;  // scope for calls with the set; it must not move, because the backend keeps its address
   edgecore_state_set *handle = nullptr;
   bool interrupted = false;  // a delegate call with the set began and did not succeed, or its reset or import failed
   StateSet *next = nullptr;
@@ -65,11 +65,11 @@ struct DeviceState {
   bool is_current = false;           // true if the device buffer `content` is up to date
   bool host_is_stale = false;        // true if the content in host memory is out of date
 
-  // Copies the content to host memory if that is out of date. Errors: as the backend.
+  // Copies the device buffer's content to `host` if host memory is out of date. Errors: as the backend.
   Status fetch(void *host, uint64_t size, Error &error);
-  // Copies the content from host memory to the device. Errors: as the backend.
+  // Copies the content of `host`, in host memory, to the device buffer. Errors: as the backend.
   Status send(void *host, uint64_t size, Error &error);
-  // Must be called after a change of the content in host memory.
+  // Records a change of the content in host memory; call it after each change.
   void host_has_changed() {
     is_current = false;
     host_is_stale = false;

@@ -66,8 +66,8 @@ class [[nodiscard]] Result {
   T value_{};
 };
 
-// Appends text to the message. Replaces control characters, because the text may come from a file and could break a log
-// line or a terminal.
+// Appends text to the message of `error`. Replaces control characters, because the text may come from a file and could
+// break a log line or a terminal.
 void append(Error &error, StringView text);
 
 // Converts the arguments of fail() and extend() to C varargs for fail_with: integers to 64 bits, text and lists to

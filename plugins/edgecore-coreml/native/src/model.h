@@ -38,7 +38,7 @@ struct Array {
 
 using Done = edgecore::backend::PendingRun::Done;
 
-// The values of a model's states, and its predictions. Used by one thread at a time.
+// A session of a model: the values of its states, and its predictions. Used by one thread at a time.
 class Session {
  public:
   virtual ~Session() = default;

@@ -224,7 +224,7 @@ int32_t EDGECORE_CALL prepare(edgecore_instance *instance, const edgecore_value 
   return EDGECORE_OK;
 }
 
-// Runs the command stream. Its regions are 0: weights, 1: arena, 2: fast scratch.
+// Runs the command stream of a blob. Its regions are 0: weights, 1: arena, 2: fast scratch.
 int run(const Blob &blob, const uint8_t *arena, const edgecore_memory_block &fast) {
   uint64_t addresses[] = {address_of(blob.weights.data), address_of(arena), address_of(fast.data)};
   const size_t sizes[] = {static_cast<size_t>(blob.weights.size), blob.arena_bytes, static_cast<size_t>(fast.bytes)};

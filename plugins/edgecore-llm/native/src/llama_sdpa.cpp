@@ -1,4 +1,4 @@
-// llama::custom_sdpa and llama::sdpa_with_kv_cache: check the arguments and divide the work.
+// The operators llama::custom_sdpa and llama::sdpa_with_kv_cache check the arguments and divide the work among threads.
 #include <math.h>
 
 #include "llama.h"

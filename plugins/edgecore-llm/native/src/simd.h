@@ -27,7 +27,7 @@ inline int32_t load_int32(const int8_t *source) {
 
 constexpr int kRows = 12;       // rows of a tile: their 12 sums and a block of weights fit into 32 registers
 constexpr int kTilesOfRow = 8;  // number of tiles by which a single row is multiplied at once, see kStreamBytes
-constexpr int32_t kOffsetOfBytes = 128;  // vpdpbusd needs unsigned weights, so these keep their offset
+constexpr int32_t kOffsetOfBytes = 128;  // vpdpbusd needs unsigned weights: 8-bit weights keep the offset 128
 using Sums = __m512i;
 using Floats = __m512;
 using Line = __m512i;

@@ -132,7 +132,7 @@ Payload payload_of(const edgecore_delegate_info &info) {
   payload.is_static = true;
   payload.device = "CPU";
   payload.model = blob;
-  payload.properties = {{"INFERENCE_PRECISION_HINT", "f32"}};  // otherwise CPUs with bf16 would compute in bf16
+  payload.properties = {{"INFERENCE_PRECISION_HINT", "f32"}};  // by default, CPUs with bf16 compute in bf16
   return payload;
 }
 

@@ -47,7 +47,7 @@ Sections split(edgecore_bytes blob) {
     fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
          "the blob is no context binary in the layout of ExecuTorch's Qualcomm delegate: compile the model again");
   }
-  reader.take(sizeof(uint64_t));  // the signature, which is ignored
+  reader.take(sizeof(uint64_t));  // skips the signature, which is ignored
   const auto size = reader.number<uint64_t>();
   const uint64_t start = blob.size - reader.left();
   check_zeros(blob, start, kContextOffset);

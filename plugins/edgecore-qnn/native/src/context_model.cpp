@@ -54,7 +54,7 @@ class Message {
     end().push_back(static_cast<char>(number));
   }
 
-  std::string head_, tail_;  // the bytes before and after the context
+  std::string head_, tail_;  // the bytes of the message before and after the context binary
   std::string_view context_;
 };
 

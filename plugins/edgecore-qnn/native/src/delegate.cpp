@@ -76,7 +76,7 @@ class Delegate {
     return payload;
   }
 
-  // Returns the settings of the program. The file's performance mode is used unless a load option replaces it.
+  // Returns the program's settings, with the file's performance mode unless a load option replaces it.
   static Settings settings(const Program &program, const edgecore_delegate_info &info) {
     Settings result = program.settings;
     if (result.performance_mode.empty())

@@ -75,7 +75,7 @@ void check_tensor(const ::tosa::TosaTensor &tensor) {
   if (tensor.shape() != nullptr) shape.assign(tensor.shape()->begin(), tensor.shape()->end());
   const size_t expected = constant_size(tensor.type(), element_count(name, shape));
   if (tensor.data() == nullptr || tensor.data()->size() == 0) return;
-  // Writers may pad the data to a multiple of 8 bytes.
+  // Writers of TOSA files may pad the data of a tensor to a multiple of 8 bytes.
   if (tensor.data()->size() < expected || tensor.data()->size() >= expected + 8) {
     invalid("Tensor " + quoted(name) + " has " + std::to_string(tensor.data()->size()) +
             " bytes of data, but its shape " + "and dtype need " + std::to_string(expected) + ".");
@@ -180,7 +180,7 @@ bool same_shapes(const ::tosa::TosaTensor *a, const ::tosa::TosaTensor *b, int32
   return true;
 }
 
-// Checks operands that the reference model does not check: it would crash, or compute wrong results.
+// Checks operands that the reference model does not check: for wrong ones it would crash, or compute wrong results.
 bool operands_fit(const ::tosa::TosaOperator &op, const std::vector<const ::tosa::TosaTensor *> &in,
                   const ::tosa::TosaTensor *out) {
   const auto same_dtypes = [](const auto *a, const auto *b) { return dtype_of(a) == dtype_of(b); };
@@ -221,7 +221,7 @@ void check_operator(const ::tosa::TosaOperator &op, const Tensors &tensors) {
   if (op.op() == ::tosa::Op_COND_IF || op.op() == ::tosa::Op_WHILE_LOOP || op.op() == ::tosa::Op_CUSTOM) {
     not_supported(name + " is in the graph, which the simulator does not support.");
   }
-  // The enums of operators and of attributes have the same order.
+  // The schema's enums of operators and of their attributes have the same order.
   if (static_cast<uint32_t>(op.attribute_type()) != op.op() || op.attribute() == nullptr || !lists_are_complete(op)) {
     invalid(name + " has no complete attribute.");
   }

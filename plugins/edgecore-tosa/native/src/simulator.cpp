@@ -65,8 +65,8 @@ std::vector<Value> describe(::tosa::TosaSerializationBasicBlock &block, const st
   return values;
 }
 
-// Makes a violated requirement end the run, because its result would be undefined. The variable cannot be set when the
-// library is loaded: the reference model itself initializes it then.
+// Makes a violated requirement end the run, because its result would be undefined. edgecore_tosa_load calls this: a
+// static initializer would be too early, because the reference model initializes g_func_config itself.
 void configure() {
   static const bool done = g_func_config.terminate_early = true;
   static_cast<void>(done);

@@ -43,7 +43,7 @@ class Reader {
     while (is_space(front())) ++place_;
   }
 
-  // Skips `wanted` and the white space around it, if it is the next character.
+  // If the next character is `wanted`, skips it and the white space around it, and returns true.
   bool take(char wanted) {
     skip_space();
     if (front() != wanted) return false;
@@ -52,7 +52,7 @@ class Reader {
     return true;
   }
 
-  // Skips the rest of a string, whose first quote has been read.
+  // Skips the rest of a JSON string, whose first quote has been read.
   bool skip_string() {
     for (; place_ < text_.size(); ++place_) {
       if (text_[place_] == '"') return ++place_, true;

@@ -13,7 +13,7 @@
 
 namespace edgecore::llm {
 
-// The pattern of a step: a literal text or a regular expression.
+// The pattern of a normalizer or pre-tokenizer step: a literal text or a regular expression.
 class Pattern {
  public:
   Status compile(const std::string &expression, Error &error);
@@ -33,7 +33,7 @@ struct Normalization {
   std::string content;  // the text that kPrepend prepends, or the replacement of kReplace
 };
 
-// Applies all steps to a text. Errors: as Regex::find_all.
+// Applies all steps of a normalizer to a text. Errors: as Regex::find_all.
 Status normalize(const std::vector<Normalization> &steps, std::string &text, Error &error);
 
 // Ways to split a text at matches: drop the matches, make each match a piece, join adjacent matches to one piece, or
@@ -58,7 +58,7 @@ struct Piece {
   bool is_at_begin = false;  // true if the piece begins the whole text
 };
 
-// Splits pieces by all steps. Errors: as Regex::find_all.
+// Splits pieces by all steps of a pre-tokenizer. Errors: as Regex::find_all.
 Status split(const std::vector<Splitting> &steps, std::vector<Piece> &pieces, Error &error);
 
 // read_normalizer reads the normalizer. read_pre_tokenizer reads the pre-tokenizer, and sets `is_byte_level` if the

@@ -35,13 +35,14 @@ struct ModelOptions {
 // A loaded file, from which sessions are made. The weights are mapped from the file, once for all sessions.
 class Model {
  public:
-  // Opens a file. Call it once. Errors: INVALID_PROGRAM (the file has no language model), and the errors of Module.
+  // Opens a .pte file. Call open once. Errors: INVALID_PROGRAM (the file has no language model), and the errors of
+  // Module.
   Status open(const char *path, const ModelOptions &options, Error &error);
 
   const Metadata &metadata() const { return *metadata_; }
 
-  // Fills in an empty session, which has its own caches and may outlive the model. Different threads may call this, and
-  // use different sessions, at the same time. Errors: as Module::new_session.
+  // Fills in an empty session, which has its own caches and may outlive the model. Different threads may call
+  // new_session, and use different sessions, at the same time. Errors: as Module::new_session.
   Status new_session(Session &session, Error &error);
 
   // Checks that the tokenizer has no more tokens than the model. Errors: INVALID_ARGUMENT.

@@ -16,7 +16,7 @@ class Utf8Stream {
  public:
   // Appends bytes. Returns the characters that are complete now.
   std::string push(StringView bytes);
-  // Returns U+FFFD if a character is still incomplete.
+  // Ends the text: returns U+FFFD if a character is still incomplete.
   std::string finish();
 
  private:
