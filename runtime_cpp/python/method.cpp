@@ -12,7 +12,7 @@ namespace nb = nanobind;
 namespace edgecore::python {
 namespace {
 
-constexpr uintptr_t kPage = 4096;  // the minimum page size of supported systems
+constexpr uintptr_t kPage = 4096;  // minimum page size of supported systems in bytes
 
 // An array of `size` default-constructed elements: on the stack if there are few of them, otherwise on the heap. Unlike
 // a fixed array it constructs only the elements that are used. Measured for a call with one numpy array: 0.77 us with

@@ -207,7 +207,7 @@ typedef struct edgecore_execute_info {
 // marked (optional) may be NULL.
 typedef struct edgecore_backend {
   edgecore_header header;   // header.major and minor are the interface version that the library was built for
-  uint16_t min_host_major;  // the oldest host that the library works with
+  uint16_t min_host_major;  // interface version of the oldest host that the library works with
   uint16_t min_host_minor;
   uint32_t flags;
   uint32_t features;

@@ -32,7 +32,7 @@ class DataLoader {
   // which bytes are missing.
   virtual Result<Bytes> load(uint64_t offset, size_t size, LoadUse use, Error &error) = 0;
 
-  // Takes back one whole result of load. May be called from several threads at the same time.
+  // Takes back bytes that load has returned, all of them at once. May be called from several threads at the same time.
   virtual void release(Bytes bytes) = 0;
 
   // Returns the number of readable bytes after the end of every result of load; their content does not matter. Some

@@ -448,7 +448,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     }
   };
 
-  // Calls a kernel function that lacks the parameter Context.
+  // Calls a C++ kernel that has no parameter Context.
   template <typename Result, typename... Args>
   struct Caller<Result (*)(Args...)> {
     static constexpr bool matches(const char *schema) {

@@ -12,7 +12,7 @@ namespace edgecore {
 // time.
 enum class StateSharing : uint8_t {
   kAsFile,  // share buffers that the file's metadata lists as shared; if it lists any, also all state of backends
-  kAll,     // share all; buffers without a name if their memory_id (at least 2) and offset are equal, as in ExecuTorch
+  kAll,     // share all buffers; those without a name if memory_id (at least 2) and offset are equal
   kNone,    // share nothing: each method has its own buffers
 };
 

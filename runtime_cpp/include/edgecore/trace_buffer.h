@@ -83,7 +83,7 @@ class TraceMemory {
   TraceKey key_of(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id, uint64_t time);
 
   Bytes memory_;
-  TraceHeader unused_ = {};  // used if `memory` is too small for a header
+  TraceHeader unused_ = {};  // header that is used if `memory` is too small for one
   TraceHeader *header_ = &unused_;
   uint8_t *records_ = nullptr;
   uint32_t capacity_ = 0;

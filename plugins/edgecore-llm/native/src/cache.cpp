@@ -256,7 +256,8 @@ struct Parts {
     const int64_t cut = next / kPartRows * kPartRows + kPartRows;
     if (cut < end) end = cut;
     *row = cache.row(next);
-    if (next < cache.sinks && end > cache.sinks) end = cache.sinks;  // stop: rows after the sinks may be elsewhere
+    // A part ends with the sinks, because the row of the next position may be anywhere in the ring.
+    if (next < cache.sinks && end > cache.sinks) end = cache.sinks;
     if (next >= cache.sinks && end - next > cache.rows - *row) end = next + cache.rows - *row;
     const int64_t rows = end - next;
     next = end == sinks_end ? first : end;

@@ -1,4 +1,4 @@
-// The arguments of a kernel call, with checks.
+// Reads and checks the arguments of a kernel call.
 #ifndef EDGECORE_LLM_CALL_H_
 #define EDGECORE_LLM_CALL_H_
 

@@ -13,8 +13,8 @@ namespace edgecore::llm {
 // second. So a kernel reads memory sequentially, and rows whose length is a power of two do not compete for the same
 // cache lines.
 struct RoundedRows {
-  int8_t *values;   // 32 values for each row and group
-  float *scales;    // one scale for each row and group
+  int8_t *values;   // 32 rounded values for each row and group of inputs
+  float *scales;    // one scale for each row and group of inputs
   int32_t *starts;  // for each row and group, -offset * (sum of the group's values); see Variant::offset
   int64_t groups;
   int64_t rows;

@@ -32,15 +32,15 @@ class AddedTokens {
   // Adds a token with the spelling `spelling`, which is not empty.
   void add(const AddedToken &token, const std::string &spelling);
 
-  // Appends the parts of a text; no part is empty. The leftmost token is found first; of tokens with the same start,
-  // the longest. Special tokens stay text unless `specials`.
+  // Divides a text into parts, none of them empty, and appends them. The leftmost token is found first; of tokens with
+  // the same start, the longest. Special tokens stay text unless `specials`.
   void split(const std::string &text, bool specials, std::vector<TextPart> &parts) const;
 
  private:
   const AddedToken *find(const std::string &text, size_t place, size_t &size) const;
 
   std::vector<AddedToken> tokens_;
-  ByteTable spellings_;                             // from the spelling of a token to its index in tokens_
+  ByteTable spellings_;                             // maps the spelling of a token to its index in tokens_
   std::array<std::vector<size_t>, 256> lengths_{};  // for each first byte, the lengths of spellings, descending
 };
 

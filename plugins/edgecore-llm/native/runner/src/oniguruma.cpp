@@ -80,7 +80,8 @@ class Translation {
       return "the name in \\p{ } may have several meanings";
     }
     changed_.append(pattern_, place_, begin - place_);
-    if (name.size() > 2 || name == "Yi") changed_ += "sc:";  // names of scripts; other names of 1-2 letters: categories
+    // Insert it for names of scripts. All names of one or two letters, except Yi, are categories such as Lu.
+    if (name.size() > 2 || name == "Yi") changed_ += "sc:";
     place_ = begin;
     return copy(end + 1 - begin);
   }

@@ -149,7 +149,7 @@ void Sampler::truncate(const Sampling &sampling, double largest) {
     take_largest(count);
   } else {
     tokens_.resize(all);
-    std::iota(tokens_.begin(), tokens_.end(), 0);  // not sorted, because sorting all tokens is slow
+    std::iota(tokens_.begin(), tokens_.end(), 0);  // tokens_ stays unsorted, because sorting all tokens is slow
   }
   if (sampling.min_p > 0) {
     size_t kept = 0;

@@ -18,7 +18,7 @@ struct EncodeOptions {
   bool specials = false;
 };
 
-// Immutable: threads may share a tokenizer.
+// A tokenizer. It is immutable, so threads may share it.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
