@@ -79,7 +79,7 @@ void State::fill(Buffer &buffer) {
   }
 }
 
-// Copies a buffer's values back from the Core ML state that has the latest ones, if a session holds them.
+// Copies a buffer's values back from the Core ML state of the session that holds the latest values, if any.
 void State::take(Buffer &buffer) {
   if (buffer.holder == nullptr) return;
   buffer.holder->session->read_state(buffer.state, {Element::kFloat16, buffer.info.shape, buffer.values.data()});

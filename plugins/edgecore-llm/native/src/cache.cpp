@@ -240,7 +240,7 @@ struct Parts {
   int64_t position;
   int64_t next;       // the first position of the next part
   int64_t sinks_end;  // positions [next, sinks_end) are attention sinks
-  int64_t first;      // after the attention sinks, positions [first, position] follow
+  int64_t first;      // positions [first, position] follow the attention sinks
 
   Parts(const Cache &of, int64_t at, int64_t window) : cache(of), position(at) {
     first = window > 0 && at - window + 1 > 0 ? at - window + 1 : 0;
