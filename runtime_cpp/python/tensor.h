@@ -26,8 +26,7 @@ class BlockCache {
   size_t bytes() const { return bytes_; }
 
  private:
-  static constexpr size_t kMaxBlocks = 2;  // keeps two blocks, because a loop often frees a result only after the next
-                                           // call
+  static constexpr size_t kMaxBlocks = 2;  // keeps two blocks: a loop often frees a result only after the next call
   const size_t bytes_;
   std::mutex mutex_;  // guards `blocks_`: any thread may release results, without the GIL
   std::vector<HeapBlock> blocks_;
