@@ -12,7 +12,7 @@ struct DlpackVersion {
   uint32_t minor;
 };
 
-// DLManagedTensor, of DLPack before 1.0.
+// The struct DLManagedTensor, of DLPack before 1.0.
 struct ManagedTensor {
   edgecore_dl_tensor tensor;
   void *context;
@@ -21,7 +21,7 @@ struct ManagedTensor {
 
 constexpr uint64_t kDlpackReadOnly = 1;
 
-// DLManagedTensorVersioned, of DLPack 1.0 and later.
+// The struct DLManagedTensorVersioned, of DLPack 1.0 and later.
 struct VersionedTensor {
   DlpackVersion version;
   void *context;
@@ -39,7 +39,7 @@ struct ExchangeApi {
                   void (*set_error)(void *error_context, const char *kind, const char *message));
   int (*from_object)(void *object, VersionedTensor **out);
   int (*to_object)(VersionedTensor *tensor, void **out_object);
-  int (*view_object)(void *object, edgecore_dl_tensor *out);  // may be NULL; `out` borrows from the object
+  int (*view_object)(void *object, edgecore_dl_tensor *out);  // view_object may be NULL; `out` borrows from `object`
   int (*current_stream)(int32_t device_type, int32_t device_id, void **out_stream);
 };
 

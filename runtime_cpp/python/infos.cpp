@@ -55,7 +55,7 @@ struct PyTensorInfo {
     for (const DimInfo &dim : dim_infos) dims.append(nb::cast(PyDimInfo{program, dim}));
     return nb::tuple(dims);
   }
-  // Returns a text such as "float32 [batch: 4..8, 6]".
+  // Returns the type of the input or output as text, such as "float32 [batch: 4..8, 6]".
   nb::str description() const {
     if (!is_tensor()) return dtype();
     nb::list dims;

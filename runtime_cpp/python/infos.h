@@ -8,11 +8,11 @@
 
 namespace edgecore::python {
 
-// Return tuples of TensorInfo. They keep the program of the method alive.
+// Return the inputs, or outputs, of a method as a tuple of TensorInfo. Each keeps the method's program alive.
 nanobind::tuple inputs(const PyMethod &method);
 nanobind::tuple outputs(const PyMethod &method);
 
-// Returns a text such as "forward(x: float32 [batch: 4..8, 6]) -> logits: float32 [batch: 4..8, 10]".
+// Returns the method's declaration: "forward(x: float32 [batch: 4..8, 6]) -> logits: float32 [batch: 4..8, 10]".
 nanobind::str description(const PyMethod &method);
 
 void bind_infos(nanobind::module_ &module);

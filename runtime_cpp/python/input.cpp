@@ -68,7 +68,6 @@ struct Element16 {
   uint64_t words[2];
 };
 
-// Copies `count` elements that are `stride` elements apart.
 template <typename T>
 void copy_row(const T *from, int64_t stride, int64_t count, T *to) {
   if (stride == 1) {
@@ -104,7 +103,7 @@ Status ArrayView::open(PyObject *object, const Subject &what, Error &error) {
   try {
     return open_any(object, what, error);
   } catch (nb::python_error &failure) {
-    // An error of the object's library, such as torch; its text may have many lines.
+    // The object's library, such as torch, raised an error. Its text may have many lines: the message quotes the first.
     const nb::str text = nb::str(failure.value());
     const char *line = text.c_str();
     return what.refuse(error, " cannot be read as a tensor in CPU memory (", type_text(object).c_str(),
@@ -181,7 +180,7 @@ Status ArrayView::open_dlpack(PyObject *object, const Subject &what, Error &erro
     capsule = method(nb::arg("max_version") = nb::make_tuple(1, 0));
   } catch (nb::python_error &failure) {
     if (!failure.matches(PyExc_TypeError)) throw;
-    capsule = method();  // for libraries before DLPack 1.0
+    capsule = method();  // libraries before DLPack 1.0 do not know max_version
   }
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned") != 0) {
     versioned_ = static_cast<VersionedTensor *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));

@@ -16,7 +16,7 @@ enum class Library { kNone, kNumpy, kTorch };
 struct ArrayType {
   PyObject *type;
   Library library;
-  bool is_ndarray;              // numpy.ndarray or a subclass: objects have the layout of NumpyArray (numpy.h)
+  bool is_ndarray;              // true for numpy.ndarray and subclasses: objects have the layout of NumpyArray
   const ExchangeApi *exchange;  // DLPack's C functions for objects of this type; NULL: the type has none
 };
 
@@ -45,8 +45,8 @@ class ArrayView {
   ArrayView() = default;
   ~ArrayView() { release(); }
 
-  // Opens `object`. Call it with the GIL held. Errors: INVALID_ARGUMENT if the object is not a tensor in CPU memory, or
-  // if its element type is not supported.
+  // Makes this object a view of `object`. Call it with the GIL held. Errors: INVALID_ARGUMENT if the object is not a
+  // tensor in CPU memory, or if its element type is not supported.
   Status open(PyObject *object, const Subject &what, Error &error);
 
   const ArrayType *array_type = nullptr;
@@ -59,9 +59,9 @@ class ArrayView {
 
   // Returns true if the tensor is dense in `dim_order` (ndim entries, outermost first).
   bool dense_in(const uint8_t *dim_order) const;
-  // Returns true if the tensor has as many dims as `max_shape`, and none is larger. Callers check this before they make
-  // a contiguous copy of a strided input: Method::set_input refuses a tensor that does not fit, so a copy would be
-  // wasted.
+  // Returns true if the tensor has as many dims as `max_shape`, and each size is at most the size there. Callers check
+  // this before they make a contiguous copy of a strided input: Method::set_input refuses a tensor that does not fit,
+  // so a copy would be wasted.
   bool fits(Span<const int32_t> max_shape) const;
   uint64_t bytes() const;
 
@@ -74,7 +74,7 @@ class ArrayView {
   Status open_buffer(PyObject *object, const Subject &what, Error &error);
   Status open_dlpack(PyObject *object, const Subject &what, Error &error);
   Status take(const edgecore_dl_tensor &tensor, const Subject &what, Error &error);
-  // Sets shape and strides. `byte_strides` are in bytes. Needs `scalar_type`, to convert them to elements.
+  // Sets shape and strides of this view. Needs `scalar_type`, to convert `byte_strides` (in bytes) to elements.
   Status take_strided(int rank, const Py_ssize_t *sizes, const Py_ssize_t *byte_strides, const Subject &what,
                       Error &error);
   void release();

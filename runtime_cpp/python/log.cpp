@@ -29,16 +29,16 @@ struct Message {
   std::string text;
 };
 
-// No other lock is taken, and Python is not called, while its mutex is held.
+// The queue of log messages. While its mutex is held, no other lock is taken and Python is not called.
 struct Queue {
   std::mutex mutex;
   std::vector<Message> messages;
-  size_t lost = 0;         // messages dropped because the queue was full
-  bool scheduled = false;  // the interpreter will call deliver_from_main_thread
+  size_t lost = 0;         // number of messages dropped because the queue was full
+  bool scheduled = false;  // true: the interpreter will call deliver_from_main_thread
 };
 
-// Never destroyed: backends may log when the process ends. The child of a fork creates a new one, because a thread of
-// the parent may have held the mutex, and because the queued messages belong to the parent.
+// Returns the queue. It is never destroyed: backends may log when the process ends. The child of a fork creates a new
+// one, because a thread of the parent may have held the mutex, and because the queued messages belong to the parent.
 Queue &queue() {
   static std::atomic<Queue *> shared{new Queue};
   static const int registered = pthread_atfork(nullptr, nullptr, [] { shared.store(new Queue); });
@@ -75,7 +75,7 @@ void EDGECORE_CALL put(uint64_t, int32_t level, edgecore_str text) {
   if (!schedule) return;
   if (Py_AddPendingCall(deliver_from_main_thread, nullptr) == 0) return;
   const std::lock_guard<std::mutex> lock(waiting.mutex);
-  waiting.scheduled = false;  // the interpreter's list is full: the next message tries again
+  waiting.scheduled = false;  // the interpreter's list of calls is full: the next message tries again
 }
 
 void pass_on(const Message &message) {
@@ -94,7 +94,7 @@ void route_log() {
 }
 
 void deliver_waiting_log() {
-  const nb::error_scope pending;  // saves an exception that is being raised
+  const nb::error_scope pending;  // keeps an exception that is being raised, and restores it at the end
   std::vector<Message> messages;
   {
     const std::lock_guard<std::mutex> lock(queue().mutex);
@@ -106,8 +106,8 @@ void deliver_waiting_log() {
   for (const Message &message : messages) {
     try {
       pass_on(message);
-    } catch (nb::python_error &failure) {  // a failing handler, or an interpreter that is ending
-      if (failure.matches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();  // raised again after this call
+    } catch (nb::python_error &failure) {  // a log handler failed, or the interpreter is ending
+      if (failure.matches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();  // KeyboardInterrupt is raised again later
       failure.discard_as_unraisable("edgecore's log");
     }
   }

@@ -12,7 +12,7 @@ namespace nb = nanobind;
 namespace edgecore::python {
 namespace {
 
-constexpr uintptr_t kPage = 4096;  // the minimum page size of supported systems
+constexpr uintptr_t kPage = 4096;  // minimum page size of supported systems in bytes
 
 // An array of `size` default-constructed elements: on the stack if there are few of them, otherwise on the heap. Unlike
 // a fixed array it constructs only the elements that are used. Measured for a call with one numpy array: 0.77 us with
@@ -53,7 +53,7 @@ bool holds_buffers(PyObject *out) {
 
 const char *type_text(PyObject *object) {
   const nb::object name = nb::getattr(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object))), "__name__");
-  return nb::borrow<nb::str>(name).c_str();  // the type keeps its name
+  return nb::borrow<nb::str>(name).c_str();  // the text stays valid: the Python type keeps its name
 }
 
 // Returns true if `view` is one-dimensional raw memory, such as bytes or array.array, that holds exactly the elements
@@ -102,7 +102,7 @@ PyMethod::PyMethod(std::shared_ptr<PyProgram> program, size_t index)
 
 void PyMethod::load() {
   Method &method = ready_method(program_, index_);
-  if (method_ != nullptr) return;  // another thread has set both; they may be used without the GIL
+  if (method_ != nullptr) return;  // another thread has set method_ and lock_, which may be in use without the GIL
   lock_ = program_->locks[index_];
   method_ = &method;
 }
@@ -317,7 +317,7 @@ Status PyMethod::set_arguments(InputArg *args, OutputSlot *slots, Error &error) 
         EDGECORE_TRY(method_->set_input_none(i, error));
         break;
       default:
-        break;  // export fixed strings and lists: they cannot be set
+        break;  // export gave strings and lists fixed values: they cannot be set
     }
   }
   for (size_t i = 0; i < outputs_.size(); ++i) EDGECORE_TRY(set_output_memory(i, args, slots[i], error));
@@ -352,7 +352,7 @@ Status PyMethod::set_tensor(size_t index, const ArrayView &view, Error &error) {
     copy_dense(view, expected.dim_order.data(), input.copy.get());
     argument.data = input.copy.get();
     argument.readable_bytes = bytes + kArenaTail;
-    // Not writable, so that a program that mutates this input fails instead of changing only the copy.
+    // The copy is not writable, so that a program that mutates this input fails instead of changing only the copy.
     argument.writable = false;
   }
   return method_->set_input(index, argument, error);

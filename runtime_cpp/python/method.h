@@ -23,12 +23,12 @@ struct InputArg {
   double number = 0;
 };
 
-// One output of a call.
+// One output of a call, with the caller's buffer for it, if any.
 struct OutputSlot {
-  nanobind::object object;    // the caller's buffer from `out`, if any; a reference, as the list may change
+  nanobind::object object;    // the caller's buffer from `out`, if any; owned here, because the list `out` may change
   ArrayView out;              // a view of `object`
-  bool direct = false;        // the method writes into `out` itself, without a copy
-  PyTensor tensor;            // the result, unless `object` is set
+  bool direct = false;        // true: the method writes the output into the caller's buffer itself, without a copy
+  PyTensor tensor;            // the result of the call, unless the caller gave a buffer for it
   edgecore_value value = {};  // the method's output; if it is a tensor, its data are in `tensor` or `out`
 
   // Converts the output to the caller's object. `kind` is the type of the first tensor input, or NULL: a tensor output
@@ -45,8 +45,9 @@ class PyMethod {
  public:
   PyMethod(std::shared_ptr<PyProgram> program, size_t index);
 
-  // Sets two functions; either may be None. `flatten` maps nested arguments (a tuple, and a dict of named ones) to the
-  // tuple of all inputs, or to None if no argument is nested. `unflatten` maps the list of outputs to nested results.
+  // Sets the functions that convert nested arguments and results; either may be None. `flatten` maps nested arguments
+  // (a tuple, and a dict of named ones) to the tuple of all inputs, or to None if no argument is nested. `unflatten`
+  // maps the list of outputs to nested results.
   void set_nesting(nanobind::object flatten, nanobind::object unflatten);
 
   // Makes the tuple of all inputs from the arguments of a call. `keywords` may be an invalid handle.
@@ -57,7 +58,7 @@ class PyMethod {
   // Calls of one method from several threads run one after the other. No thread holds the GIL while it waits or runs.
   nanobind::object call(nanobind::handle inputs, nanobind::handle out);
 
-  // Starts a run with the tuple `inputs`. Copies the tensors that a delegate may still read after this returns.
+  // Starts a run with the tuple `inputs`. Copies the tensors that a delegate may still read after start has returned.
   std::unique_ptr<PyRun> start(nanobind::handle inputs);
 
   // Returns the loaded method. Throws if it cannot be loaded.
@@ -89,23 +90,22 @@ class PyMethod {
   nanobind::object arrange(nanobind::handle inputs, nanobind::handle keywords) const;
   Status read_input(size_t index, PyObject *object, InputArg &arg, Error &error);
   Status read_out(size_t index, PyObject *object, OutputSlot &slot, Error &error);
-  // Sets all inputs of the method and memory for all its outputs.
   Status set_arguments(InputArg *args, OutputSlot *slots, Error &error);
   Status set_tensor(size_t index, const ArrayView &view, Error &error);
   Status set_output_memory(size_t index, const InputArg *args, OutputSlot &slot, Error &error);
 
   // Every call holds this lock while it runs; NULL before the method is loaded. Acquire it only without the GIL,
-  // because the thread that holds the lock may wait for the GIL. Declared before `program_`, so that it is destroyed
-  // after it: destroying the program ends a pending run, which the lock owns.
+  // because the thread that holds the lock may wait for the GIL. Declared before `program_`, so that the lock is
+  // destroyed after the program: destroying the program ends a pending run, which the lock owns.
   std::shared_ptr<ExecutionLock> lock_;
   std::shared_ptr<PyProgram> program_;
   size_t index_;
   MethodInfo info_;
-  Method *method_ = nullptr;  // NULL before the method is loaded
+  Method *method_ = nullptr;  // the loaded method; NULL before it is loaded
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
-  nanobind::object flatten_;    // invalid if no argument is nested
-  nanobind::object unflatten_;  // invalid if the results are one output or a list of outputs
+  nanobind::object flatten_;    // flattens nested arguments (set_nesting); invalid if no argument is nested
+  nanobind::object unflatten_;  // nests results (set_nesting); invalid if these are one output or a list
 };
 
 }  // namespace edgecore::python

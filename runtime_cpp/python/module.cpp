@@ -71,10 +71,10 @@ nb::list kernels(const nb::object &path) {
 
 NB_MODULE(_runtime, module) {
   using namespace edgecore::python;
-  // Otherwise nanobind would report the types and functions of this module, which live until the process ends, as
-  // leaks.
+  // Without this, nanobind would report the types and functions of this module as leaks, because they live until the
+  // process ends.
   nb::set_leak_warnings(false);
-  edgecore::use_host_platform();  // reads the log level of the environment
+  edgecore::use_host_platform();  // reads the log level from the environment variable EDGECORE_LOG
   route_log();
   bind_tensor(module);
   bind_run(module);

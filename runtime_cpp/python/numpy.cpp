@@ -8,7 +8,7 @@ namespace edgecore::python {
 namespace {
 
 struct Row {
-  int32_t scalar_type;  // number of the .pte's ScalarType
+  int32_t scalar_type;  // element type: a number of the .pte's ScalarType
   int type_number;      // numpy's NPY_TYPES
 };
 

@@ -65,7 +65,7 @@ struct Options {
   }
 };
 
-// Calls work(error) without the GIL. Throws the Python exception of a failure.
+// Calls work(error) without the GIL. Throws a Python exception if it fails.
 template <typename Work>
 void without_gil(Work work) {
   Error error;
@@ -136,7 +136,7 @@ std::shared_ptr<PyProgram> open_program(const nb::object &file, const nb::list &
   set_limits(*program, limits);
   Error error;
   const char *name_of_mode = mode.c_str();
-  if (name_of_mode == nullptr) throw nb::python_error();  // the string is not valid UTF-8
+  if (name_of_mode == nullptr) throw nb::python_error();  // `mode` is not valid UTF-8
   const Result<LoadMode> load_mode = load_mode_of(name_of_mode, error);
   if (!load_mode.ok()) raise(error);
   program->set_load_mode(*load_mode);
@@ -190,8 +190,8 @@ std::string key_of(OperatorName op) {
   return key;
 }
 
-// Returns a table with the kernel of one operator of a library. Like libraries, tables live as long as the process.
-// There is one table for each operator of a library, so a program that adds it twice has it once. Errors: NOT_FOUND.
+// Returns a kernel table with only the kernel of `op` from `library`. Like libraries, the tables live as long as the
+// process. A kernel always has the same table, so a program that adds it twice has it once. Errors: NOT_FOUND.
 Result<const edgecore_kernel_library *> table_of(const edgecore_kernel_library &library, StringView op, Error &error) {
   struct Table {
     edgecore_kernel kernel;
@@ -228,7 +228,6 @@ void replace_kernel(PyProgram &program, const nb::bytes &path, const nb::str &op
   });
 }
 
-// Returns the index of a method. Throws if there is none.
 size_t checked_index(const PyProgram &program, size_t method) {
   if (method >= program.locks.size()) throw nb::index_error("there is no method of this index");
   return method;
@@ -321,12 +320,12 @@ StateSharing sharing_of(const nb::object &share_state) {
   return nb::cast<bool>(share_state) ? StateSharing::kAll : StateSharing::kNone;
 }
 
-// Returns the lock for a method that was just loaded.
+// Returns the lock for a method that was just loaded: the program's shared lock if it shares state, or a new one.
 std::shared_ptr<ExecutionLock> lock_of(PyProgram &program, size_t method) {
   return program.method(method).shares_state() ? program.shared : std::make_shared<ExecutionLock>();
 }
 
-// Wraps the methods of a program; some may be loaded.
+// Wraps the methods of a program as PyMethod objects; some of them may be loaded already.
 nb::list wrap_methods(const std::shared_ptr<PyProgram> &program) {
   nb::list methods;
   program->locks.resize(program->program().method_count());
@@ -373,7 +372,7 @@ void with_all_locks(PyProgram &program, Work work) {
   without_gil([&](Error &error) {
     const std::unique_lock<std::recursive_mutex> loading(*program.loading);
     std::vector<std::unique_lock<std::mutex>> held;
-    std::vector<ExecutionLock *> acquired;  // each once: methods that share state have the same lock
+    std::vector<ExecutionLock *> acquired;  // the locks in `held`, each once: methods that share state have one lock
     for (const auto &lock : program.locks) {
       if (lock == nullptr || std::find(acquired.begin(), acquired.end(), lock.get()) != acquired.end()) continue;
       acquired.push_back(lock.get());
@@ -447,13 +446,13 @@ Method &ready_method(const std::shared_ptr<PyProgram> &program, size_t index) {
     const nb::gil_scoped_release release;
     loading.lock();
   }
-  if (program->locks[index] != nullptr) return program->method(index);  // another thread has loaded it
+  if (program->locks[index] != nullptr) return program->method(index);  // another thread has loaded the method
   const StringView name = program->program().method(index).name();
   // A log handler that received messages of the load may have used the method, and so loaded it, in the meantime.
   if (!program->is_method_loaded(name) && !program->prepare.is_none()) program->prepare(program, index);
   if (!program->is_method_loaded(name)) {
     without_gil([&](Error &error) {
-      // The method may share state with methods that are running.
+      // Wait for running methods, because the method may share state with them.
       const std::unique_lock<std::mutex> held = program->shared->acquire();
       return program->load_method(name, program->options, error);
     });

@@ -24,11 +24,11 @@ struct ExecutionLocks {
 // ExecutionLocks is the first base class, so that it is destroyed after Module: destroying the module ends pending
 // runs, which the locks own.
 struct PyProgram : ExecutionLocks, Module {
-  MethodOptions options;     // for methods that are loaded later
+  MethodOptions options;     // options of methods that are loaded later
   nanobind::object prepare;  // prepare(program, index) loads the backends and kernels that the method still needs
 
-  // Held while a method of any session of the file is loaded. Acquire it only without the GIL. It is recursive because
-  // Python code runs during a load: `prepare`, and handlers of log messages.
+  // A thread holds this lock while it loads a method of any session of the file. Acquire it only without the GIL. It is
+  // recursive because Python code runs during a load: `prepare`, and handlers of log messages.
   std::shared_ptr<std::recursive_mutex> loading = std::make_shared<std::recursive_mutex>();
 };
 

@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kSignalInterval(50);  // interval at which w
 Status copy_input(const Method &method, size_t index, ArrayView &view, HeapBlock &block, Error &error) {
   const TensorInfo &expected = method.info().input(index).tensor;
   const uint64_t bytes = view.bytes();
-  if (bytes > expected.bytes) return {};  // set_input refuses such a tensor
+  if (bytes > expected.bytes) return {};  // set_input will refuse the tensor, because it is too large
   block = heap_block(static_cast<size_t>(bytes) + kArenaTail, kArenaAlignment);
   if (block == nullptr) {
     return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for a copy of input ", index, " of method '",

@@ -1,4 +1,4 @@
-// edgecore.Run: a started call of a method.
+// edgecore.Run: a call of a method that Method.start has started and that may still be running.
 #ifndef EDGECORE_PYTHON_RUN_H_
 #define EDGECORE_PYTHON_RUN_H_
 
@@ -36,7 +36,7 @@ class PyRun {
   std::shared_ptr<Slots> slots_;
   const ArrayType *kind_;
   nanobind::object unflatten_;  // as in PyMethod
-  nanobind::object outputs_;    // set by the first wait() that succeeds
+  nanobind::object outputs_;    // the results of the run, set by the first wait() that succeeds
 };
 
 void bind_run(nanobind::module_ &module);

@@ -26,9 +26,9 @@ class BlockCache {
   size_t bytes() const { return bytes_; }
 
  private:
-  static constexpr size_t kMaxBlocks = 2;  // a loop often frees the result of a call only after the next call
+  static constexpr size_t kMaxBlocks = 2;  // keeps two blocks: a loop often frees a result only after the next call
   const size_t bytes_;
-  std::mutex mutex_;  // results may be released by any thread, without the GIL
+  std::mutex mutex_;  // guards `blocks_`: any thread may release results, without the GIL
   std::vector<HeapBlock> blocks_;
 };
 
@@ -51,7 +51,7 @@ struct PyTensor {
 
   void *data() const { return storage->block.get(); }
   uint64_t element_count() const;
-  bool row_major() const;  // the last dim is innermost
+  bool row_major() const;  // true if the last dim is the innermost in memory
 };
 
 // Copies a tensor whose dims are in memory order: dim i of `source` becomes dim dim_order[i] of the result. Throws

@@ -19,11 +19,11 @@ int32_t scalar_type_of(const char *format, Py_ssize_t item_size);
 edgecore_dl_dtype dl_dtype_of(int32_t scalar_type);
 // Returns the buffer protocol's format of a ScalarType, such as "f"; NULL if it has none (bfloat16).
 const char *format_of(int32_t scalar_type);
-// Returns a name such as "float32"; "no type" for kUnknownType.
+// Returns the name of a ScalarType, such as "float32"; "no type" for kUnknownType.
 StringView type_name(int32_t scalar_type);
 size_t item_size(int32_t scalar_type);
 
-// Decodes UTF-8; replaces invalid bytes.
+// Decodes UTF-8 to a Python string; replaces invalid bytes by U+FFFD.
 nanobind::str text(StringView view);
 
 // Throws the Python exception of edgecore.errors that belongs to `error`.

@@ -31,18 +31,18 @@ extern "C" {
 #endif
 
 typedef struct edgecore_header {
-  uint32_t struct_size;  // sizeof the struct in the code that filled it in
-  uint16_t major;        // EDGECORE_ABI_MAJOR and _MINOR of that code
+  uint32_t struct_size;  // sizeof of the whole struct, as compiled in the code that filled it in
+  uint16_t major;        // interface version of the code that filled in the struct: EDGECORE_ABI_MAJOR and _MINOR
   uint16_t minor;
 } edgecore_header;
 
-// True if the code that filled in the struct at `pointer` knew `member`. A function or object pointer must also be
-// compared with NULL.
+// EDGECORE_HAS is true if the code that filled in the struct at `pointer` knew `member`, so that struct_size covers it.
+// If the member is a function or object pointer, compare it with NULL too before using it.
 #define EDGECORE_HAS(pointer, member) \
   ((pointer)->header.struct_size >= (uint64_t)((const char *)(&(pointer)->member + 1) - (const char *)(pointer)))
 
 typedef struct edgecore_str {
-  const char *data;  // UTF-8; may hold any byte when it comes from a file
+  const char *data;  // text in UTF-8; a text from a file may hold any byte
   uint64_t size;
 } edgecore_str;
 
@@ -78,16 +78,16 @@ typedef struct edgecore_bytes {
 #define EDGECORE_DELEGATE_MEMORY_ALLOCATION_FAILED 0x31
 #define EDGECORE_DELEGATE_INVALID_HANDLE 0x32
 
-// Receives the message of a failure. Opaque to plugins; valid during the call that passes it. A function that fails
-// stores its message with one call of host->fail, and returns the code that host->fail returns.
+// An edgecore_error receives the message of a failed call. Opaque to plugins; valid only during that call. A function
+// that fails stores its message with one call of host->fail, and returns the code that host->fail returns.
 typedef struct edgecore_error edgecore_error;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Tensors and values.
 
-// The memory layout of DLDataType and, below, of DLTensor in DLPack 1.x, with one difference: DLDeviceType is an enum
-// in DLPack, whose size depends on the compiler, and an int32 here. Compilers for systems with an operating system make
-// the enum an int32 too.
+// edgecore_dl_dtype and edgecore_dl_tensor have the memory layouts of DLPack 1.x's DLDataType and DLTensor, with one
+// difference: the device type is an int32 here, and an enum (DLDeviceType) in DLPack, whose size depends on the
+// compiler. Compilers for machines with an operating system make that enum an int32 too.
 typedef struct edgecore_dl_dtype {
   uint8_t code;  // EDGECORE_DL_*
   uint8_t bits;
@@ -102,36 +102,36 @@ typedef struct edgecore_dl_dtype {
 #define EDGECORE_DL_BOOL 6
 
 typedef struct edgecore_dl_tensor {
-  void *data;  // NULL if the tensor is in device memory (edgecore_tensor.buffer)
+  void *data;  // address of the elements; NULL if the tensor is in device memory (edgecore_tensor.buffer)
   int32_t device_type;
   int32_t device_id;
   int32_t ndim;
   edgecore_dl_dtype dtype;
   int64_t *shape;    // ndim sizes
-  int64_t *strides;  // ndim strides in elements; never NULL
+  int64_t *strides;  // the tensor's ndim strides, in elements; never NULL
   uint64_t byte_offset;
 } edgecore_dl_tensor;
 
 #define EDGECORE_DEVICE_CPU 1
-#define EDGECORE_DEVICE_EXTENSION 12  // memory of a backend's device: edgecore_tensor.buffer
+#define EDGECORE_DEVICE_EXTENSION 12  // device_type of a tensor in a backend's device memory (edgecore_tensor.buffer)
 
-#define EDGECORE_TENSOR_READ_ONLY 1u  // writing to data is an error
-#define EDGECORE_TENSOR_STATE 2u      // a mutable buffer: keeps its content between calls
-#define EDGECORE_TENSOR_CONSTANT 4u   // the same bytes at every call
-#define EDGECORE_TENSOR_RESIZABLE 8u  // host->resize may change its shape within capacity
-#define EDGECORE_TENSOR_GROWABLE 16u  // host->resize may also give it larger memory at another address
+#define EDGECORE_TENSOR_READ_ONLY 1u  // flag of a tensor that must not be written
+#define EDGECORE_TENSOR_STATE 2u      // flag of a mutable buffer: keeps its content between calls of the method
+#define EDGECORE_TENSOR_CONSTANT 4u   // flag of a tensor with the same bytes at every call of the method
+#define EDGECORE_TENSOR_RESIZABLE 8u  // flag: host->resize may change the tensor's shape within `capacity`
+#define EDGECORE_TENSOR_GROWABLE 16u  // flag: host->resize may also move the tensor to larger memory at another address
 
-typedef struct edgecore_buffer edgecore_buffer;  // memory of a device; see edgecore_backend.buffer_*
+typedef struct edgecore_buffer edgecore_buffer;  // a block of device memory, see edgecore_backend.buffer_*
 
 typedef struct edgecore_tensor {
   edgecore_header header;
   uint32_t flags;
-  int32_t scalar_type;  // number of the .pte's ScalarType; distinguishes quantized types, which dl.dtype does not
+  int32_t scalar_type;  // element type as a number of the .pte's ScalarType; unlike dl.dtype, it tells quantized types
   edgecore_dl_tensor dl;
-  const uint8_t *dim_order;  // ndim entries, outermost first
-  const int64_t *max_shape;  // ndim sizes: the maximum shape, for which the memory was planned
-  uint64_t capacity;         // bytes from data + byte_offset that may be used
-  edgecore_buffer *buffer;   // NULL: dl.data is a host address
+  const uint8_t *dim_order;  // the tensor's dims in the order of memory, outermost first; ndim entries
+  const int64_t *max_shape;  // maximum shape of the tensor, for which its memory was planned; ndim sizes
+  uint64_t capacity;         // number of usable bytes from dl.data + dl.byte_offset on
+  edgecore_buffer *buffer;   // device memory that holds the tensor; NULL if dl.data is a host address
 } edgecore_tensor;
 
 #define EDGECORE_TAG_NONE 0u
@@ -144,7 +144,7 @@ typedef struct edgecore_tensor {
 #define EDGECORE_TAG_INT_LIST 6u
 #define EDGECORE_TAG_DOUBLE_LIST 7u
 #define EDGECORE_TAG_BOOL_LIST 8u
-#define EDGECORE_TAG_TENSOR_LIST 9u  // entries of an optional tensor list may be NULL
+#define EDGECORE_TAG_TENSOR_LIST 9u  // list of tensors; an entry that is None (in a Tensor?[]) is NULL
 
 typedef struct edgecore_list {
   union {
@@ -157,7 +157,7 @@ typedef struct edgecore_list {
   uint64_t count;
 } edgecore_list;
 
-#define EDGECORE_VALUE_UNKNOWN 1u  // in prepare: a number that is known only when the method runs
+#define EDGECORE_VALUE_UNKNOWN 1u  // flag of a number in prepare: its value is known only when the method runs
 
 typedef struct edgecore_value {
   uint32_t tag;
@@ -173,15 +173,16 @@ typedef struct edgecore_value {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Services of the host. A plugin links no symbol of the host: it calls the host through this table, which outlives
-// every handle. Unless a comment says otherwise, a member may be called from any thread and does not block.
+// every object that the plugin makes. Unless a comment says otherwise, a member may be called from any thread and does
+// not block.
 
 // Identifies the object that calls the host: a driver, program, state set, delegate or instance of a backend (see
 // backend.h), or a kernel call. The host passes a scope to the plugin when it creates such an object; the plugin passes
 // the scope back with every call of a service that it makes for the object.
 typedef struct edgecore_scope edgecore_scope;
 
-// Computes the items [begin, end) of a parallel loop. `worker` identifies the thread (0 <= worker < worker_count), so
-// that each thread can have memory of its own.
+// A loop body that the plugin writes: computes the items [begin, end) of a parallel loop. `worker` identifies the
+// thread (0 <= worker < worker_count), so that each thread can have memory of its own.
 typedef void(EDGECORE_CALL *edgecore_loop_fn)(void *arg, uint64_t begin, uint64_t end, uint32_t worker);
 
 #define EDGECORE_LOG_DEBUG 0
@@ -196,8 +197,8 @@ typedef struct edgecore_host {
   int32_t(EDGECORE_CALL *fail)(edgecore_error *error, int32_t code, edgecore_str text);
   void(EDGECORE_CALL *log)(edgecore_scope *scope, int32_t level, edgecore_str text);
 
-  // The heap of the host; both members are NULL on a system without a heap. allocate returns NULL if there is no
-  // memory.
+  // allocate and deallocate use the heap of the host; both are NULL on a system without a heap. allocate returns NULL
+  // if no memory is left.
   void *(EDGECORE_CALL *allocate)(edgecore_scope *scope, uint64_t size, uint64_t alignment);
   void(EDGECORE_CALL *deallocate)(edgecore_scope *scope, void *data, uint64_t size, uint64_t alignment);
 
@@ -205,14 +206,14 @@ typedef struct edgecore_host {
   // only with the scope of an instance or a kernel call, and only on the thread on which the host called the plugin.
   void *(EDGECORE_CALL *scratch)(edgecore_scope *scope, uint64_t size, uint64_t alignment);
 
-  // Calls fn for [0, n) in pieces of at least `grain` items (0: the host chooses) and returns when all pieces are done.
-  // Uses at most the method's number of threads. Re-entrant: if the threads are busy with another loop, or if fn itself
-  // calls parallel_for, the calling thread computes the whole loop instead of waiting for a lock. May be called only
-  // with the scope of an instance or a kernel call. `flags` is reserved: pass 0.
+  // Calls fn for the items [0, n) in pieces of at least `grain` items (0: the host chooses) and returns when all pieces
+  // are done. Uses at most the method's number of threads. Re-entrant: if the threads are busy with another loop, or if
+  // fn itself calls parallel_for, the calling thread computes the whole loop instead of waiting for a lock. May be
+  // called only with the scope of an instance or a kernel call. `flags` is reserved: pass 0.
   void(EDGECORE_CALL *parallel_for)(edgecore_scope *scope, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg,
                                     uint32_t flags);
   uint32_t(EDGECORE_CALL *worker_count)(edgecore_scope *scope);  // at least 1
-  uint32_t(EDGECORE_CALL *worker_index)(edgecore_scope *scope);  // of the calling thread; 0 outside parallel_for
+  uint32_t(EDGECORE_CALL *worker_index)(edgecore_scope *scope);  // index of the thread; 0 outside parallel_for
   int32_t(EDGECORE_CALL *is_worker)(edgecore_scope *scope);  // 1 while the calling thread runs the fn of a parallel_for
 
   // Finds the bytes stored under `key` in the .pte file, or in a .ptd file that was loaded with it. The bytes stay
@@ -241,7 +242,7 @@ typedef struct edgecore_host {
 
   // Adds an event whose times are known only afterwards, for example from the profile of a library or a device. `begin`
   // and `end` are nanoseconds since the start of the current call (execute, prepare or kernel), measured by any clock.
-  // NULL if event_begin is NULL.
+  // This member is NULL if event_begin is NULL.
   void(EDGECORE_CALL *event_add)(edgecore_scope *scope, edgecore_str name, int64_t debug_id, uint64_t begin,
                                  uint64_t end);
 

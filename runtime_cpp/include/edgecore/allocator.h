@@ -20,7 +20,7 @@ class Allocator {
   ~Allocator() = default;
 };
 
-// Memory that lives for one kernel call or delegate execution.
+// Allocates memory that lives until the end of one kernel call or delegate execution.
 class ScratchAllocator : public Allocator {
  public:
   // Frees everything that was allocated, for reuse. The runtime calls reset() after every instruction of a method.

@@ -5,11 +5,11 @@
 // EDGECORE_BACKEND(xnnpack) names it edgecore_backend_v0_xnnpack, and the application calls it and passes the table to
 // the runtime. There are no static initialisers.
 //
-// Handles and their lifetimes: driver (process) > program (loaded file) > delegate (blob of a method) > instance
-// (execution state). A state set also belongs to a program; instances use it. The host destroys each handle that it
-// created: children before their parent, and a state set after the instances that use it. Unless a comment says
-// otherwise, a function of the table may allocate, may call the host and may block as long as its work takes. A
-// function that fails frees everything that it allocated.
+// Handles (opaque pointers) and their lifetimes: driver (one per process) > program (one per loaded file) > delegate
+// (one per blob of a method) > instance (execution state of a delegate). A state set (mutable buffers) also belongs to
+// a program; instances use it. The host destroys each handle that it created: children before their parent, and a state
+// set after the instances that use it. Unless a comment says otherwise, a function of the table may allocate, may call
+// the host and may block as long as its work takes. A function that fails frees everything that it allocated.
 #ifndef EDGECORE_BACKEND_H_
 #define EDGECORE_BACKEND_H_
 
@@ -19,21 +19,21 @@
 extern "C" {
 #endif
 
-typedef struct edgecore_driver edgecore_driver;        // devices; thread-safe
-typedef struct edgecore_program edgecore_program;      // one loaded file: shared weights; thread-safe
-typedef struct edgecore_delegate edgecore_delegate;    // one blob of one method; thread-safe
-typedef struct edgecore_state_set edgecore_state_set;  // mutable buffers of a session, see state_set_create
-typedef struct edgecore_instance edgecore_instance;    // execution state; one thread at a time
+typedef struct edgecore_driver edgecore_driver;        // the backend's devices; thread-safe
+typedef struct edgecore_program edgecore_program;      // one loaded file, with its shared weights; thread-safe
+typedef struct edgecore_delegate edgecore_delegate;    // the blob of one delegate of one method; thread-safe
+typedef struct edgecore_state_set edgecore_state_set;  // mutable buffers of one session, see state_set_create
+typedef struct edgecore_instance edgecore_instance;    // execution state of a delegate; used by one thread at a time
 
 // --- Declarations: edgecore_backend.flags ----------------------------------------------------------------------------
 
-#define EDGECORE_HOST_THREADS 1u          // computes on the host's workers through parallel_for
-#define EDGECORE_OWN_THREADS 2u           // uses at most worker_count threads of its own; none busy-waits after execute
-#define EDGECORE_NO_THREADS 4u            // computes on the calling thread, or on a device; has no thread
-#define EDGECORE_VALIDATES_BLOBS 8u       // fails for a malformed blob: no crash, hang or access to other memory
-#define EDGECORE_NEEDS_TRUSTED_BLOBS 16u  // a malformed blob may crash it: the host checks the SHA-256 of blobs
-#define EDGECORE_MAY_ALIAS_INPUT 32u      // outputs may be in the memory of an input
-#define EDGECORE_OWN_HEAP 64u  // its library allocates from a heap of its own; declared memory needs are estimates
+#define EDGECORE_HOST_THREADS 1u          // the backend computes on the host's threads, through host->parallel_for
+#define EDGECORE_OWN_THREADS 2u           // the backend has up to worker_count threads; none busy-waits after execute
+#define EDGECORE_NO_THREADS 4u            // the backend computes on the calling thread or a device, and has no threads
+#define EDGECORE_VALIDATES_BLOBS 8u       // the backend refuses a malformed blob without a crash, hang or stray access
+#define EDGECORE_NEEDS_TRUSTED_BLOBS 16u  // a malformed blob may crash the backend: the host checks SHA-256 of blobs
+#define EDGECORE_MAY_ALIAS_INPUT 32u      // execute works if outputs lie in the memory of an input
+#define EDGECORE_OWN_HEAP 64u  // the library allocates from a heap of its own: its declared memory needs are estimates
 #define EDGECORE_VENDOR_THREADS 128u  // a vendor's driver or library has threads that the backend cannot limit
 
 // edgecore_backend.features: how the library was built. The host refuses a library with a feature that the host itself
@@ -56,7 +56,7 @@ typedef struct edgecore_option {
   uint32_t type;
   uint32_t reserved;
   union {
-    int64_t i;  // BOOL (0, 1) and INT
+    int64_t i;  // value of a BOOL (0 or 1) or an INT
     double d;
     edgecore_bytes bytes;  // STRING, BYTES, LIST
   } value;
@@ -87,17 +87,17 @@ typedef struct edgecore_compile_spec {
 
 // --- Memory ----------------------------------------------------------------------------------------------------------
 
-#define EDGECORE_MEMORY_SCRATCH 0u     // lives for one call
-#define EDGECORE_MEMORY_PERSISTENT 1u  // lives as long as the instance
-#define EDGECORE_MEMORY_STAGING 2u     // for copies between host and device
+#define EDGECORE_MEMORY_SCRATCH 0u     // kind of memory that lives for one call
+#define EDGECORE_MEMORY_PERSISTENT 1u  // kind of memory that lives as long as the instance
+#define EDGECORE_MEMORY_STAGING 2u     // kind of memory for copies between host and device
 
 typedef struct edgecore_memory_need {
   edgecore_header header;
   uint32_t kind;
-  uint32_t space;  // 0: host memory; other numbers are the backend's own, the same as in the file's metadata
+  uint32_t space;  // memory space: 0 is host memory; other numbers are the backend's, as in the file's metadata
   uint64_t bytes;
   uint64_t alignment;
-  edgecore_str shared_group;  // needs with the same non-empty group may share memory: only the largest counts
+  edgecore_str shared_group;  // needs of one non-empty group may share one block: only the largest counts
 } edgecore_memory_need;
 
 typedef struct edgecore_memory_block {
@@ -108,10 +108,10 @@ typedef struct edgecore_memory_block {
 // Requirements that a delegate has for the memory of one argument.
 typedef struct edgecore_buffer_requirement {
   edgecore_header header;
-  uint64_t alignment;     // bytes, a power of two
+  uint64_t alignment;     // alignment in bytes, a power of two
   uint64_t tail_padding;  // bytes after the tensor's end that must be readable
-  uint64_t granule;       // the buffer's size must be a multiple of this; 1: any size
-  uint32_t memory_kind;   // 0: host memory; other numbers are the backend's own, for memory of buffer_create
+  uint64_t granule;       // the size of the argument's memory must be a multiple of this many bytes; 1: any size
+  uint32_t memory_kind;   // memory kind: 0 is host memory; the backend defines others, for buffer_create
   uint32_t reserved;
 } edgecore_buffer_requirement;
 
@@ -120,7 +120,7 @@ typedef struct edgecore_buffer_requirement {
 typedef struct edgecore_program_info {
   edgecore_header header;
   edgecore_scope *scope;
-  edgecore_options options;  // options of the load call for this backend; the host has checked names and types
+  edgecore_options options;  // options that the application set for this backend; the host has checked names and types
 } edgecore_program_info;
 
 typedef struct edgecore_delegate_info {
@@ -128,24 +128,24 @@ typedef struct edgecore_delegate_info {
   edgecore_scope *scope;
   edgecore_str method;
   uint64_t delegate_index;
-  edgecore_bytes blob;  // borrowed until the backend calls release_blob, or until the delegate is destroyed
+  edgecore_bytes blob;  // the delegate's blob, valid until the backend calls release_blob or the delegate is destroyed
   void(EDGECORE_CALL *release_blob)(edgecore_scope *scope);
   const edgecore_compile_spec *compile_specs;
   uint64_t compile_spec_count;
   uint32_t compile_spec_stride;
   uint32_t reserved;
-  edgecore_str compatibility;  // the string that preprocess stored; empty if another toolchain made the file
+  edgecore_str compatibility;  // string that the backend's compiler stored; empty if another toolchain made the file
 } edgecore_delegate_info;
 
-#define EDGECORE_INSTANCE_PROFILED 1u  // profile events are recorded; without this flag none need to be reported
-#define EDGECORE_INSTANCE_VALUES 2u    // values of operations are recorded (host->event_value); a backend may ignore it
+#define EDGECORE_INSTANCE_PROFILED 1u  // flag: the host records profile events; otherwise none need to be reported
+#define EDGECORE_INSTANCE_VALUES 2u    // flag: the host records operations' values (host->event_value); optional
 
 typedef struct edgecore_instance_info {
   edgecore_header header;
-  edgecore_scope *scope;  // carries the method's thread count
+  edgecore_scope *scope;  // scope of the instance, which carries the method's thread count
   uint32_t flags;         // EDGECORE_INSTANCE_*
   uint32_t reserved;
-  edgecore_state_set *state_set;  // outlives the instance; NULL if there is none, see state_set_create
+  edgecore_state_set *state_set;  // the session's state set, see state_set_create; outlives the instance; may be NULL
 } edgecore_instance_info;
 
 typedef struct edgecore_state_set_info {
@@ -157,11 +157,11 @@ typedef struct edgecore_state_set_info {
 // instance is created with the set, or until the set is destroyed.
 typedef struct edgecore_state_tensor {
   edgecore_header header;
-  edgecore_str name;    // the qualified name of the model's buffer, such as "layers.0.cache.k"; unique in the set
-  int32_t scalar_type;  // number of the .pte's ScalarType
+  edgecore_str name;    // qualified name of the model's buffer, such as "layers.0.cache.k"; unique in the set
+  int32_t scalar_type;  // element type: a number of the .pte's ScalarType
   int32_t ndim;
   const int64_t *shape;
-  uint64_t bytes;  // of the elements in row-major order without gaps
+  uint64_t bytes;  // bytes of the elements in row-major order without gaps
 } edgecore_state_tensor;
 
 // The result of prepare, which the backend fills in. Its arrays belong to the instance and live until the next prepare.
@@ -177,9 +177,9 @@ typedef void(EDGECORE_CALL *edgecore_completion_fn)(void *arg, int32_t code, edg
 
 typedef struct edgecore_execute_info {
   edgecore_header header;
-  const edgecore_memory_block *memory;  // one per need of the last prepare, in order
+  const edgecore_memory_block *memory;  // one block for each memory need of the last prepare, in the same order
   uint64_t memory_count;
-  edgecore_completion_fn completion;  // NULL: execute must not return EDGECORE_PENDING
+  edgecore_completion_fn completion;  // called when pending work ends; NULL: execute must not return EDGECORE_PENDING
   void *completion_arg;
 } edgecore_execute_info;
 
@@ -192,7 +192,7 @@ typedef struct edgecore_execute_info {
 #define EDGECORE_PENDING 0x40
 
 #define EDGECORE_COMPATIBLE 0
-#define EDGECORE_COMPATIBLE_RECOMPILE 1  // works, but slower or after a recompilation; `error` may say why
+#define EDGECORE_COMPATIBLE_RECOMPILE 1  // the blob works, but slower or after a recompilation; `error` may say why
 #define EDGECORE_INCOMPATIBLE 2
 
 #define EDGECORE_HANDLE_ADDRESS 1u   // address of host memory
@@ -206,13 +206,13 @@ typedef struct edgecore_execute_info {
 // interface, so that a host can read `distribution` to name the package of a backend that it refuses. Only functions
 // marked (optional) may be NULL.
 typedef struct edgecore_backend {
-  edgecore_header header;   // major and minor: the interface that the library was built for
-  uint16_t min_host_major;  // the oldest host that the library works with
+  edgecore_header header;   // header.major and minor are the interface version that the library was built for
+  uint16_t min_host_major;  // interface version of the oldest host that the library works with
   uint16_t min_host_minor;
   uint32_t flags;
   uint32_t features;
   uint32_t reserved;
-  edgecore_str backend_id;    // as in the .pte: "XnnpackBackend"
+  edgecore_str backend_id;    // name of the backend in the .pte: "XnnpackBackend"
   edgecore_str distribution;  // pip package
   edgecore_str version;
   const edgecore_option_spec *options;
@@ -281,20 +281,22 @@ typedef struct edgecore_backend {
   int32_t(EDGECORE_CALL *state_set_create)(edgecore_program *program, const edgecore_state_set_info *info,
                                            edgecore_state_set **out, edgecore_error *error);
   void(EDGECORE_CALL *state_set_destroy)(edgecore_state_set *state_set);
-  // Return the number of tensors in the set, and describe one of them. Do not allocate or fail.
+  // state_count returns the number of tensors in the set; state_describe describes one. Neither allocates or fails.
   uint64_t(EDGECORE_CALL *state_count)(edgecore_state_set *state_set);
   void(EDGECORE_CALL *state_describe)(edgecore_state_set *state_set, uint64_t index, edgecore_state_tensor *out);
   // Gives all tensors of the set their initial values. After a failed execution, or after a failure of reset or
   // import_state, the host calls reset, or import_state for each tensor, before the next execution with the set.
   int32_t(EDGECORE_CALL *reset)(edgecore_state_set *state_set, edgecore_error *error);
-  // Copy a tensor to or from bytes in row-major order, as many as state_describe states. The host checks names, dtypes
-  // and shapes before the first import_state, so import_state fails only if the device fails.
+  // export_state copies a tensor of the set to row-major bytes, import_state copies it from such bytes; state_describe
+  // states their number. The host checks names, dtypes and shapes before the first import_state, so import_state fails
+  // only if the device fails.
   int32_t(EDGECORE_CALL *export_state)(edgecore_state_set *state_set, uint64_t index, edgecore_memory_block out,
                                        edgecore_error *error);
   int32_t(EDGECORE_CALL *import_state)(edgecore_state_set *state_set, uint64_t index, edgecore_bytes in,
                                        edgecore_error *error);
 
-  // (optional) Sets an option that the backend declares with EDGECORE_OPTION_AT_RUN. The instance is not executing.
+  // (optional) Sets an option that the backend declares with EDGECORE_OPTION_AT_RUN. Called only while the instance is
+  // not executing.
   int32_t(EDGECORE_CALL *set_option)(edgecore_instance *instance, const edgecore_option *option, edgecore_error *error);
 
   // (optional) Functions for tensors in device memory. If edgecore_tensor.buffer is not NULL, the tensor is in a buffer

@@ -22,9 +22,8 @@
 // - `void Delegate::buffer_requirement(uint64_t, edgecore_buffer_requirement &) const noexcept`.
 // - The constructor of Instance may have a third parameter `const edgecore_instance_info &`, for its flags and its
 //   state set.
-// - `int32_t Instance::run(const edgecore_execute_info &, const Arguments &)` replaces `execute` and returns
-// EDGECORE_OK
-//   or EDGECORE_PENDING; see PendingRun. Memory(info) gives access to its memory blocks.
+// - `int32_t Instance::run(const edgecore_execute_info &, const Arguments &)` replaces `execute`: it returns
+//   EDGECORE_OK or EDGECORE_PENDING; see PendingRun. Memory(info) gives access to the memory blocks of the call.
 //
 // Set the functions for device buffers by hand; get<Program>(handle) is the object behind a handle. Exceptions do not
 // reach the host: it receives their code and message. backend.h states the rules for threads.
@@ -56,7 +55,7 @@
 
 namespace edgecore::backend {
 
-// Thrown if a service of the host failed. The service has stored the error message already, so this exception carries
+// Exception: a service of the host failed. The service has stored the error message already, so this exception carries
 // only the code.
 struct Reported {
   int32_t code;
@@ -191,7 +190,7 @@ class Arguments {
     return *reinterpret_cast<const edgecore_value *>(reinterpret_cast<const char *>(args_) + index * stride_);
   }
 
-  // Returns a tensor in host memory or in memory of the device.
+  // Returns tensor argument `index`, in host memory or in memory of the device. Throws if the argument is not a tensor.
   edgecore_tensor &any_tensor(uint64_t index) const {
     const edgecore_value &argument = value(index);
     if (argument.tag != EDGECORE_TAG_TENSOR) {
@@ -200,7 +199,7 @@ class Arguments {
     return *argument.as.tensor;
   }
 
-  // Returns a tensor; throws if it is not in host memory.
+  // Returns tensor argument `index`. Throws if it is not a tensor in host memory.
   edgecore_tensor &tensor(uint64_t index) const {
     edgecore_tensor &argument = any_tensor(index);
     if (argument.buffer != nullptr || argument.dl.device_type != EDGECORE_DEVICE_CPU) {
@@ -209,8 +208,8 @@ class Arguments {
     return argument;
   }
 
-  // Returns a tensor in host memory. Throws if the tensor has another dtype (`code` is EDGECORE_DL_*) or rank, or if
-  // its elements are not in row-major order without gaps.
+  // Returns tensor argument `index`, in host memory. Throws if the tensor has another dtype (`code` is EDGECORE_DL_*)
+  // or rank, or if its elements are not in row-major order without gaps.
   edgecore_tensor &tensor(uint64_t index, uint8_t code, uint8_t bits, int32_t rank) const {
     edgecore_tensor &argument = tensor(index);
     const edgecore_dl_dtype dtype = argument.dl.dtype;
@@ -228,7 +227,7 @@ class Arguments {
     return argument;
   }
 
-  // Throws if a tensor's shape is not `shape`. The caller has checked the rank.
+  // Throws if the shape of tensor argument `index` is not `shape`. The caller must have checked the rank.
   void check_shape(uint64_t index, const std::vector<int64_t> &shape) const {
     const int64_t *sizes = any_tensor(index).dl.shape;
     for (size_t d = 0; d < shape.size(); ++d) {
@@ -238,7 +237,7 @@ class Arguments {
     }
   }
 
-  // Returns the address of a tensor's elements; in prepare it may be NULL.
+  // Returns the address of the elements of tensor argument `index`; may be NULL in prepare, which needs no data.
   template <typename Element>
   Element *data(uint64_t index) const {
     const edgecore_dl_tensor &dl = tensor(index).dl;
@@ -382,8 +381,8 @@ Object &get(Opaque *handle) {
   return reinterpret_cast<detail::Handle<Object> *>(handle)->object;
 }
 
-// Returns the state set of an instance, for its constructor. `StateSet` is the fifth class of make_table. Throws if the
-// host passed no state set.
+// Returns the state set of an instance, for its constructor. `StateSet` is make_table's fifth class, such as HostState.
+// Throws if the host passed no state set.
 template <typename StateSet>
 StateSet &state_set(const edgecore_instance_info &info) {
   if (info.state_set == nullptr) {
@@ -402,7 +401,7 @@ const edgecore_host *host_of(edgecore_state_set *set) {
   return reinterpret_cast<Handle<StateSet> *>(set)->host.table();
 }
 
-// Sets the functions for state sets.
+// Sets a table's functions for state sets (mutable buffers of a session): they call the members of StateSet.
 template <typename Program, typename StateSet>
 void add_state_set(edgecore_backend &table) {
   using StateHandle = Handle<StateSet>;
@@ -438,8 +437,8 @@ void add_state_set(edgecore_backend &table) {
 
 }  // namespace detail
 
-// Returns the edgecore_backend (the table of functions) of a backend that consists of these four classes, or five if it
-// keeps state. The table has no functions for device buffers: set these members afterwards if the backend has them.
+// Returns the edgecore_backend (the table of functions) of a backend: of its four classes, and of StateSet if it keeps
+// mutable buffers. The table has no functions for device buffers: set these members afterwards if the backend has them.
 template <typename Driver, typename Program, typename Delegate, typename Instance, typename StateSet = detail::NoState>
 edgecore_backend make_table(const Declaration &declaration) {
   using detail::guard;
@@ -562,7 +561,7 @@ edgecore_backend make_table(const Declaration &declaration) {
   return table;
 }
 
-// Returns the table of a backend that has options; they must live as long as the library.
+// Returns the table of a backend with options for loading or running; `options` must live as long as the library.
 template <typename Driver, typename Program, typename Delegate, typename Instance, typename StateSet = detail::NoState,
           size_t count>
 edgecore_backend make_table(const Declaration &declaration, const edgecore_option_spec (&options)[count]) {

@@ -1,4 +1,4 @@
-// Errors of a backend, and how to read its blobs; a part of edgecore/backend.hpp.
+// The exception that a backend throws, and a reader for its blobs. edgecore/backend.hpp includes this file.
 #ifndef EDGECORE_BYTE_READER_HPP_
 #define EDGECORE_BYTE_READER_HPP_
 
@@ -31,7 +31,7 @@ struct Failure {
   std::string text;
 };
 
-// Formats like std::vprintf; cuts the text off after 511 bytes.
+// Returns the text that std::vprintf would print, cut off after 511 bytes.
 [[gnu::format(printf, 1, 0)]] inline std::string format_text(const char *format, va_list arguments) {
   char text[512];
   std::vsnprintf(text, sizeof(text), format, arguments);
@@ -109,13 +109,13 @@ class ByteReader {
     return {reinterpret_cast<const char *>(take(size)), size};
   }
 
-  // Skips to a multiple of `alignment` bytes from the start of the blob.
+  // Skips bytes up to the next multiple of `alignment`, counted from the start of the blob.
   void align(uint64_t alignment) { take((alignment - position_ % alignment) % alignment); }
 
   // Returns the number of bytes that were not read yet.
   uint64_t left() const { return blob_.size - position_; }
 
-  // Throws if the blob has bytes left.
+  // Throws if the blob has bytes that were not read: they follow its last record, so the blob is damaged.
   void finish() const {
     if (left() != 0) damaged("%llu bytes follow its end", static_cast<unsigned long long>(left()));
   }

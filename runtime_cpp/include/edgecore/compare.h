@@ -1,4 +1,4 @@
-// Comparison of results with expected ones.
+// Compares tensors and values with expected ones, within a tolerance.
 #ifndef EDGECORE_COMPARE_H_
 #define EDGECORE_COMPARE_H_
 
@@ -8,8 +8,8 @@
 
 namespace edgecore {
 
-// A float passes if it differs by at most `absolute + relative * |expected|`, or if both are NaN or the same infinity.
-// Integers and bools must be equal.
+// A float passes if it differs from the expected value by at most `absolute + relative * |expected|`, or if both are
+// NaN or the same infinity. Integers and bools must be equal.
 struct Tolerance {
   double relative = 1e-5;
   double absolute = 1e-5;
@@ -19,7 +19,7 @@ struct Difference {
   uint64_t count = 0;  // number of elements
   uint64_t wrong = 0;
   double max_absolute = 0;
-  double max_relative = 0;  // over expected elements that are not 0
+  double max_relative = 0;  // maximum relative error, over elements whose expected value is not 0
 };
 
 // Check that a tensor or value has the expected type and shape, and elements within the tolerance. `difference`, unless

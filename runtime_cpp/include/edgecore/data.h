@@ -13,7 +13,7 @@ namespace edgecore {
 // The data stored under one key of a .ptd file: the bytes of a tensor or of anything else.
 struct NamedBytes {
   Bytes bytes;
-  bool has_layout = false;  // the entry is a tensor, described by the other members
+  bool has_layout = false;  // true if the entry is a tensor, which scalar_type, sizes and dim_order describe
   int32_t scalar_type = 0;
   Span<const int32_t> sizes;
   Span<const uint8_t> dim_order;
@@ -34,12 +34,13 @@ class DataFile {
 
   StringView name() const { return name_; }
   size_t count() const { return keys_.size(); }  // number of entries
-  StringView key(size_t index) const;            // sorted byte by byte
+  StringView key(size_t index) const;            // key number `index`; keys are sorted byte by byte
+
   // Sets `result` to the entry with this key. Its bytes stay valid as long as the loader. Errors: NOT_FOUND, without a
   // message, and the errors of the loader.
   Status find(StringView key, NamedBytes &result, Error &error) const;
   bool contains(StringView key) const;
-  // Returns the bytes of an entry; they stay valid until the caller releases them. Errors: as the loader.
+  // Returns the bytes of entry `index`, valid until the caller passes them to release(). Errors: as the loader.
   Result<Bytes> borrow(size_t index, Error &error) const;
   void release(Bytes bytes) const;
   uint64_t bytes() const;  // size of all data
@@ -48,11 +49,11 @@ class DataFile {
       : name_(name), tables_(tables), keys_(keys) {}
 
  private:
-  const uint32_t *position(StringView key) const;  // in `keys_`; NULL: no such key
+  const uint32_t *position(StringView key) const;  // the key's position in `keys_`; NULL: no such key
 
   StringView name_;
   const DataTables *tables_;
-  Span<const uint32_t> keys_;  // indices of the named data, sorted by key
+  Span<const uint32_t> keys_;  // indices of the file's named data, in the order of their keys
 };
 
 // Fails if two of the files contain the same key, which is ambiguous; the error names the key and both files. Errors:

@@ -10,11 +10,11 @@ namespace edgecore {
 
 // The purpose for which the runtime asks a DataLoader for bytes.
 enum class LoadUse : uint8_t {
-  kTables,        // flatbuffers of the file; released when they are copied, or kept (ProgramConfig::tables_in_place)
-  kConstants,     // constant tensors; kept, or released after a check of their digest
-  kInitialState,  // initial values of mutable buffers; kept
+  kTables,        // flatbuffers of the file; copied and released, or kept (see ProgramConfig::tables_in_place)
+  kConstants,     // constant tensors; kept, or released after a check of their SHA-256
+  kInitialState,  // initial values of mutable buffers; never released
   kDelegate,      // the blob of a delegate; released when the backend or the method releases it
-  kNamedData,     // data that backends, or tensors outside of the program, find by name; kept like kConstants
+  kNamedData,     // bytes that backends, or tensors of a .ptd file, find by a key; kept or released like kConstants
 };
 
 // Supplies the bytes of one file, piece by piece. Bytes that the runtime keeps without releasing them must stay valid
@@ -32,7 +32,7 @@ class DataLoader {
   // which bytes are missing.
   virtual Result<Bytes> load(uint64_t offset, size_t size, LoadUse use, Error &error) = 0;
 
-  // Takes back one whole result of load. May be called from several threads at the same time.
+  // Takes back bytes that load has returned, all of them at once. May be called from several threads at the same time.
   virtual void release(Bytes bytes) = 0;
 
   // Returns the number of readable bytes after the end of every result of load; their content does not matter. Some

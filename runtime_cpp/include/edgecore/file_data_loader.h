@@ -17,19 +17,19 @@ namespace edgecore {
 
 // The way in which a file becomes memory. The names are the same as in ExecuTorch's Module::LoadMode.
 enum class LoadMode : uint8_t {
-  kFile,                      // read each piece when it is needed, into memory that is freed when it is released
+  kFile,                      // read each piece of the file when it is needed, into memory that its release frees
   kMmap,                      // map the file; the system reads pages when they are used, and may drop them
-  kMmapUseMlock,              // map it, and lock the pages of each piece in memory until the piece is released
-  kMmapUseMlockIgnoreErrors,  // the same, but a piece that cannot be locked is used unlocked
-  kMmapUseMadvise,            // map it, and ask the system to read it ahead, front to back
+  kMmapUseMlock,              // map the file, and lock the pages of each piece in memory until the piece is released
+  kMmapUseMlockIgnoreErrors,  // like kMmapUseMlock, but use a piece unlocked if its pages cannot be locked
+  kMmapUseMadvise,            // map the file, and ask the system to read it ahead, front to back
 };
 
 // Returns the mode called "file", "mmap", "mmap_use_mlock", "mmap_use_mlock_ignore_errors" or "mmap_use_madvise".
 // Errors: INVALID_ARGUMENT with all names.
 Result<LoadMode> load_mode_of(StringView name, Error &error);
 
-// A loader of an operating system's file or memory, which can be destroyed through this class. Some bytes after each
-// piece are readable, because some delegates read past the end of a tensor.
+// A loader of an operating system's file or memory, which can be destroyed through this class. kTail bytes after each
+// piece are readable too, because some delegates read past the end of a tensor.
 class SystemDataLoader : public DataLoader {
  public:
   static constexpr size_t kTail = 128;
@@ -37,8 +37,8 @@ class SystemDataLoader : public DataLoader {
   virtual ~SystemDataLoader() = default;
   size_t tail() const override { return kTail; }
 
-  // Gives back the physical memory of pieces to the system where the system can load them from the file again. The
-  // bytes stay valid.
+  // Gives the physical memory of loaded pieces back to the operating system, where it can read them from the file
+  // again. The bytes stay valid.
   virtual void drop_pages() {}
 };
 
@@ -87,7 +87,7 @@ class FileDataLoader final : public SystemDataLoader {
   bool owns_descriptor_ = false;
   std::string name_;
   uint64_t size_ = 0;
-  bool has_links_ = false;    // the file was in a folder when it was opened
+  bool has_links_ = false;    // the opened file had a link count above 0, so a count of 0 means that it was deleted
   int64_t modified_[2] = {};  // seconds and nanoseconds
   std::mutex mutex_;          // for the members below
   std::map<Range, Piece> pieces_;
@@ -103,11 +103,11 @@ class MmapDataLoader final : public SystemDataLoader {
   explicit MmapDataLoader(LoadMode mode = LoadMode::kMmap) : mode_(mode) {}
   ~MmapDataLoader() override;
 
-  // Must be called once, before all other members. Errors: as open_file.
+  // Maps the file at `path`. Must be called once, before all other members. Errors: as open_file.
   Status open(const char *path, Error &error);
 
   uint64_t size() const override { return size_; }
-  // Errors: INVALID_ARGUMENT (not in the file), ACCESS_FAILED (the pages cannot be locked).
+  // Errors of load: INVALID_ARGUMENT (bytes outside of the file), ACCESS_FAILED (the pages cannot be locked in memory).
   Result<Bytes> load(uint64_t offset, size_t size, LoadUse use, Error &error) override;
   void release(Bytes bytes) override;
   void drop_pages() override;
@@ -121,11 +121,11 @@ class MmapDataLoader final : public SystemDataLoader {
   LoadMode mode_;
   std::string name_;
   uint8_t *base_ = nullptr;
-  size_t mapped_ = 0;  // size_ and the tail, in whole pages
+  size_t mapped_ = 0;  // bytes of the mapping: size_ and the tail (kTail), rounded up to whole pages
   size_t size_ = 0;
-  std::mutex mutex_;  // for the member below
-  // Number of loads without a release for each piece. The pages of a piece are locked as long as this is not 0. Pieces
-  // overlap at most in their first and last pages, which stay locked.
+  std::mutex mutex_;
+  // For each piece (address, size), the number of loads that were not released yet; as long as it is not 0, the pages
+  // of the piece are locked. Pieces overlap at most in their first and last pages, which stay locked.
   std::map<std::pair<const uint8_t *, size_t>, size_t> users_;
 };
 

@@ -32,7 +32,7 @@ struct Half {
     } else if (magnitude >= 0x47800000) {
       half = 0x7c00;  // 65536 and more: infinity
     } else if (magnitude < 0x38800000) {
-      // Subnormal: a multiple of 2^-24. The last bit of 0.5 is 2^-24, so adding 0.5 makes the processor round to it.
+      // A subnormal float16 is a multiple of 2^-24, which is the last bit of the float32 0.5: adding 0.5 rounds to it.
       half = float_bits(float_of_bits(magnitude) + 0.5F) - 0x3f000000;
     } else {
       half = ((magnitude + 0xfff + (magnitude >> 13 & 1)) >> 13) - (112U << 10);
@@ -54,7 +54,7 @@ struct Half {
   }
 };
 
-// The upper 16 bits of a float.
+// A bfloat16: the upper 16 bits of a float32.
 struct BFloat16 {
   uint16_t bits = 0;
 

@@ -16,8 +16,8 @@ class Method;
 // calls.
 struct edgecore_scope {
   const edgecore::Program *program = nullptr;  // NULL for a driver
-  edgecore::Method *method = nullptr;          // NULL for a driver and a program
-  void *context = nullptr;                     // data of the host layer; within a method it is MethodConfig::context
+  edgecore::Method *method = nullptr;          // method that the scope belongs to; NULL for a driver or a program
+  void *context = nullptr;                     // data of the host layer; in a method's scopes MethodConfig::context
 };
 
 namespace edgecore {
@@ -33,7 +33,7 @@ edgecore_host core_services();
 struct LoadedBackend {
   const edgecore_backend *table = nullptr;
   edgecore_driver *driver = nullptr;
-  edgecore_program *program = nullptr;  // the backend's handle for the Program whose methods use this
+  edgecore_program *program = nullptr;  // the backend's handle for the Program whose methods use the backend
 };
 
 // Returns the edgecore_header with which a struct of the C interface must start: its size and the interface version.
@@ -96,8 +96,8 @@ class EventTracer {
   // `debug_id` the backend's identifier of an operator (for kBackend) or -1.
   virtual uint64_t begin(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id) = 0;
   virtual void end(uint64_t event) = 0;
-  // Adds an event of the backend whose execute or prepare is running (kBackend). Times are nanoseconds since the start
-  // of that call.
+  // Adds an event (kBackend) that a backend measured in its current call of execute or prepare. Times are nanoseconds
+  // since the start of that call.
   virtual void add(StringView name, int64_t debug_id, uint64_t begin, uint64_t end) = 0;
 
  protected:

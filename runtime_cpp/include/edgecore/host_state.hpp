@@ -1,4 +1,4 @@
-// Mutable buffers in host memory; a part of edgecore/backend.hpp.
+// The class HostState: mutable buffers of a model in host memory. edgecore/backend.hpp includes this file.
 #ifndef EDGECORE_HOST_STATE_HPP_
 #define EDGECORE_HOST_STATE_HPP_
 
@@ -17,16 +17,16 @@ namespace edgecore::backend {
 
 class Host;
 
-// Mutable buffers of the model that the backend keeps in host memory, for make_table.
+// Mutable buffers of the model, such as a KV cache, in host memory of the backend: a fifth class for make_table.
 class HostState {
  public:
   template <typename Program>
   HostState(Program &, const Host &) {}
 
-  // Returns the memory of a buffer, aligned to 64 bytes and followed by 128 readable bytes; it lives as long as the
-  // set. The first call with a name adds the buffer and fills it with `initial`: bytes in row-major order, or none for
-  // zeros. `initial` is not copied: it must stay valid as long as the set has instances. Throws if the set has a buffer
-  // of this name with another dtype or shape.
+  // Returns the memory of a buffer, aligned to 64 bytes and followed by 128 readable bytes; it lives as long as this
+  // HostState. The first call with a name adds the buffer and fills it with `initial`: bytes in row-major order, or
+  // none for zeros. `initial` is not copied: it must stay valid as long as instances use the buffer. Throws if a buffer
+  // of this name was added with another dtype or shape.
   void *add(std::string_view name, int32_t scalar_type, const std::vector<int64_t> &shape, uint64_t bytes,
             edgecore_bytes initial) {
     for (const Buffer &buffer : buffers_) {

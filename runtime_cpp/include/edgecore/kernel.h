@@ -23,7 +23,7 @@ typedef struct edgecore_call {
   // result once more after the arguments; the kernel does not receive that entry.)
   const edgecore_value *args;
   uint64_t arg_count;
-  uint32_t arg_stride;  // bytes from one argument to the next
+  uint32_t arg_stride;  // bytes from one entry of args to the next
   uint32_t reserved;
   edgecore_error *error;
 } edgecore_call;
@@ -40,8 +40,8 @@ typedef int32_t(EDGECORE_CALL *edgecore_kernel_fn)(const edgecore_call *call);
 typedef struct edgecore_kernel {
   edgecore_header header;
   edgecore_str name;      // "aten::add"
-  edgecore_str overload;  // "out"; empty if there is none
-  uint64_t dtypes;        // bit n: takes tensors of ScalarType n; used in messages and to choose a kernel
+  edgecore_str overload;  // overload name, such as "out"; empty if there is none
+  uint64_t dtypes;        // bit n: the kernel takes tensors of ScalarType n; used in messages and to choose a kernel
   edgecore_kernel_fn run;
 } edgecore_kernel;
 
@@ -49,7 +49,7 @@ typedef struct edgecore_kernel {
 // name the package of a library that it refuses.
 typedef struct edgecore_kernel_library {
   edgecore_header header;
-  edgecore_str package;  // the pip package that contains it, for error messages
+  edgecore_str package;  // the pip package that contains the library, for error messages
   edgecore_str version;
   const edgecore_kernel *kernels;
   uint64_t kernel_count;

@@ -15,8 +15,8 @@
 //                    multiply_add);
 //   EDGECORE_KERNELS("my-package", "1.0");
 //
-// The compiler checks the parameters against the schema. Without the parentheses, "multiply_add.out", the arguments are
-// checked only at each call. The types of parameters:
+// The compiler checks the parameters against the schema. If only the operator's name is passed, "multiply_add.out", the
+// arguments are checked only at each call. The types of parameters:
 //
 //   schema                            parameter
 //   Tensor, Tensor(a!)                Tensor
@@ -55,7 +55,7 @@
 #include "edgecore/kernel.h"
 #include "edgecore/tensor_types.h"
 
-// Hidden, so that two libraries in one process have separate lists of kernels.
+// The namespace is hidden (visibility), so that two libraries in one process have separate lists of kernels.
 namespace edgecore {
 namespace kernel __attribute__((visibility("hidden"))) {
 
@@ -89,7 +89,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
       }
       return true;
     }
-    // Returns the address of the elements, or NULL if they have another type.
+    // Returns the address of the elements, or NULL if the element type is not T.
     template <typename T>
     T *data() const {
       return is<std::remove_const_t<T>>() ? static_cast<T *>(data()) : nullptr;
@@ -100,7 +100,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     edgecore_tensor *tensor_;
   };
 
-  // A list of tensors, which may have missing entries.
+  // An argument that is a list of tensors; entries may be missing (None).
   class TensorList {
    public:
     explicit TensorList(const edgecore_list *list = nullptr) : list_(list) {}
@@ -112,7 +112,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     const edgecore_list *list_;
   };
 
-  // An int, a bool or a float.
+  // A numeric argument (Scalar in a schema): an int, a bool or a float.
   class Scalar {
    public:
     explicit Scalar(edgecore_value value = {}) : value_(value) {}
@@ -124,7 +124,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     edgecore_value value_;
   };
 
-  // One call: the services of the runtime.
+  // The context of one kernel call: services of the runtime, and the call's error.
   class Context {
    public:
     explicit Context(const edgecore_call *call) : call_(call) {}
@@ -151,7 +151,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
       return code == EDGECORE_OK;
     }
 
-    // Returns memory that lives until the kernel returns. If there is none, returns NULL, and the call has failed.
+    // Returns memory that lives until the kernel returns. If no memory is left, returns NULL and makes the call fail.
     void *scratch(uint64_t size, uint64_t alignment = 64) {
       void *memory = call_->host->scratch(call_->scope, size, alignment);
       if (memory == nullptr) {
@@ -178,7 +178,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     int32_t code_ = EDGECORE_OK;
   };
 
-  // The kinds of parameters. kUnknown stands for a schema type that no C++ type matches.
+  // The kinds of a kernel's parameters. kUnknown stands for a schema type that no C++ type matches.
   enum class Kind : uint8_t {
     kUnknown,
     kTensor,
@@ -193,7 +193,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     kBoolList,
   };
 
-  // Maps a C++ parameter type to its kind and reads its argument. `read` returns false for a value of another kind.
+  // Describes a C++ type T of parameters: its kind, `is` (a value has this kind) and `read` (returns the value as a T).
   template <typename T>
   struct Parameter;
 
@@ -301,7 +301,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     char plain[32] = {};
     size_t length = 0;
     ParameterKind result;
-    bool hidden = false;  // within the parentheses of "(a!)" or the size in brackets
+    bool hidden = false;  // true inside the "(a!)" or "[2]" of a type, which is not part of its name
     for (size_t i = 0; i < size; ++i) {
       if (type[i] == ')' || type[i] == ']') hidden = false;
       const bool skip = hidden || type[i] == '(' || type[i] == ')';
@@ -376,7 +376,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     return result;
   }
 
-  // The edgecore_kernel_fn that calls `function`.
+  // Checks the arguments of a call, converts them to the parameters of a C++ kernel, and calls the kernel.
   template <typename Function>
   struct Caller;
 
@@ -448,7 +448,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     }
   };
 
-  // Specialization for a function without the parameter Context.
+  // Calls a C++ kernel that has no parameter Context.
   template <typename Result, typename... Args>
   struct Caller<Result (*)(Args...)> {
     static constexpr bool matches(const char *schema) {
@@ -482,7 +482,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     return ((uint64_t{1} << scalar_type_of<Types>()) | ...);
   }
 
-  // The kernels of this library.
+  // The kernels that EDGECORE_LIBRARY has registered in this library, and the strings to which they point.
   struct Registered {
     std::deque<std::string> names;
     std::vector<edgecore_kernel> kernels;
@@ -536,7 +536,8 @@ namespace kernel __attribute__((visibility("hidden"))) {
 
 // Define the function that returns the table of all registered kernels. Use EDGECORE_KERNELS in exactly one source of a
 // shared library. A program that links its kernels statically uses EDGECORE_KERNEL_TABLE(name, ...) and passes name()
-// to Module::add_kernels. Put it into the source file of the kernels: otherwise the linker may drop their object file.
+// to Module::add_kernels. Put EDGECORE_KERNEL_TABLE into the kernels' source: otherwise the linker may drop their
+// object file.
 #define EDGECORE_KERNEL_TABLE(name, package, version) \
   extern "C" const edgecore_kernel_library *name(void) { return ::edgecore::kernel::library(package, version); }
 #define EDGECORE_KERNELS(package, version)                                             \

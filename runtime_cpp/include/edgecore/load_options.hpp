@@ -1,4 +1,4 @@
-// Options and compile specs of a backend; a part of edgecore/backend.hpp.
+// Readers of a backend's options and compile specs. edgecore/backend.hpp includes this file.
 #ifndef EDGECORE_LOAD_OPTIONS_HPP_
 #define EDGECORE_LOAD_OPTIONS_HPP_
 
@@ -16,15 +16,15 @@ constexpr edgecore_option_spec option(const char *name, uint32_t type, uint32_t 
   return {header<edgecore_option_spec>(), to_str(name), type, when, to_str(help)};
 }
 
-// The options of a load call; the host has checked names and types. Each member returns `fallback` for an option that
-// was not set.
+// The options that the application set for a backend when it loaded a file; the host has checked names and types. Each
+// member returns `fallback` for an option that was not set.
 class Options {
  public:
   explicit Options(const edgecore_options &options) : options_(options) {}
 
   bool has(std::string_view name) const { return find(name) != nullptr; }
 
-  int64_t integer(std::string_view name, int64_t fallback) const {  // 0 or 1 for a bool
+  int64_t integer(std::string_view name, int64_t fallback) const {  // returns 0 or 1 for an option of type bool
     const edgecore_option *option = find(name);
     return option == nullptr ? fallback : option->value.i;
   }
@@ -38,7 +38,7 @@ class Options {
     const edgecore_bytes &bytes = option->value.bytes;
     return {reinterpret_cast<const char *>(bytes.data), static_cast<size_t>(bytes.size)};
   }
-  // Returns a text that is an absolute path. Throws a Failure for a relative path.
+  // Returns a text option whose value is an absolute path. Throws a Failure for a relative path.
   std::string path(std::string_view name, std::string_view fallback = "") const {
     const std::string path(text(name, fallback));
     if (path.empty() || path[0] == '/') return path;

@@ -30,9 +30,10 @@ class TensorBuilder {
   // the memory must outlive all these tensors.
   TensorBuilder &deleter(std::function<void(void *)> deleter);
   TensorBuilder &fixed_shape();  // resize() refuses the tensor
-  TensorBuilder &read_only();    // a method that writes to this input refuses the tensor
-  // Sets the number of bytes from the start on that may be read, if it is larger than the tensor. Backends that read
-  // past the end of a tensor then need no copy.
+  TensorBuilder &read_only();    // a method refuses the tensor as an input that it writes to
+
+  // Sets the number of readable bytes from the start of the memory on, if it is larger than the tensor. A backend that
+  // reads past the end of a tensor then needs no copy of it.
   TensorBuilder &readable_bytes(size_t bytes);
 
   // Makes the tensor. It is empty if the settings contradict each other.
@@ -86,7 +87,7 @@ Tensor tensor_over(std::shared_ptr<void> owner, void *data, size_t bytes, std::v
 // the shape.
 template <typename T>
 Tensor make_tensor(std::vector<int64_t> shape, std::vector<T> values) {
-  if constexpr (std::is_same_v<T, bool>) {  // a bit vector: has no array of elements
+  if constexpr (std::is_same_v<T, bool>) {  // std::vector<bool> stores bits, not an array of elements
     return make_tensor(std::move(shape), std::vector<uint8_t>(values.begin(), values.end())).to(ScalarType::kBool);
   } else {
     auto owner = std::make_shared<std::vector<T>>(std::move(values));
@@ -122,7 +123,7 @@ template <typename T>
 Tensor make_tensor(std::initializer_list<T> values, int32_t scalar_type) {
   return make_tensor(std::vector<T>(values), scalar_type);
 }
-// Takes over the bytes of a tensor's elements.
+// Makes a row-major tensor that takes over `bytes`, the memory of its elements.
 Tensor from_bytes(std::vector<int64_t> shape, std::vector<uint8_t> bytes, int32_t scalar_type);
 // Makes a tensor without dims.
 template <typename T>

@@ -22,8 +22,8 @@ const DeviceMemory *device_memory();
 
 // The resources that the caller gives a method. All pointers must outlive the method.
 struct MethodConfig {
-  Allocator *allocator = nullptr;       // for the Method and all its memory; never freed by the runtime
-  ScratchAllocator *scratch = nullptr;  // for kernels and delegates; NULL: host->scratch returns NULL
+  Allocator *allocator = nullptr;       // holds the Method and its parts; the runtime never frees its memory
+  ScratchAllocator *scratch = nullptr;  // provides scratch memory for kernels and delegates; NULL: they have none
   const edgecore_host *host = nullptr;  // NULL: core_services()
   void *context = nullptr;              // scope->context in host services
   Span<const edgecore_kernel_library *const> kernels;
@@ -36,28 +36,29 @@ struct MethodConfig {
   StateStore *state = nullptr;
   StateSharing sharing = StateSharing::kAsFile;
   EventTracer *tracer = nullptr;
-  ValueListener *values = nullptr;        // NULL: values have no listener
-  bool operation_values = true;           // delegates report to `values` too, if their backends can
-  const DeviceMemory *devices = nullptr;  // device_memory(), or NULL: host memory only, and less code is linked
-  bool trust = false;                     // accept blobs without a matching SHA-256 for any backend
-  uint64_t instruction_limit = 0;         // a run that exceeds it fails; 0: Limits::instructions
+  ValueListener *values = nullptr;        // receives the values that a run computes; NULL: none
+  bool operation_values = true;           // `values` also receives values of operations inside of delegates
+  const DeviceMemory *devices = nullptr;  // NULL: host memory only, with less code linked; device_memory(): devices too
+  bool trust = false;                     // true: accept blobs without a matching SHA-256 for any backend
+  uint64_t instruction_limit = 0;         // a run with more instructions fails; 0: the bound is Limits::instructions
 };
 
-// A tensor of the caller.
+// A tensor in the caller's memory, as an input of a method.
 struct TensorArgument {
   void *data = nullptr;
   int32_t scalar_type = 0;
   Span<const int64_t> shape;
-  Span<const int64_t> strides;  // in elements; empty: dense in the dim order that the method expects
+  Span<const int64_t> strides;  // strides in elements; empty: dense, in the dim order that the method expects
+
   // The number of readable bytes from `data` on, or 0 if only the bytes of the tensor are readable. Some backends read
-  // past the end of a tensor; if enough bytes after it are readable (padding, the rest of its page), they need no copy.
+  // past the end of a tensor; if enough bytes after it are readable (padding, the rest of its page), they copy nothing.
   uint64_t readable_bytes = 0;
-  bool writable = false;  // the program may write to `data`: needed if it mutates this input and borrows it
+  bool writable = false;  // the program may write to `data`: required if it mutates this input in the caller's memory
 };
 
-// Is told when Method::resume can continue a pending run. ready() is called once for each EDGECORE_PENDING that
-// Method::start or resume returns, from any thread, possibly before they return. ready() must not call the method. The
-// object must exist until ready() has returned.
+// An object of the caller that is told when Method::resume can continue a pending run. ready() is called once for each
+// EDGECORE_PENDING that Method::start or resume returns, from any thread, possibly before they return. ready() must not
+// call the method. The object must exist until ready() has returned.
 class Completion {
  public:
   virtual void ready() = 0;
@@ -92,8 +93,8 @@ class Method {
   // Sets an int, bool (0 or 1) or double input. If the export specialized the program to one value of this input, any
   // other value is an error.
   Status set_input(size_t index, int64_t value, Error &error);
-  Status set_input(size_t index, double value, Error &error);  // double inputs
-  // Checks that the input was None at export. Such an input needs no call.
+  Status set_input(size_t index, double value, Error &error);
+  // Checks that the input was None at export. Calling this function for such an input is optional.
   Status set_input_none(size_t index, Error &error);
   // Returns true if set_input copies the tensor, false if it borrows it.
   bool input_is_copied(size_t index) const;
@@ -111,8 +112,8 @@ class Method {
 
   // Runs the method once. After a failure outputs are undefined, and the method may be executed again; but if a
   // delegate with state failed, the state must be reset or imported first.
-  // Errors: INVALID_STATE (an input or output was not set, or such a delegate has failed), or the error of a kernel or
-  // delegate, whose message starts with method, instruction and operator or backend.
+  // Errors: INVALID_STATE (an input or output was not set, or a delegate with state has failed), or the error of a
+  // kernel or delegate, whose message starts with method, instruction and operator or backend.
   Status execute(Error &error);
 
   // Starts a run without waiting for a device. While a backend is still busy, returns EDGECORE_PENDING, which is not a
@@ -120,7 +121,7 @@ class Method {
   // EDGECORE_PENDING again. Until the run has ended, inputs and outputs must stay valid at their addresses, and every
   // call except resume, pending and destroy fails with INVALID_STATE.
   Status start(Completion &completion, Error &error);
-  Status resume(Error &error);  // EDGECORE_PENDING also if the device is not done yet
+  Status resume(Error &error);  // returns EDGECORE_PENDING if the device is not done yet
   bool pending() const;
 
   // Sets an option that may change after loading (EDGECORE_OPTION_AT_RUN) on all instances of the backend. The caller

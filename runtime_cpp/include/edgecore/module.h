@@ -35,18 +35,19 @@ constexpr uint64_t kDebugLimit = uint64_t{256} << 20;
 constexpr uint64_t kMaxTraceLimit = uint64_t{512} << 20;  // a larger trace does not fit into an ETDump
 
 struct MethodOptions {
-  uint32_t threads = 0;  // of parallel loops, the calling thread included; 0: the performance cores
+  uint32_t threads = 0;  // number of threads of parallel loops, with the calling thread; 0: one per performance core
   bool trust = false;    // accept blobs without a matching SHA-256 for backends that do not validate them
   StateSharing sharing = StateSharing::kAsFile;
-  bool trace = false;   // record times for write_trace, from loading on
+  bool trace = false;   // true: record times for write_trace, from loading on
   bool values = false;  // record the values of operations inside of delegates for take_values; costs time and memory
-  TraceLevel trace_level = TraceLevel::kOperators;  // for `trace`
+  TraceLevel trace_level = TraceLevel::kOperators;
   // Memory for the events of runs, in equal parts for the methods; at most kMaxTraceLimit. When it is full, the
   // oldest events are dropped. An event has 32 bytes. Each method keeps at least 1,024 events, whatever the limit.
   uint64_t trace_limit = kTraceLimit;
   DebugLevel debug = DebugLevel::kNone;  // needs `trace`
-  // Memory for the values that `debug` selects, in equal parts for the methods. Runs with equal values share it. Values
-  // that do not fit are left out, and the ETDump says how many.
+
+  // Memory for the values that `debug` selects, in equal parts for the methods. Runs with equal values are stored once.
+  // Values that do not fit are left out, and the ETDump says how many.
   uint64_t debug_limit = kDebugLimit;
   // Memory and a tracer of the application, which must outlive the module. NULL: heap memory, and only the tracer that
   // `trace` makes. `allocator` holds the methods and their planned tensors. Methods with the same `scratch` must not
@@ -61,7 +62,7 @@ enum class KernelUse : uint8_t { kAdd, kReplace };
 
 struct TraceInfo {
   bool is_running = false;
-  TraceLevel level = TraceLevel::kOperators;  // of the running or last trace
+  TraceLevel level = TraceLevel::kOperators;  // detail of the running trace, or else of the last one
   uint64_t events = 0;                        // number of recorded events
   uint64_t dropped = 0;  // number of older events that were overwritten because the limit was reached
   uint64_t bytes = 0;    // memory in use
@@ -71,8 +72,8 @@ struct TraceInfo {
 struct OperationValue {
   size_t delegate;        // index in the method
   std::string operation;  // the backend's name of the operation
-  int64_t id;             // the backend's number of the operation, or -1; the file's metadata list both
-  Tensor value;           // its dims in memory order; empty if the memory limit was reached
+  int64_t id;             // the backend's number of the operation, or -1; the file's metadata list names and numbers
+  Tensor value;           // the operation's result, its dims in memory order; empty if the memory limit was reached
 };
 
 // Returns the default Limits, but with at most the machine's physical memory for planned tensors.
@@ -134,7 +135,7 @@ class Module {
   Status load_backend(const char *path, StringView backend_id, Span<const edgecore_option> options, Error &error);
 
   // Adds the backend if it is linked into the application (edgecore/linked_backends.h). Otherwise loads it as its
-  // manifest says: the first of `folders` (absolute paths) with a manifest for the backend counts. A manifest is a file
+  // manifest says: from the first of `folders` (absolute paths) with a manifest for the backend. A manifest is a file
   // NAME.json, {"abi": "0.11", "backend_id": "AcmeBackend", "library": "PATH", "options": {}}. "abi" is the interface
   // version that the library was built for; a library for another version is never opened. "library" is absolute, or
   // relative to the manifest. `options` override the manifest's options. Errors: NOT_FOUND (no manifest), NOT_SUPPORTED
@@ -179,10 +180,10 @@ class Module {
   Method &method(size_t index) { return *methods_[index]; }
 
   // Runs a method with values of any kind. Loads the method first, with the default options, if it is not loaded. Each
-  // of `inputs` is used in this run only; None, and missing values at the end, leave the value of set_input. `outputs`
-  // receives a copy of each output, or the tensor of set_output, which shares its memory. Errors: INVALID_STATE and
-  // NOT_FOUND as for method_meta, INVALID_ARGUMENT (an input without a value, too many inputs, and the errors of
-  // Method::set_input), and the errors of load_method and Method::execute.
+  // of `inputs` is used in this run only; for None, and for values missing at the end, the value that set_input has set
+  // is used. `outputs` receives a copy of each output, or the tensor of set_output, which shares its memory. Errors:
+  // INVALID_STATE and NOT_FOUND as for method_meta, INVALID_ARGUMENT (an input without a value, too many inputs, and
+  // the errors of Method::set_input), and the errors of load_method and Method::execute.
   Status execute(StringView method, const std::vector<Value> &inputs, std::vector<Value> &outputs, Error &error);
   Status forward(const std::vector<Value> &inputs, std::vector<Value> &outputs, Error &error) {
     return execute("forward", inputs, outputs, error);
@@ -264,7 +265,7 @@ class Module {
   Status give_output_memory(size_t method, size_t output, Error &error);
 
   std::unique_ptr<State> state_;
-  std::vector<Method *> methods_;  // all methods of the program; NULL if not loaded
+  std::vector<Method *> methods_;  // the loaded methods, one entry for each method of the program; NULL: not loaded
 };
 
 // Returns the kernel library that every module uses without add_kernels: edgecore_kernels_library().

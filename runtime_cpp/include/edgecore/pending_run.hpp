@@ -1,4 +1,4 @@
-// Executions that end after execute has returned; a part of edgecore/backend.hpp.
+// The run of an Instance that continues after execute has returned. edgecore/backend.hpp includes this file.
 #ifndef EDGECORE_PENDING_RUN_HPP_
 #define EDGECORE_PENDING_RUN_HPP_
 
@@ -13,11 +13,11 @@
 
 namespace edgecore::backend {
 
-// The pending run of an Instance (EDGECORE_PENDING in backend.h). The destructor waits for the end of the run, so make
-// this the last member: the run may use the others.
+// The pending run of an Instance (EDGECORE_PENDING in backend.h). The destructor waits for the end of the run. Make it
+// the last member of the Instance: members are destroyed in reverse order, and the run may still use the others.
 class PendingRun {
  public:
-  // Reports the end of the work: null, or the exception that ended it. Call it once, from any thread.
+  // A function that the work must call once at its end, from any thread: with null or the exception that ended it.
   using Done = std::function<void(std::exception_ptr)>;
 
   PendingRun() = default;
@@ -47,7 +47,7 @@ class PendingRun {
         } catch (const std::exception &error) {
           complete(arg, EDGECORE_INTERNAL, to_str(error.what()));
         }
-        ended->set_value();  // last: the instance may be destroyed now
+        ended->set_value();  // must come last: from here on the host may destroy the instance
       }));
     } catch (...) {
       ended_ = {};  // no work is running

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define EDGECORE_LOG_OFF 4  // above all levels of messages
+#define EDGECORE_LOG_OFF 4  // log level above the levels of all messages, so that none is shown
 
 // Every function may be called by several threads at the same time. A member that is NULL, or that struct_size does not
 // cover, keeps its default.

@@ -12,33 +12,35 @@
 namespace edgecore {
 
 class Program;
-struct ProgramTables;  // flatbuffer roots and resolved segments; core/program_tables.h
+struct ProgramTables;  // flatbuffer roots and resolved segments of a file; see core/program_tables.h
 
 struct ProgramConfig {
-  Allocator *allocator = nullptr;  // holds the Program and the copy of its tables
+  Allocator *allocator = nullptr;  // provides the memory of the Program and of the copy of its tables
   Limits limits;
   Span<const DataFile *const> data;  // .ptd files of the program; the files and this array must outlive the Program
-  // True promises that the bytes of the loader never change, for example because they are in flash. The tables of the
-  // file are then used in place if their addresses are multiples of 16. Otherwise the program makes a private copy.
+
+  // If tables_in_place is true, the caller promises that the bytes of the loader never change, for example because they
+  // are in flash. The tables of the file are then used in place if their addresses are multiples of 16. Otherwise the
+  // program makes a private copy.
   bool tables_in_place = false;
 };
 
-#define EDGECORE_SHAPE_STATIC 0u   // the shape is always `sizes`
-#define EDGECORE_SHAPE_BOUNDED 1u  // same rank, every size from 0 to `sizes`
+#define EDGECORE_SHAPE_STATIC 0u   // the shape of the tensor is always `sizes`
+#define EDGECORE_SHAPE_BOUNDED 1u  // the rank is fixed, and each size is between 0 and its entry in `sizes`
 
 // The type and shape of a tensor as the file declares them.
 struct TensorInfo {
-  int32_t scalar_type = 0;  // number of the .pte's ScalarType
+  int32_t scalar_type = 0;  // element type: a number of the .pte's ScalarType
   uint32_t shape_kind = EDGECORE_SHAPE_STATIC;
   Span<const int32_t> sizes;      // maximum shape
   Span<const uint8_t> dim_order;  // outermost first
   uint64_t bytes = 0;             // at the maximum shape
-  bool planned = false;           // its memory is in an arena or in the file; false: the caller provides it
+  bool planned = false;           // true: the tensor's memory is in an arena or the file; false: the caller provides it
 };
 
 // The type of an input or output of a method.
 struct ValueInfo {
-  StringView name;  // "x", "past[0].key"; empty if the file does not say
+  StringView name;  // name of the value, such as "x" or "past[0].key"; empty if the file has none
   uint32_t tag = EDGECORE_TAG_NONE;
   TensorInfo tensor;  // of TAG_TENSOR
 };
@@ -46,7 +48,7 @@ struct ValueInfo {
 // One dim of an input or output tensor. If its size is symbolic (`symbol` is not negative), the size is multiple * n +
 // offset, where n is the same integer for all dims of the method with this `symbol`.
 struct DimInfo {
-  StringView name;  // "batch", "8*s"; empty if the size is fixed, or the file does not say
+  StringView name;  // name of the size, such as "batch" or "8*s"; empty if it is fixed, or the file has none
   int64_t min = 0;
   int64_t max = 0;
   int32_t symbol = -1;
@@ -96,13 +98,13 @@ class MethodInfo {
   // tuples, lists and dicts, as JSON from torch.utils._pytree.treespec_dumps; empty if the file does not say.
   StringView input_containers() const;
   StringView output_containers() const;
-  // Describe a dim of a tensor. If another toolchain wrote the file, a dim of a dynamic shape has no symbol, and its
-  // min is 0.
+  // Describe a dim of input or output tensor `index`. If another toolchain wrote the file, a dim of a dynamic shape has
+  // no symbol, and its min is 0.
   DimInfo input_dim(size_t index, size_t dim) const;
   DimInfo output_dim(size_t index, size_t dim) const;
   // Returns the index of the input called `name`. Errors: NOT_FOUND with the names of all inputs.
   Result<size_t> find_input(StringView name, Error &error) const;
-  size_t arena_count() const;  // arenas 1 to n of the file, as 0 to n-1
+  size_t arena_count() const;  // number n of arenas: arenas 1 to n of the file have the indices 0 to n-1
   uint64_t arena_bytes(size_t index) const;
   size_t delegate_count() const;
   DelegateInfo delegate(size_t index) const;
@@ -142,7 +144,8 @@ class Program {
   size_t named_data_count() const;
   StringView named_data_key(size_t index) const;
 
-  bool has_meta() const;  // the file was written by edgecore
+  bool has_meta() const;  // true if edgecore wrote the file
+
   // Return true if the methods of the file share the mutable buffer of this name, or any buffer, as its metadata say.
   bool shares_state(StringView qualified_name) const;
   bool shares_state() const;

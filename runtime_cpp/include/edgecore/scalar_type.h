@@ -29,9 +29,9 @@ struct ScalarType {
 };
 
 struct ScalarTypeInfo {
-  StringView name;  // as PyTorch spells it: "float32"
+  StringView name;  // PyTorch's name of the type, such as "float32"
   uint8_t size;     // bytes per element; 0: no such type
-  uint8_t dl_code;  // DLPack's type code and bits
+  uint8_t dl_code;  // dl_code and dl_bits: the type code and the bits of DLPack
   uint8_t dl_bits;
 };
 

@@ -11,21 +11,21 @@ namespace edgecore {
 // "cache.k", are shared, and in kAll also buffers without a name. Methods that share a buffer must not run at the same
 // time.
 enum class StateSharing : uint8_t {
-  kAsFile,  // the buffers that the file's metadata lists as shared; if it lists any, also all state of backends
-  kAll,     // all; buffers without a name if their memory_id (at least 2) and offset are equal, as in ExecuTorch
-  kNone,    // each method has its own
+  kAsFile,  // share buffers that the file's metadata lists as shared; if it lists any, also all state of backends
+  kAll,     // share all buffers; those without a name if memory_id (at least 2) and offset are equal
+  kNone,    // share nothing: each method has its own buffers
 };
 
 // The mutable buffers that a backend keeps for all methods of a session, or for one method.
 struct StateSet {
   LoadedBackend backend;
   StringView method;     // the method that alone uses the set; empty: all methods of the session use it
-  edgecore_scope scope;  // the backend keeps its address
+  edgecore_scope scope;  // scope for calls with the set; it must not move, because the backend keeps its address
   edgecore_state_set *handle = nullptr;
-  bool interrupted = false;  // a delegate call with the set began and did not succeed, or a reset or import failed
+  bool interrupted = false;  // a delegate call with the set began and did not succeed, or its reset or import failed
   StateSet *next = nullptr;
 
-  // Fails if the set is interrupted and has tensors: their content is undefined. Errors: INVALID_STATE.
+  // Fails if the set has tensors and is interrupted, so that their content is undefined. Errors: INVALID_STATE.
   Status check(Error &error) const;
 };
 
@@ -55,21 +55,21 @@ class DeviceBuffers {
 // A mutable buffer of the model in device memory. It stays there from run to run; its content is copied to host memory
 // only when the host reads it.
 struct DeviceState {
-  const edgecore_backend *table = nullptr;  // NULL: the mutable buffer is in host memory only
+  const edgecore_backend *table = nullptr;  // backend of the device; NULL: the buffer is in host memory only
   edgecore_driver *driver = nullptr;
   uint32_t memory_kind = 0;
   uint64_t bytes = 0;  // of each device buffer
   uint64_t alignment = 0;
   edgecore_buffer *content = nullptr;
-  edgecore_buffer *spare = nullptr;  // receives the new content in a run; NULL if no method needs it
-  bool is_current = false;           // the device buffer `content` is up to date
-  bool host_is_stale = false;        // host memory is out of date
+  edgecore_buffer *spare = nullptr;  // device buffer that receives the new content in a run; NULL if no method needs it
+  bool is_current = false;           // true if the device buffer `content` is up to date
+  bool host_is_stale = false;        // true if the content in host memory is out of date
 
-  // Copies the content to host memory if that is out of date. Errors: as the backend.
+  // Copies the device buffer's content to `host` if host memory is out of date. Errors: as the backend.
   Status fetch(void *host, uint64_t size, Error &error);
-  // Copies the content from host memory to the device. Errors: as the backend.
+  // Copies the content of `host`, in host memory, to the device buffer. Errors: as the backend.
   Status send(void *host, uint64_t size, Error &error);
-  // Must be called after a change of the content in host memory.
+  // Records a change of the content in host memory; call it after each change.
   void host_has_changed() {
     is_current = false;
     host_is_stale = false;
@@ -85,8 +85,8 @@ struct DeviceState {
 class StateStore {
  public:
   struct Buffer {
-    StringView name;         // such as "cache.k"; empty: identified by memory_id and offset
-    uint32_t memory_id = 0;  // identifies a buffer without a name, together with offset
+    StringView name;         // qualified name, such as "cache.k"; if empty, memory_id and offset identify the buffer
+    uint32_t memory_id = 0;  // together with offset, identifies a buffer without a name
     uint64_t offset = 0;
     StringView method;  // the first method that asked for the buffer
     int32_t scalar_type = 0;
@@ -94,7 +94,7 @@ class StateStore {
     Span<const uint8_t> dim_order;
     uint64_t bytes = 0;
     const uint8_t *initial = nullptr;  // NULL: zeros
-    uint8_t *data = nullptr;           // kArenaTail more bytes after its end are readable
+    uint8_t *data = nullptr;           // memory of the buffer, with kArenaTail more readable bytes after its end
     DeviceState device;
     Buffer *next = nullptr;
   };
@@ -131,13 +131,13 @@ class StateStore {
 
 // A mutable buffer of a method and its current memory.
 struct StateBuffer {
-  StringView name;  // qualified; empty if the file does not say
+  StringView name;  // qualified name, such as "cache.k"; empty if the file has no name for the buffer
   int32_t scalar_type = 0;
   Span<const int32_t> sizes;
   Span<const uint8_t> dim_order;
   MutableBytes memory;
-  bool shared = false;            // in a StateStore, so that other methods may use it
-  DeviceState *device = nullptr;  // call device->fetch before reading `memory`, host_has_changed after writing to it
+  bool shared = false;            // true if the buffer is in a StateStore, so that other methods may use it
+  DeviceState *device = nullptr;  // call device->fetch before reading `memory`, device->host_has_changed after writing
 };
 
 class StateVisitor {

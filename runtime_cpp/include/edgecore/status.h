@@ -23,7 +23,7 @@ struct edgecore_error {
   uint32_t size = 0;  // bytes of text; a longer message is cut and ends in "..."
   char text[kCapacity];
 
-  edgecore_error() { text[0] = '\0'; }  // the rest stays uninitialized: zeroing 1 KB would cost time in every call
+  edgecore_error() { text[0] = '\0'; }  // the rest of `text` stays uninitialized, because zeroing 1 KB costs time
 
   edgecore::StringView sentence() const { return {text, size}; }
   void clear() {
@@ -66,8 +66,8 @@ class [[nodiscard]] Result {
   T value_{};
 };
 
-// Appends text to the message. Replaces control characters, because the text may come from a file and could break a log
-// line or a terminal.
+// Appends text to the message of `error`. Replaces control characters, because the text may come from a file and could
+// break a log line or a terminal.
 void append(Error &error, StringView text);
 
 // Converts the arguments of fail() and extend() to C varargs for fail_with: integers to 64 bits, text and lists to

@@ -33,20 +33,21 @@ class Tensor {
   static Tensor failed(const Error &error);
 
   bool empty() const { return memory_ == nullptr; }
-  bool is_failed() const { return problem_ != nullptr; }  // empty because a function could not make it
+  bool is_failed() const { return problem_ != nullptr; }  // true if a function failed, so that the tensor is empty
+
   // Returns OK, or if the tensor is empty, the reason. Errors: INVALID_ARGUMENT, MEMORY_ALLOCATION_FAILED.
   Status check(Error &error) const;
 
   int32_t scalar_type() const { return scalar_type_; }
   const std::vector<int64_t> &shape() const { return shape_; }
   const std::vector<int64_t> &strides() const { return strides_; }  // in elements
-  std::vector<uint8_t> dim_order() const;                           // the dims by descending stride
+  std::vector<uint8_t> dim_order() const;                           // the dims in the order of descending strides
   size_t count() const { return count_; }                           // number of elements
   size_t bytes() const { return bytes_; }                           // size of the elements
   void *data() const { return memory_.get(); }
   // Returns the number of bytes from data() on that may be read: a tensor that owns its memory has padding at its end.
   size_t readable_bytes() const { return readable_; }
-  bool read_only() const { return read_only_; }  // no method and no function of these headers writes to it
+  bool read_only() const { return read_only_; }  // true: methods and functions refuse to write to the tensor
   bool resizable() const { return is_resizable_; }
   // is_contiguous: true if the elements are in row-major order without gaps. is_dense: in any order of the dims without
   // gaps.
@@ -67,18 +68,19 @@ class Tensor {
     return scalar_type_ == scalar_type_of<T>() && offset >= 0 ? static_cast<T *>(data()) + offset : nullptr;
   }
 
-  // Views share the memory. They are empty if the new shape does not fit. view() needs a contiguous tensor; one size
-  // may be -1, which stands for the size that fits. `offset` and strides count elements from data() on.
+  // view, permute, slice and as_strided return a tensor that shares this tensor's memory, and an empty one if the new
+  // shape does not fit. view() needs a contiguous tensor; one size may be -1, which stands for the size that fits.
+  // `offset` and strides count elements from data() on.
   Tensor view(std::vector<int64_t> shape) const;
   Tensor permute(const std::vector<uint8_t> &dims) const;
   Tensor slice(size_t dim, int64_t begin, int64_t end) const;
   Tensor as_strided(std::vector<int64_t> shape, std::vector<int64_t> strides, int64_t offset = 0) const;
 
-  // Copy the elements to memory of their own: in row-major order, or in an order of the dims (outermost first).
+  // Return a copy of the tensor in memory of its own: in row-major order, or in an order of the dims (outermost first).
   Tensor clone() const;
   Tensor clone(const std::vector<uint8_t> &dim_order) const;
-  // Copies the elements as another type, row-major. A float is truncated to an integer and clamped to its range; NaN
-  // becomes 0. Every number except 0 becomes true.
+  // Returns a row-major copy with another element type. A float is truncated to an integer and clamped to its range;
+  // NaN becomes 0. Every number except 0 becomes true.
   Tensor to(int32_t scalar_type) const;
   // Copies the elements of a tensor of equal shape and type into this one. Their memory must not overlap, unless both
   // have the same layout. Errors: INVALID_ARGUMENT (also if this tensor is read-only).
@@ -100,7 +102,7 @@ class Tensor {
   Tensor with_layout(std::vector<int64_t> shape, std::vector<int64_t> strides, int64_t offset) const;
   int64_t offset_of(const std::vector<int64_t> &index) const;  // -1: no such element
 
-  std::shared_ptr<void> memory_;  // if the tensor owns it: aligned to 64, readable for 128 bytes past the end
+  std::shared_ptr<void> memory_;  // owned memory is aligned to 64 bytes and readable for 128 bytes past its end
   int32_t scalar_type_ = -1;
   std::vector<int64_t> shape_, strides_;
   size_t count_ = 0;
@@ -109,7 +111,7 @@ class Tensor {
   size_t readable_ = 0;
   bool read_only_ = false;
   bool is_resizable_ = true;
-  std::shared_ptr<const Problem> problem_;  // why the tensor is empty
+  std::shared_ptr<const Problem> problem_;  // reason why the tensor is empty; NULL if there is none
 };
 
 }  // namespace edgecore

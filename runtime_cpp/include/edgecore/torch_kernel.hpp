@@ -30,13 +30,13 @@
 namespace edgecore {
 namespace kernel __attribute__((visibility("hidden"))) {
 
-  // The state of one call: PyTorch's values converted to the C interface. The host's functions receive it as
-  // edgecore_scope.
+  // The state of one call: PyTorch's values converted to the C interface. The functions of edgecore_host receive it as
+  // their edgecore_scope.
   class TorchCall {
    public:
     static TorchCall &of(edgecore_scope *scope) { return *reinterpret_cast<TorchCall *>(scope); }
 
-    // Converts an argument; the result is valid as long as this object.
+    // Converts an argument of PyTorch to the C interface; the result is valid as long as this object.
     edgecore_value add(const c10::IValue &value) {
       edgecore_value result = {};
       if (value.isTensor()) {
@@ -89,7 +89,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
       return result;
     }
 
-    // Runs a kernel. Throws if it fails.
+    // Runs a kernel. Throws a c10::Error with the kernel's message if the kernel fails.
     void run(const char *name, edgecore_kernel_fn kernel, const std::vector<edgecore_value> &args) {
       const edgecore_host host = host_table();
       const edgecore_call call = {{sizeof(edgecore_call), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR},
@@ -226,8 +226,8 @@ namespace kernel __attribute__((visibility("hidden"))) {
     std::string message_;
   };
 
-  // Calls the kernel with the arguments on the stack, the outputs last. Returns the tensors that the schema lists as
-  // results.
+  // Calls the kernel with the arguments that PyTorch put on the stack, the outputs last. Returns the tensors that the
+  // schema lists as results, by pushing them on the stack.
   template <auto function>
   void run_boxed(const c10::OperatorHandle &op, c10::Stack *stack) {
     const c10::FunctionSchema &schema = op.schema();
@@ -248,7 +248,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     for (size_t i = first; i < written.size(); ++i) stack->push_back(written[i]);
   }
 
-  // Calls the kernel with a new tensor as its out argument, and returns that tensor.
+  // Calls the kernel with a new tensor as its out argument, and returns that tensor by pushing it on PyTorch's stack.
   template <auto function>
   void run_functional(const c10::OperatorHandle &op, c10::Stack *stack) {
     const size_t count = op.schema().arguments().size();

@@ -13,13 +13,13 @@
 
 namespace edgecore {
 
-// A clock. Ticks may wrap at 2^32. Without a function, the platform's clock is used (edgecore/platform.h).
+// The clock of a trace. Ticks may wrap at 2^32. Without a function, the platform's clock is used (edgecore/platform.h).
 struct TraceClock {
   uint64_t (*ticks)() = nullptr;
   uint64_t ticks_per_second = 1000000000;
 };
 
-// The header at the start of the memory, in the byte order of the processor, which must be little-endian. Records
+// The header at the start of a trace's memory, in the byte order of the processor, which must be little-endian. Records
 // follow; in a ring, record number i of the whole trace is at index i % capacity.
 struct TraceHeader {
   char magic[4];  // "ECTR"
@@ -27,24 +27,24 @@ struct TraceHeader {
   uint16_t record_bytes;  // sizeof(TraceRecord) or sizeof(TraceTotal)
   uint64_t ticks_per_second;
   uint64_t recorded;  // number of records written, overwritten ones included
-  uint64_t dropped;   // number of events that are not in the memory
+  uint64_t dropped;   // number of events for which the memory had no place, or that were overwritten
 };
 static_assert(sizeof(TraceHeader) == 32);
 
 constexpr uint16_t kTraceVersion = 2;
-constexpr uint16_t kTraceNamed = 0x100;       // in `kind`: `id` is the hash of the operation's name
-constexpr uint32_t kTraceOpen = UINT32_MAX;   // in `length`: the event has not ended, or took longer
-constexpr uint16_t kTraceLater = UINT16_MAX;  // in `instruction`: UINT16_MAX or more
+constexpr uint16_t kTraceNamed = 0x100;       // bit of TraceKey::kind: TraceKey::id is the hash of a name
+constexpr uint32_t kTraceOpen = UINT32_MAX;   // value of TraceRecord::length: not ended, or 2^32 - 1 ticks or more
+constexpr uint16_t kTraceLater = UINT16_MAX;  // value of TraceKey::instruction: UINT16_MAX or more
 
 // The identity of an event. For a run, `instruction` is the lower half of the hash of the method's name.
 struct TraceKey {
   uint16_t instruction;
   uint16_t kind;  // EventKind
-  uint32_t id;  // of kBackend: the backend's number of the operation; of a run in a TraceRecord: the clock's upper half
+  uint32_t id;    // kBackend: the backend's number of the operation; a run in a TraceRecord: the clock's upper 32 bits
 };
 
 struct TraceRecord {
-  uint32_t begin;  // ticks since the run began; of a run: the clock's lower half
+  uint32_t begin;  // ticks since the run began; for the event of a run, the clock's lower 32 bits
   uint32_t length;
   TraceKey key;
 };
@@ -59,14 +59,14 @@ struct TraceTotal {
   uint32_t max;
   uint32_t method;  // hash of the name of the running method; 0 while no method runs, such as during loading
   uint64_t sum;
-  uint64_t squares;  // sum of the squares of times; UINT64_MAX: overflow
+  uint64_t squares;  // sum of the squares of the times; UINT64_MAX after an overflow
 };
 static_assert(sizeof(TraceTotal) == 40);
 
 // Returns the hash of a name in a TraceKey (FNV-1a).
 uint32_t trace_hash(StringView name);
 
-// The common base of both classes: the memory, and the start times of the current run and call.
+// The base class of TraceBuffer and TraceStatistics: the memory, and the start times of the current run and call.
 class TraceMemory {
  public:
   // Returns the caller's memory, with the header and the records.
@@ -83,14 +83,14 @@ class TraceMemory {
   TraceKey key_of(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id, uint64_t time);
 
   Bytes memory_;
-  TraceHeader unused_ = {};  // used if `memory` is too small for a header
+  TraceHeader unused_ = {};  // header that is used if `memory` is too small for one
   TraceHeader *header_ = &unused_;
   uint8_t *records_ = nullptr;
   uint32_t capacity_ = 0;
   TraceClock clock_;
   uint64_t run_begin_ = 0;
   uint64_t call_begin_ = 0;
-  uint16_t instruction_ = 0;  // of the last event that did not come from a backend
+  uint16_t instruction_ = 0;  // instruction of the last event that did not come from a backend
 };
 
 enum class TraceFull : uint8_t { kDropOldest, kStop };
@@ -123,7 +123,7 @@ class TraceStatistics final : public EventTracer, public TraceMemory {
   void add(StringView name, int64_t debug_id, uint64_t begin, uint64_t end) override;
 
  private:
-  static constexpr uint32_t kDepth = 8;  // nested events: run, call, copy, and events of the backend
+  static constexpr uint32_t kDepth = 8;  // maximum number of nested events: run, call, copy, and events of the backend
 
   TraceTotal *total_of(const TraceKey &key);
   void count(const TraceKey &key, uint64_t ticks);
@@ -134,7 +134,7 @@ class TraceStatistics final : public EventTracer, public TraceMemory {
   } open_[kDepth] = {};  // events that have begun and not ended, outermost first
   uint32_t depth_ = 0;
   uint32_t method_ = 0;  // hash of the name of the running method
-  uint32_t next_ = 0;    // index of the next event, if events come in the same order as in the previous run
+  uint32_t next_ = 0;    // index of the next event's TraceTotal, if this run has the same events as the one before
 };
 
 }  // namespace edgecore

@@ -48,13 +48,13 @@ class Value {
   bool is_bool() const { return tag() == EDGECORE_TAG_BOOL; }
   bool is_tensor() const { return tag() == EDGECORE_TAG_TENSOR; }
 
-  // Return the number. to_double accepts an int. Errors: INVALID_TYPE for another kind.
+  // Return the number that the value holds; to_double also accepts an int. Errors: INVALID_TYPE for another kind.
   Result<int64_t> to_int(Error &error) const;
   Result<double> to_double(Error &error) const;
   Result<bool> to_bool(Error &error) const;
-  // Returns the tensor, or for another kind an empty tensor whose check() names the kind.
+  // Returns the tensor that the value holds. For another kind, returns an empty tensor whose check() names the kind.
   Tensor tensor() const;
-  // Return NULL for another kind.
+  // Return the string or list that the value holds; NULL if the value is of another kind.
   const std::string *string() const { return std::get_if<std::string>(&data_); }
   const std::vector<int64_t> *ints() const { return std::get_if<std::vector<int64_t>>(&data_); }
   const std::vector<double> *doubles() const { return std::get_if<std::vector<double>>(&data_); }
@@ -65,7 +65,7 @@ class Value {
   static StringView kind_name(uint32_t tag);
 
  private:
-  // The index of a type is its EDGECORE_TAG_*.
+  // The index of a type in the variant is the type's EDGECORE_TAG_*, so that tag() can return index().
   std::variant<std::monostate, int64_t, double, bool, Tensor, std::string, std::vector<int64_t>, std::vector<double>,
                std::vector<bool>, std::vector<Tensor>>
       data_;

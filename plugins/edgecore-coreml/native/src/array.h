@@ -1,4 +1,4 @@
-// Arrays of elements with strides.
+// Copies arrays whose elements have strides.
 #ifndef EDGECORE_COREML_ARRAY_H_
 #define EDGECORE_COREML_ARRAY_H_
 
@@ -7,7 +7,7 @@
 
 namespace edgecore::coreml {
 
-// Returns the strides, in elements, of an array without gaps.
+// Returns the strides, in elements, of a row-major array without gaps.
 std::vector<int64_t> row_major_strides(const std::vector<int64_t> &shape);
 
 // Copies an array into another of the same shape. Strides are in elements of `element_bytes` bytes; the arrays must not

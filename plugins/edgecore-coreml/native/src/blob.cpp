@@ -10,7 +10,7 @@ namespace {
 using edgecore::backend::damaged;
 
 constexpr std::string_view kReference = "CMJR";  // see blob.py
-constexpr size_t kMaxText = 1 << 20;  // maximum size of a JSON text, whose parsed values need much more memory
+constexpr size_t kMaxText = 1 << 20;  // limit in bytes, because the parsed values of a JSON text need much more memory
 constexpr int kMaxDepth = 16;
 constexpr uint64_t kFile = 0, kFolder = 1;
 constexpr int32_t kFloat16 = 5, kFloat32 = 6;  // ScalarType of the .pte
@@ -19,7 +19,7 @@ bool is_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
 }
 
-// Follows the tree of files from its root.
+// Collects the files of a folder: follows its tree of nodes from the root, and checks each node.
 class Tree {
  public:
   Tree(const std::vector<Json> &nodes, edgecore_bytes data) : nodes_(nodes), data_(data), used_(nodes.size(), false) {}

@@ -13,7 +13,7 @@
 namespace edgecore::coreml {
 
 struct File {
-  std::string path;  // inside of the folder, with '/'
+  std::string path;  // path of the file inside of the folder, with '/'
   edgecore_bytes content;
 };
 
@@ -23,21 +23,21 @@ struct StateInfo {
   std::string name;    // the name of the state in the Core ML model
   int32_t scalar_type = 0;
   std::vector<int64_t> shape;
-  bool has_initial = false;     // the file has initial values, as named data under the buffer's name
-  edgecore_bytes initial = {};  // the initial values in row-major order; no bytes: zeros
+  bool has_initial = false;     // the .pte file has initial values, as named data under the buffer's name
+  edgecore_bytes initial = {};  // initial values of the state in row-major order; no bytes: zeros
 };
 
-// The model of a delegate.
+// The Core ML model of a delegate.
 struct Package {
-  edgecore_bytes folder = {};  // the blob, or named data that several delegates share
+  edgecore_bytes folder = {};  // bytes of the model's folder: the blob, or named data that several delegates share
   std::vector<File> files;
-  std::vector<std::string> inputs, outputs;  // names in the order of the delegate's arguments
+  std::vector<std::string> inputs, outputs;  // the model's names of inputs and outputs, in the order of the arguments
   std::vector<StateInfo> states;
-  std::string function;  // function of the ML program; empty: the only function
+  std::string function;  // function of the ML program to run; empty: the only one
 };
 
-// Reads the files of a folder. Throws edgecore::backend::Failure if it is damaged; offsets are then within the bytes,
-// and paths within the folder.
+// Reads the files of a folder. Their contents point into its bytes, and their paths do not leave the folder. Throws
+// edgecore::backend::Failure if the bytes are damaged.
 std::vector<File> read_files(edgecore_bytes folder);
 
 // Reads a blob with its metadata. `named_data` returns the bytes under a key. Throws edgecore::backend::Failure if the

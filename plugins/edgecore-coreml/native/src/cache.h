@@ -11,8 +11,8 @@
 namespace edgecore::coreml {
 
 // Returns the folder `cache`/DIGEST. If it does not exist, writes `files` to a temporary folder, calls `finish` with
-// its path, and renames it. So other threads and processes see the complete folder or none, even if this process is
-// killed. Throws edgecore::backend::Failure if a file cannot be written.
+// the path of this folder, and renames it to DIGEST. So other threads and processes see the complete folder or none,
+// even if this process is killed. Throws edgecore::backend::Failure if a file cannot be written.
 std::string cached_folder(const std::string &cache, edgecore_bytes blob, const std::vector<File> &files,
                           const std::function<void(const std::string &folder)> &finish);
 

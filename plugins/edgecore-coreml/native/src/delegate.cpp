@@ -29,11 +29,11 @@ using edgecore::backend::Host;
 using edgecore::backend::Options;
 using edgecore::backend::PendingRun;
 
-// The engines of this process, one for each value of the load option `standin`.
+// The engines of this process: Core ML, or its stand-ins for tests, one for each value of the load option `standin`.
 struct Driver {
   explicit Driver(const Host &) {}
 
-  // preprocess.py writes "coreml-package 1 TARGET".
+  // Checks the compatibility string that preprocess.py writes: "coreml-package 1 TARGET".
   int32_t check_compatibility(std::string_view text) const {
     return edgecore::backend::check_format(text, "coreml-package 1", "edgecore-coreml");
   }
@@ -58,14 +58,13 @@ struct Program {
   const std::string standin, cache;
 };
 
-// Returns the initial values of a state. A .ptd file may contain values for a buffer that the model initializes with
-// zeros.
+// Returns the initial values of a state. If the model initializes it with zeros, a .ptd file may have other values.
 edgecore_bytes initial_values(const Host &host, const StateInfo &state) {
   if (state.has_initial) return host.named_data(state.buffer);
   return host.find_named_data(state.buffer).value_or(edgecore_bytes{});
 }
 
-// A loaded model, shared by all methods that use the delegate.
+// The loaded model of a delegate, shared by all methods that use the delegate.
 class Delegate {
  public:
   Delegate(Program &program, const Host &host, const edgecore_delegate_info &info) {
@@ -94,7 +93,7 @@ class Delegate {
   std::vector<StateInfo> states;
 };
 
-// Returns true if the model uses another dtype than the argument: Core ML has no 64-bit integers.
+// Returns true if the argument is int64 and the model has int32, because Core ML has no 64-bit integers.
 bool is_converted(const edgecore_tensor &tensor, Element element) {
   return element == Element::kInt32 && tensor.dl.dtype.code == EDGECORE_DL_INT && tensor.dl.dtype.bits == 64;
 }
@@ -131,7 +130,7 @@ void check_choice(size_t index, const Feature &feature, const std::vector<int64_
   fail(EDGECORE_INVALID_ARGUMENT, "argument %zu has none of the %zu shapes that the model takes", index, choice.size());
 }
 
-// The arguments of a delegate in one method.
+// The execution state of a delegate in one method: a session of the model, and the arrays of its arguments.
 class Instance {
  public:
   Instance(Delegate &delegate, const Host &host, const edgecore_instance_info &info)
@@ -171,10 +170,10 @@ class Instance {
       if (is_converted(tensor, outputs_[i].element)) wide_[index].resize(count(shape));
       args.resize(index, shape.data(), rank);
     }
-    return {};  // Core ML allocates its own memory
+    return {};  // prepare asks for no memory: Core ML allocates its own
   }
 
-  // Runs the model. Returns EDGECORE_PENDING if the host supports that and the call is not profiled.
+  // Runs the model. Returns EDGECORE_PENDING if the host supports pending runs and this run is not profiled.
   int32_t run(const edgecore_execute_info &info, const Arguments &args) {
     if (refusal_) std::rethrow_exception(refusal_);
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -195,7 +194,7 @@ class Instance {
         std::copy(from.begin(), from.end(), wide_outputs[i]);
       }
     };
-    if (info.completion == nullptr || is_profiled_) {  // events may be added only before execute returns
+    if (info.completion == nullptr || is_profiled_) {  // profile events may be added only before execute returns
       const Event event(host_, "Core ML", 0);
       session_->session->predict(inputs_, outputs_);
       widen();
@@ -207,7 +206,7 @@ class Instance {
 
  private:
   // Returns true if the inputs may have their maximum shapes, as when a method is loaded. A model with a list of
-  // allowed shapes may not allow the combination: then the instance can be prepared, but not run.
+  // allowed shapes may not allow this combination of sizes: then the instance can be prepared, but not run.
   bool may_be_maximum() const {
     bool has_choice = false;
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -226,8 +225,8 @@ class Instance {
     }
   }
 
-  // Core ML states output shapes that depend on input shapes only after a prediction, so this predicts once with zeros,
-  // and with separate states.
+  // Sets the shapes of the outputs. Core ML states output shapes that depend on input shapes only after a prediction,
+  // so this function predicts once with zeros, in a session with states of its own.
   void set_output_shapes() {
     outputs_.clear();
     bool is_fixed = true;
@@ -261,9 +260,9 @@ class Instance {
   bool is_profiled_;
   std::shared_ptr<SharedSession> session_;
   State *state_ = nullptr;
-  std::exception_ptr refusal_;  // error for the shapes of the last prepare, thrown by run
+  std::exception_ptr refusal_;  // the error of prepare if the model refuses the shapes; run throws it
   std::vector<Array> inputs_, outputs_;
-  std::vector<std::vector<int32_t>> wide_;  // by argument: the elements of a 64-bit argument, converted
+  std::vector<std::vector<int32_t>> wide_;  // for each 64-bit argument, its elements as 32-bit integers
   PendingRun pending_;
 };
 

@@ -1,4 +1,4 @@
-// The engine of systems that have neither Core ML nor the stand-in: an error.
+// The engine of systems that have neither Core ML nor the stand-in for tests: make_engine throws an error.
 #include "model.h"
 
 namespace edgecore::coreml {

@@ -84,7 +84,7 @@ class Parser {
     refuse_same_keys(result);
   }
 
-  // Refuse duplicate keys: two readers could use different members.
+  // Refuse duplicate keys, because JSON parsers differ in which of the two values they return.
   static void refuse_same_keys(const Json &object) {
     std::vector<std::string_view> keys;
     for (const auto &[key, member] : object.members) keys.push_back(key);
@@ -137,7 +137,7 @@ class Parser {
     if (index != std::string_view::npos) return result.push_back(kMeanings[index]);
     if (name != 'u') expected("an escape");
     uint32_t code = four_digits();
-    if (code >= 0xD800 && code < 0xDC00 && take_word("\\u")) {  // a surrogate pair: two escapes are one character
+    if (code >= 0xD800 && code < 0xDC00 && take_word("\\u")) {  // UTF-16 surrogate pair: two escapes for one character
       code = 0x10000 + ((code - 0xD800) << 10) + (four_digits() - 0xDC00);
     }
     append_utf8(result, code & 0x1FFFFF);

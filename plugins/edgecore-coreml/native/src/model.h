@@ -25,11 +25,11 @@ struct Feature {
   std::string name;
   Element element = Element::kFloat32;
   std::vector<Range> sizes;                  // for each dim
-  std::vector<std::vector<int64_t>> shapes;  // if not empty: the allowed shapes
-  bool is_fixed = false;                     // each dim has one size; an output that is not fixed has no `sizes`
+  std::vector<std::vector<int64_t>> shapes;  // the only allowed shapes; empty: all shapes within `sizes`
+  bool is_fixed = false;                     // true: each dim has one size; outputs that are not fixed lack `sizes`
 };
 
-// Elements in row-major order without gaps.
+// The elements of an input, output or state, in row-major order without gaps.
 struct Array {
   Element element = Element::kFloat32;
   std::vector<int64_t> shape;
@@ -38,20 +38,20 @@ struct Array {
 
 using Done = edgecore::backend::PendingRun::Done;
 
-// The values of a model's states, and its predictions. Used by one thread at a time.
+// A session of a model: the values of its states, and its predictions. Used by one thread at a time.
 class Session {
  public:
   virtual ~Session() = default;
-  // Computes the outputs. Sets the shapes of `outputs`. Writes outputs that have `data`, whose shapes must be right.
-  // The arrays are in the order of Model::inputs and Model::outputs.
+  // Computes the outputs and sets their shapes. Writes the elements of each output that has `data`, whose shape must be
+  // set correctly before the call. The arrays are in the order of Model::inputs and Model::outputs.
   virtual void predict(const std::vector<Array> &inputs, std::vector<Array> &outputs) = 0;
   // Starts a prediction, and may return before it ends. Calls `done` once at its end. Until then the caller calls no
-  // other member, and keeps the arrays valid. If it throws, nothing was started.
+  // other member, and keeps the arrays valid. If start throws, no prediction was started.
   virtual void start(const std::vector<Array> &inputs, std::vector<Array> &outputs, const Done &done) {
     predict(inputs, outputs);
     done(nullptr);
   }
-  // Copy a state to or from memory of the same size.
+  // read_state copies the state `name` to `out`; write_state sets it to the elements of `in`. Sizes must be equal.
   virtual void read_state(const std::string &name, Array out) = 0;
   virtual void write_state(const std::string &name, Array in) = 0;
 };
@@ -66,10 +66,10 @@ class Model {
 };
 
 struct Request {
-  std::string folder;                        // the folder that `prepare` received
+  std::string folder;                        // the folder that Engine::compile has compiled
   std::string function;                      // function of the ML program; empty: the default function
-  std::string compute_units;                 // as in the compile spec, for example "cpu_and_ne"
-  std::vector<std::string> inputs, outputs;  // names, in the order of the delegate's arguments
+  std::string compute_units;                 // the compile spec `compute_units`, for example "cpu_and_ne"
+  std::vector<std::string> inputs, outputs;  // names of inputs and outputs, in the order of the delegate's arguments
 };
 
 class Engine {
@@ -77,7 +77,7 @@ class Engine {
   virtual ~Engine() = default;
   // Compiles the model package in a folder with a blob's files, and stores the result in the same folder.
   virtual void compile(const std::string &folder) = 0;
-  // Loads a folder's model. Throws edgecore::backend::Failure if Core ML refuses it.
+  // Loads the model of a compiled folder. Throws edgecore::backend::Failure if Core ML refuses it.
   virtual std::unique_ptr<Model> load(const Request &request) = 0;
 };
 

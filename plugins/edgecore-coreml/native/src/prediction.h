@@ -1,4 +1,4 @@
-// Retries a prediction that cannot use the caller's memory.
+// Repeats a prediction with the engine's own memory if the engine refuses to write into the caller's memory.
 #ifndef EDGECORE_COREML_PREDICTION_H_
 #define EDGECORE_COREML_PREDICTION_H_
 

@@ -1,5 +1,5 @@
 // The stand-in for Core ML on Linux, for tests: a child process that runs `python -m edgecore_coreml_standin` computes
-// the ML programs. It exists only with the load option.
+// the ML programs. The child process exists only if the load option `standin` is set.
 //
 // Messages in both directions are lists of items: a count of 32 bits, then for each item a size of 64 bits and its
 // bytes. A request begins with a command, a reply with "ok" or, before an error message, "error".
@@ -58,7 +58,7 @@ class Child {
   Child(const Child &) = delete;
   Child &operator=(const Child &) = delete;
 
-  // Returns the items of the reply after "ok".
+  // Sends a request to the child process. Returns the items of its reply after "ok", or throws its error.
   Items call(const Items &request) {
     if (owner_ != getpid()) fail(EDGECORE_INVALID_STATE, "the stand-in for Core ML belongs to the parent process");
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -128,7 +128,8 @@ class Child {
 
 constexpr const char *kNames[] = {"float16", "float32", "int32"};
 
-// Reads "DTYPE fixed|free LOW HIGH LOW HIGH..." and then, for each shape of a choice, "| SIZE SIZE...".
+// Reads the description of an input or output: "DTYPE fixed|free LOW HIGH LOW HIGH...", and then "| SIZE SIZE..." for
+// each allowed shape if not all shapes are allowed.
 Feature read_feature(const std::string &name, const std::string &text) {
   std::istringstream words(text);
   std::string dtype, kind, word;
@@ -202,7 +203,7 @@ class StandInSession : public Session {
   }
 
   void start(const std::vector<Array> &inputs, std::vector<Array> &outputs, const Done &done) override {
-    if (thread_.joinable()) thread_.join();  // the thread has ended, except for its last statements
+    if (thread_.joinable()) thread_.join();  // the thread of the prediction before, which has called `done` already
     thread_ = std::thread([this, &inputs, &outputs, done] {
       std::exception_ptr failure;
       try {
@@ -226,14 +227,14 @@ class StandInSession : public Session {
   static void forget(Child &child, const std::string &id) {
     try {
       child.call({"forget", id});
-    } catch (...) {  // the child has ended, or belongs to another process: there is nothing to free
+    } catch (...) {  // the child process has ended, or belongs to another process: nothing to free
     }
   }
 
  private:
   const std::shared_ptr<Child> child_;
   const std::string id_;
-  std::thread thread_;  // waits for the child process
+  std::thread thread_;  // the thread of a started prediction, which waits for the child process
 };
 
 class StandInModel : public Model {

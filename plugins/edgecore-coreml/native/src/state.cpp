@@ -44,12 +44,12 @@ uint16_t to_half(float value) {
   const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
   const float size = std::fabs(value);
   if (std::isnan(size)) return sign | 0x7E00;
-  if (size >= 65520.0F) return sign | 0x7C00;  // from here on, numbers round to infinity
+  if (size >= 65520.0F) return sign | 0x7C00;  // 65520 and larger numbers round to infinity
   int exponent = 0;
-  std::frexp(size, &exponent);                                          // size = [0.5, 1) * 2^exponent
-  const int shift = size == 0 || exponent < -13 ? -24 : exponent - 11;  // exponent of the last bit of a half
+  std::frexp(size, &exponent);                                          // sets `exponent`: size = [0.5, 1) * 2^exponent
+  const int shift = size == 0 || exponent < -13 ? -24 : exponent - 11;  // the float16's last bit is worth 2^shift
   const auto bits = static_cast<uint16_t>(std::nearbyint(std::ldexp(size, -shift)));
-  // A fraction that rounds up to 2048 correctly carries into the exponent.
+  // A fraction that rounds up to 2048 carries 1 into the exponent in this sum, which is the correct result.
   return static_cast<uint16_t>(sign + (shift + 24) * 1024 + bits);
 }
 
@@ -70,7 +70,6 @@ size_t State::add(const StateInfo &added) {
   return buffers_.size() - 1;
 }
 
-// Sets a buffer to its initial values.
 void State::fill(Buffer &buffer) {
   buffer.holder = nullptr;
   if (buffer.info.initial.size == 0) {
@@ -80,7 +79,7 @@ void State::fill(Buffer &buffer) {
   }
 }
 
-// Copies a buffer's values from the state that has them.
+// Copies a buffer's values back from the Core ML state of the session that holds the latest values, if any.
 void State::take(Buffer &buffer) {
   if (buffer.holder == nullptr) return;
   buffer.holder->session->read_state(buffer.state, {Element::kFloat16, buffer.info.shape, buffer.values.data()});

@@ -1,6 +1,6 @@
 // The mutable buffers of a session that Core ML keeps. In Core ML each loaded function has its own states, which no
-// other function can use. So the values move to the model that uses a buffer next, and stay while the same model uses
-// it.
+// other function can use. So the values of a buffer move to the model that uses it next, and stay there while only that
+// model uses it.
 #ifndef EDGECORE_COREML_STATE_H_
 #define EDGECORE_COREML_STATE_H_
 
@@ -23,7 +23,7 @@ struct SharedSession {
   std::vector<std::pair<size_t, std::string>> states;
 };
 
-// A state set, see backend.h.
+// The state set (see state_set_create in backend.h) of the buffers that Core ML keeps.
 class State {
  public:
   template <typename Program>
@@ -33,7 +33,7 @@ class State {
   // edgecore::backend::Failure if the existing buffer has another dtype or shape, or for initial values of another
   // size.
   size_t add(const StateInfo &buffer);
-  // Moves the values of all buffers that a session uses to its states.
+  // Moves the values of all buffers that a session uses to the Core ML states of this session.
   void give(const std::shared_ptr<SharedSession> &session);
 
   uint64_t count() const noexcept { return buffers_.size(); }
@@ -45,8 +45,8 @@ class State {
  private:
   struct Buffer {
     StateInfo info;
-    std::vector<uint16_t> values;           // in float16; outdated if there is a holder
-    std::shared_ptr<SharedSession> holder;  // the session whose state has the values
+    std::vector<uint16_t> values;           // the buffer's values in float16; outdated while `holder` is set
+    std::shared_ptr<SharedSession> holder;  // the session whose Core ML state has the latest values
     std::string state;                      // name of that state
   };
 
@@ -57,7 +57,7 @@ class State {
 };
 
 float to_float(uint16_t half);
-uint16_t to_half(float value);  // rounds to nearest, ties to even
+uint16_t to_half(float value);  // rounds a float32 to float16: to nearest, ties to even
 
 }  // namespace edgecore::coreml
 

@@ -1,7 +1,8 @@
 // The Ethos-U backend on a device: passes the command stream of a delegate to Arm's driver, with the addresses of its
-// weights and of its arena. The table is in read-only memory, handles come from static pools: no heap, no exceptions.
+// weights and of its arena. The table of functions is read-only, delegates and instances come from static pools: no
+// heap, no exceptions.
 //
-// One execution context (thread) loads and destroys models; the driver itself lets several share an NPU.
+// One execution context (thread) loads and destroys models; the driver lets several threads share an NPU.
 #include <ethosu_driver.h>
 
 #include "blob.h"
@@ -37,8 +38,8 @@ struct edgecore_instance {
 
 namespace {
 
-constexpr uint64_t kAlignment = 16;  // of all addresses that are passed to the NPU
-constexpr uint64_t kCacheLine = 32;  // of Cortex-M55 and M85: the driver flushes whole lines of the arena
+constexpr uint64_t kAlignment = 16;  // alignment in bytes of all addresses that the NPU receives
+constexpr uint64_t kCacheLine = 32;  // cache line in bytes (Cortex-M55, M85): the driver flushes whole lines
 
 edgecore_driver driver;
 edgecore_program program;
@@ -80,7 +81,7 @@ bool skip(edgecore_str &text, const char (&start)[size]) {
 }
 
 // Returns true for the compatibility string that preprocess.py writes: "ethosu-vela 1 TARGET", followed by " fast
-// BYTES" if the command stream uses a fast scratch.
+// BYTES" if the command stream uses BYTES of fast scratch (SRAM as a cache).
 bool has_format(edgecore_str text) { return skip(text, "ethosu-vela 1 "); }
 
 uint64_t fast_bytes_of(edgecore_str text) {
@@ -128,7 +129,7 @@ int32_t EDGECORE_CALL delegate_load(edgecore_program *, const edgecore_delegate_
         error, EDGECORE_INVALID_ARGUMENT, "the blob lies at the address ", address_of(info->blob.data),
         ", which is no multiple of 16, as the NPU needs it: align the file in memory, and its segments, to 16 bytes");
   }
-  // A file of another toolchain does not state its need: give it all that there is.
+  // A file of another toolchain does not state how much fast scratch (SRAM) it needs: give it all that there is.
   uint64_t fast_bytes = fast_scratch.bytes;
   if (info->compatibility.size != 0) fast_bytes = fast_bytes_of(info->compatibility);
   if (fast_bytes > fast_scratch.bytes) {
@@ -142,7 +143,7 @@ int32_t EDGECORE_CALL delegate_load(edgecore_program *, const edgecore_delegate_
   }
   const int32_t code = take(delegates, out, error);
   if (code != EDGECORE_OK) return code;
-  (*out)->blob = blob;  // command stream and weights are used in place
+  (*out)->blob = blob;  // the NPU reads command stream and weights in the file's own memory
   (*out)->fast = {fast_scratch.data, fast_bytes};
   return EDGECORE_OK;
 }
@@ -174,7 +175,7 @@ uint8_t *data_of(const edgecore_tensor &tensor) {
   return static_cast<uint8_t *>(tensor.dl.data) + static_cast<size_t>(tensor.dl.byte_offset);
 }
 
-// Checks that a tensor matches an argument of the command stream. Both have their elements in the same order.
+// Checks that a tensor has the element size and bytes that the command stream expects; both order the elements alike.
 int32_t check_tensor(const edgecore_tensor *tensor, const ArenaTensor &expected, uint64_t index,
                      edgecore_error *error) {
   if (tensor == nullptr || tensor->buffer != nullptr || tensor->dl.device_type != EDGECORE_DEVICE_CPU) {
@@ -223,12 +224,12 @@ int32_t EDGECORE_CALL prepare(edgecore_instance *instance, const edgecore_value 
   return EDGECORE_OK;
 }
 
-// Runs the command stream. Its regions are 0: weights, 1: arena, 2: fast scratch.
+// Runs the command stream of a blob. Its regions are 0: weights, 1: arena, 2: fast scratch.
 int run(const Blob &blob, const uint8_t *arena, const edgecore_memory_block &fast) {
   uint64_t addresses[] = {address_of(blob.weights.data), address_of(arena), address_of(fast.data)};
   const size_t sizes[] = {static_cast<size_t>(blob.weights.size), blob.arena_bytes, static_cast<size_t>(fast.bytes)};
   ethosu_driver *npu = ethosu_reserve_driver();
-#ifndef ETHOSU_MULTI_VARIANT  // a driver for several kinds of NPUs returns NULL, and chooses one when it is called
+#ifndef ETHOSU_MULTI_VARIANT  // a driver for several kinds of NPUs returns NULL, and chooses one in ethosu_invoke_v3
   if (npu == nullptr) return -1;
 #endif
   const int code = ethosu_invoke_v3(npu, blob.commands.data, static_cast<int>(blob.commands.size), addresses, sizes,

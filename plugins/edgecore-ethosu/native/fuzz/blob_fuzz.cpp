@@ -12,7 +12,7 @@
 using namespace edgecore::ethosu;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  // Aligned to 16, and of exact size.
+  // Copy the input to memory aligned to 16 bytes and of its exact size, so that a sanitizer finds reads past its end.
   void *memory = nullptr;
   if (posix_memalign(&memory, 16, size) != 0) return 0;
   const std::unique_ptr<void, decltype(&std::free)> owner(memory, std::free);
@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
   }
   const int32_t code = session.run(arguments, element_sizes);
-  if (code != EDGECORE_OK && code != EDGECORE_ACCESS_FAILED) std::abort();  // read_blob has checked the rest
+  if (code != EDGECORE_OK && code != EDGECORE_ACCESS_FAILED) std::abort();  // read_blob excludes other failures
   test::logged.clear();
   return 0;
 }

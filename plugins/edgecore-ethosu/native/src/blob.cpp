@@ -31,14 +31,13 @@ bool damaged(Problem &problem, const Pieces &...pieces) {
   return fail(problem, EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob is damaged: ", pieces...);
 }
 
-// Reads bytes front to back.
 class Reader {
  public:
   Reader(edgecore_bytes bytes, Problem &problem) : bytes_(bytes), problem_(problem) {}
 
   uint64_t left() const { return bytes_.size - position_; }
 
-  // Returns NULL if fewer bytes are left.
+  // Returns the next `size` bytes, or NULL if fewer are left.
   const uint8_t *take(uint64_t size) {
     if (size > left()) {
       (void)damaged(problem_, "its ", bytes_.size, " bytes end too early");
@@ -57,7 +56,7 @@ class Reader {
   Problem &problem_;
 };
 
-// Reads the block `name`, which must be the next one.
+// Reads the block called `name`, which must be the next block of the blob.
 bool read_block(Reader &reader, const char *name, edgecore_bytes &data, Problem &problem) {
   const uint8_t *header = reader.take(kHeaderSize);
   if (header == nullptr) return false;

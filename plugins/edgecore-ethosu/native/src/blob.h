@@ -16,11 +16,11 @@ struct Problem {
 // The place of an argument in the arena. `bytes` is a multiple of `element_size`.
 struct ArenaTensor {
   uint32_t bytes;
-  uint32_t element_size;  // 1, 2, 4 or 8 bytes
+  uint32_t element_size;  // bytes of an element: 1, 2, 4 or 8
   uint32_t offset;
 };
 
-// The arguments of one kind, in their order.
+// The inputs, or the outputs, of a command stream, in their order.
 struct ArenaTensors {
   const uint8_t *records;  // in a checked blob
   uint32_t count;
@@ -28,7 +28,7 @@ struct ArenaTensors {
   ArenaTensor operator[](uint32_t index) const;
 };
 
-// The content of a blob, which lies in the memory of the blob.
+// The parts of a blob, which point into the memory of the blob.
 struct Blob {
   edgecore_bytes commands;  // for Arm's driver
   edgecore_bytes weights;

@@ -25,12 +25,12 @@ using edgecore::backend::Host;
 using edgecore::backend::Memory;
 using edgecore::backend::Options;
 
-// The simulators that this process has opened, by path.
+// The TOSA simulators (shared libraries) that this process has opened, by path.
 class Driver {
  public:
   explicit Driver(const Host &) {}
 
-  // preprocess.py writes "ethosu-vela 1 TARGET".
+  // Checks the compatibility string that preprocess.py writes: "ethosu-vela 1 TARGET".
   int32_t check_compatibility(std::string_view text) const {
     return edgecore::backend::check_format(text, "ethosu-vela 1", "edgecore-ethosu");
   }
@@ -76,7 +76,6 @@ Blob checked_blob(edgecore_bytes bytes) {
   fail(problem.code, "%.*s", static_cast<int>(text.size), text.data);
 }
 
-// Returns the TOSA graph that the file stores for a blob.
 edgecore_bytes stored_tosa(const Host &host, edgecore_bytes blob) {
   if (const auto tosa = host.find_named_data(tosa_key(blob))) return *tosa;
   fail(EDGECORE_NOT_FOUND,
@@ -99,7 +98,7 @@ class Delegate {
     check(graph.outputs(), blob.outputs, "outputs");
   }
 
-  // Checks that the graph has the arguments of the blob.
+  // Checks that the TOSA graph has as many inputs or outputs as the blob, each with as many bytes.
   static void check(const std::vector<Argument> &arguments, const ArenaTensors &of_blob, const char *what) {
     bool is_equal = arguments.size() == of_blob.count;
     for (uint32_t i = 0; is_equal && i < of_blob.count; ++i) is_equal = arguments[i].bytes == of_blob[i].bytes;
@@ -126,7 +125,7 @@ class Instance {
       tensor(args, inputs + i, expected);
       args.resize(inputs + i, expected.shape.data(), static_cast<int32_t>(expected.shape.size()));
     }
-    return {};  // the simulator allocates its own memory
+    return {};  // prepare asks for no memory: the simulator allocates its own
   }
 
   void execute(const Arguments &args, const Memory &) {

@@ -1,4 +1,4 @@
-// Composes an error sentence without a heap or a library.
+// Composes an error sentence without a heap and without the C++ library.
 #ifndef EDGECORE_ETHOSU_SENTENCE_H_
 #define EDGECORE_ETHOSU_SENTENCE_H_
 
@@ -24,7 +24,7 @@ class Sentence {
         magnitude = 0 - magnitude;
       }
     }
-    char digits[20];  // the maximum for 64 bits
+    char digits[20];  // a 64-bit number has at most 20 digits
     size_t at = sizeof(digits);
     do {
       digits[--at] = static_cast<char>('0' + magnitude % 10);
@@ -36,7 +36,7 @@ class Sentence {
   edgecore_str text() const { return {text_, size_}; }
 
  private:
-  // Text that does not fit is left out.
+  // Appends a text; the part that does not fit into text_ is left out.
   Sentence &append(const char *text, uint64_t size) {
     const size_t room = sizeof(text_) - size_;
     const size_t taken = size < room ? static_cast<size_t>(size) : room;

@@ -20,7 +20,6 @@ namespace edgecore::ethosu {
 using Describe = int (*)(const edgecore_tosa_model *, size_t, uint32_t *dtype, const int32_t **dims, size_t *rank,
                          size_t *bytes);
 
-// The functions of the library.
 struct Simulator {
   uint32_t (*version)();
   int (*load)(const void *graph, size_t size, edgecore_tosa_model **, char *error, size_t error_size);
@@ -32,10 +31,10 @@ struct Simulator {
   int (*run)(edgecore_tosa_model *, const void *const *inputs, void *const *outputs, char *error, size_t error_size);
 };
 
-// Opens a library and checks its version. The library stays open until the process ends.
+// Opens the simulator's library at a path and checks its version. The library stays open until the process ends.
 Simulator open_simulator(const std::string &path);
 
-// An argument of a graph: its dtype in DLPack's terms, its shape and its size in bytes.
+// An argument of a TOSA graph: its dtype in DLPack's terms, its shape and its size in bytes.
 struct Argument {
   uint8_t code;
   uint8_t bits;
@@ -43,7 +42,7 @@ struct Argument {
   uint64_t bytes;
 };
 
-// A loaded graph. Several threads may call `run`; one runs at a time.
+// A loaded TOSA graph. Several threads may call `run`; only one of them runs at a time.
 class Graph {
  public:
   Graph(const Simulator &simulator, edgecore_bytes tosa);

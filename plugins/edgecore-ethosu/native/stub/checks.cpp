@@ -4,7 +4,7 @@ namespace edgecore::ethosu {
 namespace {
 
 constexpr uint64_t kAlignment = 16;
-// The actions of a payload, in the low byte of a word.
+// Actions in the payload that the driver receives: the low byte of an action's first word is its number.
 constexpr uint32_t kConfiguration = 1, kStream = 2, kNothing = 5;
 
 // The architecture of an NPU: it runs streams for the same major version and at most its minor version. `commands` is

@@ -1,4 +1,4 @@
-// The checks of the stand-in for Arm's driver: the payload of a command stream, its regions, and its addresses.
+// Checks of the stand-in for Arm's driver: of a command stream's payload, regions, and the addresses that it accesses.
 #ifndef EDGECORE_ETHOSU_CHECKS_H_
 #define EDGECORE_ETHOSU_CHECKS_H_
 
@@ -26,7 +26,6 @@ bool check_invocation(const Npu &npu, edgecore_bytes payload, const Regions &reg
 bool check_commands(const Npu &npu, edgecore_bytes stream, const Regions &regions, uint64_t &operations,
                     Sentence &sentence);
 
-// Appends pieces of text to the error, and returns false.
 template <typename... Pieces>
 bool refuse(Sentence &sentence, const Pieces &...pieces) {
   (sentence << ... << pieces);

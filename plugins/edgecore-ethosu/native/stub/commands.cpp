@@ -8,11 +8,11 @@ namespace {
 
 constexpr uint32_t kStop = 0x000, kConvolution = 0x002, kDepthwise = 0x003, kPooling = 0x005, kElementwise = 0x006,
                    kResize = 0x007, kCopy = 0x010;
-constexpr uint32_t kInternalMemory = 1 << 8;  // flag in the number of a region: memory inside of the NPU
-constexpr uint32_t kStrided = 3 << 9;         // flag in the number of a region: the copy has several pieces
-constexpr uint32_t kChained = 2;              // in bits 14 and 15 of a precision of an Ethos-U85: not in memory
+constexpr uint32_t kInternalMemory = 1 << 8;  // flag of a region register: the region is memory inside of the NPU
+constexpr uint32_t kStrided = 3 << 9;         // flag of a region register: the copy has several pieces
+constexpr uint32_t kChained = 2;              // precision register (Ethos-U85), bits 14 and 15: tensor not in memory
 
-// A place in memory that operations access: the commands that set its region, its first byte, its length in bytes, and
+// A tensor that operations access in memory: the commands that set its region, its first byte, its length in bytes, and
 // its precision; 0: no such command. If the length depends on a shape, only the first byte is checked.
 struct Place {
   const char *name;
@@ -39,7 +39,7 @@ struct Registers {
   bool has_address;
 };
 
-// The places that an operation accesses, as indices into kPlaces; empty for other commands.
+// The tensors that an operation accesses: the indices [begin, end) into kPlaces; empty for other commands.
 struct Used {
   size_t begin, end;
 };

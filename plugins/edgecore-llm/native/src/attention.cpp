@@ -10,7 +10,7 @@ namespace {
 
 static_assert(kLanes == kKeyBlock);
 
-// Computes the scores of `kCount` queries with 16 keys, which may have scales.
+// Computes the scores of `kCount` queries with a block of 16 keys; int8 keys have scales.
 template <int kCount, class Element>
 inline void score_block(const Element *keys, const float *scales, const float *queries, int64_t size, float *scores) {
   Vector sums[kCount] = {};
@@ -44,7 +44,7 @@ inline void sum_values(const float *weights, const Element *values, int64_t rows
   }
 }
 
-// The same for a single column.
+// Computes out = weights [kCount, rows] x values [rows, size] for one column.
 template <int kCount, class Element>
 inline void sum_column(const float *weights, const Element *values, int64_t rows, int64_t size, int64_t column,
                        float *out) {
@@ -56,7 +56,7 @@ inline void sum_column(const float *weights, const Element *values, int64_t rows
   for (int q = 0; q < kCount; ++q) out[q * size + column] = sums[q];
 }
 
-// Replaces the scores [0, count) of a query by exp(score - maximum).
+// Scales the scores [0, count) of a query and replaces each by exp(score - maximum); sets the maximum and the sum.
 inline void weigh(float *scores, int64_t count, float scale, float softcap, float *maximum, float *sum) {
   const int64_t padded = (count + kLanes - 1) / kLanes * kLanes;
   for (int64_t i = 0; i < padded; i += kLanes) store(scores + i, load(scores + i) * scale);
@@ -83,7 +83,7 @@ inline void weigh(float *scores, int64_t count, float scale, float softcap, floa
   *sum = total;
 }
 
-// Multiplies the weights of rows by the scales of their values.
+// Multiplies the attention weights of the cache's rows by the scales of their int8 values.
 template <int kCount>
 inline void scale_weights(const float *scales, int64_t rows, float *weights) {
   int64_t i = 0;
@@ -98,7 +98,7 @@ inline void scale_weights(const float *scales, int64_t rows, float *weights) {
   }
 }
 
-// Computes `kCount` query heads from `head` on.
+// Computes the attention of `kCount` query heads, from `head` on.
 template <int kCount, class Element>
 void attend_heads(const Attention &attention, int64_t head, int64_t row, int64_t rows, float *scores,
                   const AttentionPart &out) {

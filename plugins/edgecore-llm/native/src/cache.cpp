@@ -1,4 +1,4 @@
-// Operators of KV caches: checks the arguments and divides the work among threads.
+// Operators of KV caches: they check the arguments and divide the work among threads.
 #include <string.h>
 
 #include "call.h"
@@ -8,7 +8,7 @@
 namespace edgecore::llm {
 namespace {
 
-constexpr int64_t kMaxPosition = int64_t{1} << 40;  // limit, so that sums of positions and sizes do not overflow
+constexpr int64_t kMaxPosition = int64_t{1} << 40;  // limit of positions: their sums with sizes must not overflow
 
 // A cache: keys [slots, heads, rows / 16, key_size, 16], values [slots, heads, rows, value_size], and with 8 bits the
 // scales of both [slots, heads, rows]. Position p is in row p if p < sinks, otherwise in row sinks + (p - sinks) %
@@ -31,7 +31,7 @@ struct Cache {
   void *head_values(int64_t slot, int64_t head) const {
     return values.data<char>() + (slot * heads + head) * rows * value_size * element_bytes();
   }
-  // Returns NULL without scales.
+  // Returns the scales of a head's rows, or NULL if the cache has no scales.
   float *head_scales(const Tensor &scales, int64_t slot, int64_t head) const {
     return scales.t == nullptr ? nullptr : scales.data<float>() + (slot * heads + head) * rows;
   }
@@ -40,7 +40,7 @@ struct Cache {
   }
 };
 
-// Reads the keys and values at `index` and the next argument, and their scales at `scales_index` and the next.
+// Reads a cache: keys at `index`, values at `index` + 1, and their scales at `scales_index` and `scales_index` + 1.
 Cache read_cache(Call &call, uint64_t index, uint64_t scales_index, int64_t sinks) {
   const bool is_half = call.has_dtype(index, Dtype::kFloat16);
   const bool is_bytes = call.has_dtype(index, Dtype::kInt8);
@@ -65,12 +65,12 @@ Cache read_cache(Call &call, uint64_t index, uint64_t scales_index, int64_t sink
   return cache;
 }
 
-// The tokens of a call. These numbers determine addresses, so they are copied before they are checked: in a damaged
-// file the tensors may overlap the outputs.
+// The tokens of a call. Positions and slots determine addresses, so they are copied before they are checked: in a
+// damaged file the tensors may overlap the outputs.
 struct Tokens {
   int64_t *positions;
-  int64_t *slots;   // 0 without an argument `slots`
-  int64_t *newest;  // the newest position in this call of the token's sequence
+  int64_t *slots;   // for each token, the cache's slot of its sequence; 0 without an argument `slots`
+  int64_t *newest;  // for each token, the largest position of its sequence in this call
 };
 
 Tokens read_tokens(Call &call, const Cache &cache, Tensor positions, Tensor slots, int64_t count) {
@@ -108,14 +108,14 @@ void turn(float *x, const float *table, int64_t half) {
   }
 }
 
-// Writes a key into its block of a head's keys.
+// Writes a key to its row of a head's keys, which are in blocks of 16 rows: [rows / 16, size, 16].
 template <class Element>
 void spread(const Element *key, int64_t size, int64_t row, void *keys) {
   Element *to = static_cast<Element *>(keys) + row / kKeyBlock * kKeyBlock * size + row % kKeyBlock;
   for (int64_t d = 0; d < size; ++d) to[d * kKeyBlock] = key[d];
 }
 
-// Writes a key of a head. `rounded` is scratch memory [key_size].
+// Writes the key of a head to the cache, rounded to the cache's type. `rounded` is scratch memory [key_size].
 void write_key(const Variant &functions, const Cache &cache, int64_t slot, int64_t head, int64_t row, const float *key,
                Half *rounded) {
   const int64_t size = cache.key_size;
@@ -133,7 +133,7 @@ void write_key(const Variant &functions, const Cache &cache, int64_t slot, int64
   }
 }
 
-// Writes a value of a head.
+// Writes the value of a head to the cache, rounded to the cache's type.
 void write_value(const Variant &functions, const Cache &cache, int64_t slot, int64_t head, int64_t row,
                  const float *value) {
   const int64_t size = cache.value_size;
@@ -233,14 +233,14 @@ int32_t EDGECORE_CALL rope_update_cache(const edgecore_call *c) {
 
 namespace {
 
-// The rows that a token sees, split into parts. The splits depend only on the token's position, so its result has the
-// same bits whatever other tokens are in the call.
+// The cache rows that a token attends to, split into parts of at most kPartRows. The splits depend only on the token's
+// position, so its result has the same bits whatever other tokens are in the call.
 struct Parts {
   const Cache &cache;
   int64_t position;
-  int64_t next;       // the next position to take
-  int64_t sinks_end;  // positions [next, sinks_end) are sinks
-  int64_t first;      // after the sinks, the positions [first, position] follow
+  int64_t next;       // the first position of the next part
+  int64_t sinks_end;  // positions [next, sinks_end) are attention sinks
+  int64_t first;      // positions [first, position] follow the attention sinks
 
   Parts(const Cache &of, int64_t at, int64_t window) : cache(of), position(at) {
     first = window > 0 && at - window + 1 > 0 ? at - window + 1 : 0;
@@ -256,7 +256,8 @@ struct Parts {
     const int64_t cut = next / kPartRows * kPartRows + kPartRows;
     if (cut < end) end = cut;
     *row = cache.row(next);
-    if (next < cache.sinks && end > cache.sinks) end = cache.sinks;  // the rows after the sinks may be elsewhere
+    // A part ends with the sinks, because the row of the next position may be anywhere in the ring.
+    if (next < cache.sinks && end > cache.sinks) end = cache.sinks;
     if (next >= cache.sinks && end - next > cache.rows - *row) end = next + cache.rows - *row;
     const int64_t rows = end - next;
     next = end == sinks_end ? first : end;
@@ -275,8 +276,8 @@ struct Parts {
 }  // namespace
 
 // attend(Tensor q, Tensor k_cache, Tensor v_cache, Tensor positions, Tensor? slots, int window, int sinks, float scale,
-// float softcap, Tensor? k_scales, Tensor? v_scales) -> Tensor: q [T, query_heads, key_size] -> [T, query_heads *
-// value_size].
+// float softcap, Tensor? k_scales, Tensor? v_scales) -> Tensor: attention of each token to the cache, q [T,
+// query_heads, key_size] -> [T, query_heads * value_size].
 int32_t EDGECORE_CALL attend(const edgecore_call *c) {
   Call call(c, "attend");
   const Cache cache = read_cache(call, 1, 9, call.integer(6, "sinks"));
@@ -302,7 +303,7 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
       call.check(of.positions[t] < cache.rows, "a position is beyond the rows of the cache");
       continue;
     }
-    // The newest position has overwritten the position one ring before it, unless the ring was not full.
+    // The newest position of the call has overwritten the one that is a ring's length older, if the ring was full.
     const int64_t oldest = of.positions[t] - window + 1;
     const int64_t overwritten = of.newest[t] - (cache.rows - cache.sinks);
     call.check(overwritten < cache.sinks || overwritten < oldest,
@@ -343,8 +344,8 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
   const int64_t score_floats = group * kScoreStride;
   float *scores = call.scratch<float>(workers * score_floats);
 
-  // With few tokens, the work items are the parts; otherwise the heads of tokens, because there is not enough memory
-  // for all parts of a long prompt.
+  // With few tokens, a work item is one part of a head's rows; otherwise it is a head of a token, because memory does
+  // not suffice for all parts of a long prompt.
   const bool is_split = tokens * cache.heads < 4 * workers;
   if (!is_split) {
     float *memory = call.scratch<float>(workers * 2 * part_floats);

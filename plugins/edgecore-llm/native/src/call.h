@@ -1,4 +1,4 @@
-// The arguments of a kernel call, with checks.
+// Reads and checks the arguments of a kernel call.
 #ifndef EDGECORE_LLM_CALL_H_
 #define EDGECORE_LLM_CALL_H_
 
@@ -28,13 +28,13 @@ class Call {
  public:
   Call(const edgecore_call *call, const char *op, const char *library = "edgecore_llm");
 
-  // Returns a contiguous tensor of the given dtype and number of dims (-1: any).
+  // Returns argument `index`: a contiguous tensor of the given dtype and number of dims (-1: any).
   Tensor tensor(uint64_t index, const char *name, Dtype dtype, int64_t ndim);
-  // Returns a contiguous tensor of any dtype.
+  // Returns argument `index`: a contiguous tensor of any dtype.
   Tensor tensor_of_any_dtype(uint64_t index, const char *name, int64_t ndim);
-  // Like tensor(), but `t` is NULL if the argument is None.
+  // Like tensor(), but Tensor::t is NULL if the argument is None.
   Tensor optional_tensor(uint64_t index, const char *name, Dtype dtype, int64_t ndim);
-  // Returns true if the argument is a tensor of that dtype.
+  // Returns true if argument `index` is a tensor of this dtype.
   bool has_dtype(uint64_t index, Dtype dtype);
   int64_t integer(uint64_t index, const char *name);
   double number(uint64_t index, const char *name);
@@ -44,7 +44,7 @@ class Call {
 
   bool failed() const { return status_ != EDGECORE_OK; }
   int32_t status() const { return status_; }
-  // Records the failure "OPERATOR: text".
+  // Records a failure of the call with the message "OPERATOR: text".
   int32_t fail(const char *text, const char *name = "");
   // Records a failure if `ok` is false. Returns true if no failure is recorded so far.
   bool check(bool ok, const char *text);

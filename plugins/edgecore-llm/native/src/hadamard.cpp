@@ -29,7 +29,7 @@ void transform(const float *x, int64_t size, float *out) {
 
 }  // namespace
 
-// rotate(Tensor x) -> Tensor: x [T, 2^k].
+// edgecore_llm::rotate(Tensor x) -> Tensor: transforms each row of x [T, 2^k].
 int32_t EDGECORE_CALL rotate(const edgecore_call *c) {
   Call call(c, "rotate");
   const Tensor x = call.tensor(0, "x", Dtype::kFloat32, 2);

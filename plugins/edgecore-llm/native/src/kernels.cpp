@@ -1,4 +1,4 @@
-// The table of kernels that the library exports.
+// The table of kernels that the library of edgecore-llm exports.
 #include "call.h"
 #include "edgecore/kernel.h"
 #include "llama.h"

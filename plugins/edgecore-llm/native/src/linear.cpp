@@ -8,10 +8,11 @@
 namespace edgecore::llm {
 namespace {
 
-// Minimum work of a thread, in bytes of weights.
+// Minimum work of a thread, in bytes of weights that it reads.
 constexpr int64_t kBytesOfPiece = 64 * 1024;
 
-// A piece of a single row is a multiple of this many tiles: the maximum that a variant multiplies at once.
+// If x has a single row, a thread's piece of the work is a multiple of this many tiles (16 outputs each): the largest
+// number of tiles that the functions of an instruction set multiply at once.
 constexpr int64_t kTilesOfPiece = 8;
 
 // Reads a packed matrix [tiles, groups, bytes of a block], uint8, with `outputs` real outputs; the rest of the last
@@ -100,7 +101,7 @@ int32_t EDGECORE_CALL linear(const edgecore_call *c) {
   } else {
     call.parallel_for(rows, kRowsOfPiece, round);
   }
-  const int64_t tiles = is_gated ? 2 : 1;  // tiles of a work item
+  const int64_t tiles = is_gated ? 2 : 1;  // tiles (of 16 outputs) of one work item
   const int64_t tile_bytes = w.groups * static_cast<int64_t>(w.bits == 4 ? sizeof(Block4) : sizeof(Block8));
   int64_t grain = rows > 4 ? 1 : 1 + kBytesOfPiece / (tiles * tile_bytes);
   if (rows == 1) grain = (grain * tiles + kTilesOfPiece - 1) / kTilesOfPiece * kTilesOfPiece / tiles;
@@ -146,7 +147,8 @@ void read_output(const PackedMatrix &w, int64_t output, int64_t size, float *tar
 
 }  // namespace
 
-// embedding(Tensor packed, Tensor ids, int rows, int size) -> Tensor: ids [T] int64 -> [T, size].
+// embedding(Tensor packed, Tensor ids, int rows, int size) -> Tensor: returns the rows `ids` [T] int64 of the packed
+// matrix [rows, size], as float32 [T, size].
 int32_t EDGECORE_CALL embedding(const edgecore_call *c) {
   Call call(c, "embedding");
   const PackedMatrix w = packed_matrix(call, 0, "packed", call.integer(2, "rows"));

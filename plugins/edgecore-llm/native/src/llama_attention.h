@@ -1,4 +1,4 @@
-// Arguments that the operators llama::*sdpa* pass to the function of an instruction set.
+// The arguments that llama::custom_sdpa and llama::sdpa_with_kv_cache pass to the function of an instruction set.
 #ifndef EDGECORE_LLM_LLAMA_ATTENTION_H_
 #define EDGECORE_LLM_LLAMA_ATTENTION_H_
 
@@ -6,7 +6,7 @@
 
 namespace edgecore::llm {
 
-// Maximum number of queries that share reads of keys and values.
+// Maximum number of queries that are computed together, so that each key and value is read once for all of them.
 constexpr int64_t kLlamaQueries = 4;
 
 // Queries that read the same head of keys and values, whose rows are `stride` floats apart.
@@ -19,8 +19,8 @@ struct LlamaAttention {
   int64_t count;  // number of queries
   const float *queries[kLlamaQueries];
   float *outs[kLlamaQueries];
-  int64_t rows[kLlamaQueries];        // number of rows that the query sees, from the first on
-  const float *masks[kLlamaQueries];  // NULL, or numbers to add to the scores of the rows
+  int64_t rows[kLlamaQueries];        // for each query, the number of rows that it sees, from row 0 on
+  const float *masks[kLlamaQueries];  // for each query, NULL or numbers to add to its scores
 };
 
 }  // namespace edgecore::llm

@@ -1,4 +1,4 @@
-// llama::update_cache and llama::update_cache_with_indices.
+// The operators llama::update_cache and llama::update_cache_with_indices, which write tokens to a KV cache.
 #include <string.h>
 
 #include "llama.h"
@@ -27,7 +27,7 @@ void llama_write_rows(Call &call, Tensor value, Tensor cache, int64_t start, Ten
   for (int64_t b = 0; b < batch; ++b) {
     char *sequence = to + b * rows * row_bytes;
     if (!has_indices) {
-      // memmove, because in a damaged file the two may overlap.
+      // memmove, because in a damaged file value and cache may overlap.
       memmove(sequence + start * row_bytes, from + b * tokens * row_bytes, static_cast<size_t>(tokens * row_bytes));
       continue;
     }
@@ -51,7 +51,8 @@ int32_t finish(Call &call, uint64_t index) {
 
 }  // namespace
 
-// update_cache(Tensor value, Tensor(a!) cache, SymInt start_pos, *, Tensor(b!) out) -> Tensor(b!)
+// update_cache(Tensor value, Tensor(a!) cache, SymInt start_pos, *, Tensor(b!) out) -> Tensor(b!): copies the tokens of
+// value [B, S, heads, size] to the rows of the cache from start_pos on.
 int32_t EDGECORE_CALL llama_update_cache(const edgecore_call *c) {
   Call call(c, "update_cache", "llama");
   const Tensor value = call.tensor_of_any_dtype(0, "value", 4);

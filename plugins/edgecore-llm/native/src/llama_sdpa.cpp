@@ -1,4 +1,4 @@
-// llama::custom_sdpa and llama::sdpa_with_kv_cache: check the arguments and divide the work.
+// The operators llama::custom_sdpa and llama::sdpa_with_kv_cache check the arguments and divide the work among threads.
 #include <math.h>
 
 #include "llama.h"
@@ -8,7 +8,7 @@
 namespace edgecore::llm {
 namespace {
 
-// The arguments (attn_mask, drpout_p, is_causal, scale, out) of both operators; dropout is ignored.
+// The arguments (attn_mask, drpout_p, is_causal, scale, out) of custom_sdpa and sdpa_with_kv_cache. Ignores drpout_p.
 struct Options {
   Tensor mask;
   bool is_causal;
@@ -22,8 +22,8 @@ Options read_options(Call &call, uint64_t first) {
           call.tensor(first + 4, "out", Dtype::kFloat32, 4)};
 }
 
-// q [B, S, heads, size], keys and values [B, rows, kv_heads, size] -> out [B, S, heads, size]. Without a mask a query
-// sees the rows before `start` and the call's own rows, up to its own if the attention is causal.
+// Computes attention: q [B, S, heads, size], keys and values [B, rows, kv_heads, size] -> out [B, S, heads, size].
+// Without a mask, a query sees the rows before `start` and the rows of this call (if causal, only up to its own row).
 int32_t attend(Call &call, Tensor q, Tensor keys, Tensor values, int64_t start, const Options &options) {
   if (call.failed()) return call.status();
   const int64_t batch = q.size(0);
@@ -83,7 +83,7 @@ int32_t attend(Call &call, Tensor q, Tensor keys, Tensor values, int64_t start, 
 }  // namespace
 
 // custom_sdpa(Tensor query, Tensor key, Tensor value, SymInt start_pos, Tensor? attn_mask, float drpout_p, bool
-// is_causal, float? scale, *, Tensor(a!) out) -> Tensor(a!)
+// is_causal, float? scale, *, Tensor(a!) out) -> Tensor(a!): attention of the query to the rows of key and value.
 int32_t EDGECORE_CALL llama_custom_sdpa(const edgecore_call *c) {
   Call call(c, "custom_sdpa", "llama");
   const Tensor q = call.tensor(0, "query", Dtype::kFloat32, 4);

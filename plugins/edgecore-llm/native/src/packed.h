@@ -19,7 +19,7 @@
 namespace edgecore::llm {
 
 constexpr int64_t kBlockOutputs = 16;
-constexpr int64_t kGroup = 32;  // number of inputs of a block
+constexpr int64_t kGroup = 32;  // number of inputs in a block of packed weights
 constexpr int64_t kLineBytes = 64;
 
 struct Block4 {
@@ -41,7 +41,7 @@ static_assert(sizeof(Block8) == 544);
 struct PackedMatrix {
   const uint8_t *data;
   int64_t outputs;
-  int64_t groups;  // number of blocks of an output: inputs / 32, rounded up
+  int64_t groups;  // number of blocks for one output: inputs / 32, rounded up
   int bits;        // 4 or 8
 
   int64_t tiles() const { return (outputs + kBlockOutputs - 1) / kBlockOutputs; }

@@ -10,14 +10,14 @@ namespace edgecore::llm {
 inline namespace EDGECORE_LLM_VARIANT {
 namespace {
 
-constexpr int64_t kRoundedBytes = 512 * 1024;  // rounded inputs that stay in the L2 cache while weights are read
+constexpr int64_t kRoundedBytes = 512 * 1024;  // bytes of rounded inputs that stay in L2 while weights are read
 
 // Multiplying a single row takes as long as reading its weights, and a core reads several streams faster than one.
 // Streams must be long: on Zen 4, 8 tiles at once take 0.71 of the time of 8 tiles one after the other with 8,192
 // inputs (72 KiB a tile), 0.91 with 2,048 (18 KiB), and 1.1 with 1,536 (13.5 KiB).
 constexpr int64_t kStreamBytes = 16 * 1024;
 
-// Adds the products of one block and `kCount` rows to the totals of these rows.
+// Adds the products of one block of weights and `kCount` rows of inputs to the totals of these rows.
 template <class Block, int kCount>
 inline void add_block(const Block &block, const RoundedRows &x, int64_t row, int64_t group, Floats (&totals)[kCount]) {
   constexpr int kLines = sizeof(block.lines) / kLineBytes;
@@ -44,7 +44,7 @@ inline void add_block(const Block &block, const RoundedRows &x, int64_t row, int
   }
 }
 
-// Multiplies kCount rows by kTiles neighbouring tiles.
+// Multiplies kCount rows of inputs by kTiles adjacent tiles of a packed matrix; a tile has 16 outputs.
 template <class Block, int kTiles, int kCount>
 void multiply_tiles(const RoundedRows &x, int64_t row, const PackedMatrix &w, int64_t tile, float *y) {
   const Block *blocks = reinterpret_cast<const Block *>(w.data) + tile * w.groups;

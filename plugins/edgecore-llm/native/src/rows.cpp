@@ -21,7 +21,7 @@ inline Vector activate(Activation activation, Vector x) {
   return x * sigmoid(1.59576912f * (x + 0.044715f * x * x * x));
 }
 
-// maximum returns the largest lane, sum the sum of all lanes.
+// maximum returns the largest of the 16 lanes, sum the sum of all lanes.
 inline int32_t maximum(Integers v) {
   int32_t lanes[kLanes];
   memcpy(lanes, &v, sizeof(lanes));
@@ -48,7 +48,7 @@ void round_group(const float *x, int64_t count, int32_t offset, int8_t *values, 
   }
   const Vector low = load(x);
   const Vector high = load(x + kLanes);
-  // Compare as integers: absolute values of floats are ordered like their bits, with NaN above all numbers.
+  // Compare absolute values as integers: these are ordered like the floats, with NaN above all numbers.
   const Integers low_bits = reinterpret_cast<Integers>(low) & 0x7fffffff;
   const Integers high_bits = reinterpret_cast<Integers>(high) & 0x7fffffff;
   const Integers is_low = low_bits > high_bits;
@@ -113,9 +113,9 @@ float round_to_bytes(const float *x, int64_t size, int8_t *out) {
   }
   const bool is_used = is_finite && largest > 0x1p-119f;
   const float factor = is_used ? 127.0f / largest : 0.0f;
-  constexpr float kRound = 0x1.8p23f;  // see round_group; the mask is explained there, too
+  constexpr float kRound = 0x1.8p23f;  // adding and subtracting this number rounds to an integer; see round_group
   int32_t mask = -static_cast<int32_t>(is_used);
-  __asm__("" : "+r"(mask));  // otherwise the compiler makes a separate loop without the mask
+  __asm__("" : "+r"(mask));  // hides the mask's value: otherwise the compiler makes a separate loop without the mask
   for (int64_t i = 0; i < size; ++i) {
     const float scaled = x[i] * factor;
     int32_t bits;

@@ -25,9 +25,9 @@ inline int32_t load_int32(const int8_t *source) {
 
 #if defined(__AVX512VNNI__)
 
-constexpr int kRows = 12;       // rows of a tile: 12 sums and a block in 32 registers
+constexpr int kRows = 12;       // rows of a tile: their 12 sums and a block of weights fit into 32 registers
 constexpr int kTilesOfRow = 8;  // number of tiles by which a single row is multiplied at once, see kStreamBytes
-constexpr int32_t kOffsetOfBytes = 128;  // the instruction needs unsigned weights
+constexpr int32_t kOffsetOfBytes = 128;  // vpdpbusd needs unsigned weights: 8-bit weights keep the offset 128
 using Sums = __m512i;
 using Floats = __m512;
 using Line = __m512i;
@@ -37,7 +37,7 @@ inline Line low_halves(Line line) { return _mm512_and_si512(line, _mm512_set1_ep
 inline Line high_halves(Line line) { return _mm512_and_si512(_mm512_srli_epi16(line, 4), _mm512_set1_epi8(15)); }
 inline Line byte_values(Line line) { return line; }
 inline Sums fill(int32_t value) { return _mm512_set1_epi32(value); }
-// Adds the products of 4 weights of each output and 4 inputs. 4-bit weights are in [0, 15].
+// Adds to the sum of each output the products of 4 of its weights and 4 inputs. 4-bit weights are in [0, 15].
 template <int kBits>
 inline Sums add_products(Sums sums, Line weights, const int8_t *inputs) {
   return _mm512_dpbusd_epi32(sums, weights, _mm512_set1_epi32(load_int32(inputs)));
@@ -79,7 +79,7 @@ inline Line byte_values(Line line) {
   return {{_mm256_xor_si256(line.half[0], sign), _mm256_xor_si256(line.half[1], sign)}};
 }
 inline Sums fill(int32_t value) { return {{_mm256_set1_epi32(value), _mm256_set1_epi32(value)}}; }
-// The instruction multiplies unsigned bytes by signed bytes and adds pairs in 16 bits with saturation. No pair
+// _mm256_maddubs_epi16 multiplies unsigned bytes by signed bytes and adds pairs in 16 bits with saturation. No pair
 // saturates: with 4 bits the maximum is 2 * 15 * 127; with 8 bits the weights are made absolute and their signs moved
 // to the inputs, so the maximum is 2 * 127 * 127.
 template <int kBits>

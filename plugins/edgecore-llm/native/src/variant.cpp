@@ -57,7 +57,7 @@ const Choice kChoices[] = {
        constexpr unsigned long kDotProduct = 1ul << 20;  // HWCAP_ASIMDDP
        return (getauxval(AT_HWCAP) & kDotProduct) != 0;
 #else
-       return true;  // true for all 64-bit processors of Apple with a current system
+       return true;  // all 64-bit processors of Apple with a current system have dot products
 #endif
      }},
 #endif
@@ -65,7 +65,7 @@ const Choice kChoices[] = {
 };
 
 // Returns the best variant that this processor supports, or the variant that EDGECORE_LLM_INSTRUCTIONS names; null if
-// the processor does not support that one.
+// the processor does not support the named one.
 const Variant *choose() {
   const char *wanted = getenv("EDGECORE_LLM_INSTRUCTIONS");
   for (const Choice &choice : kChoices) {

@@ -8,13 +8,14 @@
 
 namespace edgecore::llm {
 
-// Rows of inputs, rounded to 8 bits in groups of 32: x = values * scale of the group. The kernels compute tiles of a
-// few rows. Groups are stored in the order of a tile's computation: the first group of each row, then the second. So a
-// kernel reads memory sequentially, and rows whose length is a power of two do not compete for the same cache lines.
+// Rows of inputs, rounded to 8 bits in groups of 32: x = values * scale of the group. The kernels compute a few rows (a
+// tile) at a time. Groups are stored in the order of a tile's computation: the first group of each row, then the
+// second. So a kernel reads memory sequentially, and rows whose length is a power of two do not compete for the same
+// cache lines.
 struct RoundedRows {
-  int8_t *values;   // 32 for each row and group
-  float *scales;    // for each row and group
-  int32_t *starts;  // for each row and group: -offset * (sum of the values of the group); see Variant::offset
+  int8_t *values;   // 32 rounded values for each row and group of inputs
+  float *scales;    // one scale for each row and group of inputs
+  int32_t *starts;  // for each row and group, -offset * (sum of the group's values); see Variant::offset
   int64_t groups;
   int64_t rows;
 };
@@ -22,36 +23,36 @@ struct RoundedRows {
 // Keys are stored in blocks of 16 rows: a vector register holds the same element of 16 neighbouring keys, so scores
 // need no sum over the lanes of a register.
 constexpr int64_t kKeyBlock = 16;
-constexpr int64_t kPartRows = 256;                           // maximum number of rows of a part
-constexpr int64_t kScoreStride = kPartRows + 2 * kKeyBlock;  // scores start within a block, and fill whole vectors
+constexpr int64_t kPartRows = 256;                           // maximum number of cache rows in one call of `attend`
+constexpr int64_t kScoreStride = kPartRows + 2 * kKeyBlock;  // floats for the scores of one query, in whole blocks
 
 struct Half {
   uint16_t bits;
 };
 
-// The element type of a cache. kBytes has a scale for each row.
+// The element type of a KV cache. kBytes (int8) has a float32 scale for each row.
 enum class CacheType { kFloat, kHalf, kBytes };
 
 // The query heads of one token that read the same key/value head.
 struct Attention {
   CacheType type;
-  const void *keys;           // [rows / 16, key_size, 16]
+  const void *keys;           // the head's keys [rows / 16, key_size, 16]
   const void *values;         // [rows, value_size]
-  const float *key_scales;    // [rows] with kBytes
-  const float *value_scales;  // [rows] with kBytes
+  const float *key_scales;    // scales of the keys [rows] with kBytes, otherwise NULL
+  const float *value_scales;  // scales of the values [rows] with kBytes, otherwise NULL
   const float *queries;       // [count, key_size]
   int64_t key_size;
   int64_t value_size;
   int64_t count;
   float scale;
-  float softcap;  // 0: none; else scores are softcap * tanh(score / softcap)
+  float softcap;  // soft cap of scores: softcap * tanh(score / softcap); 0: none
 };
 
-// The attention of one part of the rows.
+// The attention to one part of the cache's rows, which is not divided by `sum` yet.
 struct AttentionPart {
-  float *maximum;  // [count]: maximum score
-  float *sum;      // [count]: sum of exp(score - maximum)
-  float *out;      // [count, value_size]: sum of exp(score - maximum) * value
+  float *maximum;  // for each query [count], the maximum score
+  float *sum;      // for each query [count], the sum of exp(score - maximum)
+  float *out;      // for each query [count, value_size], the sum of exp(score - maximum) * value
 };
 
 struct LlamaAttention;  // in llama_attention.h
@@ -61,39 +62,39 @@ enum class Activation { kNone, kSilu, kGeluTanh };
 struct Variant {
   const char *name;
 
-  // Returns the offset that `starts` must use: the offset of the block type if `multiply` uses the values unchanged, 0
-  // if `multiply` subtracts the offset itself.
+  // Returns the offset that RoundedRows::starts must use: the offset of the block type if `multiply` uses the values
+  // unchanged, 0 if `multiply` subtracts the offset itself.
   int32_t (*offset)(int bits);
 
-  // Rounds rows [begin, end) of x [rows, inputs] symmetrically, to nearest, ties to even. A group of zeros has the
-  // scale 0. A group with a NaN or an infinity has the scale NaN.
+  // Rounds rows [begin, end) of x [rows, inputs] to 8 bits symmetrically, to nearest, ties to even. A group of zeros
+  // has the scale 0. A group with a NaN or an infinity has the scale NaN.
   void (*round)(const float *x, int64_t inputs, int32_t offset, int64_t begin, int64_t end, const RoundedRows &out);
 
   // Computes y [rows, outputs] = x W^T for the tiles of 16 outputs [begin, end). The bits of a row do not depend on the
   // number of rows: the products of a group are summed as integers, then the groups in order.
   void (*multiply)(const RoundedRows &x, const PackedMatrix &w, int64_t begin, int64_t end, float *y);
 
-  // Computes the attention to rows [row, row + rows), at least 1 and at most kPartRows. `scores` is scratch memory
-  // [count, kScoreStride].
+  // Computes the attention of the queries to the cache's rows [row, row + rows), at least 1 and at most kPartRows.
+  // `scores` is scratch memory [count, kScoreStride].
   void (*attend)(const Attention &attention, int64_t row, int64_t rows, float *scores, const AttentionPart &out);
 
-  // Merges the later part `next` into `total`.
+  // Merges the attention to a later part of the rows, `next`, into `total`.
   void (*merge)(const AttentionPart &total, const AttentionPart &next, int64_t count, int64_t value_size);
 
   // Computes the attention of queries of llama::custom_sdpa. `scores` is scratch memory for all rows of each query,
   // rounded up to 16.
   void (*attend_rows)(const LlamaAttention &attention, float *scores);
 
-  // out = x / sqrt(mean(x^2) + eps) * weight, for one row.
+  // RMS norm of one row: out = x / sqrt(mean(x^2) + eps) * weight.
   void (*normalize)(const float *x, const float *weight, int64_t size, float eps, float *out);
 
   // Rounds a row to float16, to nearest, ties to even; clamps values beyond its range.
   void (*round_to_halves)(const float *x, int64_t size, Half *out);
 
-  // Rounds a row to 8 bits, like a group in `round`, and returns the scale.
+  // Rounds a row to 8 bits and returns its scale; computes it as `round` does for a group.
   float (*round_to_bytes)(const float *x, int64_t size, int8_t *out);
 
-  // x holds `count` pairs of 16 gates and 16 values; out = activation(gates) * values.
+  // Computes out = activation(gates) * values. x holds `count` pairs of 16 gates and 16 values.
   void (*gate)(Activation activation, const float *x, int64_t count, float *out);
 };
 

@@ -56,7 +56,7 @@ inline Vector load(const Half *source) {
   typedef uint16_t Shorts __attribute__((vector_size(kLanes * sizeof(uint16_t))));
   Shorts shorts;
   memcpy(&shorts, source, sizeof(shorts));
-  const Integers bits = __builtin_convertvector(shorts, Integers);  // see float16_value in packed.h
+  const Integers bits = __builtin_convertvector(shorts, Integers);  // as float16_value in packed.h converts float16
   const Vector magnitude = reinterpret_cast<Vector>((bits & 0x7fff) << 13) * 0x1p112f;
   const Integers special = ((bits & 0x7c00) == 0x7c00) & 0x7f800000;
   v = reinterpret_cast<Vector>(reinterpret_cast<Integers>(magnitude) | special | (bits & 0x8000) << 16);
@@ -84,7 +84,7 @@ inline void store(Half *target, Vector v) {
 #else
   const Integers bits = reinterpret_cast<Integers>(v);
   const Integers magnitude = bits & 0x7fffffff;
-  // Below 2^-14, float16 are multiples of 2^-24, the spacing of floats in [0.5, 1).
+  // Below 2^-14, float16 numbers are multiples of 2^-24, the spacing of float32 in [0.5, 1): adding 0.5 rounds to it.
   const Vector moved = reinterpret_cast<Vector>(magnitude) + 0.5f;
   const Integers small = reinterpret_cast<Integers>(moved) - 0x3f000000;
   const Integers normal = (magnitude + 0xfff + ((magnitude >> 13) & 1) - (112 << 23)) >> 13;
@@ -101,7 +101,7 @@ inline void store(Half *target, Vector v) {
 inline Vector exponential(Vector x) {
   const Integers tiny = x < fill(-87.0f);
   x = select(tiny, fill(-87.0f), x);
-  constexpr float kRound = 0x1.8p23f;  // adding and then subtracting it rounds to the nearest integer
+  constexpr float kRound = 0x1.8p23f;  // adding and then subtracting this number rounds to the nearest integer
   const Vector moved = x * 1.44269504f + kRound;
   const Vector n = moved - kRound;
   const Vector r = (x - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f;

@@ -7,7 +7,7 @@ using edgecore::backend::ByteReader;
 using edgecore::backend::damaged;
 
 constexpr char kMagic[8] = {'O', 'P', 'E', 'N', 'V', 'I', 'N', 'O'};
-constexpr uint64_t kAlignment = 64;  // of the model and the weights, relative to the start of the blob
+constexpr uint64_t kAlignment = 64;  // alignment in bytes of model and weights, from the start of the blob
 
 Argument read_argument(ByteReader &reader) {
   Argument argument;

@@ -22,7 +22,7 @@ enum class Kind : uint32_t { kPortable = 0, kDevice = 1, kBare = 2 };
 
 // An input or output of the delegate.
 struct Argument {
-  uint8_t code, bits;  // the dtype: EDGECORE_DL_*, bits of an element
+  uint8_t code, bits;  // the dtype: its DLPack code (EDGECORE_DL_*) and the bits of an element
   std::vector<int64_t> min_shape, max_shape;
 
   int32_t rank() const { return static_cast<int32_t>(min_shape.size()); }
@@ -34,7 +34,7 @@ struct Payload {
   std::vector<Argument> inputs, outputs;
   std::string device;
   std::vector<std::pair<std::string, std::string>> properties;
-  bool is_static;        // no argument has a symbolic size
+  bool is_static;        // true if no argument has a symbolic size
   edgecore_bytes model;  // the XML text of a portable model, or a compiled model
   edgecore_bytes weights;
 };

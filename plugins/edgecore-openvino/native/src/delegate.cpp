@@ -78,14 +78,14 @@ Tensor make_tensor(uint32_t type, const int64_t *sizes, int64_t rank, void *data
   size_t tensor_bytes = 0;
   api().check(api().ov_tensor_get_byte_size(created, &tensor_bytes), EDGECORE_INTERNAL,
               "OpenVINO cannot tell the size of a tensor");
-  if (tensor_bytes != bytes) {  // fail before OpenVINO reads or writes the memory
+  if (tensor_bytes != bytes) {  // fail before OpenVINO accesses memory beyond the buffer
     fail(EDGECORE_INTERNAL, "OpenVINO expects %zu bytes for a tensor, but the host has %llu", tensor_bytes,
          static_cast<unsigned long long>(bytes));
   }
   return tensor;
 }
 
-// Returns the port of an argument: inputs first (`inputs` of them), then outputs.
+// Returns OpenVINO's port of an argument: the arguments are first the inputs, `inputs` of them, then the outputs.
 Port port_of(const ov_compiled *compiled, size_t index, size_t inputs) {
   ov_port *port = nullptr;
   api().check(index < inputs ? api().ov_compiled_model_input_by_index(compiled, index, &port)
@@ -122,7 +122,7 @@ void check_device(ov_core *core, const std::string &device) {
   }
 }
 
-// Returns the content of a blob: with a header, or a compiled model without one, whose arguments are read later.
+// Returns the content of a blob. A blob without a header is a compiled model, whose arguments Delegate reads later.
 Payload payload_of(const edgecore_delegate_info &info) {
   const edgecore_bytes blob = info.blob;
   const std::string_view bytes(reinterpret_cast<const char *>(blob.data), blob.size);
@@ -132,7 +132,7 @@ Payload payload_of(const edgecore_delegate_info &info) {
   payload.is_static = true;
   payload.device = "CPU";
   payload.model = blob;
-  payload.properties = {{"INFERENCE_PRECISION_HINT", "f32"}};  // otherwise CPUs with bf16 would compute in bf16
+  payload.properties = {{"INFERENCE_PRECISION_HINT", "f32"}};  // by default, CPUs with bf16 compute in bf16
   return payload;
 }
 
@@ -171,8 +171,8 @@ struct Driver {
     check_device(created, device);
     const std::vector<ov_property> list = to_ov(properties);
     if (!list.empty()) {
-      // AUTO has few properties of its own and passes on the properties of compile_model. For an import, the CPU needs
-      // them too.
+      // The device AUTO has few properties of its own: it passes on those of compile_model to its devices. An import
+      // has no such call, so set them for the CPU.
       const std::string target = is_auto(device) ? "CPU" : device;
       api().check(api().ov_core_set_properties(created, target.c_str(), list.size(), list.data()),
                   EDGECORE_NOT_SUPPORTED,
@@ -194,7 +194,7 @@ struct Program {
   }
 
   Driver &driver;
-  const std::string device;  // replaces the device of the blob; empty: keep it
+  const std::string device;  // the load option that replaces the device of the blob; empty: keep it
 };
 
 // The model of one blob, and its compiled models: one for each number of threads.
@@ -238,7 +238,7 @@ struct Delegate {
   // Returns a new compiled model whose inference request reports the times of nodes.
   Executable profiled(uint32_t threads) const { return compile(threads, true); }
 
-  // Only the device CPU is known to report the times of nodes in execution order.
+  // Returns true if OpenVINO tells the times of nodes in execution order, as only the device CPU is known to do.
   bool tells_times() const { return payload.device == "CPU"; }
 
   // Computes the output shapes from the input shapes, by reshaping model_, which is not compiled.
@@ -320,7 +320,7 @@ struct Delegate {
 
   Executable import_or_compile(uint32_t threads, bool is_profiled) const {
     Properties properties = payload.properties;
-    // Otherwise OpenVINO rounds the inputs of layers with integer weights to 8 bits.
+    // Without this property, OpenVINO rounds the inputs of layers with integer weights to 8 bits.
     if (payload.device == "CPU" || is_auto(payload.device)) {
       properties.emplace_back("DYNAMIC_QUANTIZATION_GROUP_SIZE", "0");
     }
@@ -336,7 +336,7 @@ struct Delegate {
     ov_core *core = shared.get();
     ov_compiled *created = nullptr;
     if (payload.kind == Kind::kPortable) {
-      const Model model = read_model(core);  // not model_: output_shapes changes its shapes
+      const Model model = read_model(core);  // a new model, because output_shapes changes the shapes of model_
       const std::vector<ov_property> list = to_ov(properties);
       api().check(api().ov_core_compile_model_props(core, model.get(), payload.device.c_str(), list.size(), list.data(),
                                                     &created),
@@ -351,7 +351,7 @@ struct Delegate {
     return {std::move(shared), Compiled(created)};
   }
 
-  // Returns the number of requests among which a method's threads are divided.
+  // Returns the number of streams (parallel requests of OpenVINO) among which a method's threads are divided.
   uint32_t streams() const {
     for (const auto &[name, value] : payload.properties) {
       if (name == "NUM_STREAMS") return static_cast<uint32_t>(std::strtoul(value.c_str(), nullptr, 10));
@@ -367,7 +367,7 @@ struct Delegate {
  private:
   SharedCore core_;  // the core of model_
   Tensor weights_;
-  Model model_;  // for output_shapes; null if all sizes are static
+  Model model_;  // uncompiled model for output_shapes; null if all sizes are static
   std::mutex mutex_;
   std::map<uint32_t, Executable> compiled_;
 };
@@ -421,7 +421,7 @@ class Instance {
     shapes_.insert(shapes_.end(), outputs.begin(), outputs.end());
     std::fill(bound_.begin(), bound_.end(), nullptr);
     prepared_ = true;
-    return {};  // OpenVINO allocates its own memory
+    return {};  // prepare asks for no memory: OpenVINO allocates its own
   }
 
   void execute(const Arguments &args, const Memory &) {
@@ -430,7 +430,7 @@ class Instance {
     if (!prepared_) fail(EDGECORE_INVALID_STATE, "execute was called without a successful prepare");
     for (size_t i = 0; i < shapes_.size(); ++i) {
       void *data = args.data<void>(i);
-      // A request keeps pointers to its bound memory, and accesses it only in infer.
+      // A request keeps pointers to its bound memory, and accesses this memory only in infer.
       if (data != bound_[i] || data == nullptr) bind(i, data);
     }
     if (!is_profiled) {
@@ -481,12 +481,12 @@ class Instance {
   Delegate &delegate_;
   const Payload &payload_;
   Host host_;
-  Delegate::Executable profiled_;  // empty unless the method is traced and OpenVINO reports times of nodes
+  Delegate::Executable profiled_;  // traced model; empty unless the method is traced and OpenVINO tells times of nodes
   Request request_;
   NodeTimes times_;
-  std::vector<uint32_t> types_;               // by argument: the element type, as OpenVINO numbers it
-  std::vector<std::vector<int64_t>> shapes_;  // by argument: the shape of the last prepare
-  std::vector<void *> bound_;                 // by argument: the memory bound to the request, or null
+  std::vector<uint32_t> types_;               // for each argument, OpenVINO's number of its element type
+  std::vector<std::vector<int64_t>> shapes_;  // for each argument, its shape in the last prepare
+  std::vector<void *> bound_;                 // for each argument, the memory bound to the request, or null
   bool prepared_ = false;
 };
 

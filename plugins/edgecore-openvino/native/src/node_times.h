@@ -34,11 +34,11 @@ class NodeTimes {
   struct Node {
     std::string type;  // such as Convolution
     int64_t number;
-    double mean, base;  // microseconds: mean of all runs, and of the excluded runs
+    double mean, base;  // mean times in microseconds: of all runs, and of the excluded first runs
   };
 
   std::vector<Node> nodes_;          // in execution order
-  double runs_ = 0, base_runs_ = 0;  // number of all runs, and of the excluded runs
+  double runs_ = 0, base_runs_ = 0;  // number of all runs, and of the excluded first runs
 };
 
 }  // namespace edgecore::openvino

@@ -12,7 +12,7 @@ using edgecore::backend::fail;
 
 constexpr const char *kCommand = "pip install \"openvino>=2026.4,<2027\"";
 
-// The library that open_library has opened. Never destroyed, because threads of OpenVINO may outlive static objects.
+// The OpenVINO library that open_library has opened. Never destroyed: OpenVINO's threads may outlive static objects.
 struct Opened {
   std::string path;
   Api api;

@@ -4,7 +4,7 @@
 //
 // The values of OpenVINO's enum of element types have changed between releases, so delegate.cpp asks the model for the
 // element type of each input and output. Only the types of the weights' buffer and of models without a header are
-// constants there; if these change to types of another size, make_tensor fails because the number of bytes differs.
+// constants; if these change to types of another size, make_tensor fails because the number of bytes differs.
 #ifndef EDGECORE_OPENVINO_API_H_
 #define EDGECORE_OPENVINO_API_H_
 
@@ -41,7 +41,7 @@ struct ov_property {
   const void *value;  // a NUL-terminated string
 };
 struct ov_profiling_info {
-  int status;                   // kExecuted, or another number for a node that did not run
+  int status;                   // status of a node: kExecuted, or another number if it did not run
   int64_t real_time, cpu_time;  // microseconds
   const char *node_name, *exec_type, *node_type;
 };

@@ -15,15 +15,15 @@ using edgecore::backend::ByteReader;
 using edgecore::backend::damaged;
 using edgecore::backend::fail;
 
-// ExecuTorch's layout: u32 magic, i64 signature, u64 size of the context, zeros up to the context.
+// The start of a blob, as in ExecuTorch: u32 magic, i64 signature, u64 size of the context, zeros up to the context.
 constexpr uint32_t kMagic = 0x5678ABCD;
 constexpr uint64_t kContextOffset = 256;
-// Then follow: zeros up to a multiple of kAlignment, the header as a flatbuffer, its size as u32, kEnd.
+// The end of a blob, after the context: zeros to a multiple of kAlignment, a flatbuffer as header, its u32 size, kEnd.
 constexpr uint64_t kAlignment = 16, kTrailer = 8;
 constexpr std::string_view kEnd = "EQNH";
 constexpr uint32_t kVersion = 1;
 constexpr uint32_t kMaxRank = 8;
-constexpr uint64_t kMaxBytes = uint64_t{1} << 31;  // limit for an argument, and for an ONNX model with its context
+constexpr uint64_t kMaxBytes = uint64_t{1} << 31;  // limit in bytes: of an argument, of an ONNX model with its context
 
 constexpr ElementType kTypes[] = {
     {"float32", 1, EDGECORE_DL_FLOAT, 32}, {"uint8", 2, EDGECORE_DL_UINT, 8},    {"int8", 3, EDGECORE_DL_INT, 8},
@@ -47,7 +47,7 @@ Sections split(edgecore_bytes blob) {
     fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
          "the blob is no context binary in the layout of ExecuTorch's Qualcomm delegate: compile the model again");
   }
-  reader.take(sizeof(uint64_t));  // the signature, which is ignored
+  reader.take(sizeof(uint64_t));  // skips the signature, which is ignored
   const auto size = reader.number<uint64_t>();
   const uint64_t start = blob.size - reader.left();
   check_zeros(blob, start, kContextOffset);
@@ -87,7 +87,7 @@ Argument read_argument(const wire::Tensor &table) {
   argument.type = *type;
   if (table.dims() != nullptr) {
     if (table.dims()->size() > kMaxRank) damaged("a tensor has %u dims", table.dims()->size());
-    argument.shape.resize(table.dims()->size());  // copied as bytes: in a damaged flatbuffer it may be misaligned
+    argument.shape.resize(table.dims()->size());  // copied as bytes: a damaged flatbuffer may misalign the dims
     if (!argument.shape.empty()) {
       std::memcpy(argument.shape.data(), table.dims()->Data(), argument.shape.size() * sizeof(int64_t));
     }
@@ -121,7 +121,7 @@ std::vector<Argument> read_arguments(const Tensors *tensors, std::set<std::strin
 }
 
 Payload read_header(edgecore_bytes header, edgecore_bytes context) {
-  // The copy is aligned, and other code cannot change it after the verifier has checked it.
+  // Copy the header: the copy is aligned, and other code cannot change it after the verifier has checked it.
   std::vector<uint64_t> copy((header.size + 7) / 8);
   if (header.size != 0) std::memcpy(copy.data(), header.data, header.size);
   const auto *bytes = reinterpret_cast<const uint8_t *>(copy.data());
@@ -153,7 +153,7 @@ Payload read_header(edgecore_bytes header, edgecore_bytes context) {
   return payload;
 }
 
-// Reads the numbers of a version. Returns an empty vector if the text is not a version.
+// Reads the numbers of a version: v2.51.0 -> {2, 51, 0}. Returns an empty vector if the text is not a version.
 std::vector<uint64_t> version_numbers(std::string_view version) {
   std::vector<uint64_t> numbers;
   if (!version.empty() && version[0] == 'v') version.remove_prefix(1);

@@ -18,7 +18,7 @@ namespace edgecore::qnn {
 struct ElementType {
   std::string_view name;
   int32_t onnx;        // ONNX's number of the type, also used by ONNX Runtime's C interface
-  uint8_t code, bits;  // the type in DLPack: EDGECORE_DL_*, bits of an element
+  uint8_t code, bits;  // the type in DLPack: its code (EDGECORE_DL_*) and the bits of an element
 };
 
 // An input or output of the delegate: a tensor of the ONNX model.
@@ -38,7 +38,7 @@ struct Payload {
   uint32_t soc_id;
   std::string partition_name;
   std::vector<Argument> inputs, outputs;
-  edgecore_bytes context;  // the context binary, in the blob
+  edgecore_bytes context;  // the context binary, whose bytes are in the blob
 };
 
 // Reads a blob. Throws edgecore::backend::Failure if the bytes are not a blob of this version, or are damaged.

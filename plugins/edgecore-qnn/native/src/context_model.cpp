@@ -3,7 +3,7 @@
 namespace edgecore::qnn {
 namespace {
 
-// The versions of the model, for ONNX 1.16 and later: IR version 10 and opset 21.
+// The versions of the ONNX model, which ONNX 1.16 and later read: IR version 10 and opset 21.
 constexpr uint64_t kIrVersion = 10, kOpset = 21, kMicrosoftOpset = 1;
 constexpr uint64_t kIntAttribute = 2, kStringAttribute = 3;  // ONNX's numbers of attribute types
 
@@ -54,11 +54,11 @@ class Message {
     end().push_back(static_cast<char>(number));
   }
 
-  std::string head_, tail_;  // the bytes before and after the context
+  std::string head_, tail_;  // the bytes of the message before and after the context binary
   std::string_view context_;
 };
 
-// The field numbers below come from onnx.proto.
+// The functions below write messages of ONNX with field numbers from onnx.proto.
 
 Message integer_attribute(std::string_view name, uint64_t value) {
   return Message().add(1, name).add(3, value).add(20, kIntAttribute);

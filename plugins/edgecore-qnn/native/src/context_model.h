@@ -10,10 +10,10 @@
 
 namespace edgecore::qnn {
 
-// The name under which the provider must be registered: it accepts only nodes with this name in the attribute `source`.
+// The name under which ONNX Runtime's QNN provider must be registered: nodes must have it in the attribute `source`.
 constexpr const char *kProvider = "QNNExecutionProvider";
 
-// Returns the model as an ONNX protobuf, with a copy of the context binary.
+// Returns the ONNX model as a protobuf, with a copy of the context binary.
 std::string context_model(const Payload &payload);
 
 }  // namespace edgecore::qnn

@@ -27,7 +27,7 @@ using edgecore::backend::Options;
 struct Driver {
   explicit Driver(const Host &) {}
 
-  // preprocess.py writes "qnn-context 1 SDK SOC"; Delegate compares the SDK.
+  // Checks the compatibility string that preprocess.py writes: "qnn-context 1 SDK SOC". Delegate compares the SDK.
   int32_t check_compatibility(std::string_view text) const {
     return edgecore::backend::check_format(text, "qnn-context 1", "edgecore-qnn");
   }
@@ -44,7 +44,7 @@ struct Program {
   const std::string sdk;  // version of the QNN SDK in the provider's package
 };
 
-// Checks that a load option names a library.
+// Throws a Failure if a load option that must name a library is missing.
 void check_library(const char *option, const std::string &path) {
   if (!path.empty()) return;
   fail(EDGECORE_NOT_FOUND,
@@ -76,7 +76,7 @@ class Delegate {
     return payload;
   }
 
-  // Returns the settings of the program. The file's performance mode is used unless a load option replaces it.
+  // Returns the program's settings, with the file's performance mode unless a load option replaces it.
   static Settings settings(const Program &program, const edgecore_delegate_info &info) {
     Settings result = program.settings;
     if (result.performance_mode.empty())
@@ -85,7 +85,7 @@ class Delegate {
   }
 };
 
-// The arguments of a delegate in one method.
+// The execution state of a delegate in one method: ONNX Runtime's values for its arguments.
 class Instance {
  public:
   Instance(Delegate &delegate, const Host &host)
@@ -107,7 +107,7 @@ class Instance {
       args.tensor(inputs_.size() + i, expected.type.code, expected.type.bits, expected.rank());
       args.resize(inputs_.size() + i, expected.shape.data(), expected.rank());
     }
-    return {};  // QNN allocates its own memory
+    return {};  // prepare asks for no memory: QNN allocates its own
   }
 
   void execute(const Arguments &args, const Memory &) {
@@ -144,8 +144,8 @@ class Instance {
   const Delegate &delegate_;
   Host host_;
   std::vector<Value> inputs_, outputs_;
-  std::vector<std::vector<float>> reduced_;  // by input: its clamped copy, if it has a largest number
-  std::vector<void *> bound_;                // by argument: the memory of its value; null: no value yet
+  std::vector<std::vector<float>> reduced_;  // for each input with Argument::largest, its clamped copy
+  std::vector<void *> bound_;                // for each argument, the memory of its value; null: no value yet
 };
 
 }  // namespace

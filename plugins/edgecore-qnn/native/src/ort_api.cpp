@@ -18,16 +18,16 @@ struct OrtApiBase {
   const char *(*version)();
 };
 
-// The library that open_ort has opened. Never destroyed, because sessions may outlive static objects.
+// The ONNX Runtime library that open_ort has opened. Never destroyed: sessions may outlive static objects.
 struct Opened {
   std::string path;
   OrtApi api;
 };
 Opened *opened = nullptr;
 
-// Disables ONNX Runtime's telemetry, unless the application has set the variable. From 1.29 on, it sends events to
-// Microsoft and stores an identifier of the device. The variable is the only way: OrtApi::DisableTelemetryEvents needs
-// an environment, whose creation already sends an event.
+// Disables ONNX Runtime's telemetry, unless the application has set ORT_DISABLE_TELEMETRY. From 1.29 on, it sends
+// events to Microsoft and stores an identifier of the device. This environment variable is the only way:
+// OrtApi::DisableTelemetryEvents needs an environment, whose creation already sends an event.
 void disable_telemetry() { setenv("ORT_DISABLE_TELEMETRY", "1", /*overwrite=*/0); }
 
 OrtApi load(const std::string &path) {

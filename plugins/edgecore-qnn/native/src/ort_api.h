@@ -28,7 +28,7 @@ struct OrtStatus;
 struct OrtValue;
 
 constexpr uint32_t kOrtApiVersion = 22;
-// ONNX Runtime's numbers of enumerators.
+// Values of enumerators in ONNX Runtime's C interface.
 constexpr int32_t kOrtLogError = 3;
 constexpr int32_t kOrtNoOptimization = 0;
 constexpr int32_t kOrtArenaAllocator = 1;
@@ -64,7 +64,7 @@ using OrtLog = void (*)(void *user, int32_t level, const char *category, const c
   X(96, ReleaseValue, OrtValue)           \
   X(100, ReleaseSessionOptions, OrtSessionOptions)
 
-// Pointers to the functions that the two macros above list, and to two more; open_ort sets them.
+// Pointers to the functions in the two macros above, GetErrorMessage and EpDevice_EpName; open_ort sets them.
 struct OrtApi {
 #define EDGECORE_QNN_MEMBER(index, name, ...) OrtStatus *(*name)(__VA_ARGS__);
   EDGECORE_QNN_ORT_FUNCTIONS(EDGECORE_QNN_MEMBER)

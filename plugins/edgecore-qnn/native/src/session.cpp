@@ -14,12 +14,12 @@ using edgecore::backend::fail;
 constexpr const char *kReinstall = "To reinstall it: pip install --force-reinstall onnxruntime-qnn";
 constexpr const char *kCompileAgain = "Compile the model again with the installed onnxruntime-qnn";
 
-// The values that the provider documents for its option htp_performance_mode. It ignores other values.
+// The values that the provider documents for its option htp_performance_mode. The provider ignores other values.
 constexpr std::string_view kPerformanceModes[] = {
     "default",     "burst",           "sustained_high_performance", "high_performance",   "balanced", "low_balanced",
     "power_saver", "low_power_saver", "high_power_saver",           "extreme_power_saver"};
 
-// True once the process is ending and the libraries' static objects may be destroyed.
+// True while the process ends: static objects of ONNX Runtime's libraries may be destroyed already.
 std::atomic<bool> is_exiting{false};
 
 // The process's ONNX Runtime environment, and the devices of the QNN provider in it. Neither is released: the
@@ -41,8 +41,8 @@ std::vector<const OrtEpDevice *> qnn_devices(const OrtApi &api, const OrtEnv *en
   return result;
 }
 
-// ONNX Runtime and the provider log warnings about features that a session does not use. A failed call states the
-// reason in its status, so no log is needed.
+// A log function that drops all messages: ONNX Runtime and the provider log warnings about features that a session does
+// not use, and a failed call states its reason in the returned status.
 void ignore_log(void *, int32_t, const char *, const char *, const char *, const char *) {}
 
 Environment make_environment(const Settings &settings) {
@@ -60,20 +60,20 @@ Environment make_environment(const Settings &settings) {
   if (result.devices.empty()) {
     fail(EDGECORE_NOT_SUPPORTED, "%s finds no device on this machine. %s", settings.provider.c_str(), kReinstall);
   }
-  // Exit handlers run in reverse order of registration: this one runs before the handlers of the libraries, which were
-  // opened above.
+  // Exit handlers run in reverse order of registration: this one runs before the handlers of ONNX Runtime's libraries,
+  // which were opened above.
   static const struct AtExit {
     ~AtExit() { is_exiting = true; }
   } at_exit;
   return result;
 }
 
-// Returns the environment; the first call creates it.
+// Returns the ONNX Runtime environment of the process; the first call creates it.
 const Environment &environment(const Settings &settings) {
   static std::mutex mutex;
   static const Environment *made = nullptr;
   const std::lock_guard<std::mutex> lock(mutex);
-  open_ort(settings.ort);  // fails if this process has opened another library
+  open_ort(settings.ort);  // open_ort fails if this process has opened another ONNX Runtime
   if (made == nullptr) made = new Environment(make_environment(settings));
   return *made;
 }

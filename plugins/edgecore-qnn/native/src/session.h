@@ -22,8 +22,8 @@ struct Settings {
 // A context binary that QNN has loaded. Several threads may call `run` at the same time.
 class Session {
  public:
-  // Opens the libraries if this is the first session, and passes the context to QNN. `payload` must outlive the
-  // session, except for its context binary, which is not used later.
+  // Opens ONNX Runtime's libraries if this is the first session, and passes the context to QNN. `payload` must outlive
+  // the session, except for its context binary, which is not used later.
   Session(const Settings &settings, const Payload &payload);
 
   // Runs the model on memory of the caller, without copies. The values are in the order of the payload's arguments.

@@ -14,9 +14,9 @@ using flatbuffers::Offset;
 using flatbuffers::String;
 using flatbuffers::Vector;
 using Strings = Vector<Offset<String>>;
-using Tensors = std::unordered_map<std::string, const ::tosa::TosaTensor *>;  // by name; null for a TosaShape
+using Tensors = std::unordered_map<std::string, const ::tosa::TosaTensor *>;  // tensors by name; null for a TosaShape
 
-constexpr size_t kMaxElements = (size_t{1} << 31) - 1;  // the limit of the specification's level 8K
+constexpr size_t kMaxElements = (size_t{1} << 31) - 1;  // maximum elements of a tensor in TOSA's level 8K
 
 [[noreturn]] void invalid(const std::string &text) { throw Failure(EDGECORE_TOSA_INVALID_GRAPH, text); }
 
@@ -24,7 +24,7 @@ constexpr size_t kMaxElements = (size_t{1} << 31) - 1;  // the limit of the spec
 
 std::string quoted(const std::string &name) { return "'" + name + "'"; }
 
-// Returns the size of `count` elements of a constant in the file; 0 for an unsupported dtype.
+// Returns the bytes of `count` elements of a constant in the file; 0 for an unsupported dtype.
 size_t constant_size(::tosa::DType dtype, size_t count) {
   switch (dtype) {
     case ::tosa::DType_INT4:
@@ -75,12 +75,12 @@ void check_tensor(const ::tosa::TosaTensor &tensor) {
   if (tensor.shape() != nullptr) shape.assign(tensor.shape()->begin(), tensor.shape()->end());
   const size_t expected = constant_size(tensor.type(), element_count(name, shape));
   if (tensor.data() == nullptr || tensor.data()->size() == 0) return;
-  // Writers may pad the data to a multiple of 8 bytes.
+  // Writers of TOSA files may pad the data of a tensor to a multiple of 8 bytes.
   if (tensor.data()->size() < expected || tensor.data()->size() >= expected + 8) {
     invalid("Tensor " + quoted(name) + " has " + std::to_string(tensor.data()->size()) +
             " bytes of data, but its shape " + "and dtype need " + std::to_string(expected) + ".");
   }
-  // Refuse these values, because the reference model would read the whole tensor as zeros.
+  // Refuse the int4 value -8, because the reference model would read the whole tensor as zeros.
   const auto is_too_low = [](uint8_t byte) { return (byte & 15) == 8 || (byte >> 4) == 8; };
   if (tensor.type() == ::tosa::DType_INT4 && std::any_of(tensor.data()->begin(), tensor.data()->end(), is_too_low)) {
     invalid("Tensor " + quoted(name) + " has the value -8, but int4 values of TOSA go from -7 to 7.");
@@ -168,7 +168,7 @@ const ::tosa::TosaTensor *find(const String &name, const Tensors &tensors, const
   return tensor == nullptr ? ::tosa::DType_SHAPE : tensor->type();
 }
 
-// Returns true if the shapes are equal, except for the dim `except`.
+// Returns true if two tensors have equal sizes in all dims, except in the dim `except` (-1: no exception).
 bool same_shapes(const ::tosa::TosaTensor *a, const ::tosa::TosaTensor *b, int32_t except = -1) {
   const auto rank = [](const ::tosa::TosaTensor *tensor) {
     return tensor->shape() == nullptr ? 0 : tensor->shape()->size();
@@ -180,7 +180,7 @@ bool same_shapes(const ::tosa::TosaTensor *a, const ::tosa::TosaTensor *b, int32
   return true;
 }
 
-// Checks operators that the reference model does not check: it would crash, or compute wrong results.
+// Checks operands that the reference model does not check: for wrong ones it would crash, or compute wrong results.
 bool operands_fit(const ::tosa::TosaOperator &op, const std::vector<const ::tosa::TosaTensor *> &in,
                   const ::tosa::TosaTensor *out) {
   const auto same_dtypes = [](const auto *a, const auto *b) { return dtype_of(a) == dtype_of(b); };
@@ -221,7 +221,7 @@ void check_operator(const ::tosa::TosaOperator &op, const Tensors &tensors) {
   if (op.op() == ::tosa::Op_COND_IF || op.op() == ::tosa::Op_WHILE_LOOP || op.op() == ::tosa::Op_CUSTOM) {
     not_supported(name + " is in the graph, which the simulator does not support.");
   }
-  // The enums of operators and of attributes have the same order.
+  // The schema's enums of operators and of their attributes have the same order.
   if (static_cast<uint32_t>(op.attribute_type()) != op.op() || op.attribute() == nullptr || !lists_are_complete(op)) {
     invalid(name + " has no complete attribute.");
   }

@@ -33,7 +33,7 @@ struct Hooks {
   [[noreturn]] static void jump() { std::longjmp(supervisor->end_, 1); }
 };
 
-// Saves the rounding mode, because a failing operator may leave another one.
+// Saves the floating-point rounding mode, because a failing operator may leave another one.
 Supervisor::Supervisor() : rounding_(std::fegetround()) { supervisor = this; }
 
 Supervisor::~Supervisor() {
@@ -42,14 +42,14 @@ Supervisor::~Supervisor() {
 }
 
 std::string Supervisor::problem() const {
-  // "... could not allocate op ABS input=(BOOL rank 2) -> (BOOL rank 2)SubgraphTraverser::..."
+  // Report of a missing operator: "... could not allocate op ABS input=(BOOL rank 2) -> (...)SubgraphTraverser::..."
   constexpr std::string_view kMissing = "could not allocate op";
   size_t start = text_.find(kMissing);
   if (start != text_.npos) {
     start = text_.find_first_not_of(' ', start + kMissing.size());
     return "the reference model has no operator " + text_.substr(start, text_.find("SubgraphTraverser", start) - start);
   }
-  // "ERROR_IF() fails AT file:line function(): (condition)", and on the next line the problem, if it has a text.
+  // Report of a failed check: "ERROR_IF() fails AT file:line function(): (condition)", then a line with its text.
   std::istringstream lines(text_);
   std::string last = "the reference model gives no reason";
   for (std::string line; std::getline(lines, line);) {
@@ -62,7 +62,7 @@ std::string Supervisor::problem() const {
     return "a check of the reference model fails: " +
            line.substr(condition == line.npos ? 0 : condition + kFunction.size());
   }
-  // The text is "SubgraphTraverser::validateGraph(): the problem".
+  // Report of another problem: "SubgraphTraverser::validateGraph(): the problem".
   const size_t function = last.find(kFunction);
   return function < last.find(' ') ? last.substr(function + kFunction.size()) : last;
 }
@@ -102,7 +102,7 @@ int __wrap___fprintf_chk(FILE *, int, const char *format, ...) {
   va_start(arguments, format);
   Hooks::print(format, arguments);
   va_end(arguments);
-  // This is the last line before exit(): a requirement is violated, so the result would be undefined.
+  // The reference model prints this line before exit() if a requirement is violated, so the result would be undefined.
   if (std::string_view(format).rfind("Terminated early", 0) == 0) Hooks::unwind();
   return 0;
 }

@@ -34,7 +34,7 @@ class Supervisor {
     try {
       completed = returns(body);
     } catch (const Stop &) {
-      // The problem is in text_.
+      // text_ contains the problem that the library has reported.
     }
     if (!completed) throw Failure(code, problem());
   }
@@ -44,7 +44,7 @@ class Supervisor {
 
  private:
   friend struct Hooks;
-  struct Stop {};  // thrown if the library's frames can be unwound
+  struct Stop {};  // thrown if the stack frames of Arm's library can be unwound
 
   // Returns false if a library tried to end the process in a place where it cannot be unwound: then the objects of the
   // library and of `body` are leaked. This is a separate function because setjmp leaves changed local variables of its

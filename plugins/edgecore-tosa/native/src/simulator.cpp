@@ -65,14 +65,14 @@ std::vector<Value> describe(::tosa::TosaSerializationBasicBlock &block, const st
   return values;
 }
 
-// Makes a violated requirement end the run, because its result would be undefined. Not done at load time, when the
-// reference model initializes this variable itself.
+// Makes a violated requirement end the run, because its result would be undefined. edgecore_tosa_load calls this: a
+// static initializer would be too early, because the reference model initializes g_func_config itself.
 void configure() {
   static const bool done = g_func_config.terminate_early = true;
   static_cast<void>(done);
 }
 
-// Both return false if the reference model refuses the call.
+// set_input and get_output copy a value to or from the reference model, and return false if it refuses the call.
 bool set_input(TosaReference::IModelRunner &runner, const Value &value, const void *from) {
   int status = 1;
   with_types(value.dtype, [&](auto stored, auto taken) {

@@ -25,7 +25,7 @@ using edgecore::backend::Host;
 using edgecore::backend::Memory;
 using edgecore::backend::Options;
 
-// The open devices. A device is closed with the last program that uses it.
+// The open Vulkan devices of the process. A device is closed with the last program that uses it.
 class Driver {
  public:
   explicit Driver(const Host &) : state_(std::make_unique<State>()) {}
@@ -41,7 +41,7 @@ class Driver {
       if (std::shared_ptr<MlDevice> device = key == settings ? weak.lock() : nullptr) return device;
     }
     std::shared_ptr<MlDevice> device = open_device(settings);
-    // A weak pointer to a closed device keeps its memory, so remove it.
+    // Remove weak pointers to closed devices, because each keeps the memory of its device object.
     devices.erase(
         std::remove_if(devices.begin(), devices.end(), [](const auto &entry) { return entry.second.expired(); }),
         devices.end());
@@ -67,7 +67,7 @@ struct Program {
 struct Delegate {
   Delegate(Program &program, const Host &, const edgecore_delegate_info &info)
       : graph(std::make_unique<Graph>(program.device, read_vgf(info.blob))) {
-    info.release_blob(info.scope);  // the pipeline has its own copy of the constants
+    info.release_blob(info.scope);  // the blob is no longer needed: the pipeline has copied its constants
   }
 
   uint64_t argument_count() const noexcept { return graph->inputs().size() + graph->results().size(); }
@@ -92,7 +92,7 @@ class Instance {
       tensor(args, inputs + i, expected);
       args.resize(inputs + i, expected.shape.data(), static_cast<int32_t>(expected.shape.size()));
     }
-    return {};  // the tensors are in device memory
+    return {};  // prepare asks for no memory: the tensors are in device memory
   }
 
   void execute(const Arguments &args, const Memory &) {

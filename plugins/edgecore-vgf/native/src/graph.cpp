@@ -9,7 +9,7 @@ namespace {
 using edgecore::backend::fail;
 using edgecore::vulkan::check;
 
-constexpr uint64_t kTimeoutNs = 600'000'000'000;  // long, because the emulation layer compiles shaders in the first run
+constexpr uint64_t kTimeoutNs = 600'000'000'000;  // 10 minutes: the emulation layer compiles shaders in the first run
 
 const std::vector<int64_t> &vulkan_shape(const Tensor &tensor) {
   static const std::vector<int64_t> one = {1};

@@ -61,7 +61,7 @@ class DeviceTensor {
   void *mapped_ = nullptr;
 };
 
-// The tensors, the memory for intermediate values, and the commands of a graph. Used by one thread at a time.
+// The execution state of a graph: its tensors, its intermediate memory and its commands. Used by one thread at a time.
 class Session {
  public:
   explicit Session(const Graph &graph);
@@ -69,7 +69,7 @@ class Session {
   Session(const Session &) = delete;
   Session &operator=(const Session &) = delete;
 
-  // Runs the graph. `results` has a place for each result of the model.
+  // Runs the graph on inputs in host memory, and copies each result of the model to its entry of `results`.
   void run(const std::vector<const void *> &inputs, const std::vector<void *> &results);
 
  private:

@@ -24,7 +24,7 @@ constexpr char kMoreLayerPaths[] = "VK_ADD_LAYER_PATH",
                kLayerPath[] = "VK_LAYER_PATH";  // VK_LAYER_PATH replaces VK_ADD_LAYER_PATH
 constexpr char kReplicatedComposites[] = VK_EXT_SHADER_REPLICATED_COMPOSITES_EXTENSION_NAME;
 constexpr char kGetLayer[] = "pip install ai-ml-emulation-layer-for-vulkan";
-// The graph layer calls the tensor layer, so it must be first.
+// The graph layer of Arm's emulation calls the tensor layer, so the graph layer must be first.
 constexpr const char *kLayers[] = {"VK_LAYER_ML_Graph_Emulation", "VK_LAYER_ML_Tensor_Emulation"};
 constexpr const char *kLayerLibraries[] = {"libVkLayer_Graph.so", "libVkLayer_Tensor.so"};
 
@@ -33,7 +33,7 @@ bool has_extensions(VkPhysicalDevice device) {
   return extensions.has(VK_ARM_TENSORS_EXTENSION_NAME) && extensions.has(VK_ARM_DATA_GRAPH_EXTENSION_NAME);
 }
 
-// Returns the chosen device if it has the extensions; without a choice, the first device with them.
+// Returns the chosen device if it has the machine learning extensions; without a choice, the first device with them.
 VkPhysicalDevice find_ml_device(const Vulkan &vulkan, const std::string &choice) {
   if (!choice.empty()) {
     const VkPhysicalDevice device = find_device(vulkan, choice);
@@ -46,8 +46,8 @@ VkPhysicalDevice find_ml_device(const Vulkan &vulkan, const std::string &choice)
 }
 
 // Adds the manifests of layers in a folder to the loader's search path, an environment variable. The Python package has
-// set it before it loaded this library. Otherwise no other thread may read the environment at the same time, so the
-// variable is changed only once, and never restored.
+// set it before it loaded this library. Otherwise this function sets it, and no other thread may read the environment
+// at that time; so it is set only once, and never restored.
 void add_layer_path(const std::string &folder) {
   const char *name = std::getenv(kLayerPath) == nullptr ? kMoreLayerPaths : kLayerPath;
   const char *value = std::getenv(name);

@@ -12,7 +12,7 @@
 
 namespace edgecore::vgf {
 
-// The functions of the extensions, for one device.
+// The functions of VK_ARM_tensors and VK_ARM_data_graph, for one device.
 struct MlFunctions {
   PFN_vkCreateTensorARM vkCreateTensorARM;
   PFN_vkDestroyTensorARM vkDestroyTensorARM;
@@ -34,7 +34,7 @@ class MlDevice : public edgecore::vulkan::Device {
   MlDevice(std::shared_ptr<edgecore::vulkan::Vulkan> vulkan, VkPhysicalDevice physical);
 
   const MlFunctions &ml() const { return ml_; }
-  // Lock it to create or destroy objects of the extensions: the emulation layer is not thread-safe for that.
+  // Lock this mutex to create or destroy objects of the extensions, for which the emulation layer is not thread-safe.
   std::mutex &mutex() { return mutex_; }
 
  private:
@@ -45,7 +45,7 @@ class MlDevice : public edgecore::vulkan::Device {
 // The load options that choose a device.
 struct DeviceSettings {
   std::string emulation;  // absolute path of the emulation layer's folder with lib/ and share/; empty for none
-  std::string device;     // index or part of the name of the device
+  std::string device;     // index of the Vulkan device, or part of its name
   bool operator==(const DeviceSettings &other) const { return emulation == other.emulation && device == other.device; }
 };
 

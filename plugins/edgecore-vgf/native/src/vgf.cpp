@@ -33,7 +33,7 @@ Sections read_header(edgecore_bytes blob) {
   if (blob.size < kHeaderBytes || std::memcmp(reader.take(4), "VGF1", 4) != 0) {
     fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob is no VGF file");
   }
-  reader.u32();  // the version of the Vulkan headers of the converter
+  reader.u32();  // skips the version of the Vulkan headers of the converter
   const uint8_t *version = reader.take(8);
   if (version[0] != kMajor || version[1] < kFirstMinor || version[1] > kLastMinor) {
     fail(
@@ -61,7 +61,7 @@ const Root *read_root(edgecore_bytes section, const char *name) {
   return flatbuffers::GetRoot<Root>(section.data);
 }
 
-// Returns an entry of an optional vector.
+// Returns entry `index` of a vector. Throws a Failure if the file lacks the vector or the entry.
 template <typename Item>
 const Item *at(const flatbuffers::Vector<flatbuffers::Offset<Item>> *items, uint32_t index, const char *name) {
   if (items == nullptr || index >= items->size()) damaged("it has no %s with the number %u", name, index);
@@ -110,7 +110,7 @@ Tensor tensor_of(const wire::Resource &resource, uint32_t number) {
   return tensor;
 }
 
-// The descriptor of a resource in a segment.
+// The descriptor set and binding of a resource in a segment of the VGF file.
 struct Place {
   uint32_t resource, set, binding;
   bool operator==(const Place &other) const {
@@ -129,7 +129,7 @@ std::vector<Place> places_of(const wire::Segment &segment) {
       if (place.set >= kMaxSets || place.binding >= kMaxBindings) {
         damaged("a descriptor has the set %u and the binding %u", place.set, place.binding);
       }
-      bool is_known = false;  // two outputs with one value: the converter writes their descriptor twice
+      bool is_known = false;  // the converter writes a descriptor twice if two outputs have one value
       for (const Place &other : places) {
         is_known = is_known || other == place;
         if (!is_known &&

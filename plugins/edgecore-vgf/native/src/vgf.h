@@ -14,19 +14,19 @@ namespace edgecore::vgf {
 // A tensor of a graph. `format` is a VkFormat.
 struct Tensor {
   uint32_t format = 0;
-  std::vector<int64_t> shape;  // as in the model; the Vulkan tensor of an empty shape has the shape {1}
+  std::vector<int64_t> shape;  // shape as in the model; the Vulkan tensor of an empty shape has the shape {1}
   edgecore_dl_dtype dtype = {};
   uint64_t bytes = 0;
 };
 
-// An input or output, with its descriptor.
+// An input or output of a graph, with its Vulkan descriptor: set and binding.
 struct Argument {
   Tensor tensor;
   uint32_t set = 0;
   uint32_t binding = 0;
 };
 
-// A constant; its data are in the blob.
+// A constant of a graph; `data` points into the blob.
 struct Constant {
   Tensor tensor;
   edgecore_bytes data = {};

@@ -1,4 +1,4 @@
-"""Write the first inputs of the fuzzer into corpus/: a small tokenizer of each kind with a text."""
+"""Write the seed inputs of tokenizer_fuzz into corpus/: one small tokenizer of each kind, each with a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// Reads tokenizers from arbitrary bytes. With each valid tokenizer, encodes and decodes texts.
+// A fuzzer: reads tokenizers from arbitrary bytes. With each valid tokenizer, encodes and decodes a text.
 //
 // The first byte of an input is the kind of the file, the second the size of a text at the end; the file is between
 // them.
@@ -21,7 +21,7 @@ void expect(bool is_right) {
   if (!is_right) std::abort();
 }
 
-// Checks that the fast reader finds the same tables as the JSON library.
+// Checks that read_tokenizer_json finds the same vocabulary and merges as the JSON library.
 void compare_tables(const std::string &content) {
   ModelTables tables;
   const Json found = read_tokenizer_json(content, tables);
@@ -38,7 +38,7 @@ void compare_tables(const std::string &content) {
   }
   const Json *merges = member(*model, "merges");
   if (merges != nullptr && merges->is_array() && !tables.has_wrong_merge) {
-    expect(tables.merges.size() >= merges->size());  // it also has the merges of a second key
+    expect(tables.merges.size() >= merges->size());  // repeated key "merges": `tables` keeps all, the library the last
   }
 }
 
@@ -78,7 +78,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (tokenizer.read(content, "file", error).ok() && tokenizer.read_settings(text, text, "folder", error).ok()) {
       use(tokenizer, text);
     }
-    HuggingFaceTokenizer other;  // most texts are not valid settings
+    HuggingFaceTokenizer other;  // tokenizer without read_settings, because most fuzzed texts are no valid settings
     if (other.read(content, "file", error).ok()) use(other, text);
   }
   return 0;

@@ -8,7 +8,7 @@
 namespace edgecore::llm {
 namespace {
 
-// Returns the start of the character that ends at `place`.
+// Returns the byte offset of the UTF-8 character that ends at offset `place`.
 size_t before(const std::string &text, size_t place) {
   do {
     --place;
@@ -32,7 +32,7 @@ void AddedTokens::add(const AddedToken &token, const std::string &spelling) {
 }
 
 void AddedTokens::split(const std::string &text, bool specials, std::vector<TextPart> &parts) const {
-  size_t done = 0;  // the text before this place is in `parts`
+  size_t done = 0;  // the text before this offset is in `parts`
   for (size_t place = 0, size = 1; place < text.size(); place += size) {
     const AddedToken *token = find(text, place, size);
     if (token == nullptr || (token->is_special && !specials)) continue;
@@ -51,7 +51,7 @@ void AddedTokens::split(const std::string &text, bool specials, std::vector<Text
   if (done < text.size()) parts.push_back({{done, text.size()}, -1});
 }
 
-// Returns the longest token that begins at `place` and the size of its spelling, or NULL and 1.
+// Returns the longest added token that is spelled at offset `place`, and sets `size` to its length; or NULL and 1.
 const AddedToken *AddedTokens::find(const std::string &text, size_t place, size_t &size) const {
   for (const size_t length : lengths_[static_cast<uint8_t>(text[place])]) {
     if (length > text.size() - place) continue;

@@ -15,13 +15,13 @@ struct AddedToken {
   std::string content;
   int32_t id = -1;
   bool is_special = false;
-  bool is_normalized = false;   // searched in the normalized text
-  bool is_single_word = false;  // matches only without a word character beside it
-  bool eats_left = false;       // a match includes the white space before it
+  bool is_normalized = false;   // true: the token is searched in the text after normalization
+  bool is_single_word = false;  // true: a match must not have a word character beside it
+  bool eats_left = false;       // true: a match includes the white space before it
   bool eats_right = false;
 };
 
-// A part of a text: a token, or text between tokens (-1).
+// A part of a text: an added token, or text between such tokens (token -1).
 struct TextPart {
   Range range;
   int32_t token = -1;
@@ -32,16 +32,16 @@ class AddedTokens {
   // Adds a token with the spelling `spelling`, which is not empty.
   void add(const AddedToken &token, const std::string &spelling);
 
-  // Appends the parts of a text; no part is empty. The leftmost token is found first; of tokens with the same start,
-  // the longest. Special tokens stay text unless `specials`.
+  // Divides a text into parts, none of them empty, and appends them. The leftmost token is found first; of tokens with
+  // the same start, the longest. Special tokens stay text unless `specials`.
   void split(const std::string &text, bool specials, std::vector<TextPart> &parts) const;
 
  private:
   const AddedToken *find(const std::string &text, size_t place, size_t &size) const;
 
   std::vector<AddedToken> tokens_;
-  ByteTable spellings_;                             // to the index of the token
-  std::array<std::vector<size_t>, 256> lengths_{};  // by first byte: the lengths of spellings, descending
+  ByteTable spellings_;                             // maps the spelling of a token to its index in tokens_
+  std::array<std::vector<size_t>, 256> lengths_{};  // for each first byte, the lengths of spellings, descending
 };
 
 }  // namespace edgecore::llm

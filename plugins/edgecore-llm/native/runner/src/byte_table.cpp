@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kFirstSlots = 1024;  // a power of two
 
-// Returns the number of slots for some keys: at most half of them are used.
+// Returns the size of a hash table for `count` keys, a power of two: at most half of the slots are used.
 size_t slots_for(size_t count) {
   size_t slots = kFirstSlots;
   while (slots < 2 * count) slots *= 2;
@@ -53,7 +53,7 @@ void ByteTable::add(StringView key, int32_t token) {
 
 int32_t ByteTable::find(StringView key) const { return slots_.empty() ? -1 : slots_[place(key, hash_of(key))].token; }
 
-// Returns the index of the key's slot, or of the free slot where it belongs.
+// Returns the index of the slot (entry of the hash table) that has the key, or of the free slot where the key belongs.
 size_t ByteTable::place(StringView key, uint64_t hash) const {
   size_t index = static_cast<size_t>(hash) & (slots_.size() - 1);
   for (;; index = (index + 1) & (slots_.size() - 1)) {

@@ -12,7 +12,6 @@ namespace edgecore::llm {
 
 class ByteTable {
  public:
-  // Reserves memory for `count` keys.
   void reserve(size_t count);
   // Maps a key to a token, which is not negative; replaces an existing entry. All keys together have less than 4 GB.
   void add(StringView key, int32_t token);
@@ -23,7 +22,7 @@ class ByteTable {
  private:
   struct Slot {
     uint32_t begin = 0, size = 0;  // in bytes_
-    uint32_t hash = 0;             // a part of the hash, so that other keys are rarely compared
+    uint32_t hash = 0;             // upper half of the key's hash, compared before the keys
     int32_t token = -1;            // none
   };
   size_t place(StringView key, uint64_t hash) const;
@@ -34,7 +33,7 @@ class ByteTable {
   size_t count_ = 0;
 };
 
-// The token that two neighbouring tokens merge into, and the order of merges: smaller first.
+// The token into which two adjacent tokens merge, and the priority of the merge: the smallest order comes first.
 struct Merge {
   double order = 0;
   int32_t token = -1;  // none
@@ -42,7 +41,6 @@ struct Merge {
 
 class PairTable {
  public:
-  // Reserves memory for `count` pairs.
   void reserve(size_t count);
   // Maps a pair of tokens to their merge; replaces an existing entry.
   void add(int32_t left, int32_t right, Merge merge);

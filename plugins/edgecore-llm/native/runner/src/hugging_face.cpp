@@ -44,7 +44,7 @@ Status HuggingFaceTokenizer::append(const std::string &text, bool specials, std:
   return {};
 }
 
-// Appends the tokens of normalized text without added tokens.
+// Appends the tokens of a normalized text that contains no added tokens.
 Status HuggingFaceTokenizer::append_text(const std::string &text, bool is_at_begin, std::vector<int32_t> &tokens,
                                          Error &error) const {
   std::vector<Piece> pieces = {{text, is_at_begin}};
@@ -61,7 +61,7 @@ void HuggingFaceTokenizer::append_piece(const std::string &piece, std::vector<in
     }
   }
   std::vector<Symbol> symbols;
-  size_t unknown = 0;  // bytes of characters without a token, not added to the symbols yet
+  size_t unknown = 0;  // number of bytes of characters without a token that are not in `symbols` yet
   const auto add_unknown = [&] {
     if (unknown > 0) symbols.push_back({unknown, unknown_id_});
     unknown = 0;

@@ -17,7 +17,7 @@ struct ModelTables;
 
 class HuggingFaceTokenizer final : public Tokenizer, private MergeRules {
  public:
-  // Reads a file. `path` is for error messages. Errors: INVALID_EXTERNAL_DATA, NOT_SUPPORTED.
+  // Reads the text of a tokenizer.json. `path` is for error messages. Errors: INVALID_EXTERNAL_DATA, NOT_SUPPORTED.
   Status read(const std::string &content, const std::string &path, Error &error);
 
   // Sets the tokens that begin and end a text from the contents of tokenizer_config.json and generation_config.json,
@@ -44,11 +44,11 @@ class HuggingFaceTokenizer final : public Tokenizer, private MergeRules {
   std::vector<Normalization> normalizer_;
   std::vector<Splitting> pre_tokenizer_;
   bool is_byte_level_ = false;
-  std::vector<std::string> spellings_;  // of the model's tokens, by id; empty: no token
+  std::vector<std::string> spellings_;  // the spelling of each token of the model, by id; empty: no token
   ByteTable ids_;                       // from spellings to ids
-  ByteTable pieces_;                    // from the bytes of tokens in a piece to ids
+  ByteTable pieces_;                    // maps the bytes for which a token stands to its id
   PairTable merges_;
-  bool ignores_merges_ = false;  // a piece that is a token is not split and merged
+  bool ignores_merges_ = false;  // true: a piece of text that is a token becomes this token, without merges
   bool has_byte_fallback_ = false;
   int32_t byte_ids_[256];  // ids of the tokens <0x00> to <0xFF>, or -1
   std::string unknown_token_;
@@ -56,9 +56,9 @@ class HuggingFaceTokenizer final : public Tokenizer, private MergeRules {
   bool fuses_unknown_ = false;
   std::unordered_map<int32_t, AddedToken> added_;
   std::unordered_map<std::string, int32_t> added_ids_;
-  AddedTokens raw_added_;         // searched in the text
-  AddedTokens normalized_added_;  // searched in the normalized text
-  int32_t begin_id_ = -1;         // the token that the file puts before every text
+  AddedTokens raw_added_;         // added tokens to search in the text itself
+  AddedTokens normalized_added_;  // added tokens to search in the normalized text
+  int32_t begin_id_ = -1;         // the token that the file puts before every text, or -1
 };
 
 }  // namespace edgecore::llm

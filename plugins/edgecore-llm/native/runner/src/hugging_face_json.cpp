@@ -1,4 +1,4 @@
-// The readers of a tokenizer.json and of the files beside it.
+// Reads a tokenizer.json, and the files tokenizer_config.json and generation_config.json beside it.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -12,20 +12,20 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int32_t kLargestId = 1 << 22;  // tables have an entry for each id up to the largest one
+constexpr int32_t kLargestId = 1 << 22;  // largest accepted id: tables have an entry for each id up to the largest one
 
 Json parse(const std::string &content) { return Json::parse(content.begin(), content.end(), nullptr, false); }
 
 Status damaged(const char *what, Error &error) { return fail(error, EDGECORE_INVALID_EXTERNAL_DATA, what); }
 
-// Puts the file's name before the error message.
+// Puts the file's name before the error message of a failed `status`.
 Status named(Status status, const std::string &path, Error &error) {
   if (status.ok()) return status;
   const std::string reason(error.text, error.size);
   return fail(error, status.code(), path.c_str(), " is no tokenizer.json that can be used: ", reason.c_str(), ".");
 }
 
-// Calls visit(step) for the decoders or post-processors of a tree of sequences.
+// Calls visit(step) for `json` and, recursively, for the decoders or post-processors in its list under the key `list`.
 template <typename Visit>
 void visit_steps(const Json &json, const char *list, int depth, const Visit &visit) {
   visit(json);

@@ -7,11 +7,11 @@
 
 namespace edgecore::llm {
 
-// The file has a number (the maximum length) and, for each token, its score, its length and its bytes. The tokens 0, 1,
-// 2 are the unknown token, the begin and the end of a text; the next 256 are single bytes.
+// A tokenizer of llama2.c. The file has a number (the maximum length) and, for each token, its score, its length and
+// its bytes. The tokens 0, 1, 2 are the unknown token, the begin and the end of a text; the next 256 are single bytes.
 class Llama2cTokenizer final : public Tokenizer, private MergeRules {
  public:
-  // Reads a file. `path` is for error messages. Errors: INVALID_EXTERNAL_DATA.
+  // Reads a tokenizer.bin from its bytes `content`. `path` is for error messages. Errors: INVALID_EXTERNAL_DATA.
   Status read(const std::string &content, const std::string &path, Error &error);
 
   std::string token_bytes(int32_t token) const override;

@@ -15,10 +15,10 @@ struct Link {
 struct Offer {
   double order;
   size_t left, right;
-  size_t size;  // of both symbols; if it differs from their current size, one of them has changed
+  size_t size;  // bytes of both symbols; if the sum differs now, one of them was merged meanwhile
   int32_t token;
 
-  bool operator<(const Offer &other) const {  // std::priority_queue has the largest on top
+  bool operator<(const Offer &other) const {  // reversed, because std::priority_queue has the largest element on top
     return order > other.order || (order >= other.order && left > other.left);
   }
 };

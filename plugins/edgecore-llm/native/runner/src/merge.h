@@ -1,4 +1,4 @@
-// Byte-pair encoding: merges neighbouring symbols in the order of the merges.
+// Byte-pair encoding: merges adjacent symbols in the order of the vocabulary's merges.
 #ifndef EDGECORE_LLM_MERGE_H_
 #define EDGECORE_LLM_MERGE_H_
 
@@ -8,7 +8,7 @@
 
 namespace edgecore::llm {
 
-// A part of a text and its token; -1 for a symbol that never merges.
+// A part of a text and its token, which may merge with a neighbour; -1: never merges.
 struct Symbol {
   size_t size = 0;  // in bytes
   int32_t token = -1;
@@ -16,7 +16,7 @@ struct Symbol {
 
 class MergeRules {
  public:
-  // Returns the merge of two neighbours with the tokens `left` and `right` and the bytes `text`.
+  // Returns the merge of two adjacent symbols with the tokens `left` and `right`, which together spell `text`.
   virtual Merge find(int32_t left, int32_t right, StringView text) const = 0;
 
  protected:

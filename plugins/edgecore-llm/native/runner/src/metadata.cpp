@@ -9,7 +9,7 @@ namespace {
 using Json = nlohmann::json;
 constexpr int64_t kFormat = 2;  // version of the metadata, raised when their meaning changes
 
-// Reads a non-negative int32. Returns false if there is none.
+// Reads the non-negative int32 under the key `name`. Returns false if there is none.
 bool read_count(const Json &values, const char *name, size_t &count) {
   const auto found = values.find(name);
   if (found == values.end() || !found->is_number_integer()) return false;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char *kMetadataMethod = "get_llm_metadata";  // a constant method that returns the metadata as JSON
 
-// Adds kernels and backends, and loads all methods.
+// Adds the kernels of edgecore-llm and the backends that the file needs, and loads all methods.
 Status load(Module &module, const ModelOptions &options, Error &error) {
   EDGECORE_TRY(module.add_kernels(edgecore_kernels_v0_llm(), error));
   for (const StringView id : module.missing_backends()) {

@@ -10,15 +10,15 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Finds the two tables in a JSON text and reads their usual contents. The JSON library reads everything else: unusual
-// values in them, strings with escapes, and the text around the tables, whose errors are ignored here.
+// Finds the vocabulary and the merges in a tokenizer.json and reads their usual contents. The JSON library reads the
+// rest: unusual values in these tables, strings with escapes, and the text around them (errors there are ignored).
 class Reader {
  public:
   Reader(const std::string &text, ModelTables &tables) : text_(text), tables_(tables) {
-    if (text.compare(0, 3, "\xEF\xBB\xBF") == 0) place_ = 3;  // a byte order mark, which the JSON library accepts
+    if (text.compare(0, 3, "\xEF\xBB\xBF") == 0) place_ = 3;  // skips a byte order mark, which JSON may have
   }
 
-  // Returns false if the tables are not valid JSON. Sets `rest` to the text without the entries of the tables.
+  // Reads the tables of the text; returns false for invalid JSON. Sets `rest` to the text without the tables' entries.
   bool read(std::string &rest) {
     read_members([this](StringView key) {
       if (key == "model" && front() == '{') {
@@ -43,7 +43,7 @@ class Reader {
     while (is_space(front())) ++place_;
   }
 
-  // Skips `wanted` and the white space around it, if it is the next character.
+  // If the next character is `wanted`, skips it and the white space around it, and returns true.
   bool take(char wanted) {
     skip_space();
     if (front() != wanted) return false;
@@ -52,7 +52,7 @@ class Reader {
     return true;
   }
 
-  // Skips the rest of a string, whose first quote has been read.
+  // Skips the rest of a JSON string, whose first quote has been read.
   bool skip_string() {
     for (; place_ < text_.size(); ++place_) {
       if (text_[place_] == '"') return ++place_, true;
@@ -73,14 +73,14 @@ class Reader {
         ++depth;
       } else if (next == '}' || next == ']') {
         if (depth-- == 0) return false;
-      } else if (depth == 0) {  // a number or a word
+      } else if (depth == 0) {  // a number, true, false or null
         while (front() != '\0' && !ends_word(front())) ++place_;
       }
     } while (depth > 0);
     return true;
   }
 
-  // Reads a value that rarely occurs in the tables.
+  // Reads a value by the JSON library; for values that rarely occur in the tables, such as strings with escapes.
   bool read_other(Json &value) {
     const size_t begin = place_;
     if (!skip_value()) return false;
@@ -113,7 +113,7 @@ class Reader {
     return false;
   }
 
-  // Reads the object at this place; `read(key)` reads a value. Returns false for invalid JSON.
+  // Reads the object at the current place; `read(key)` reads the value of a key. Returns false for invalid JSON.
   template <typename Read>
   bool read_members(const Read &read) {
     return read_list('{', '}', [&] {
@@ -190,7 +190,7 @@ class Reader {
   ModelTables &tables_;
   size_t place_ = 0;
   std::string rest_;
-  size_t copied_ = 0;  // end of the text that is already in rest_ or has been read
+  size_t copied_ = 0;  // the text before this offset was copied to rest_ or read into the tables
   bool is_wrong_ = false;
 };
 

@@ -6,7 +6,7 @@
 namespace edgecore::llm {
 namespace {
 
-// White space of Unicode; PCRE2's \s also includes U+180E.
+// The white space of Unicode, which replaces \s: PCRE2's own \s also matches U+180E.
 constexpr const char *kSpaces =
     R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 constexpr const char *kOthers =
@@ -80,16 +80,17 @@ class Translation {
       return "the name in \\p{ } may have several meanings";
     }
     changed_.append(pattern_, place_, begin - place_);
-    if (name.size() > 2 || name == "Yi") changed_ += "sc:";  // all other names of two letters are categories
+    // Insert it for names of scripts. All names of one or two letters, except Yi, are categories such as Lu.
+    if (name.size() > 2 || name == "Yi") changed_ += "sc:";
     place_ = begin;
     return copy(end + 1 - begin);
   }
 
   const char *begin_class() {
     size_t size = at(1) == '^' ? 2 : 1;
-    if (at(size) == ']') ++size;  // a first ] does not end the class
+    if (at(size) == ']') ++size;  // a ] right after the [ or [^ does not end the class
     is_in_class_ = true;
-    class_begin_ = place_ + size + 1;  // a first - is a literal
+    class_begin_ = place_ + size + 1;  // a - right after the [ or [^ is a literal
     return copy(size);
   }
 
@@ -107,7 +108,7 @@ class Translation {
       if (pattern_.compare(place_, std::strlen(begin), begin) == 0) return copy(std::strlen(begin));
     }
     if (pattern_.compare(place_, 4, "(?i:") != 0) return "a group of this kind may have several meanings";
-    // Ignoring case, sets and pairs of letters such as ss also match other characters.
+    // If case is ignored, sets and pairs of letters such as ss also match other characters, such as U+00DF.
     const size_t end = pattern_.find(')', place_);
     if (end == std::string::npos) return "a group has no end";
     for (size_t i = place_ + 4; i < end; ++i) {
@@ -125,7 +126,7 @@ class Translation {
     return copy(end + 1 - place_);
   }
 
-  // Returns true if some single character is a case variant of the letters at `i`.
+  // Returns true if a single character, such as a ligature, is a case variant of the two letters at offset `i`.
   bool is_pair(size_t i) const {
     const std::string pair = pattern_.substr(i, 2);
     for (const char *other : {"ss", "ff", "fi", "fl", "st"}) {

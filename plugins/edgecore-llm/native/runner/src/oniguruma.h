@@ -1,4 +1,4 @@
-// Patterns of Oniguruma, the syntax of tokenizers' patterns.
+// Translates the patterns of tokenizers, which are regular expressions of Oniguruma, to PCRE2.
 #ifndef EDGECORE_LLM_ONIGURUMA_H_
 #define EDGECORE_LLM_ONIGURUMA_H_
 

@@ -21,7 +21,6 @@ bool ends_with(const std::string &text, const char *end) {
   return text.size() >= wanted.size() && text.compare(text.size() - wanted.size(), wanted.size(), wanted) == 0;
 }
 
-// Opens a file as a tokenizer of class Kind.
 template <typename Kind>
 Status open(const std::string &content, const std::string &path, std::unique_ptr<Tokenizer> &tokenizer, Error &error) {
   auto opened = std::make_unique<Kind>();
@@ -30,7 +29,7 @@ Status open(const std::string &content, const std::string &path, std::unique_ptr
   return {};
 }
 
-// Opens a tokenizer.json, and reads the files beside it.
+// Opens a tokenizer.json, and reads tokenizer_config.json and generation_config.json beside it.
 Status open_hugging_face(const std::string &content, const std::string &path, std::unique_ptr<Tokenizer> &tokenizer,
                          Error &error) {
   auto opened = std::make_unique<HuggingFaceTokenizer>();

@@ -42,7 +42,8 @@ Status Regex::compile(const std::string &pattern, Error &error) {
     return fail(error, EDGECORE_NOT_SUPPORTED, "the pattern ", pattern.c_str(),
                 " cannot be used: it matches an empty text");
   }
-  pcre2_jit_compile(static_cast<pcre2_code *>(code_.get()), PCRE2_JIT_COMPLETE);  // if it fails, the search is slower
+  // If JIT compilation fails, searches are only slower.
+  pcre2_jit_compile(static_cast<pcre2_code *>(code_.get()), PCRE2_JIT_COMPLETE);
   return {};
 }
 
@@ -56,7 +57,8 @@ Status Regex::find_all(const std::string &text, std::vector<Range> &matches, Err
                          options | PCRE2_NO_UTF_CHECK, data.get(), nullptr);
     };
     int found = match(0);
-    if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = match(PCRE2_NO_JIT);  // slower, but uses heap memory
+    // Search again without JIT code: this is slower, but has its stack on the heap.
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = match(PCRE2_NO_JIT);
     if (found == PCRE2_ERROR_NOMATCH) return {};
     if (found < 0) {
       return fail(error, EDGECORE_NOT_SUPPORTED, "The search for the pattern of the tokenizer exceeds its limits.");

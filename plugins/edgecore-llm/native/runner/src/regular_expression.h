@@ -1,4 +1,4 @@
-// Regular expressions over UTF-8 with PCRE2, with the semantics of tokenizers.
+// Regular expressions over UTF-8 with PCRE2, with the semantics of Oniguruma, which tokenizers expect.
 #ifndef EDGECORE_LLM_REGULAR_EXPRESSION_H_
 #define EDGECORE_LLM_REGULAR_EXPRESSION_H_
 

@@ -8,7 +8,7 @@
 namespace edgecore::llm {
 namespace {
 
-constexpr size_t kFirstCandidates = 256;  // sorted first; more are sorted only if these have too little probability
+constexpr size_t kFirstCandidates = 256;  // top-p sorts so many tokens first, and more only if these are too improbable
 
 Status check_range(const char *name, double value, double low, double high, Error &error) {
   if (value >= low && value <= high && !std::isinf(value)) return {};
@@ -16,10 +16,10 @@ Status check_range(const char *name, double value, double low, double high, Erro
               static_cast<int64_t>(high), ".");
 }
 
-// Multiplies by 32-bit products, because compilers for 32-bit processors have no 128-bit integers.
+// Computes the 128-bit product of two numbers from 32-bit products: compilers for 32-bit processors have no int128.
 void multiply(uint64_t a, uint64_t b, uint64_t &high, uint64_t &low) {
   const uint64_t a0 = a & UINT32_MAX, a1 = a >> 32, b0 = b & UINT32_MAX, b1 = b >> 32;
-  const uint64_t first = a1 * b0 + (a0 * b0 >> 32);  // the sum does not overflow
+  const uint64_t first = a1 * b0 + (a0 * b0 >> 32);  // the sum fits into 64 bits
   const uint64_t second = a0 * b1 + (first & UINT32_MAX);
   high = a1 * b1 + (first >> 32) + (second >> 32);
   low = a * b;
@@ -116,7 +116,7 @@ double Sampler::weight(int32_t token, double largest) const {
 }
 
 // Sets tokens_ to the tokens that top-k, top-p and min-p keep, by descending scores, or in the order of the vocabulary
-// if nothing is truncated. The three use the distribution before the temperature.
+// if nothing is truncated. All three use the probabilities before the temperature is applied.
 void Sampler::truncate(const Sampling &sampling, double largest) {
   const size_t all = scores_.size();
   const size_t count = sampling.top_k == 0 ? all : std::min(static_cast<size_t>(sampling.top_k), all);
@@ -140,7 +140,7 @@ void Sampler::truncate(const Sampling &sampling, double largest) {
       break;
     }
   } else if (sampling.min_p > 0) {
-    // This bound is a little lower than the exact one below.
+    // A few tokens more than min-p keeps: this bound is a little lower than the exact test at the end of the function.
     const double bound = largest + std::log(sampling.min_p) - 1e-3;
     size_t above = 0;
     for (const float score : scores_) above += static_cast<double>(score) >= bound;
@@ -149,7 +149,7 @@ void Sampler::truncate(const Sampling &sampling, double largest) {
     take_largest(count);
   } else {
     tokens_.resize(all);
-    std::iota(tokens_.begin(), tokens_.end(), 0);  // not sorted, because sorting all tokens is slow
+    std::iota(tokens_.begin(), tokens_.end(), 0);  // tokens_ stays unsorted, because sorting all tokens is slow
   }
   if (sampling.min_p > 0) {
     size_t kept = 0;

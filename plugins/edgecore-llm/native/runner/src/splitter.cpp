@@ -12,7 +12,7 @@ struct Span {
   bool is_match;
 };
 
-// Returns the matches and the spans between them.
+// Divides a text into spans: the matches, and the texts between them.
 std::vector<Span> spans_of(const std::string &text, const std::vector<Range> &matches, bool is_inverted) {
   std::vector<Span> spans;
   size_t done = 0;
@@ -25,7 +25,7 @@ std::vector<Span> spans_of(const std::string &text, const std::vector<Range> &ma
   return spans;
 }
 
-// Joins spans to pieces in order: a span is joined to the last piece if `joins(is_match, was_match)`.
+// Joins each span to the piece before it if `joins(is_match, was_match)`; `was_match`: the span before is a match.
 template <typename Joins>
 std::vector<Range> joined(const std::vector<Span> &spans, const Joins &joins) {
   std::vector<Range> pieces;

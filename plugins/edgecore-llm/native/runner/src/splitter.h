@@ -13,7 +13,7 @@
 
 namespace edgecore::llm {
 
-// The pattern of a step: a literal text or a regular expression.
+// The pattern of a normalizer or pre-tokenizer step: a literal text or a regular expression.
 class Pattern {
  public:
   Status compile(const std::string &expression, Error &error);
@@ -25,39 +25,40 @@ class Pattern {
   std::unique_ptr<Regex> regex_;  // NULL: literal_
 };
 
-// A step of a normalizer.
+// A step of a normalizer: Unicode composition (NFC), a text to prepend, or a replacement of matches.
 struct Normalization {
   enum class Kind { kCompose, kPrepend, kReplace };
   Kind kind = Kind::kCompose;
   Pattern pattern;
-  std::string content;  // the text to prepend, or the replacement
+  std::string content;  // the text that kPrepend prepends, or the replacement of kReplace
 };
 
-// Applies all steps to a text. Errors: as Regex::find_all.
+// Applies all steps of a normalizer to a text. Errors: as Regex::find_all.
 Status normalize(const std::vector<Normalization> &steps, std::string &text, Error &error);
 
-// How a step splits a text at matches.
+// Ways to split a text at matches: drop the matches, make each match a piece, join adjacent matches to one piece, or
+// join each match to the text before or after it.
 enum class Behavior { kRemoved, kIsolated, kContiguous, kMergedWithPrevious, kMergedWithNext };
 
-// A step that splits pieces.
+// A step of a pre-tokenizer, which splits pieces of the text further.
 struct Splitting {
   enum class Prefix { kNever, kFirst, kAlways };
-  Prefix prefix = Prefix::kNever;  // `mark` is added before a piece that lacks it: never, at the start of the text,
-                                   // before every piece
+  Prefix prefix = Prefix::kNever;  // pieces that get `mark` in front, unless they have it: none, the first piece of the
+                                   // text, or all
   std::string mark;
   bool replaces_spaces = false;  // `mark` replaces spaces
-  bool splits = true;            // false: the pieces stay whole
+  bool splits = true;            // false: the step does not split pieces
   Pattern pattern;
   Behavior behavior = Behavior::kIsolated;
-  bool is_inverted = false;  // the text between matches counts as the matches
+  bool is_inverted = false;  // true: the texts between the matches are treated as the matches
 };
 
 struct Piece {
   std::string text;
-  bool is_at_begin = false;  // at the start of the whole text
+  bool is_at_begin = false;  // true if the piece begins the whole text
 };
 
-// Splits pieces by all steps. Errors: as Regex::find_all.
+// Splits pieces by all steps of a pre-tokenizer. Errors: as Regex::find_all.
 Status split(const std::vector<Splitting> &steps, std::vector<Piece> &pieces, Error &error);
 
 // read_normalizer reads the normalizer. read_pre_tokenizer reads the pre-tokenizer, and sets `is_byte_level` if the

@@ -26,7 +26,7 @@ Status read_pattern(const Json &json, Pattern &pattern, Error &error) {
   return {};
 }
 
-// Calls read(step) for each step of a sequence, which are under `list`; a single step is its own sequence.
+// Calls read(step) for each step of a sequence, which are under the key `list`. JSON of another kind is a single step.
 template <typename Read>
 Status for_each_step(const Json &json, const char *list, int depth, const Read &read, Error &error) {
   if (json.is_null()) return {};

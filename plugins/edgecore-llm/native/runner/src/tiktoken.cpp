@@ -33,7 +33,7 @@ bool decode(StringView text, std::string &bytes) {
   return true;
 }
 
-// Reads a line `BASE64 RANK`.
+// Reads a line `BASE64 RANK`: the bytes of a token, and its rank, which is its id. Returns false for any other line.
 bool read_line(StringView line, std::string &bytes, size_t &rank) {
   size_t size = line.size();
   if (size > 0 && line.data()[size - 1] == '\r') --size;

@@ -11,10 +11,11 @@ namespace edgecore::llm {
 // Returns true if a file begins with a line `BASE64 RANK`.
 bool has_ranks(const std::string &content);
 
-// The file lacks the pattern that splits a text, and the special tokens; this class uses those for Llama 3.
+// A tokenizer of tiktoken's ranks. The file lacks the pattern that splits a text, and the special tokens; this class
+// uses those for Llama 3.
 class TiktokenTokenizer final : public Tokenizer, private MergeRules {
  public:
-  // Reads a file. `path` is for error messages. Errors: INVALID_EXTERNAL_DATA.
+  // Reads a file of ranks from its bytes `content`. `path` is for error messages. Errors: INVALID_EXTERNAL_DATA.
   Status read(const std::string &content, const std::string &path, Error &error);
 
   std::string token_bytes(int32_t token) const override;
@@ -26,7 +27,7 @@ class TiktokenTokenizer final : public Tokenizer, private MergeRules {
   void append_piece(StringView piece, std::vector<int32_t> &tokens) const;
   Status read_ranks(const std::string &content, const std::string &path, Error &error);
 
-  std::vector<std::string> bytes_;  // of each rank; then the names of the special tokens
+  std::vector<std::string> bytes_;  // the bytes of each rank's token, then the names of the special tokens
   size_t rank_count_ = 0;
   ByteTable ranks_;
   AddedTokens specials_;

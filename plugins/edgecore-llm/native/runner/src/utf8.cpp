@@ -8,7 +8,7 @@ Utf8Front utf8_front(StringView text) {
   if (first < 0x80) return {1, true, false};
   const size_t size = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
   if (size == 0) return {1, false, false};
-  // The second byte must exclude overlong forms, surrogates, and codes beyond U+10FFFF.
+  // In UTF-8, the range of the second byte excludes overlong forms, surrogates, and codes beyond U+10FFFF.
   const uint8_t low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
   const uint8_t high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
   for (size_t i = 1; i < size; ++i) {

@@ -17,9 +17,9 @@
 #define EDGECORE_TOSA_SIMULATOR_VERSION 1
 
 #define EDGECORE_TOSA_OK 0
-#define EDGECORE_TOSA_INVALID_GRAPH 1  // the bytes are damaged, or the graph violates a rule of TOSA
-#define EDGECORE_TOSA_NOT_SUPPORTED 2  // a graph that this library cannot run: another version, a dtype, a variable
-#define EDGECORE_TOSA_RUN_FAILED 3     // a valid graph whose result is not defined for these inputs
+#define EDGECORE_TOSA_INVALID_GRAPH 1  // error: the bytes are damaged, or the graph violates a rule of TOSA
+#define EDGECORE_TOSA_NOT_SUPPORTED 2  // error: the library cannot run the graph: another version, a dtype, a variable
+#define EDGECORE_TOSA_RUN_FAILED 3     // error: the result of a valid graph is not defined for these inputs
 #define EDGECORE_TOSA_OUT_OF_MEMORY 4
 
 #if defined(__GNUC__)
@@ -45,7 +45,7 @@ EDGECORE_TOSA_EXPORT int edgecore_tosa_load(const void *graph, size_t size, edge
 // Releases a model; NULL is allowed.
 EDGECORE_TOSA_EXPORT void edgecore_tosa_destroy(edgecore_tosa_model *model);
 
-// The inputs and outputs of the graph, in the order of the first block of its first region.
+// Return the number of inputs, or of outputs, of the graph. Their order is that of the first block of its first region.
 EDGECORE_TOSA_EXPORT size_t edgecore_tosa_input_count(const edgecore_tosa_model *model);
 EDGECORE_TOSA_EXPORT size_t edgecore_tosa_output_count(const edgecore_tosa_model *model);
 

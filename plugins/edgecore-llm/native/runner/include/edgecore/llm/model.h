@@ -14,34 +14,35 @@ namespace edgecore::llm {
 class Session;
 class Tokenizer;
 
-// The metadata that the export writes into a file.
+// The metadata that `edgecore llm export` writes into a file.
 struct Metadata {
   std::string family;
   size_t context = 0;  // maximum number of positions of a sequence
-  size_t chunk = 0;    // maximum number of tokens of a call
+  size_t chunk = 0;    // maximum number of tokens of one call of the model
   size_t vocabulary = 0;
   std::vector<int32_t> eos_ids;  // the tokens that end a text
-  int64_t rewindable = -1;       // number of last positions that the caches can undo; -1: all
-  std::string text;              // the JSON text itself, which contains an identifier of this export
+  int64_t rewindable = -1;       // number of last positions that can be removed from the caches again; -1: all
+  std::string text;              // JSON text of the metadata, which contains an identifier of this export
 };
 
 // Reads the metadata from their JSON text. Errors: INVALID_PROGRAM (damaged, or of another version).
 Status read_metadata(StringView text, Metadata &metadata, Error &error);
 
 struct ModelOptions {
-  uint32_t threads = 0;  // of parallel loops, the calling thread included; 0: the performance cores
+  uint32_t threads = 0;  // number of threads of parallel loops, with the calling thread; 0: one per performance core
 };
 
 // A loaded file, from which sessions are made. The weights are mapped from the file, once for all sessions.
 class Model {
  public:
-  // Opens a file. Call it once. Errors: INVALID_PROGRAM (the file has no language model), and the errors of Module.
+  // Opens a .pte file. Call open once. Errors: INVALID_PROGRAM (the file has no language model), and the errors of
+  // Module.
   Status open(const char *path, const ModelOptions &options, Error &error);
 
   const Metadata &metadata() const { return *metadata_; }
 
-  // Fills in an empty session, which has its own caches and may outlive the model. Different threads may call this, and
-  // use different sessions, at the same time. Errors: as Module::new_session.
+  // Fills in an empty session, which has its own caches and may outlive the model. Different threads may call
+  // new_session, and use different sessions, at the same time. Errors: as Module::new_session.
   Status new_session(Session &session, Error &error);
 
   // Checks that the tokenizer has no more tokens than the model. Errors: INVALID_ARGUMENT.
@@ -51,7 +52,7 @@ class Model {
   std::shared_ptr<const Metadata> metadata_;
   std::shared_ptr<Module> module_;
   std::mutex mutex_;
-  bool is_used_ = false;  // the first session has taken the caches of module_
+  bool is_used_ = false;  // the caches of module_ belong to the first session; later sessions have other modules
   double load_seconds_ = 0;
 };
 

@@ -12,15 +12,15 @@ namespace edgecore::llm {
 // The parameters of sampling. All defaults except the temperature's leave the logits unchanged. Names, ranges and
 // results are the same as for edgecore_llm.sampler.Sampling in Python.
 struct Sampling {
-  double temperature = 0;         // divides the logits; 0: the largest logit wins
-  int64_t top_k = 0;              // keeps this many largest logits; 0: all
-  double top_p = 1;               // keeps the fewest largest logits whose probabilities sum up to it
-  double min_p = 0;               // keeps logits with at least this share of the largest probability
-  double repetition_penalty = 1;  // divides positive logits of recent tokens, and multiplies negative ones
-  double presence_penalty = 0;    // subtracted from the logits of recent tokens
-  double frequency_penalty = 0;   // subtracted from them once for each occurrence of the token
+  double temperature = 0;         // number by which all logits are divided; 0: the largest logit's token is chosen
+  int64_t top_k = 0;              // number of largest logits to keep; 0: all
+  double top_p = 1;               // keeps the fewest largest logits whose probabilities sum to at least this value
+  double min_p = 0;               // keeps logits whose probability is at least this share of the largest one
+  double repetition_penalty = 1;  // factor that divides positive logits of recent tokens, and multiplies negative ones
+  double presence_penalty = 0;    // number subtracted once from the logit of each recent token
+  double frequency_penalty = 0;   // number subtracted from the logit of a recent token for each of its occurrences
   int64_t penalty_window = 64;    // number of last tokens that count for penalties; 0: all
-  uint64_t seed = 0;              // sequences with equal seeds draw equally
+  uint64_t seed = 0;              // seed of the random draws: sequences with equal seeds draw equal numbers
 };
 
 // Checks that each parameter is in its range. Errors: INVALID_ARGUMENT with the name of the parameter.
@@ -29,8 +29,8 @@ Status check(const Sampling &sampling, Error &error);
 // Returns a number in [0, 1) that depends on the seed and the position: the first draw of Philox 4x64.
 double uniform(uint64_t seed, uint64_t position);
 
-// Keeps memory between calls. The draw depends only on the seed and the position: repeated and rewound sequences draw
-// the same numbers, here and in Python.
+// Chooses tokens, and keeps its buffers between calls. The random number depends only on the seed and the position:
+// repeated and rewound sequences draw the same numbers, here and in Python.
 class Sampler {
  public:
   // Returns the next token. `position` is the new token's; `history` has the tokens before it, for penalties. Tokens

@@ -16,18 +16,19 @@ namespace edgecore::llm {
 struct GenerateOptions {
   size_t max_new_tokens = 128;
   Sampling sampling;
-  bool ignore_eos = false;  // continue after a token that ends a text
-  size_t vocabulary = 0;    // number of tokens of the tokenizer; others are never chosen; 0: no limit
+  bool ignore_eos = false;  // true: continue an answer after a token that ends a text
+  size_t vocabulary = 0;    // number of tokens of the tokenizer; larger ids are never chosen; 0: no limit
+
   // True: if the context is full, shift it (see Session::shift): drop the oldest tokens after the first `keep`. False:
   // refuse an answer that does not fit into the context.
   bool shifts = false;
-  size_t keep = 0;  // at most half of the context
+  size_t keep = 0;  // number of first tokens that a shift keeps; at most half of the context
 };
 
-// Receives each token of an answer. Returns false to end the answer.
+// A callback that receives each token of an answer. It returns false to end the answer.
 using TokenFunction = std::function<bool(int32_t token)>;
 
-// Made by Model::new_session. Used by one thread at a time, but any thread may call `cancel`.
+// A sequence of tokens with its caches, made by Model::new_session. Only `cancel` may be called by several threads.
 class Session {
  public:
   Session() = default;
@@ -61,8 +62,8 @@ class Session {
   // Errors: as append.
   Status warm_up(Error &error);
 
-  // Keeps the first `count` tokens of the sequence. Layers with a sliding window cache few positions beyond it: if more
-  // are removed, the kept tokens are recomputed. Errors: INVALID_ARGUMENT (the sequence has fewer tokens).
+  // Keeps the first `count` tokens of the sequence. Layers with a sliding window cache few positions beyond the window:
+  // if more tokens are removed, the kept ones are recomputed. Errors: INVALID_ARGUMENT (the sequence has fewer tokens).
   Status rewind(size_t count, Error &error);
 
   // Save the sequence and its caches as bytes, and restore them from bytes of the same file; Python's sessions have the
@@ -93,8 +94,8 @@ class Session {
   Method *forward_ = nullptr;
   Span<const float> last_logits_;  // the logits of the last run
   std::vector<int32_t> tokens_;
-  // Maximum number of positions in the caches since they were last filled from position 0. In the ring of a sliding
-  // window each of them has overwritten an older one, even if the sequence has become shorter since.
+  // Maximum length of the sequence since the caches were last filled from position 0. In the ring buffer of a sliding
+  // window, each position up to it has overwritten an older one, even if the sequence was shortened since.
   size_t written_ = 0;
   uint64_t dropped_ = 0;            // number of tokens that shifts have dropped since the sequence was empty
   std::vector<int64_t> inputs_[3];  // tokens, positions, rows

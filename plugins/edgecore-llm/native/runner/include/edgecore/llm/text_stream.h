@@ -1,4 +1,4 @@
-// The text of an answer in pieces of whole characters, up to a stop string.
+// Converts the tokens of an answer to text in pieces of whole characters, up to a stop string.
 #ifndef EDGECORE_LLM_TEXT_STREAM_H_
 #define EDGECORE_LLM_TEXT_STREAM_H_
 
@@ -14,17 +14,17 @@ namespace edgecore::llm {
 // Converts bytes that come in pieces to UTF-8 text in whole characters. Invalid bytes become U+FFFD.
 class Utf8Stream {
  public:
-  // Appends bytes. Returns the characters that they complete.
+  // Appends bytes. Returns the characters that are complete now.
   std::string push(StringView bytes);
-  // Returns U+FFFD if a character is still incomplete.
+  // Ends the text: returns U+FFFD if a character is still incomplete.
   std::string finish();
 
  private:
-  std::string held_;  // the start of an incomplete character
+  std::string held_;  // the first bytes of an incomplete character
 };
 
-// The text of a growing sequence of tokens. A character whose bytes are spread over several tokens comes with the last
-// one.
+// Converts a growing sequence of tokens to text. A character whose bytes are spread over several tokens is returned
+// with the last of these.
 class TextStream {
  public:
   // `tokenizer` must outlive the stream. If the first token begins a text (`is_start`), removes the space that the
@@ -42,15 +42,15 @@ class TextStream {
   Utf8Stream utf8_;
 };
 
-// Text in pieces, up to the first stop string. If the text so far ends with the start of a stop string, that part is
-// held back.
+// Passes text on in pieces, up to the first stop string. If the text so far ends with the start of a stop string, that
+// part is held back.
 class StopText {
  public:
   explicit StopText(std::vector<std::string> stops);
 
   // Appends a piece. Returns the text that is certainly before any stop string.
   std::string push(const std::string &text);
-  // Returns the text that was held back.
+  // Returns the rest of the text, which was held back.
   std::string finish();
   bool is_stopped() const { return is_stopped_; }
 
@@ -62,7 +62,7 @@ class StopText {
   bool is_stopped_ = false;
 };
 
-// Receives a piece of text. Returns false to end the answer.
+// A callback that receives a piece of text. It returns false to end the answer.
 using TextFunction = std::function<bool(const std::string &text)>;
 
 // Generates an answer like Session::generate, and passes its text in pieces of whole characters. The answer also ends

@@ -1,4 +1,4 @@
-// Text to tokens and back.
+// Converts text to tokens and tokens to text.
 #ifndef EDGECORE_LLM_TOKENIZER_H_
 #define EDGECORE_LLM_TOKENIZER_H_
 
@@ -12,20 +12,22 @@
 namespace edgecore::llm {
 
 struct EncodeOptions {
-  bool bos = false;  // begin with bos_id(), if the model's texts do
+  bool bos = false;  // true: encoding puts bos_id() first, if the model's texts begin with it
+
   // Encode the spelling of a special token, such as <|eot_id|>, as this token. Do not set it for text from users.
   bool specials = false;
 };
 
-// Immutable: threads may share a tokenizer.
+// A tokenizer. It is immutable, so threads may share it.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  size_t vocabulary() const { return vocabulary_; }                 // the largest id, plus one
+  size_t vocabulary() const { return vocabulary_; }                 // number of token ids: the largest id plus one
   int32_t bos_id() const { return bos_id_; }                        // the token that begins a text, or -1
-  bool adds_bos() const { return adds_bos_; }                       // the model's texts begin with bos_id()
+  bool adds_bos() const { return adds_bos_; }                       // true if the model's texts begin with bos_id()
   const std::vector<int32_t> &eos_ids() const { return eos_ids_; }  // the tokens that end a text
+
   // Returns true if encoding puts a space before a text, which decoding removes again.
   bool strips_first_space() const { return strips_first_space_; }
 
@@ -39,11 +41,11 @@ class Tokenizer {
   // Returns the bytes of a token within a text, which may be a part of a character; empty for an id without a token.
   virtual std::string token_bytes(int32_t token) const = 0;
 
-  // Returns true if a token is not text: the begin or end of a text, a role, padding.
+  // Returns true for a special token, which is not text: the begin or end of a text, a chat role, padding.
   virtual bool is_special(int32_t token) const = 0;
 
  protected:
-  // Appends the tokens of a text in UTF-8.
+  // Appends the tokens of a text, which is valid UTF-8, to `tokens`.
   virtual Status append(const std::string &text, bool specials, std::vector<int32_t> &tokens, Error &error) const = 0;
 
   size_t vocabulary_ = 0;
