@@ -43,7 +43,8 @@ install: .stamps/core .stamps/xnnpack  ## edgecore and edgecore-xnnpack in .venv
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read name text; do printf '%-17s %s\n' "$$name" "$$text"; done
 
-demo: install .stamps/torchvision .stamps/sklearn  ## train and compile two networks, run them, print a table
+demo:  ## train and compile two networks, run them, print a table
+	@$(STEPS) xnnpack torchvision sklearn
 	$(PY) examples/demo.py
 
 test: lint ctest pytest  ## formatters, linters, types, C++ tests and Python tests
@@ -57,7 +58,7 @@ lint: install .stamps/lint .stamps/clang-tidy  ## formatters, linters, types
 	$(PY) -m mypy
 	tools/clang_format.sh --check
 
-format: .stamps/lint  ## apply formatters, and fixes of linters
+format: .stamps/lint .stamps/test-system  ## apply formatters, and fixes of linters
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
 	tools/clang_format.sh
@@ -124,7 +125,7 @@ bench-processor: install .stamps/test .stamps/peers  ## this processor, beside e
 	$(PY) benchmarks/processor.py
 
 # On one thread, these small networks are trained in seconds.
-firmware: install .stamps/sklearn .stamps/ethosu  ## build the examples of microcontrollers, run them in an emulator
+firmware: install .stamps/test-system .stamps/sklearn .stamps/ethosu  ## examples of microcontrollers in an emulator
 	OMP_NUM_THREADS=1 $(PY) examples/firmware/firmware.py
 
 docs: install .stamps/docs  ## the documentation as a site in build/docs/html; warnings are errors
@@ -132,7 +133,7 @@ docs: install .stamps/docs  ## the documentation as a site in build/docs/html; w
 	doxygen docs/Doxyfile
 	$(PY) -m sphinx --fail-on-warning --keep-going --nitpicky --quiet -b html -d build/docs/doctrees docs build/docs/html
 
-shaders: .stamps/system  ## the SPIR-V of edgecore-vulkan, after a change of a shader
+shaders: .stamps/test-system  ## the SPIR-V of edgecore-vulkan, after a change of a shader
 	$(PYTHON) plugins/edgecore-vulkan/native/shaders/build.py
 
 wheels: install .stamps/release  ## publishable wheels in dist/publish, for x86-64 and 64-bit Arm, there for musl too

@@ -1,15 +1,13 @@
 #!/bin/sh
-# Installs the Debian packages that the build needs and this machine lacks. Without root or sudo it prints them and fails.
+# Installs the Debian packages that a wheel's build needs, and those of the arguments, if this machine lacks them. Without
+# root or sudo it prints them and fails.
 # Usage: system_packages.sh PYTHON [MORE PACKAGES]
 set -eu
 python=${1:-python3}
 [ $# = 0 ] || shift
 
-wanted="g++ clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev cmake ninja-build ccache patchelf pkg-config
-libgtest-dev libgmock-dev libeigen3-dev libflatbuffers-dev flatbuffers-compiler libpcre2-dev libutf8proc-dev
-nlohmann-json3-dev gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm
-g++-aarch64-linux-gnu qemu-user mesa-vulkan-drivers libvulkan1 vulkan-tools vulkan-validationlayers glslc spirv-tools
-abigail-tools $*"
+wanted="g++ clang-16 cmake ninja-build ccache patchelf pkg-config libeigen3-dev libflatbuffers-dev flatbuffers-compiler
+libpcre2-dev libutf8proc-dev nlohmann-json3-dev $*"
 # The interpreter may not come from a Debian package. So ask the interpreter, not dpkg, whether venv and its headers exist.
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 "$python" -c 'import ensurepip, venv' 2>/dev/null || wanted="$wanted python$version-venv"

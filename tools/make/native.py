@@ -41,10 +41,10 @@ def native_steps(plugins: dict[str, Plugin]) -> dict[str, Step]:
     everything = (*CORE, *(f"{plugin.folder}/native" for plugin in tested), *schemas)
     xnnpack, vulkan = plugins["xnnpack"], plugins["vulkan"]
     xnnpack_and_core = (*CORE, XNNPACK, f"{xnnpack.folder}/src/edgecore_xnnpack/schema")
-    library = ("xnnpack-library",)
+    xnnpack_built = ("test-system", "xnnpack-library")
     steps = {
         "xnnpack-library": Step(
-            "XNNPACK (the first time it is compiled: a few minutes)",
+            "XNNPACK (the first time it is compiled: one to two minutes)",
             get_xnnpack,
             (f"{XNNPACK}/third_party", f"{XNNPACK}/cpuinfo"),
             needs=("system",),
@@ -53,32 +53,32 @@ def native_steps(plugins: dict[str, Plugin]) -> dict[str, Step]:
             "XNNPACK's own tests of its operators: build of the quick ones",
             build_upstream_tests,
             (f"{XNNPACK}/tests/upstream",),
-            needs=library,
+            needs=xnnpack_built,
         ),
-        "native-tests": Step("C++ tests: build", lambda: build_tests(tested), everything, needs=library),
+        "native-tests": Step("C++ tests: build", lambda: build_tests(tested), everything, needs=xnnpack_built),
         "fuzzers": Step(
             "fuzzers and C++ tests: build, with address sanitizer",
             lambda: build_with_address_sanitizer(tested),
             everything,
-            needs=library,
+            needs=xnnpack_built,
         ),
         "threads": Step(
             "C++ tests of threads: build, with thread sanitizer",
             lambda: build_with_thread_sanitizer(xnnpack),
             xnnpack_and_core,
-            needs=library,
+            needs=xnnpack_built,
         ),
         "vulkan-thread": Step(
             "C++ tests of edgecore-vulkan: build, with thread sanitizer",
             lambda: build_plugin(vulkan, "build/vulkan-thread", THREAD_SANITIZER),
             (*CORE, f"{vulkan.folder}/native"),
-            needs=("system",),
+            needs=("test-system",),
         ),
         "emulated": Step(
             "XNNPACK for every x86 processor: build (the first time some minutes)",
             lambda: build_emulated(xnnpack),
             xnnpack_and_core,
-            needs=("system",),
+            needs=("test-system",),
         ),
     }
     for platform in PLATFORMS:
@@ -86,7 +86,7 @@ def native_steps(plugins: dict[str, Plugin]) -> dict[str, Step]:
             f"portable programs for {platform.toolchain}: build",
             lambda platform=platform: build_core_for(platform),
             CORE,
-            needs=("system",),
+            needs=("test-system",),
         )
         steps[f"{platform.name}-xnnpack"] = Step(
             f"XNNPACK and the tests of its delegate for {platform.toolchain}: build (the first time some minutes)",

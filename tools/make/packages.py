@@ -15,6 +15,12 @@ TORCH = os.environ.get("TORCH", "torch==2.13.0")
 PACKAGE_FILES = ("pyproject.toml", "README.md", "LICENSE", "licenses", "src")
 # A wheel of a plugin is built with these and with no other file of the core.
 HEADERS = (*(f"runtime_cpp/include/edgecore/{name}.h" for name in ("abi", "backend", "kernel")), "cmake")
+TEST_PACKAGES = (
+    *("clang-format-16", "clang-tidy-16", "libclang-rt-16-dev", "abigail-tools", "libgtest-dev", "libgmock-dev"),
+    *("gcc-arm-none-eabi", "libnewlib-arm-none-eabi", "libstdc++-arm-none-eabi-newlib", "qemu-system-arm"),
+    *("g++-aarch64-linux-gnu", "qemu-user"),
+    *("mesa-vulkan-drivers", "libvulkan1", "vulkan-tools", "vulkan-validationlayers", "glslc", "spirv-tools"),
+)
 
 
 def pip(*arguments: str | Path, check: bool = True) -> bool:
@@ -37,6 +43,12 @@ def setup_steps() -> dict[str, Step]:
 
     return {
         "system": Step("system packages", system_packages, inputs=("tools/system_packages.sh",)),
+        "test-system": Step(
+            "system packages of tests (2 GB: compilers for Arm, emulators, Mesa)",
+            lambda: system_packages(*TEST_PACKAGES),
+            inputs=("tools/system_packages.sh", "tools/make/packages.py"),
+            needs=("system",),
+        ),
         "venv": Step("virtual environment .venv", make_venv, after=("system",)),
         # By its exact number: a range may choose a build for GPUs.
         "torch": Step(f"{TORCH} (a large download)", lambda: install(TORCH), after=("venv",)),
@@ -47,7 +59,7 @@ def setup_steps() -> dict[str, Step]:
             "test tools and executorch, the peer",
             install_test_tools,
             inputs=("pyproject.toml", "tools/system_packages.sh"),
-            needs=("torchvision", "sklearn"),
+            needs=("test-system", "torchvision", "sklearn"),
         ),
         "peers": Step("ONNX Runtime and OpenVINO", install_peers, after=("venv",)),
         "docs": Step(
