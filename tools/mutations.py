@@ -21,11 +21,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 FAULTS = ROOT / "tools" / "mutations.jsonl"
 SECONDS = 240
 """Time that the tests of one fault may take; a fault that no test has caught by then counts as escaped."""
-TESTS = 300
+TESTS = 100
 """As many tests run for one fault, the tests of its package first."""
 
 _COMPARISONS = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.In: "not in",
@@ -174,7 +176,7 @@ def is_caught(fault: Fault, tree: Path, tests: list[str], place: tuple[Path, int
     """Plant a fault in the installed package, run tests, and mend it again.
 
     Returns:
-        The first test that fails, or "escaped: ..." with the reason.
+        "caught by" the first test that fails with the fault and passes without it, or "escaped: " and the reason.
     """
     if not tests:
         return "escaped: no test executes the line"
@@ -182,20 +184,37 @@ def is_caught(fault: Fault, tree: Path, tests: list[str], place: tuple[Path, int
     original = path.read_text(encoding="utf-8")
     lines = original.splitlines(keepends=True)
     lines[place[1] - 1] = lines[place[1] - 1].replace(fault.line, fault.faulty)
-    path.write_text("".join(lines), encoding="utf-8")
-    command = [".venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header", *tests[:TESTS]]
+    try:
+        path.write_text("".join(lines), encoding="utf-8")
+        failed, reason = first_failure(tree, tests[:TESTS])
+        path.write_text(original, encoding="utf-8")
+        if failed and first_failure(tree, [failed])[0]:
+            return f"{failed} fails without the fault, too: mend it first"
+    finally:
+        path.write_text(original, encoding="utf-8")
+    return f"caught by {failed}" if failed else f"escaped: {reason}"
+
+
+def first_failure(tree: Path, tests: list[str]) -> tuple[str | None, str]:
+    """Run tests until one fails, without those that the tree lacks.
+
+    Returns:
+        The test that failed, or None; and the last line that pytest printed.
+    """
+    command = [".venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header", *tests]
     try:
         done = subprocess.run(command, cwd=tree, capture_output=True, check=False, timeout=SECONDS, text=True)
     except subprocess.TimeoutExpired:
-        return f"escaped: no test failed in {SECONDS} s"
-    finally:
-        path.write_text(original, encoding="utf-8")
-    failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - |$)", done.stdout, re.MULTILINE)
-    if failed:
-        return f"caught by {failed[1]}"
-    return (
-        f"escaped: {done.stdout.strip().splitlines()[-1]}" if done.stdout.strip() else f"escaped: {done.stderr[-300:]}"
-    )
+        return None, f"no test failed in {SECONDS} s"
+    output = done.stdout + done.stderr
+    if done.returncode == pytest.ExitCode.USAGE_ERROR:
+        missing = set(re.findall(r"^ERROR: not found: .*?/((?:tests|plugins)/.*)$", output, re.MULTILINE))
+        kept = [test for test in tests if test not in missing]
+        return first_failure(tree, kept) if kept and missing else (None, output.strip().splitlines()[-1])
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+?::.*?)(?: - |$)", output, re.MULTILINE)
+    if failed is None and done.returncode != pytest.ExitCode.OK:
+        return None, f"pytest ends with {done.returncode}: {output[-300:]}"
+    return (failed[1] if failed else None), output.strip().splitlines()[-1]
 
 
 def main() -> None:
