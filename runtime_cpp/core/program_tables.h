@@ -40,7 +40,7 @@ struct TensorPlace {
 
 // Finds the data of a tensor (tensor_bytes() bytes) in the program file: the value of a constant, or the initial
 // content of a mutable buffer. The tensor must not be external (in a .ptd), and its data_buffer_idx must not be 0.
-// Errors: INVALID_PROGRAM, with a message to which the caller adds the beginning and the final period.
+// Errors: INVALID_PROGRAM; the message is the middle of a sentence, whose beginning and period the caller adds.
 Status find_tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, TensorPlace &place, Error &error);
 
 // Returns the metadata of a method, or NULL if the file has none.

@@ -20,9 +20,9 @@ struct TracedDelegate {
 
 struct TracedMethod {
   std::string name;
-  std::vector<std::string> operators;  // operator of each instruction that calls a kernel ("add.out"), else empty
+  std::vector<std::string> operators;  // for each instruction: the operator of a kernel call ("add.out"), else empty
   const Trace *trace;
-  std::vector<std::string> metadata = {};  // JSON for each event in the trace's ring buffer; may be empty
+  std::vector<std::string> metadata = {};  // JSON for each event in the trace's ring buffer, or nothing
   ValueRecorder *values = nullptr;         // the values that the runs have computed; NULL: none were recorded
   std::vector<TracedDelegate> delegates = {};
 };

@@ -75,7 +75,7 @@ void EDGECORE_CALL put(uint64_t, int32_t level, edgecore_str text) {
   if (!schedule) return;
   if (Py_AddPendingCall(deliver_from_main_thread, nullptr) == 0) return;
   const std::lock_guard<std::mutex> lock(waiting.mutex);
-  waiting.scheduled = false;  // the interpreter's list of calls is full: the next message tries again
+  waiting.scheduled = false;  // the interpreter's list of pending calls is full: the next message tries again
 }
 
 void pass_on(const Message &message) {

@@ -194,7 +194,7 @@ bool parse(int argc, char **argv, Arguments &arguments) {
   if (arguments.has_tolerance && !arguments.verify) return false;
   if (arguments.verify && (arguments.calls != nullptr || one_run)) return false;
   if ((arguments.debug != DebugLevel::kNone) != (arguments.debug_buffer != nullptr)) return false;
-  if (arguments.records != nullptr && options != 2) return false;  // with --records, only --trace may be given
+  if (arguments.records != nullptr && options != 2) return false;  // --records allows only --trace besides
   return arguments.file != nullptr && !(arguments.calls != nullptr && one_method);
 }
 
@@ -363,7 +363,7 @@ Status run(const Arguments &arguments, Error &error) {
     EDGECORE_TRY(load(module, arguments, error));
     const Status called = make_calls(module, arguments.calls, arguments.output_dir, error);
     if (!called.ok() && arguments.trace != nullptr) {
-      Error unused;  // an error of write_trace is dropped, because the failed call is reported
+      Error unused;  // the failed call is reported, not an error of write_trace
       (void)module.write_trace(arguments.trace, arguments.debug_buffer, unused);
     }
     EDGECORE_TRY(called);

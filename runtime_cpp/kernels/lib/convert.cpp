@@ -253,7 +253,7 @@ void fill(Type type, char *target, int64_t n, Scalar value) {
   } else {
     store(type, target, size, 1, &value.i);
   }
-  // Repeat the filled elements until they are a block of 2048, then repeat the block: memcpy is fast for any dtype.
+  // Double the filled part until it has 2048 elements, then copy this block again and again: memcpy suits any dtype.
   int64_t done = 1;
   while (done < n) {
     const int64_t block = done < 2048 ? done : 2048;

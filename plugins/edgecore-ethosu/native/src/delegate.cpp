@@ -125,7 +125,7 @@ class Instance {
       tensor(args, inputs + i, expected);
       args.resize(inputs + i, expected.shape.data(), static_cast<int32_t>(expected.shape.size()));
     }
-    return {};  // prepare asks for no memory: the simulator allocates its own
+    return {};  // request no memory from the host: the simulator allocates its own
   }
 
   void execute(const Arguments &args, const Memory &) {

@@ -30,7 +30,7 @@ struct Commands {
 };
 
 // Keeps the commands for the last few sets of argument buffers. One set is not enough: state that stays on the device
-// alternates between two buffers, one for input and one for output, from run to run.
+// has two buffers, which swap the roles of input and output in each run.
 class CommandCache {
  public:
   CommandCache(Device &device, CommandPool &pool, bool is_profiled)

@@ -13,7 +13,7 @@
 
 namespace edgecore::vulkan {
 
-// The alignment in bytes of an argument in its buffer: the maximum that Vulkan allows a device to require.
+// The alignment in bytes of an argument's offset in its buffer: no device may require more.
 constexpr uint64_t kArgumentAlignment = 256;
 
 // The times of one dispatch, in nanoseconds since the start of the run's first dispatch.

@@ -14,7 +14,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Builds a graph to measure: a chain of equal layers, so that even on a fast device a run takes longer than its start.
+// Builds a graph to measure: a chain of equal layers, so long that starting a run takes less time than the layers.
 class Layers {
  public:
   // Returns a chain of linear layers for `rows` rows, with `channels` inputs and outputs.

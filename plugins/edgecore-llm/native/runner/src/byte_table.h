@@ -22,7 +22,7 @@ class ByteTable {
  private:
   struct Slot {
     uint32_t begin = 0, size = 0;  // in bytes_
-    uint32_t hash = 0;             // upper half of the key's hash, compared before the keys
+    uint32_t hash = 0;             // upper half of the key's hash: compared before the keys, because that is faster
     int32_t token = -1;            // none
   };
   size_t place(StringView key, uint64_t hash) const;

@@ -15,7 +15,7 @@ namespace edgecore::llm {
 
 // The tables of a tokenizer.json. Strings point into the JSON text, or into `unescaped` if they have escapes.
 struct ModelTables {
-  std::vector<std::pair<StringView, int32_t>> vocabulary;  // spellings and ids; -1: the file has no id from 0 on
+  std::vector<std::pair<StringView, int32_t>> vocabulary;  // -1: the file has no valid id for the spelling
   std::vector<std::pair<StringView, StringView>> merges;
   bool has_wrong_merge = false;  // true if a merge is neither a pair of strings nor a string with one space
   std::deque<std::string> unescaped;
