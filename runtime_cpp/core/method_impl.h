@@ -203,10 +203,10 @@ class DeviceMemory {
  public:
   // Fails if the backend has no functions for device memory.
   virtual Status check(const MethodImpl &method, const edgecore_backend &table, Error &error) const = 0;
-  // Moves values that only delegates of one backend use into its device's memory. Called once, after all are prepared.
+  // Moves values that only one backend's delegates use to its device's memory. Called once, when all are prepared.
   virtual Status assign_buffers(MethodImpl &method, Error &error) const = 0;
-  // Called at the start of each run: copies a mutable buffer between host and device memory if this method uses it in
-  // one and another method, a reset or an import has left the content in the other.
+  // Called at the start of each run: copies the content of a mutable buffer between host and device memory if it is not
+  // where this method uses it, but where another method, a reset or an import has left it.
   virtual Status begin_run(MethodImpl &method, Error &error) const = 0;
   // Swaps the two device buffers of a mutable buffer, after delegates have computed its new content in the spare one.
   virtual void update_state(MethodImpl &method, TensorSlot &slot) const = 0;

@@ -15,7 +15,7 @@ StringView qualified_name(const fb::Tensor &tensor) {
 // A mutable buffer that several methods share. The file gives it an address in each method's arena, but its memory is
 // in the StateStore.
 struct SharedBuffer {
-  const uint8_t *planned;  // address in this method's arena that the file gives the buffer
+  const uint8_t *planned;  // address in this method's arena that the file plans for the buffer
   uint8_t *data;           // address of the shared buffer in the StateStore
   uint64_t bytes;
   SharedBuffer *next;

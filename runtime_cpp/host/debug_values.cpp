@@ -32,11 +32,11 @@ bool is_on_host(const edgecore_tensor *tensor) { return tensor != nullptr && ten
 void ValueRecorder::value(size_t delegate, StringView name, int64_t debug_id, const edgecore_tensor &value) {
   const std::string operation(name.data(), name.size());
   if (takes_) taken_.push_back({delegate, operation, debug_id, copy_of(value)});
-  // record no value while the trace records no run
+  // record no value, because the trace records no run now
   if (level_ != DebugLevel::kValues || !trace_->is_running()) return;
   DebugValue kept = {DebugValue::Source::kOperation, delegate, operation, debug_id, EDGECORE_TAG_TENSOR, {}, {}};
   if (takes_) {
-    kept.tensors.push_back(taken_.back().value);  // use the memory of the value in `taken_`
+    kept.tensors.push_back(taken_.back().value);  // share the tensor's memory with the value in `taken_`
   } else {
     kept.tensors.push_back(copy_of(value));
   }

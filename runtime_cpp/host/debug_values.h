@@ -64,7 +64,7 @@ class ValueRecorder final : public ValueListener {
   uint64_t limit_;
   uint64_t bytes_ = 0;
   uint64_t missing_ = 0;
-  bool is_open_ = false;  // true while values are added to the last of runs_
+  bool is_open_ = false;  // true if the recorder may still add values to the last of runs_
   std::vector<OperationValue> taken_;
   std::vector<DebugRun> runs_;
 };

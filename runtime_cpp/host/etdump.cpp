@@ -107,7 +107,7 @@ class Writer {
       const std::string text = std::to_string(method.values->missing()) + " values were not recorded";
       add_event(preparation, text, -1, {}, {}, {});
     }
-    const size_t place = blocks_.size();  // index before the runs, where the block `preparation` is inserted later
+    const size_t place = blocks_.size();  // index in blocks_, before the runs, to which the block `preparation` moves
     Block run;
     // number of the run of the next event, counted from 1 as ValueRecorder does
     uint64_t number = trace.runs();
@@ -120,7 +120,7 @@ class Writer {
       if (kind == TraceKind::kExecute) {
         add_values(method, number++, run);
         add_block("Execute" + suffix, run);
-        prepared = 0;  // a device's 32-bit clock may have wrapped around
+        prepared = 0;  // forget the last prepare: a device's 32-bit clock may have wrapped around
       }
       if (kind == TraceKind::kPrepare) prepared = event.end;
       if (kind == TraceKind::kPrepare || event.begin < prepared) {
@@ -337,7 +337,7 @@ class Writer {
   static constexpr int32_t kFloat = 6, kBfloat16 = 15;
 
   std::vector<uint8_t> *buffer_;
-  std::unordered_map<size_t, std::vector<ValueTable>> tables_;  // tables of written values, by index of the run
+  std::unordered_map<size_t, std::vector<ValueTable>> tables_;  // written values of each run; key: index of the run
   flatbuffers::FlatBufferBuilder builder_;
   std::vector<flatbuffers::Offset<etd::RunData>> blocks_;
   std::unordered_map<std::string, Text> texts_;  // strings that are already in the flatbuffer

@@ -136,7 +136,7 @@ Status FileDataLoader::read(uint64_t offset, size_t size, uint8_t *to, Error &er
     if (count > 0) {
       done += static_cast<size_t>(count);
     } else if (count == 0) {
-      EDGECORE_TRY(check_unchanged(error));  // an error of check_unchanged is better: the file was probably truncated
+      EDGECORE_TRY(check_unchanged(error));  // report its error first: the file was probably truncated
       return fail(error, EDGECORE_ACCESS_FAILED, name_.c_str(), " ends at byte ", offset + done, " of the ",
                   static_cast<uint64_t>(size), " bytes from byte ", offset, ".");
     } else if (errno != EINTR) {
@@ -144,7 +144,7 @@ Status FileDataLoader::read(uint64_t offset, size_t size, uint8_t *to, Error &er
                   " bytes from byte ", offset + done, " of ", name_.c_str(), ": ", std::strerror(errno), ".");
     }
   }
-  return check_unchanged(error);  // only after the last read: the file must not change during a read
+  return check_unchanged(error);  // after the last read, because the file must not change during a read
 }
 
 Result<Bytes> FileDataLoader::load(uint64_t offset, size_t size, LoadUse, Error &error) {

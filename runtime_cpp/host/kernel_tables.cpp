@@ -145,7 +145,7 @@ Result<Span<const edgecore_kernel_library *const>> KernelTables::libraries(Error
         table.kernels.push_back(kernel);
       }
       finish(table, *replacing_[i]);
-      table.library.flags &= ~EDGECORE_KERNELS_SELECTED;  // other kernels of the chain run the other dtypes
+      table.library.flags &= ~EDGECORE_KERNELS_SELECTED;  // for other dtypes, the chain's next kernel runs
       result_.push_back(&table.library);
     }
     for (const edgecore_kernel_library *library : added_) {

@@ -256,7 +256,7 @@ Status Module::State::load_method(size_t index, const MethodOptions &options, Er
     open->start_trace(started_level.value_or(options.trace_level));
     is_tracing = true;
   } else if (options.trace) {
-    open->stop_trace();  // only loading was to be traced, because stop_trace was called earlier
+    open->stop_trace();  // trace only the load: stop_trace was called before it
   }
   const MethodInfo info = open->method->info();
   open->inputs.resize(info.input_count());

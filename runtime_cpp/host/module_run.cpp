@@ -140,7 +140,7 @@ Status Module::execute(StringView name, const std::vector<Value> &inputs, std::v
       return extend(error, " has no value: pass it, or call set_input.");
     }
     EDGECORE_TRY(set_value(*open.method, i, values[i], error));
-    open.last_inputs[i] = std::move(values[i]);  // keep the memory even if a later input is refused
+    open.last_inputs[i] = std::move(values[i]);  // keep the input's memory even if a later input is refused
   }
   for (size_t i = 0; i < open.outputs.size(); ++i) {
     Tensor &tensor = open.outputs[i];

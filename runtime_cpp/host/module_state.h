@@ -69,7 +69,7 @@ struct OpenMethod {
   std::vector<const edgecore_kernel_library *> kernels;  // value of MethodConfig::kernels
   std::vector<Value> inputs;                             // inputs that set_input has set for execute; None: not set
   std::vector<Value> last_inputs;        // inputs of the last execute, kept because the method may borrow their memory
-  std::vector<Tensor> outputs;           // tensors for outputs, from set_output; empty: not set
+  std::vector<Tensor> outputs;           // tensors that receive outputs, from set_output; empty: not set
   std::vector<HeapBlock> output_memory;  // memory of each output of the method; NULL if the output needs none
   std::unique_ptr<Trace> trace;
   std::unique_ptr<ValueRecorder> values;

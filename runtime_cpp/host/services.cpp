@@ -24,7 +24,7 @@ struct TracedLoop {
   };
   edgecore_loop_fn fn;
   void *arg;
-  std::array<Times, kMaxThreads> threads;  // by number of the thread; only the loop's threads have values
+  std::array<Times, kMaxThreads> threads;  // times of each thread, by its number; only threads of the loop have values
 
   static void EDGECORE_CALL run(void *self, uint64_t begin, uint64_t end, uint32_t worker) {
     TracedLoop &loop = *static_cast<TracedLoop *>(self);

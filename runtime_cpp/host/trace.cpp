@@ -9,7 +9,7 @@ namespace edgecore {
 namespace {
 
 constexpr uint64_t kNoEvent = UINT64_MAX;
-constexpr uint64_t kLoadEvent = uint64_t{1} << 63;  // bit of an event's number: in `load_`, not in the ring
+constexpr uint64_t kLoadEvent = uint64_t{1} << 63;  // set in the number of an event that is in `load_`, not in the ring
 constexpr size_t kMaxLoadEvents = 65536;
 constexpr size_t kMaxNames = 65536;  // maximum number of different event names; programs have far fewer operations
 
@@ -48,14 +48,15 @@ void Trace::end(uint64_t number) {
   const uint64_t now = platform_nanoseconds();
   if (number == run_) is_running_ = false;
   TraceEvent *event = find(number);
-  if (event == nullptr || event->end != 0) return;  // not recorded, overwritten, or no number that begin() returned
+  if (event == nullptr || event->end != 0)
+    return;  // the event is not recorded or is overwritten, or begin() did not return its number
   event->end = now;
   if (event->kind != static_cast<uint32_t>(TraceKind::kBackend)) call_begin_ = now;
   if (depth_ > 0) --depth_;
 }
 
 void Trace::add(StringView name, int64_t debug_id, uint64_t begin, uint64_t end) {
-  if (level_ == TraceLevel::kCalls || depth_ == 0) return;  // depth 0: no call is running
+  if (level_ == TraceLevel::kCalls || depth_ == 0) return;  // a depth of 0 means that no call is running
   push({call_begin_ + begin, call_begin_ + end, debug_id, instruction_,
         static_cast<uint32_t>(TraceKind::kBackend) & 0xf, intern(name) & 0xfffffff});
 }

@@ -39,7 +39,7 @@ struct ExchangeApi {
                   void (*set_error)(void *error_context, const char *kind, const char *message));
   int (*from_object)(void *object, VersionedTensor **out);
   int (*to_object)(VersionedTensor *tensor, void **out_object);
-  int (*view_object)(void *object, edgecore_dl_tensor *out);  // may be NULL; `out` is valid as long as `object`
+  int (*view_object)(void *object, edgecore_dl_tensor *out);  // view_object may be NULL; `out` borrows from `object`
   int (*current_stream)(int32_t device_type, int32_t device_id, void **out_stream);
 };
 

@@ -34,7 +34,7 @@ struct Queue {
   std::mutex mutex;
   std::vector<Message> messages;
   size_t lost = 0;         // number of messages dropped because the queue was full
-  bool scheduled = false;  // true: the interpreter will call deliver_from_main_thread
+  bool scheduled = false;  // true: the interpreter has been asked to call deliver_from_main_thread
 };
 
 // Returns the queue. It is never destroyed: backends may log when the process ends. The child of a fork creates a new

@@ -194,7 +194,7 @@ bool parse(int argc, char **argv, Arguments &arguments) {
   if (arguments.has_tolerance && !arguments.verify) return false;
   if (arguments.verify && (arguments.calls != nullptr || one_run)) return false;
   if ((arguments.debug != DebugLevel::kNone) != (arguments.debug_buffer != nullptr)) return false;
-  if (arguments.records != nullptr && options != 2) return false;  // --records allows only --trace besides
+  if (arguments.records != nullptr && options != 2) return false;  // with --records, only --trace may be given
   return arguments.file != nullptr && !(arguments.calls != nullptr && one_method);
 }
 

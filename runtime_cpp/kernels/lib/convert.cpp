@@ -60,9 +60,9 @@ inline Float16 to_float16(float f) {
     result = 0x7e00;
   } else if (magnitude >= 0x477ff000) {  // numbers from 65520 on round to infinity in fp16
     result = 0x7c00;
-  } else if (magnitude >= 0x38800000) {  // the number becomes a normal fp16
+  } else if (magnitude >= 0x38800000) {  // the result is a normal fp16
     result = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
-  } else {  // the number becomes a subnormal fp16 or zero
+  } else {  // the result is a subnormal fp16 or zero
     result = bits_as<uint32_t>(bits_as<float>(magnitude) + 0.5f) - 0x3f000000;
   }
   return {static_cast<uint16_t>(sign | result)};

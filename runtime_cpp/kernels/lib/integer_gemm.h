@@ -76,7 +76,7 @@ inline void pack_rows(const Value *rows, int64_t step, int64_t k, int64_t column
   }
 }
 
-// Packs a right operand whose row i is returned by line(i, memory), as a panel. `line` may write the row to `memory`.
+// Packs a right operand as a panel (packed columns): line(i, memory) returns its row i, and may write it to `memory`.
 template <class Value, class Line>
 inline void pack_lines(int64_t k, int64_t columns, int64_t, const Line &line, Value *target) {
   Value memory[kIntegerPanel];
@@ -88,7 +88,7 @@ inline void pack_lines(int64_t k, int64_t columns, int64_t, const Line &line, Va
   }
 }
 
-// Packs a right operand whose columns are contiguous, and `step` elements apart, as a panel.
+// Packs a right operand as a panel. The operand's columns are contiguous, and `step` elements apart.
 template <class Value>
 inline void pack_columns(const Value *columns, int64_t step, int64_t k, int64_t count, int64_t, Value *target) {
   const size_t bytes = static_cast<size_t>(k) * sizeof(Value);
@@ -169,7 +169,7 @@ inline void pack_pairs(const Value *first, const Value *second, int64_t n, int16
   pack(rest[0], rest[1], target);
 }
 
-// Packs a right operand whose row i is returned by line(i, memory), as a panel. `line` may write the row to `memory`.
+// Packs a right operand as a panel (packed columns): line(i, memory) returns its row i, and may write it to `memory`.
 template <class Value, class Line>
 inline void pack_lines(int64_t k, int64_t columns, int64_t width, const Line &line, int16_t *target) {
   Value memory[2][kIntegerPanel];
@@ -186,7 +186,7 @@ inline void pack_rows(const Value *rows, int64_t step, int64_t k, int64_t column
       k, columns, width, [&](int64_t i, Value *) { return rows + i * step; }, target);
 }
 
-// Packs a right operand whose columns are contiguous, and `step` elements apart, as a panel.
+// Packs a right operand as a panel. The operand's columns are contiguous, and `step` elements apart.
 template <class Value>
 inline void pack_columns(const Value *columns, int64_t step, int64_t k, int64_t count, int64_t width, int16_t *target) {
   for (int64_t i = 0; i < k; i += 2, target += 2 * width) {

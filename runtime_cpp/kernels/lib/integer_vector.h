@@ -50,8 +50,8 @@ inline int32_t load_pair(const int16_t *source) {
   return pair;
 }
 
-// Returns kSumLanes values as 32-bit integers. Uses vector types of exactly this size, because for a loop the compiler
-// would choose vectors for more elements.
+// Returns kSumLanes values as 32-bit integers. Uses a vector type of exactly this size: for a loop, a compiler would
+// use vectors of more elements.
 inline Sums widen(const int8_t *source) {
   typedef int8_t Bytes __attribute__((vector_size(kSumLanes)));
   Bytes bytes;

@@ -15,7 +15,7 @@ namespace {
 using Floats = Vector<float>;
 constexpr int64_t kPositions = 16;
 constexpr int64_t kTaps = 9;
-constexpr int64_t kChunk = 16;  // number of rows of left operands that a task transforms together
+constexpr int64_t kChunk = 16;  // number of rows of a left operand that a task transforms together
 
 // Only some rows of tiles are transformed at a time, so that their transformed inputs (kCacheFloats floats) stay in a
 // cache. But they are at least kMinTiles tiles, because each time all filters are transformed again.
@@ -30,7 +30,7 @@ inline Floats load_part(const float *from, int64_t n) {
   return load_vector(part);
 }
 
-// Transforms four inputs, which are `step` elements apart, in one dim of a tile.
+// Transforms four inputs along one dim of a tile (Winograd). They are `step` elements apart.
 inline void transform_inputs(Floats *d, int step) {
   const Floats sum = d[step] + d[2 * step], difference = d[2 * step] - d[step];
   d[0] -= d[2 * step];
@@ -128,7 +128,7 @@ bool multiply_all(Call &call, const Products &sizes, const float *right, float *
   call.parallel(chunks * parts, (1 << 17) / (work + 1) + 1, [&](int64_t begin, int64_t end, int64_t worker) {
     float *const left = memory + worker * memory_step;
     float *const product = left + kPositions * sizes.left_step;
-    Floats zeros = {};  // becomes NaN if an output is infinite or NaN
+    Floats zeros = {};  // a sum that becomes NaN if an output is infinite or NaN
     for (int64_t task = begin; task < end; ++task) {
       const int64_t first = task / parts * kChunk;
       const int64_t m = min_of(kChunk, sizes.rows - first);

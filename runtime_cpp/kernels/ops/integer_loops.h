@@ -67,7 +67,7 @@ void for_pairs(Call &call, Tensor a, Tensor b, Tensor out, const F &f) {
       row(first + begin, 1, second + begin, 1, static_cast<ptrdiff_t>(end - begin), target + begin);
     });
   } else {
-    const int last = shape.ndim - 1;  // 0 or more: a result without dims is plain
+    const int last = shape.ndim - 1;  // at least 0, because a result without dims is plain (is_plain)
     call.parallel(shape.numel() / width, kGrain / width + 1, [&](int64_t begin, int64_t end, int64_t) {
       for (auto i = static_cast<ptrdiff_t>(begin); i < static_cast<ptrdiff_t>(end); ++i) {
         ptrdiff_t rest = i;

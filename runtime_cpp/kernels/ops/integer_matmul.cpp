@@ -188,7 +188,7 @@ void multiply_rows(const int16_t *left, int64_t m, int64_t depth, const int16_t 
 }
 #endif
 
-// Computes the 64-bit sums of a * b and requantizes them.
+// Computes the 64-bit sums of products of int16 values (a * b) and requantizes them.
 void multiply(Call &call, const Product<int16_t> &p) {
   const int64_t m = p.m, depth = p.depth, n = p.n;
   const int16_t *x = p.left, *w = p.right;

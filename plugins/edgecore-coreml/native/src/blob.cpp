@@ -10,8 +10,7 @@ namespace {
 using edgecore::backend::damaged;
 
 constexpr std::string_view kReference = "CMJR";  // see blob.py
-// maximum bytes of a JSON text, because parsed values need many times as much memory
-constexpr size_t kMaxText = 1 << 20;
+constexpr size_t kMaxText = 1 << 20;  // maximum bytes of a JSON text: parsed, it needs many times as much memory
 constexpr int kMaxDepth = 16;
 constexpr uint64_t kFile = 0, kFolder = 1;
 constexpr int32_t kFloat16 = 5, kFloat32 = 6;  // ScalarType of the .pte

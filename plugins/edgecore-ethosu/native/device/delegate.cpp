@@ -72,7 +72,7 @@ int32_t take(Handle (&pool)[EDGECORE_ETHOSU_DELEGATES], Handle **out, edgecore_e
               " delegates: build it with a larger EDGECORE_ETHOSU_DELEGATES");
 }
 
-// Removes the prefix `start` from a text. Returns false if the text has another prefix.
+// Removes the prefix `start` from a text. Returns false if the text does not begin with it.
 template <size_t size>
 bool skip(edgecore_str &text, const char (&start)[size]) {
   if (text.size < size - 1 || memcmp(text.data, start, size - 1) != 0) return false;

@@ -1,4 +1,4 @@
-// Chooses the instruction set at run time. This file and the files of the operators are compiled for the baseline.
+// Chooses the instruction set at run time. This file and those of the operators are compiled for the baseline set.
 #include "variant.h"
 
 #include <stdlib.h>

@@ -91,7 +91,7 @@ struct Variant {
   // Rounds a row to float16, to nearest, ties to even; clamps values beyond its range.
   void (*round_to_halves)(const float *x, int64_t size, Half *out);
 
-  // Rounds a row to 8 bits and returns its scale; computes it as `round` does for a group.
+  // Rounds a row to 8 bits and returns its scale, by the rule by which `round` rounds a group of 32 inputs.
   float (*round_to_bytes)(const float *x, int64_t size, int8_t *out);
 
   // Computes out = activation(gates) * values. x holds `count` pairs of 16 gates and 16 values.

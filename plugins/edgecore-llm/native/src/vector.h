@@ -56,8 +56,7 @@ inline Vector load(const Half *source) {
   typedef uint16_t Shorts __attribute__((vector_size(kLanes * sizeof(uint16_t))));
   Shorts shorts;
   memcpy(&shorts, source, sizeof(shorts));
-  // converts float16 as float16_value in packed.h does
-  const Integers bits = __builtin_convertvector(shorts, Integers);
+  const Integers bits = __builtin_convertvector(shorts, Integers);  // as float16_value in packed.h does
   const Vector magnitude = reinterpret_cast<Vector>((bits & 0x7fff) << 13) * 0x1p112f;
   const Integers special = ((bits & 0x7c00) == 0x7c00) & 0x7f800000;
   v = reinterpret_cast<Vector>(reinterpret_cast<Integers>(magnitude) | special | (bits & 0x8000) << 16);

@@ -61,8 +61,7 @@ std::vector<ov_property> to_ov(const Properties &properties) {
 // Returns the number of cores that this process may use, the maximum number of OpenVINO's threads.
 uint32_t core_count() {
 #ifdef __linux__
-  // with glibc 2.35 and newer, hardware_concurrency() also counts cores that this process must not use
-  cpu_set_t cores;
+  cpu_set_t cores;  // std::thread::hardware_concurrency counts all cores of the machine, with glibc 2.35 and newer
   if (sched_getaffinity(0, sizeof cores, &cores) == 0) return static_cast<uint32_t>(CPU_COUNT(&cores));
 #endif
   return std::max(std::thread::hardware_concurrency(), 1U);
@@ -79,7 +78,7 @@ Tensor make_tensor(uint32_t type, const int64_t *sizes, int64_t rank, void *data
   size_t tensor_bytes = 0;
   api().check(api().ov_tensor_get_byte_size(created, &tensor_bytes), EDGECORE_INTERNAL,
               "OpenVINO cannot tell the size of a tensor");
-  if (tensor_bytes != bytes) {  // fail before OpenVINO accesses memory beyond the buffer
+  if (tensor_bytes != bytes) {  // fail: OpenVINO would access memory beyond the buffer
     fail(EDGECORE_INTERNAL, "OpenVINO expects %zu bytes for a tensor, but the host has %llu", tensor_bytes,
          static_cast<unsigned long long>(bytes));
   }
@@ -133,7 +132,7 @@ Payload payload_of(const edgecore_delegate_info &info) {
   payload.is_static = true;
   payload.device = "CPU";
   payload.model = blob;
-  payload.properties = {{"INFERENCE_PRECISION_HINT", "f32"}};  // by default, CPUs with bf16 compute in bf16
+  payload.properties = {{"INFERENCE_PRECISION_HINT", "f32"}};  // not bf16, the default of CPUs that have bf16
   return payload;
 }
 
@@ -172,8 +171,8 @@ struct Driver {
     check_device(created, device);
     const std::vector<ov_property> list = to_ov(properties);
     if (!list.empty()) {
-      // The device AUTO has few properties of its own: it passes on those of compile_model to its devices. An import
-      // has no such call, so set them for the CPU.
+      // OpenVINO's device AUTO passes the properties in a call of compile_model on to its devices. An imported model
+      // needs no such call, so set the properties for the device CPU itself.
       const std::string target = is_auto(device) ? "CPU" : device;
       api().check(api().ov_core_set_properties(created, target.c_str(), list.size(), list.data()),
                   EDGECORE_NOT_SUPPORTED,
@@ -321,7 +320,8 @@ struct Delegate {
 
   Executable import_or_compile(uint32_t threads, bool is_profiled) const {
     Properties properties = payload.properties;
-    // Without this property, OpenVINO rounds the inputs of layers with integer weights to 8 bits.
+    // Unless the group size of dynamic quantization is 0, OpenVINO rounds inputs of layers with integer weights to
+    // int8.
     if (payload.device == "CPU" || is_auto(payload.device)) {
       properties.emplace_back("DYNAMIC_QUANTIZATION_GROUP_SIZE", "0");
     }

@@ -73,7 +73,7 @@ const Environment &environment(const Settings &settings) {
   static std::mutex mutex;
   static const Environment *made = nullptr;
   const std::lock_guard<std::mutex> lock(mutex);
-  open_ort(settings.ort);  // fails if this process has opened another ONNX Runtime
+  open_ort(settings.ort);  // open_ort fails if this process has opened another ONNX Runtime
   if (made == nullptr) made = new Environment(make_environment(settings));
   return *made;
 }

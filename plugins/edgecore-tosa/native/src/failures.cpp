@@ -125,7 +125,7 @@ int __wrap_printf(const char *format, ...) {
 
 int __wrap_fputs(const char *, FILE *) { return 0; }
 
-// Leave by a jump: the compiler knows abort as a function that does not throw, so its callers cannot be unwound.
+// Leave abort by a jump: compilers assume that it does not throw, so its callers cannot be unwound.
 [[noreturn]] void __wrap_abort() { Hooks::jump(); }
 
 // std::__glibcxx_assert_fail: a failed index check in the C++ library, which is enabled in Arm's libraries.

@@ -39,7 +39,7 @@ class CommandCache {
   CommandCache(const CommandCache &) = delete;
   CommandCache &operator=(const CommandCache &) = delete;
 
-  // Deletes all commands. None of them may be running.
+  // Deletes all recorded commands; the device must not be running any of them.
   void clear();
   // Returns the commands of a recording for these argument buffers, and writes them if they are new. `inputs` is the
   // number of inputs, `bytes` are the sizes of all arguments. `arena` is the memory of intermediate tensors. No

@@ -104,7 +104,7 @@ class Driver {
   }
   struct State {
     std::mutex mutex;
-    // `plain` and `validated` are kept until the end, because Vulkan loaders leak memory with each instance.
+    // Keep both Vulkan instances (`validated`: with validation layer): each new one leaks memory in the Vulkan loader.
     std::shared_ptr<Vulkan> plain = started(false), validated;
     std::vector<std::pair<Key, std::weak_ptr<ShaderDevice>>> devices;
   };

@@ -42,7 +42,7 @@ class Execution {
   std::vector<DispatchTime> times() const;
 
  private:
-  // Memory for an argument that the caller passes in host memory: `host` is visible to both. On a device with separate
+  // Memory for an argument that the caller passes in host memory: host and device see `host`. On a device with separate
   // memory, shaders use the copy in `local`.
   struct Place {
     Buffer host, local;
@@ -68,7 +68,7 @@ class Execution {
   // Bytes of each argument for the current shapes; 0 for unused arguments and numbers.
   std::vector<uint64_t> argument_bytes_;
   Buffer arena_;
-  std::vector<Place> places_;  // memory of each argument in host memory: inputs, then outputs
+  std::vector<Place> places_;  // memory for each argument that the caller has in host memory: inputs, then outputs
   bool has_max_shapes_ = false;
   CommandPool pool_;
   CommandCache commands_;

@@ -35,7 +35,7 @@ class Weights {
 using StateBuffers = std::map<uint32_t, const Buffer *>;
 
 // Records one graph. The tensor of a value is created when the value is first written, or, for a constant, first read.
-// Most members implement the member of Call with the same name, for values by their index.
+// Most members implement the member of Call with the same name; they name a value by its index in the graph.
 class Recorder {
  public:
   Recorder(const Graph &graph, ShaderDevice &device, Weights &weights, const StateBuffers &states);

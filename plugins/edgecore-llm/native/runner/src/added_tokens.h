@@ -41,7 +41,7 @@ class AddedTokens {
 
   std::vector<AddedToken> tokens_;
   ByteTable spellings_;                             // maps the spelling of a token to its index in tokens_
-  std::array<std::vector<size_t>, 256> lengths_{};  // for each first byte, the lengths of spellings, longest first
+  std::array<std::vector<size_t>, 256> lengths_{};  // [b]: lengths of the spellings that start with byte b, descending
 };
 
 }  // namespace edgecore::llm

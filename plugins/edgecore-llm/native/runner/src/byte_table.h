@@ -15,7 +15,7 @@ class ByteTable {
   void reserve(size_t count);
   // Maps a key to a token, which is not negative; replaces an existing entry. All keys together have less than 4 GB.
   void add(StringView key, int32_t token);
-  // Returns the token of a key, or -1.
+  // Returns the token of a key, or -1 if the table lacks the key.
   int32_t find(StringView key) const;
   size_t size() const { return count_; }
 

@@ -42,7 +42,7 @@ Status Regex::compile(const std::string &pattern, Error &error) {
     return fail(error, EDGECORE_NOT_SUPPORTED, "the pattern ", pattern.c_str(),
                 " cannot be used: it matches an empty text");
   }
-  // If JIT compilation fails, searches are only slower.
+  // Ignore a failure: without JIT code, searches are only slower.
   pcre2_jit_compile(static_cast<pcre2_code *>(code_.get()), PCRE2_JIT_COMPLETE);
   return {};
 }

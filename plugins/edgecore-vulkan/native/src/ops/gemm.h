@@ -53,7 +53,7 @@ struct Access {
 };
 
 // Returns how a shader that computes `out` from x, weights, bias and the tensors in `finish` reads them. `x_vectors`:
-// it reads x in vectors, not elements. `shuffles`: it has a variant whose threads read for each other.
+// it reads x in vectors, not elements. `shuffles`: it has a variant whose threads share their loads.
 Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors,
                  const Tensor &w, const Tensor &bias, const Finish &finish, bool shuffles);
 
@@ -74,7 +74,7 @@ Tensor packed_panels(const Call &call, size_t index, const std::string &form, in
   });
 }
 
-// Returns constant 8-bit weights in panels, in the same order as packed_panels.
+// Returns constant 8-bit weights in panels; elements are in the order of packed_panels().
 template <typename SourceOf>
 Tensor packed_integer_panels(const Call &call, size_t index, const std::string &form, int64_t k, int64_t n,
                              SourceOf source_of) {

@@ -48,7 +48,7 @@ void dispatch_image(const Call &call, const std::string &shader, const char *kin
 
 struct Window {
   std::array<int64_t, 2> kernel = {}, stride = {}, padding = {}, dilation = {1, 1};
-  bool rounds_up = false;  // ceil_mode: a last window that extends past the padding counts
+  bool rounds_up = false;  // ceil_mode: also count a last window that extends past the padding
 };
 
 // Reads the arguments kernel, stride and padding, with which all pooling operators begin.
@@ -103,8 +103,7 @@ float scale_of(const Call &call, int64_t before, int64_t after, const double *fa
   return static_cast<float>(before) / static_cast<float>(after);
 }
 
-// Records the resizing of an image. `factors` is the index of the argument with scale factors; else argument 1 has
-// sizes.
+// Records the resizing of an image. `factors` is the index of the argument with scale factors; argument 1 has sizes.
 void upsample(const Call &call, const char *mode, size_t factors, bool align_corners) {
   const Tensor x = image(call);
   const int64_t before[2] = {x.size(2), x.size(1)};

@@ -68,7 +68,7 @@ void embedding(Call &call) {
   take_slices(call, table, 0, call.tensor(1));
 }
 
-// Records a repeat: one copy for each repeated dim, of three dims: all before it as one, the repetitions, all others.
+// Records a repeat: one strided copy per repeated dim, over [dims before it, repetitions, it and the dims after it].
 void repeat(Call &call) {
   const Tensor x = call.tensor(0);
   const std::vector<int64_t> times = call.integers(1);

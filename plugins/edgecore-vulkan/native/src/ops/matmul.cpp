@@ -36,7 +36,7 @@ bool can_shuffle(const Call &call, const Product &product, const Tensor &a, cons
 
 void multiply_by_shuffles(const Call &call, const Product &product, const Tensor &a, const Tensor &b,
                           const Tensor &addend, const Tensor &out, const std::vector<uint32_t> &push) {
-  kind_of(call, a.dtype, b.dtype, out.dtype);  // called only to throw for dtypes that no shader supports
+  kind_of(call, a.dtype, b.dtype, out.dtype);  // called only because it throws for dtypes that no shader supports
   const bool a_vectors = product.k % 4 == 0, out_vectors = product.n % 4 == 0;
   const int64_t rows = product.m > 8 ? 16 : 8, panels = (product.n + kPanel - 1) / kPanel;
   call.check_iterations(a_vectors ? product.k / 4 : product.k);

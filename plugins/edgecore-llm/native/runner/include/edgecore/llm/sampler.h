@@ -29,8 +29,8 @@ Status check(const Sampling &sampling, Error &error);
 // Returns a random number in [0, 1) for the seed and the position: the first number of the generator Philox 4x64.
 double uniform(uint64_t seed, uint64_t position);
 
-// Chooses tokens, and keeps its buffers between calls. The random number depends only on the seed and the position:
-// repeated and rewound sequences draw the same numbers, here and in Python.
+// Chooses tokens, and keeps its buffers between calls. The random number depends only on the seed and the position: so
+// a repeated or rewound sequence gets the same random numbers, in C++ and in Python.
 class Sampler {
  public:
   // Returns the next token. `position` is the position of this new token in the sequence; `history` has the tokens

@@ -50,7 +50,7 @@ class StopText {
 
   // Appends a piece. Returns the text that is certainly before any stop string.
   std::string push(const std::string &text);
-  // Returns the rest of the text, which was held back.
+  // Ends the text: returns the part that was held back because a stop string might have begun there.
   std::string finish();
   bool is_stopped() const { return is_stopped_; }
 
