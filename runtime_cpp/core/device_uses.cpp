@@ -170,7 +170,7 @@ bool DeviceUses::has_alias(size_t value) const {
   const bool is_state = method_.bindings.tensor_of[value]->state != nullptr;
   for (size_t i = 0; i < uses_.size(); ++i) {
     if (i == value || !is_planned(i) || !overlap(i, value)) continue;
-    // value `i` is a mutable buffer, which other methods may use
+    // other methods may use value `i`, a mutable buffer
     if (method_.bindings.tensor_of[i]->state != nullptr) return true;
     if (uses_[i].last != kNoUse && (is_state || !uses_[i].written_first)) return true;
   }

@@ -35,7 +35,7 @@ struct ValueUse {
   bool is_fresh;            // for `find`: true if the device copy is up to date where `find` has arrived
   bool is_fresh_at_update;  // `is_fresh` as it was at the instruction `update`
   bool has_one_copy;        // for Home::kHost: true if all delegate calls that use the value can share a device copy
-  bool has_new_content;     // for Home::kHost: true if the device copy is in a mutable buffer's spare device buffer
+  bool has_new_content;  // for Home::kHost: true if the device copy is in the spare device buffer of a mutable buffer
 };
 
 constexpr uint32_t kNoUse = UINT32_MAX;

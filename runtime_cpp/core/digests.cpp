@@ -8,7 +8,7 @@ namespace edgecore {
 namespace {
 
 // Data that several keys refer to is hashed once per key. A damaged file could refer to the same bytes millions of
-// times, so hashing stops when it has read this multiple of the total size of the program and its .ptd files.
+// times, so hashing stops after kMaxReads times the total size of the program and its .ptd files.
 constexpr uint64_t kMaxReads = 64;
 
 // The kind and the name of the data whose hash is compared, for the error message.

@@ -12,7 +12,7 @@ constexpr StringView kMetaKey = "edgecore.meta.v1";
 
 struct ProgramTables {
   const fb::Program *root = nullptr;  // the root table, in a private copy or in the file (tables_in_place)
-  size_t tail = 0;                    // number of bytes after the end of any constant in `root` that can be read
+  size_t tail = 0;                    // number of readable bytes after the end of each constant in `root`
   uint64_t file_size = 0;
   Segments segments;
   const fb::meta::Meta *meta = nullptr;         // edgecore's metadata; NULL if another toolchain wrote the file

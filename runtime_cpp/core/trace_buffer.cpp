@@ -123,7 +123,7 @@ uint64_t TraceStatistics::begin(EventKind kind, StringView name, uint64_t instru
 
 void TraceStatistics::end(uint64_t event) {
   const uint64_t time = now();
-  if (event >= depth_) return;  // the caller passed a number that begin() did not return
+  if (event >= depth_) return;  // ignore a number that begin() did not return
   depth_ = static_cast<uint32_t>(event);
   if (event >= kDepth) return;
   count(open_[event].key, elapsed(open_[event].begin, time));

@@ -13,7 +13,7 @@ class Trace;
 // The host layer's own data for an object of a plugin (driver, program, delegate...), in edgecore_scope::context.
 struct HostContext {
   uint32_t threads = 1;    // maximum threads of a parallel loop; 1 except for delegates and kernels of a method
-  Trace *loops = nullptr;  // trace for each thread's time in each loop; NULL: none
+  Trace *loops = nullptr;  // receives the time of each thread in each loop; NULL: no trace
 };
 
 // Returns the table of services, which all backends and kernels share. Its log and heap functions are those of the

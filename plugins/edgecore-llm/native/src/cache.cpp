@@ -70,7 +70,7 @@ Cache read_cache(Call &call, uint64_t index, uint64_t scales_index, int64_t sink
 // checked and used as addresses: in a damaged file the input tensors may overlap the outputs, and change meanwhile.
 struct Tokens {
   int64_t *positions;
-  int64_t *slots;   // for each token, the slot that has its sequence; 0 without an argument `slots`
+  int64_t *slots;   // for each token, the cache's slot of its sequence; 0 if the operator has no argument `slots`
   int64_t *newest;  // for each token, the largest position of its sequence in this call
 };
 
@@ -239,7 +239,7 @@ namespace {
 struct Parts {
   const Cache &cache;
   int64_t position;
-  int64_t next;       // the first position of the next part
+  int64_t next;       // the first position that the next part covers
   int64_t sinks_end;  // positions [next, sinks_end) are attention sinks
   int64_t first;      // positions [first, position] are in the token's window, after the attention sinks
 

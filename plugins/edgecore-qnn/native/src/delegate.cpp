@@ -107,7 +107,7 @@ class Instance {
       args.tensor(inputs_.size() + i, expected.type.code, expected.type.bits, expected.rank());
       args.resize(inputs_.size() + i, expected.shape.data(), expected.rank());
     }
-    return {};  // prepare asks for no memory: QNN allocates its own
+    return {};  // request no memory from the host: QNN allocates its own
   }
 
   void execute(const Arguments &args, const Memory &) {

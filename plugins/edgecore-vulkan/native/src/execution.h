@@ -19,7 +19,7 @@ constexpr uint64_t kArgumentAlignment = 256;
 // The times of one dispatch, in nanoseconds since the start of the run's first dispatch.
 struct DispatchTime {
   std::string name;
-  uint32_t call;  // index of the operator call, as in Dispatch
+  uint32_t call;  // index of the operator call in the graph, as in Dispatch
   uint64_t begin, end;
 };
 

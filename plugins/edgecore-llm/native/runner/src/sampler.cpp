@@ -121,7 +121,7 @@ void Sampler::truncate(const Sampling &sampling, double largest) {
   const size_t all = scores_.size();
   const size_t count = sampling.top_k == 0 ? all : std::min(static_cast<size_t>(sampling.top_k), all);
   if (sampling.top_p < 1) {
-    // top_p is a share of the probability of the tokens that top-k keeps. Usually a few tokens have it: sort only
+    // top_p is the share of the probability of top-k's tokens that must be kept. Usually a few tokens suffice: sort
     // these.
     take_largest(count == all ? 0 : count);
     double total = 0;

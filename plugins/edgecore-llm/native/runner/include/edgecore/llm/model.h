@@ -18,7 +18,7 @@ class Tokenizer;
 struct Metadata {
   std::string family;
   size_t context = 0;  // maximum number of positions of a sequence
-  size_t chunk = 0;    // maximum number of tokens of one call of the model
+  size_t chunk = 0;    // maximum number of tokens that one call of the model takes
   size_t vocabulary = 0;
   std::vector<int32_t> eos_ids;  // the tokens that end a text
   int64_t rewindable = -1;  // number of positions at the end of a sequence that can be removed from the caches; -1: all

@@ -15,7 +15,7 @@ struct Sampling {
   double temperature = 0;  // number by which all logits are divided; 0: the largest logit's token is chosen
   int64_t top_k = 0;       // number of largest logits to keep; 0: all
   double top_p = 1;  // keep only the most probable tokens: the fewest whose probabilities sum to at least this value
-  double min_p = 0;  // keeps logits whose probability is at least this share of the largest one
+  double min_p = 0;  // keep only tokens whose probability is at least this share of the largest one
   double repetition_penalty = 1;  // divides positive logits of recent tokens, multiplies negative logits
   double presence_penalty = 0;    // number subtracted once from the logit of each recent token
   double frequency_penalty = 0;   // number subtracted from the logit of a recent token for each of its occurrences
