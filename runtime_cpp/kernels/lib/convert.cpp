@@ -202,8 +202,7 @@ struct Conversion {
   Type from;
 };
 
-// Converts n elements, `strides` bytes apart, from data[1] to data[0]; first to C, the compute type of the source
-// dtype.
+// Converts n elements, `strides` bytes apart, from data[1] to data[0], through C, the source dtype's compute type.
 template <class C>
 void convert_run(const Conversion &types, char *const *data, const int64_t *strides, int64_t n) {
   C buffer[kChunk];

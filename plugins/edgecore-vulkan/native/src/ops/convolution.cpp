@@ -106,7 +106,7 @@ void record_depthwise(const Call &call, const Convolution &c, const Tensor &targ
   const Access access = access_of(call, "depthwise", target, x, true, w, bias, finish, false);
   // Compute two output lines in a thread if their windows share most input lines, but not on a GPU, where the
   // additional registers cost more than the shared loads save. If the number of lines is odd, the last thread computes
-  // a line too much: with seven lines or more, this costs less than compiling a second shader for single lines.
+  // a line too much: with seven lines or more, this costs less than a second shader for single lines.
   constexpr int64_t kMaxTaps = 25, kManyLines = 7;
   const bool shares_most = 2 * (c.kernel[0] - c.stride[0]) >= c.kernel[0];
   const bool is_pair = access.texels && shares_most && (c.out[0] % 2 == 0 || c.out[0] >= kManyLines) &&
