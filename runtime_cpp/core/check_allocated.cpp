@@ -54,7 +54,7 @@ class AllocationCheck {
     const fb::EValue &value = value_at(index);
     const fb::Tensor *tensor = value.val_as_Tensor();
     if (tensor == nullptr) {
-      mark(index);  // a list is checked only once
+      mark(index);  // check the list's entries only once
       if (const fb::TensorList *list = value.val_as_TensorList()) return check_all(list->items());
       const fb::OptionalTensorList *list = value.val_as_OptionalTensorList();
       return list == nullptr ? Status() : check_all(list->items());
@@ -67,7 +67,7 @@ class AllocationCheck {
   }
 
   const fb::ExecutionPlan &plan_;
-  Span<bool> allocated_;  // for each value: true if a tensor has memory, or if the entries of a list are checked
+  Span<bool> allocated_;  // for each value: true if it is a tensor with memory, or a list that was checked
   Error &error_;
   size_t pc_ = 0;
 };

@@ -45,7 +45,7 @@ Status DeviceUses::find(Error &error) {
   for (const StateSlot *state = method_.bindings.states; state != nullptr; state = state->next) {
     const size_t value = static_cast<size_t>(state->value);
     if (choose_state(value) || uses_[value].update == kNoUse) continue;
-    uses_[value].on_host = true;  // kernel aten::copy_ updates the buffer in host memory
+    uses_[value].on_host = true;  // stays in host memory, where the kernel aten::copy_ updates it
     uses_[uses_[value].content].on_host = true;
   }
   for (size_t value = 0; value < count; ++value) {
@@ -144,7 +144,7 @@ void DeviceUses::note_update(const Instruction &instruction, uint32_t pc) {
   state.update = pc;
   state.content = static_cast<uint32_t>(instruction.args[1]);
   ValueUse &content = note(state.content, pc, false);
-  // the value is copied to several mutable buffers, but it could swap memory with only one
+  // a new content of several mutable buffers could swap memory with only one of them
   if (content.update != kNoUse) content.several = true;
   content.update = pc;
   content.is_fresh_at_update = content.is_fresh;
@@ -163,14 +163,14 @@ bool DeviceUses::overlap(size_t a, size_t b) const {
   return begin < other + second.capacity && other < begin + first.capacity;
 }
 
-// Returns true if another value gives access to the memory of `value`, which is in an arena. Such a value has
-// overlapping addresses, and is a mutable buffer or is used without being written first. If `value` itself is a mutable
-// buffer, any used value at overlapping addresses counts.
+// Returns true if the memory of `value`, in an arena, is also accessed through another used value at overlapping
+// addresses: a mutable buffer, or a value that no instruction writes before the first use. If `value` itself is a
+// mutable buffer, any used value at overlapping addresses counts.
 bool DeviceUses::has_alias(size_t value) const {
   const bool is_state = method_.bindings.tensor_of[value]->state != nullptr;
   for (size_t i = 0; i < uses_.size(); ++i) {
     if (i == value || !is_planned(i) || !overlap(i, value)) continue;
-    // value `i` is a mutable buffer, which other methods may use
+    // other methods may use value `i`, a mutable buffer
     if (method_.bindings.tensor_of[i]->state != nullptr) return true;
     if (uses_[i].last != kNoUse && (is_state || !uses_[i].written_first)) return true;
   }

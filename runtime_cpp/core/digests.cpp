@@ -8,7 +8,7 @@ namespace edgecore {
 namespace {
 
 // Data that several keys refer to is hashed once per key. A damaged file could refer to the same bytes millions of
-// times, so hashing stops when it has read this multiple of the total size of the program and its .ptd files.
+// times, so hashing stops after kMaxReads times the total size of the program and its .ptd files.
 constexpr uint64_t kMaxReads = 64;
 
 // The kind and the name of the data whose hash is compared, for the error message.
@@ -41,7 +41,7 @@ class DigestCheck {
     return Status();
   }
 
-  // Compares the hashes of those .ptd entries that the metadata lists. The program does not use other entries.
+  // Compares the hashes of a .ptd file's entries, except those that the metadata lacks: the program does not use them.
   Status data_file(const DataFile &file) {
     uint32_t next = 0;
     for (size_t i = 0; i < file.count(); ++i) {

@@ -5,10 +5,10 @@
 namespace edgecore {
 namespace {
 
-// Returns true if the last of `args` repeats out arguments of a kernel call. In a .pte, the argument list of a kernel
-// with out arguments ends with the result of the call: an earlier argument again (a tensor or a list of tensors), a
-// list with the same tensors as the argument before it (ExecuTorch's split), or a list of the arguments before it. Adds
-// the number of compared list entries to `compared`.
+// Returns true if the last of `args` is no argument, but the result of a kernel call with out arguments. A .pte appends
+// it to the arguments: the tensor or list of tensors that is an earlier argument, a list with the same tensors as the
+// argument before it (ExecuTorch's split), or a list of the arguments before it. Adds the number of compared list
+// entries to `compared`.
 bool repeats_result(const MethodImpl &method, Span<const int32_t> args, uint64_t &compared) {
   if (args.size() < 2) return false;
   const size_t last = args.size() - 1;
@@ -199,7 +199,7 @@ Status MethodImpl::build_rebound(size_t move_count, Error &error) {
   for (const Instruction &instruction : instructions) {
     if (instruction.op == Op::kMove && bindings.tensor_of[instruction.result] != nullptr) {
       bindings.moved[moves++] = static_cast<int32_t>(instruction.result);
-      // Mark the move's destination too: a later view instruction may rebind this tensor through it.
+      // Mark the source: after the move, a view that binds the destination value binds the source's tensor.
       bindings.uses[instruction.target] |= kIsRebound;
     }
     if (!instruction.is_view) continue;

@@ -130,7 +130,7 @@ struct Staging {
   uint64_t capacity;                        // size of the copy in host memory, in bytes
   void *original;  // the tensor's own data pointer while the copy replaces it in a call; otherwise NULL
   bool written;    // true if the argument is an output: the delegate's last prepare called resize for it
-  bool repeated;   // true if `written` is true and another argument of the call is the same tensor; also set by resize
+  bool repeated;   // true if `written` is true and two arguments are the same tensor; set by resize, too
   bool is_fresh;   // true if an earlier call of the same run has filled `device`; set by device_uses.cpp
 };
 
@@ -151,7 +151,7 @@ struct MemoryGroup {
 
 constexpr uint64_t kNotScratch = UINT64_MAX;
 
-// Alignment in bytes, one cache line, of scratch memory and staging copies for which a backend asks for less.
+// Alignment in bytes of scratch memory and staging copies: one cache line, unless a backend asks for more.
 constexpr uint64_t kMinAlignment = 64;
 
 // A delegate of the method, its instance (the backend's execution state) and its memory. delegates.cpp sets the first
@@ -203,10 +203,10 @@ class DeviceMemory {
  public:
   // Fails if the backend has no functions for device memory.
   virtual Status check(const MethodImpl &method, const edgecore_backend &table, Error &error) const = 0;
-  // Moves values that only delegates of one backend use into its device's memory. Called once, after all are prepared.
+  // Moves values that only one backend's delegates use to its device's memory. Called once, when all are prepared.
   virtual Status assign_buffers(MethodImpl &method, Error &error) const = 0;
-  // Called at the start of each run: copies a mutable buffer between host and device memory if this method uses it in
-  // one and another method, a reset or an import has left the content in the other.
+  // Called at the start of each run: copies the content of a mutable buffer between host and device memory if it is not
+  // where this method uses it, but where another method, a reset or an import has left it.
   virtual Status begin_run(MethodImpl &method, Error &error) const = 0;
   // Swaps the two device buffers of a mutable buffer, after delegates have computed its new content in the spare one.
   virtual void update_state(MethodImpl &method, TensorSlot &slot) const = 0;
@@ -225,7 +225,7 @@ constexpr uint8_t kIsInput = 1;
 constexpr uint8_t kIsOutput = 2;
 // instructions.cpp sets the following bits:
 constexpr uint8_t kIsRead = 4;
-constexpr uint8_t kHasReadEntries = 8;  // bit of a list that an instruction reads; its entries have kIsRead
+constexpr uint8_t kHasReadEntries = 8;  // bit of a list that an instruction reads; its entries have the bit kIsRead
 constexpr uint8_t kIsRebound = 16;      // bit of a tensor whose memory a view or move instruction may change
 
 // The values of a method and the memory that they are bound to. values.cpp builds each member when the method is
@@ -289,7 +289,7 @@ struct MethodImpl : Method {
   StringView name;
   edgecore_host host;  // the services that kernels may call; its event functions are NULL if there is no tracer
   edgecore_scope scope;
-  // instructions.cpp builds both arrays when the method is loaded; only Instruction::call changes afterwards.
+  // instructions.cpp builds both arrays below when the method is loaded; only Instruction::call changes later.
   Span<Kernel> kernels;  // for each operator of the file: the kernel that runs it
   Span<Instruction> instructions;
 

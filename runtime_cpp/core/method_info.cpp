@@ -216,7 +216,7 @@ Status find_tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, T
   const uint64_t bytes = tensor_bytes(tensor);
   const fb::SubsegmentOffsets *offsets = tables.root->constant_segment();
   if (tensor.allocation_info() != nullptr) {
-    // Mutable buffers' initial data is in the first mutable segment; the field mutable_data_segments_idx is ignored.
+    // Initial data of mutable buffers is in the first mutable segment, whatever mutable_data_segments_idx says.
     if (size_of(tables.root->mutable_data_segments()) == 0) {
       return fail(error, EDGECORE_INVALID_PROGRAM, "initial data ", index, " is used, but there is no mutable segment");
     }

@@ -80,7 +80,7 @@ int32_t edgecore_register_platform(const edgecore_platform *platform) {
     if (size < sizeof(edgecore_header) || platform->header.major != EDGECORE_ABI_MAJOR) {
       return EDGECORE_INVALID_ARGUMENT;
     }
-    // Copy only the complete members of the application's table.
+    // Copy only whole members: the table of an application that was built for an older version is shorter.
     const uint32_t members = size - size % static_cast<uint32_t>(sizeof(void *));
     memcpy(&wanted, platform, members < sizeof(wanted) ? members : sizeof(wanted));
     if ((wanted.allocate == nullptr) != (wanted.free == nullptr)) return EDGECORE_INVALID_ARGUMENT;

@@ -10,9 +10,9 @@ namespace edgecore {
 // functions must stay valid until the process ends. `level` is the log level until the application sets one.
 void set_default_platform(const edgecore_platform &defaults, int32_t level);
 
-uint64_t platform_nanoseconds();  // returns the current time of the platform's clock
+uint64_t platform_nanoseconds();
 bool platform_has_heap();
-void *platform_allocate(uint64_t size, uint64_t alignment);  // returns NULL if the heap has no memory
+void *platform_allocate(uint64_t size, uint64_t alignment);
 void platform_free(void *data);
 
 // Logs that `condition` does not hold, and aborts.

@@ -189,8 +189,8 @@ Result<const Program *> Program::load(DataLoader &loader, const ProgramConfig &c
   }
   ProgramTables *tables = new (tables_memory) ProgramTables;
   tables->root = fb::GetProgram((*bytes).data());
-  // With `tables_in_place`, misaligned tables are copied all the same. A copy is followed by kArenaTail readable bytes,
-  // so the smaller of the two tails is valid for both cases.
+  // The tail is the number of readable bytes after the tables: kArenaTail after a copy, loader.tail() in the file. With
+  // `tables_in_place` misaligned tables are copied too, so use the smaller of the two.
   tables->tail = config.tables_in_place && loader.tail() < kArenaTail ? loader.tail() : kArenaTail;
   tables->file_size = loader.size();
   if (tables->root->version() != 0) {

@@ -12,7 +12,7 @@ constexpr StringView kMetaKey = "edgecore.meta.v1";
 
 struct ProgramTables {
   const fb::Program *root = nullptr;  // the root table, in a private copy or in the file (tables_in_place)
-  size_t tail = 0;                    // number of bytes after the end of any constant in `root` that can be read
+  size_t tail = 0;                    // number of readable bytes after the end of each constant in `root`
   uint64_t file_size = 0;
   Segments segments;
   const fb::meta::Meta *meta = nullptr;         // edgecore's metadata; NULL if another toolchain wrote the file
@@ -40,7 +40,7 @@ struct TensorPlace {
 
 // Finds the data of a tensor (tensor_bytes() bytes) in the program file: the value of a constant, or the initial
 // content of a mutable buffer. The tensor must not be external (in a .ptd), and its data_buffer_idx must not be 0.
-// Errors: INVALID_PROGRAM, with a message to which the caller adds the beginning and the final period.
+// Errors: INVALID_PROGRAM; the message is the middle of a sentence, whose beginning and period the caller adds.
 Status find_tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, TensorPlace &place, Error &error);
 
 // Returns the metadata of a method, or NULL if the file has none.

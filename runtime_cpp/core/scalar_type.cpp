@@ -9,7 +9,7 @@ constexpr uint8_t kFloat8E4m3fnuz = 11;
 constexpr uint8_t kFloat8E5m2 = 12;
 constexpr uint8_t kFloat8E5m2fnuz = 13;
 
-// A row of the table kRows. The name is an array, because a pointer would need memory in addition to the string's.
+// A row of the table kRows. The name is an array in the row, because a pointer to a string needs more memory.
 struct Row {
   char name[16];
   uint8_t bytes, dlpack_code, dlpack_bits;

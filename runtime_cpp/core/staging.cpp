@@ -23,7 +23,7 @@ bool meets(const TensorSlot &slot, const edgecore_buffer_requirement &need) {
 }
 
 // Returns true if execute may read or keep the old content of an argument: of an input, of an output that is also
-// another argument, and of a mutable buffer, of which the delegate may overwrite only a part.
+// another argument, and of a mutable buffer, because the delegate may overwrite only a part of it.
 bool is_read(const DelegateArgument &argument) {
   return !argument.staging.written || argument.staging.repeated ||
          (argument.slot.tensor.flags & EDGECORE_TENSOR_STATE) != 0;

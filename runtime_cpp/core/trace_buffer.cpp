@@ -111,7 +111,7 @@ uint64_t TraceStatistics::begin(EventKind kind, StringView name, uint64_t instru
   if (kind == EventKind::kExecute) {
     depth_ = 0;
     method_ = trace_hash(name);
-    (void)total_of(key);  // add the run's total now, before totals of other events fill the memory
+    (void)total_of(key);  // reserve the memory of the whole run's total before other totals fill the memory
   }
   if (depth_ < kDepth) {
     open_[depth_] = {key, time};
@@ -123,7 +123,7 @@ uint64_t TraceStatistics::begin(EventKind kind, StringView name, uint64_t instru
 
 void TraceStatistics::end(uint64_t event) {
   const uint64_t time = now();
-  if (event >= depth_) return;  // the caller passed a number that begin() did not return
+  if (event >= depth_) return;  // ignore a number that begin() did not return
   depth_ = static_cast<uint32_t>(event);
   if (event >= kDepth) return;
   count(open_[event].key, elapsed(open_[event].begin, time));
@@ -135,7 +135,7 @@ void TraceStatistics::add(StringView name, int64_t debug_id, uint64_t begin, uin
   count(key_of(EventKind::kBackend, name, 0, debug_id, 0), to_u32(ticks_of(end) - ticks_of(begin)));
 }
 
-// Returns the statistics of events with this key, and adds them if they are new. Returns NULL if the memory is full.
+// Returns the totals of events with this key, and adds them if they are new. Returns NULL if the memory is full.
 TraceTotal *TraceStatistics::total_of(const TraceKey &key) {
   TraceTotal *totals = reinterpret_cast<TraceTotal *>(records_);
   const uint32_t used = static_cast<uint32_t>(header_->recorded);

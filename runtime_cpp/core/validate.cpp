@@ -15,9 +15,9 @@ bool is_aligned(const flatbuffers::Vector<T> *vector) {
   return vector == nullptr || reinterpret_cast<uintptr_t>(vector->data()) % sizeof(T) == 0;
 }
 
-// Limits::items limits the number of list entries in a file. Loading searches the name of each operator and delegate
-// among all kernels or backends; each search counts as this many list entries, so that a damaged file cannot ask for
-// millions of searches.
+// Limits::items limits the number of list entries in a file. Loading searches all kernels or backends for the name of
+// each operator and delegate. A search counts as this many entries, so a damaged file cannot ask for millions of
+// searches.
 constexpr uint64_t kLookupEntries = 4096;
 
 class PlanValidator {
@@ -48,7 +48,7 @@ class PlanValidator {
     return fail(error_, EDGECORE_INVALID_PROGRAM, "Method '", name_, "': ", pieces...);
   }
 
-  // Counts list entries, at each use of a list: a small file may use one long list in many tables.
+  // Counts list entries each time that a table uses the list: a small file may use one long list in many tables.
   Status count_items(uint64_t n) {
     items_ += n;
     if (items_ <= limits_.items) return Status();
@@ -82,7 +82,7 @@ class PlanValidator {
   Status check_value(uint32_t index) {
     const fb::EValue &value = *plan_.values()->Get(index);
     switch (value.val_type()) {
-      case fb::KernelTypes::NONE:  // a value without a type counts as the Python value None, too
+      case fb::KernelTypes::NONE:  // a value without a type counts as Python's None, like Null
       case fb::KernelTypes::Null:
         return Status();
       case fb::KernelTypes::Int:

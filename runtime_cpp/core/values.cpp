@@ -15,7 +15,7 @@ StringView qualified_name(const fb::Tensor &tensor) {
 // A mutable buffer that several methods share. The file gives it an address in each method's arena, but its memory is
 // in the StateStore.
 struct SharedBuffer {
-  const uint8_t *planned;  // address that the buffer would have in this method's arena
+  const uint8_t *planned;  // address in this method's arena that the file plans for the buffer
   uint8_t *data;           // address of the shared buffer in the StateStore
   uint64_t bytes;
   SharedBuffer *next;
@@ -27,7 +27,7 @@ struct Builder {
   SharedBuffer *shared = nullptr;
   uint64_t shared_count = 0;
   static constexpr size_t kRecent = 8;
-  const edgecore_tensor *recent[kRecent] = {};  // recent static tensors whose size arrays other tensors may share
+  const edgecore_tensor *recent[kRecent] = {};  // recent static tensors: later ones with equal sizes share their arrays
   size_t recent_count = 0;
 
   template <typename... Pieces>
@@ -372,7 +372,7 @@ Status MethodImpl::build_arenas(Error &error) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", name, "' plans ", bindings.arenas.size(), " arenas, ",
                 config.arenas.size(), " were given.");
   }
-  // Allocate only the bytes of an arena that tensors use: the arena size in a damaged file may be far larger.
+  // Of an arena, allocate only the bytes up to the last tensor: a damaged file may state a far larger size.
   Span<uint64_t> reached;
   EDGECORE_TRY(make_array(bindings.arenas.size(), reached, error));
   for (uint32_t i = 0; i < size_of(plan->values()); ++i) {

@@ -10,7 +10,7 @@ EDGECORE_FUZZ_MUTATORS(edgecore::fuzz::pte_kind())
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const edgecore::FuzzFile file(data, size);
   const edgecore_kernel_library *libraries[] = {edgecore_kernels_library()};
-  // -1 keeps a refused file out of libFuzzer's corpus, because mutations of it would mostly be refused, too.
+  // -1 keeps a refused file out of libFuzzer's corpus, because the runtime would refuse most mutations of it, too.
   edgecore::BufferDataLoader loader(file.bytes());
   return edgecore::run_program(loader, {}, libraries) ? 0 : -1;
 }

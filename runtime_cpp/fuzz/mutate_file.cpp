@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kNoise = 5;    // one mutation in kNoise replaces bytes at random
 constexpr size_t kGrowth = 64;  // maximum number of bytes that add_noise may add to a part of the file
-constexpr size_t kAgain = 3;    // after a mutation of a tree, the chance of another is one in kAgain
+constexpr size_t kAgain = 3;    // after one mutation of a tree, another follows in one of kAgain cases
 
 void add_noise(File &part, Random &random) {
   const size_t size = part.size();

@@ -10,7 +10,7 @@
 namespace edgecore::fuzz {
 
 struct Parts {
-  File header;  // the file's bytes between the flatbuffer's identifier and its tables, or before the flatbuffer
+  File header;  // bytes between the flatbuffer's identifier and its tables, or before the flatbuffer
   File flat;
   File rest;  // the file's bytes after the flatbuffer: segments or constants
 };

@@ -48,7 +48,7 @@ void collect(const Schema &schema, RecordType &record, std::vector<Each> &out) {
 class Change {
  public:
   Change(const Schema &schema, Record &root, const Record &donor, Random &random)
-      // `donor` is copied, because it may be the tree that is mutated
+      // copy `donor`: it may be `root`, which is mutated
       : schema_(schema), random_(random), donor_(donor) {
     collect(schema, root, places_);
     collect(schema, donor_, sources_);
@@ -219,7 +219,7 @@ class Change {
   }
 
   void change(const Place &place) {
-    // Half of the mutations of a union change its tag; if the new tag has the same table type, the table's fields stay.
+    // Half of the mutations of a union change its tag; the table's fields stay if the new tag has the same table type.
     if (place.base() == reflection::Union && random_.one_in(2)) return retag(place);
     fill(place);
   }

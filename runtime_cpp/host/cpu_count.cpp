@@ -91,8 +91,8 @@ double processors_of(const std::string &quota) {
   return time / period;
 }
 
-// Returns the smallest quota of a control group and its parents. In a container, `group` may be a path of the host that
-// does not exist here; then only parents that exist count.
+// Returns the smallest quota of a control group and its parents. In a container, `group` may be a path of the host:
+// then only the parents that exist in the container count.
 double quota_of(const std::string &folder, std::string group, bool is_version_2) {
   double min_quota = INFINITY;
   for (;;) {

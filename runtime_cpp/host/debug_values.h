@@ -18,7 +18,7 @@ struct DebugValue {
   Source source;
   size_t index;                 // index of the instruction or delegate that computed the value; 0 for an output
   std::string operation;        // the backend's name for the operation that computed the value
-  int64_t id;                   // the backend's number for the operation that computed the value, or -1
+  int64_t id;                   // the backend's number for this operation, or -1
   int32_t tag;                  // EDGECORE_TAG_*
   std::vector<Tensor> tensors;  // the recorded value, if it is a tensor or a list of tensors
   union {
@@ -37,8 +37,8 @@ struct DebugRun {
 
 class ValueRecorder final : public ValueListener {
  public:
-  // If `takes` is true, values of operations inside of delegates are kept for take(). Unless `level` is kNone, the
-  // values of runs that `trace` records are kept, in at most `limit` bytes.
+  // `takes`: keep values of operations inside of delegates for take(). Unless `level` is kNone, keep the values of the
+  // runs that `trace` records, in at most `limit` bytes.
   ValueRecorder(bool takes, DebugLevel level, const Trace *trace, uint64_t limit)
       : takes_(takes), level_(level), trace_(trace), limit_(limit) {}
 

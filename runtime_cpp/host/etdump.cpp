@@ -43,7 +43,7 @@ bool is_permutation(const flatbuffers::Vector<uint8_t> *order) {
   return size_of(order) > 0 && size_of(order) <= 16 && seen + 1 == uint64_t{1} << size_of(order);
 }
 
-// Returns a key for the map Block::operations, which links a debug event to the profile events of the same operation.
+// Returns the key of an operation in Block::operations: a debug event finds the operation's profile events by it.
 std::string key_of(int32_t instruction, const std::string &operation, int64_t id) {
   return std::to_string(instruction) + (id < 0 ? " " + operation : "[" + std::to_string(id) + "]");
 }
@@ -88,8 +88,8 @@ class Writer {
  private:
   struct Block {
     std::vector<flatbuffers::Offset<etd::Event>> events = {};
-    std::unordered_map<uint64_t, uint64_t> counts = {};                  // number of events by name and instruction
-    std::unordered_map<std::string, std::vector<Text>> operations = {};  // ids of each operation's events; key: key_of
+    std::unordered_map<uint64_t, uint64_t> counts = {};  // number of events by name and instruction, for `distinct`
+    std::unordered_map<std::string, std::vector<Text>> operations = {};  // ids of each operation's events (key: key_of)
     int32_t input_index = -1;
   };
 
@@ -109,7 +109,7 @@ class Writer {
     }
     const size_t place = blocks_.size();  // index in blocks_, before the runs, to which the block `preparation` moves
     Block run;
-    // number of the run that the next events belong to, counted from 1 as ValueRecorder does
+    // number of the run of the next event, counted from 1 as ValueRecorder does
     uint64_t number = trace.runs();
     for (size_t i = first; i < trace.size(); ++i) number -= trace[i].kind == static_cast<uint32_t>(TraceKind::kExecute);
     uint64_t prepared = 0;  // end time of the run's last prepare event
@@ -203,7 +203,7 @@ class Writer {
     }
   }
 
-  // Adds a run's recorded values as debug events, once for each profile event of the operation that computed the value.
+  // Adds a run's recorded values as debug events. An operation with several profile events has a debug event for each.
   void add_values(const TracedMethod &method, uint64_t number, Block &block) {
     if (method.values == nullptr || block.events.empty()) return;
     const std::vector<DebugRun> &runs = method.values->runs();

@@ -20,17 +20,17 @@ struct TracedDelegate {
 
 struct TracedMethod {
   std::string name;
-  std::vector<std::string> operators;  // operator of each instruction that calls a kernel ("add.out"), else empty
+  std::vector<std::string> operators;  // for each instruction: the operator of a kernel call ("add.out"), else empty
   const Trace *trace;
   std::vector<std::string> metadata = {};  // JSON for each event in the trace's ring buffer; may be empty
   ValueRecorder *values = nullptr;         // the values that the runs have computed; NULL: none were recorded
   std::vector<TracedDelegate> delegates = {};
 };
 
-// Returns the member TracedMethod::operators for a method.
+// Returns, for TracedMethod::operators, the operators that a method's instructions call.
 std::vector<std::string> operators_of(const Program &program, size_t method);
 
-// Returns the member TracedMethod::delegates for a method.
+// Returns, for TracedMethod::delegates, the delegates of a method with their dim orders.
 std::vector<TracedDelegate> delegates_of(const Program &program, size_t method);
 
 // Converts the events of several methods to the bytes of an ETDump file. Each run becomes a block (RunData) named

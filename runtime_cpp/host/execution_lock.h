@@ -1,4 +1,4 @@
-// ExecutionLock lets one call at a time use a method. A Run is such a call; it may stay pending while a device works.
+// An ExecutionLock lets one call at a time use a method. A Run is a call that may wait for a device in the meantime.
 #ifndef EDGECORE_HOST_EXECUTION_LOCK_H_
 #define EDGECORE_HOST_EXECUTION_LOCK_H_
 
@@ -41,7 +41,7 @@ class Run final : private Completion {
   std::function<Status(Error &)> take_results_;
   std::mutex mutex_;
   std::condition_variable device_done_;
-  bool is_ready_ = false;  // the device is done, but the run is not resumed; guarded by mutex_
+  bool is_ready_ = false;  // true: the device is done, and the run must be resumed; guarded by mutex_
   std::atomic<bool> finished_{false};
   Status status_;
   Error error_;

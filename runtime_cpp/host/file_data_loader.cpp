@@ -17,7 +17,7 @@ namespace {
 
 constexpr StringView kModes[] = {"file", "mmap", "mmap_use_mlock", "mmap_use_mlock_ignore_errors", "mmap_use_madvise"};
 
-// Returns the alignment of a piece in memory: that of its offset in the file, clamped to [cache line, largest page].
+// Returns the alignment in memory of a piece of the file: the alignment of its offset, but 64 bytes to 64 KiB.
 size_t alignment_at(uint64_t offset) {
   constexpr uint64_t kMin = 64, kMax = 65536;
   const uint64_t own = offset & (~offset + 1);
@@ -56,7 +56,7 @@ Status open_file(const char *path, LoadMode mode, std::unique_ptr<SystemDataLoad
 }
 
 Result<int> open_regular(const char *path, uint64_t &size, Error &error) {
-  // O_NONBLOCK: do not wait for the writer of a pipe, nor for another process to give up its lease on the file.
+  // O_NONBLOCK: do not wait for the writer of a pipe, nor until another process gives up its lease on the file.
   const int descriptor = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0 && errno == EWOULDBLOCK) {
     return fail(error, EDGECORE_ACCESS_FAILED, "Cannot open ", path, ": another process has locked it.");
@@ -136,7 +136,7 @@ Status FileDataLoader::read(uint64_t offset, size_t size, uint8_t *to, Error &er
     if (count > 0) {
       done += static_cast<size_t>(count);
     } else if (count == 0) {
-      EDGECORE_TRY(check_unchanged(error));  // the file was probably truncated: report that first
+      EDGECORE_TRY(check_unchanged(error));  // report its error first: the file was probably truncated
       return fail(error, EDGECORE_ACCESS_FAILED, name_.c_str(), " ends at byte ", offset + done, " of the ",
                   static_cast<uint64_t>(size), " bytes from byte ", offset, ".");
     } else if (errno != EINTR) {
@@ -144,7 +144,7 @@ Status FileDataLoader::read(uint64_t offset, size_t size, uint8_t *to, Error &er
                   " bytes from byte ", offset + done, " of ", name_.c_str(), ": ", std::strerror(errno), ".");
     }
   }
-  return check_unchanged(error);  // check that the file is unchanged only after the last read
+  return check_unchanged(error);  // after the last read, because the file must not change during a read
 }
 
 Result<Bytes> FileDataLoader::load(uint64_t offset, size_t size, LoadUse, Error &error) {

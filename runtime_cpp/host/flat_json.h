@@ -17,7 +17,7 @@ namespace edgecore {
 enum class JsonType : uint8_t { kString, kInt, kBool, kObject };
 
 struct JsonItem {
-  std::string section;  // key of the JSON object that contains the item; empty at the top level
+  std::string section;  // key of the object that contains the item; empty: the outermost object
   std::string key;      // never empty
   JsonType type = JsonType::kObject;
   std::string text;    // content of a string item, with escapes replaced; contains no NUL

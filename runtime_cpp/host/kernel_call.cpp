@@ -10,7 +10,7 @@
 namespace edgecore {
 namespace {
 
-// A C++ Tensor together with its description for kernels, an edgecore_tensor.
+// A C++ Tensor together with its C description for kernels, an edgecore_tensor.
 struct CTensor {
   edgecore_tensor c = {};
   Tensor tensor;

@@ -36,8 +36,8 @@ struct Candidate {
   bool operator==(const Candidate &other) const { return dtypes == other.dtypes && run == other.run; }
 };
 
-// The kernels of one operator, in the order in which run_chain tries them. A kernel is a function without data, so each
-// chain has its own function, which knows the chain's index in `chains`. Like libraries, chains are never freed.
+// The kernels of one operator, in the order in which run_chain tries them. A kernel's function gets no data of its own,
+// so each chain has a function that knows the index in `chains`. Like libraries, chains are never freed.
 using Chain = std::vector<Candidate>;
 std::array<std::atomic<const Chain *>, KernelTables::kMaxReplaced> chains;
 std::mutex chains_mutex;
@@ -130,7 +130,7 @@ Result<Span<const edgecore_kernel_library *const>> KernelTables::libraries(Error
         const OperatorName op = name_of(kernel);
         const auto before = replacing_.begin() + static_cast<std::ptrdiff_t>(i);
         if (std::any_of(replacing_.begin(), before, [&](auto *library) { return find(*library, op) != nullptr; })) {
-          continue;  // an earlier replacing library's chain contains this kernel
+          continue;  // the chain of an earlier replacing library contains this library's kernel
         }
         Chain chain;
         for (const auto *libraries : {&replacing_, &added_}) {

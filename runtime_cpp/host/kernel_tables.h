@@ -12,7 +12,7 @@
 namespace edgecore {
 
 // The kernel libraries of a program. Added libraries have equal rank: Method::load refuses an operator for which two
-// have a kernel. A replacing library has priority over all earlier ones, whose kernels run what its own do not support.
+// have a kernel. A replacing library comes before all earlier ones, which run only what its kernels do not support.
 class KernelTables {
  public:
   explicit KernelTables(const edgecore_kernel_library *own) : added_{own} {}
@@ -28,14 +28,14 @@ class KernelTables {
   static constexpr size_t kMaxReplaced = 256;
 
  private:
-  // A copy of a library's table that has only some of its kernels, or functions that run chains of kernels.
+  // A copy of a library's table, which lacks some of the kernels, or has functions that run chains in their place.
   struct Table {
     std::vector<edgecore_kernel> kernels;
     edgecore_kernel_library library;
   };
 
   std::vector<const edgecore_kernel_library *> added_, replacing_;  // replacing_: highest priority first
-  std::deque<Table> tables_;                                        // earlier tables stay, because methods use them
+  std::deque<Table> tables_;  // tables are kept until the end, because methods use them
   std::vector<const edgecore_kernel_library *> result_;
   bool is_current_ = false;
 };

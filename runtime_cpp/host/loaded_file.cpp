@@ -56,7 +56,7 @@ Status LoadedFile::load_data(Error &error) {
 
 Status LoadedFile::open_backend(const edgecore_backend *table, Span<const edgecore_option> load_options, Error &error) {
   const std::lock_guard<std::recursive_mutex> lock(loading);
-  // a copy, because check_options may convert values in place
+  // copy the options, because check_options may convert values in place
   std::vector<edgecore_option> options(load_options.begin(), load_options.end());
   EDGECORE_TRY(check_options(table, EDGECORE_OPTION_AT_LOAD, {options.data(), options.size()}, error));
   const Result<edgecore_driver *> driver = driver_of(table, error);

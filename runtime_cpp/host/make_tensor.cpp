@@ -63,7 +63,7 @@ Tensor TensorBuilder::make() {
     return Tensor::failed(error);
   }
   const size_t item = scalar_type_info(scalar_type_).size;
-  uint64_t extent = bytes == 0 ? 0 : 1;  // number of elements in memory from the first to the last, gaps included
+  uint64_t extent = bytes == 0 ? 0 : 1;  // number of elements from the first one in memory to the last, with gaps
   bool fits = true;
   for (size_t d = 0; d < strides.size(); ++d) {
     uint64_t distance = 0;
@@ -149,7 +149,7 @@ Tensor empty_strided(std::vector<int64_t> shape, std::vector<int64_t> strides, i
 
 namespace {
 
-// Sets each element of a tensor to the result of a call of `next`, in row-major order.
+// Sets the elements of a tensor, in row-major order, to the results of calls of `next`.
 template <typename Next>
 Tensor filled(Tensor tensor, const Next &next) {
   if (tensor.empty()) return tensor;

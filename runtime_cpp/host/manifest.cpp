@@ -61,7 +61,7 @@ Status list_manifests(const std::string &folder, std::vector<std::string> &paths
 
 Status load_manifest(const std::string &path, Manifest &manifest, Error &error) {
   FileDataLoader file;
-  EDGECORE_TRY(file.open(path.c_str(), error));  // the message of this error names the file already
+  EDGECORE_TRY(file.open(path.c_str(), error));  // the message of this error contains the path
   if (file.size() > kMaxBytes) return broken(path, "it has more than 65536 bytes.", error);
   const Result<Bytes> loaded = file.load(0, static_cast<size_t>(file.size()), LoadUse::kTables, error);
   EDGECORE_TRY(loaded.status());
@@ -69,8 +69,8 @@ Status load_manifest(const std::string &path, Manifest &manifest, Error &error) 
   return read_manifest(path, {reinterpret_cast<const char *>(bytes.data()), bytes.size()}, manifest, error);
 }
 
-// The failure that find_manifest reports if no manifest is usable: the first one. But the failure of a manifest for
-// another interface version replaces an earlier one (`replace`), because its message says which package to update.
+// The failure that find_manifest reports if no manifest is usable: the first failure. But a manifest for another
+// interface version replaces it (`replace`), because this message says which package to update.
 struct Failure {
   Status status;
   Error error;

@@ -20,7 +20,7 @@
 namespace edgecore {
 namespace {
 
-// Converts an option of a manifest to the C interface. The result's strings point into `item`, which must outlive it.
+// Converts an option of a manifest to the C interface. Its strings point into `item`, which must outlive it.
 edgecore_option to_option(const JsonItem &item) {
   edgecore_option option = {};
   option.name = {item.key.data(), item.key.size()};
@@ -256,7 +256,7 @@ Status Module::State::load_method(size_t index, const MethodOptions &options, Er
     open->start_trace(started_level.value_or(options.trace_level));
     is_tracing = true;
   } else if (options.trace) {
-    open->stop_trace();  // loading was traced, but stop_trace was called earlier: do not trace runs
+    open->stop_trace();  // trace only the load: stop_trace was called before it
   }
   const MethodInfo info = open->method->info();
   open->inputs.resize(info.input_count());
@@ -335,7 +335,7 @@ Status Module::new_session(Module &session, Error &error) const {
   for (size_t i = 0; i < methods_.size(); ++i) {
     if (!is_loaded(i)) continue;
     MethodOptions options = state_->methods[i]->options;
-    options.allocator = nullptr;  // two sessions cannot use one allocator, scratch or tracer at the same time
+    options.allocator = nullptr;  // one allocator, scratch or tracer cannot serve two sessions at the same time
     options.scratch = nullptr;
     options.tracer = nullptr;
     EDGECORE_TRY(session.load_at(i, options, error));

@@ -95,7 +95,7 @@ Status Module::run(StringView name, const std::vector<Tensor> &inputs, std::vect
   if (!is_loaded(*index)) return fail(error, EDGECORE_INVALID_STATE, "load_methods was not called.");
   Method &target = *methods_[*index];
   const MethodInfo info = target.info();
-  size_t used = 0;  // number of tensors of `inputs` that were assigned so far
+  size_t used = 0;  // number of tensors of `inputs` that are assigned already
   for (size_t i = 0; i < info.input_count(); ++i) {
     const uint32_t tag = info.input(i).tag;
     if (tag == EDGECORE_TAG_NONE) EDGECORE_TRY(target.set_input_none(i, error));

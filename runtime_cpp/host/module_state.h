@@ -32,7 +32,7 @@ struct OpenBackend {
   }
 };
 
-// A file that the module reads, through a loader of its own or through one of the application.
+// A file that the module reads through a DataLoader: the module's `own`, or one of the application.
 struct Source {
   std::unique_ptr<SystemDataLoader> own;
   DataLoader *loader = nullptr;
@@ -69,7 +69,7 @@ struct OpenMethod {
   std::vector<const edgecore_kernel_library *> kernels;  // value of MethodConfig::kernels
   std::vector<Value> inputs;                             // inputs that set_input has set for execute; None: not set
   std::vector<Value> last_inputs;        // inputs of the last execute, kept because the method may borrow their memory
-  std::vector<Tensor> outputs;           // tensors that set_output has set for execute; empty: not set
+  std::vector<Tensor> outputs;           // tensors that receive outputs, from set_output; empty: not set
   std::vector<HeapBlock> output_memory;  // memory of each output of the method; NULL if the output needs none
   std::unique_ptr<Trace> trace;
   std::unique_ptr<ValueRecorder> values;
@@ -97,7 +97,7 @@ struct LoadedFile {
   Limits limits = default_limits();
   LoadMode mode = LoadMode::kMmap;
   std::deque<DataPart> data;
-  std::vector<const DataFile *> data_files;  // the opened weights file (.ptd) of each entry of `data`
+  std::vector<const DataFile *> data_files;  // for each entry of `data`, its opened .ptd file
   Source file;
   BufferDataLoader inner{Bytes()};  // loader of the program in a .bpte file, if `file` is one
   HeapAllocator program_memory;
@@ -113,7 +113,7 @@ struct LoadedFile {
   }
 
   Status load_program(Error &error);
-  // If the file is a .bpte file, replaces it by a private copy of the program inside.
+  // If the file is a .bpte file, replaces it by a copy of the program in it.
   Status unwrap_bundle(Error &error);
   Status load_data(Error &error);
   // Lets the operating system drop the files' pages from memory: most backends have packed copies of the weights.
@@ -140,7 +140,7 @@ struct Module::State {
   StateStore store{&state_memory, &context};
   std::vector<std::unique_ptr<OpenMethod>> methods;  // index: number of the method; NULL: it is not loaded
   bool is_tracing = false;
-  bool is_stopped = false;                  // after stop_trace: methods loaded later ignore MethodOptions::trace
+  bool is_stopped = false;                  // true after stop_trace: later loads ignore MethodOptions::trace
   std::optional<TraceLevel> started_level;  // level of the last start_trace, for methods that are loaded later
 
   ~State() {

@@ -19,7 +19,7 @@
 namespace edgecore {
 
 // A 32-bit word for whose change threads can wait. A thread that changes `value` must call wake_all afterwards. `wait`
-// returns when the value differs from `expected`, and at times although it does not.
+// returns when the value differs from `expected`, and at times also while it is equal.
 class ParkingWord {
  public:
   std::atomic<uint32_t> value{0};
@@ -33,7 +33,7 @@ class ParkingWord {
     changed_.wait(lock, [&] { return value.load() != expected; });
   }
   void wake_all() {
-    // lock once: every waiter then has seen the new value or is asleep and gets the notification
+    // a waiter holds the mutex from its check of the value until it sleeps, so none misses the notification
     { std::lock_guard<std::mutex> lock(mutex_); }
     changed_.notify_all();
   }

@@ -135,7 +135,7 @@ Status import_buffer(const Buffer &buffer, Bytes in, Error &error) {
   return {};
 }
 
-// Reports a mismatch: fails if a buffer has no part in the saved state (`part` is NULL), or a part no buffer.
+// Fails if a buffer has no part in the saved state (`part` is NULL), or a part no buffer (`buffer` is NULL).
 Status check_rest(const Buffer *buffer, const StatePart *part, Error &error) {
   const auto text = [](const std::string &line) { return StringView(line.data(), line.size()); };
   if (buffer == nullptr && part == nullptr) return {};
@@ -198,7 +198,7 @@ Status import_state(Span<Method *const> methods, const StateStore &store, Bytes 
                 " bytes.");
   }
   for (StateSet *set = store.first_state_set(); set != nullptr; set = set->next) set->interrupted = true;
-  // import buffers of backends first: if one fails, the runtime's buffers are unchanged
+  // import the buffers of backends first: if one fails, those of the runtime are unchanged
   for (const bool in_sets : {true, false}) {
     for (size_t i = 0; i < buffers.size(); ++i) {
       if ((buffers[i].set != nullptr) == in_sets) EDGECORE_TRY(import_buffer(buffers[i], part_of[i]->data, error));

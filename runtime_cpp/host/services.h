@@ -10,10 +10,10 @@ namespace edgecore {
 
 class Trace;
 
-// Data of the host layer for an object of a plugin (driver, program, delegate, ...); edgecore_scope::context has it.
+// The host layer's own data for an object of a plugin (driver, program, delegate...), in edgecore_scope::context.
 struct HostContext {
-  uint32_t threads = 1;    // maximum threads of a parallel loop; more than 1 only for delegates and kernels of a method
-  Trace *loops = nullptr;  // trace to which each thread's time in each loop is added; may be NULL
+  uint32_t threads = 1;    // maximum threads of a parallel loop; 1 except for delegates and kernels of a method
+  Trace *loops = nullptr;  // receives the time of each thread in each loop; NULL: no trace
 };
 
 // Returns the table of services, which all backends and kernels share. Its log and heap functions are those of the

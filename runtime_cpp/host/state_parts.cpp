@@ -49,8 +49,8 @@ class Reader {
 
 }  // namespace
 
-// Computes FNV-1a over 64-bit words. It detects every change of a single word: XOR with a word, and multiplication by
-// an odd number modulo 2^64, are invertible, so a different word leads to a different sum.
+// Computes FNV-1a over 64-bit words. It detects each change of one word: XOR and multiplication by an odd number modulo
+// 2^64 are invertible, so another word leads to another sum.
 uint64_t state_checksum(Bytes state) {
   uint64_t sum = 0xcbf29ce484222325;
   for (size_t i = kSummed; i + sizeof sum <= state.size(); i += sizeof sum) {

@@ -149,7 +149,7 @@ Tensor Tensor::with_layout(std::vector<int64_t> shape, std::vector<int64_t> stri
   size_t bytes = 0;
   if (!size_in_bytes(shape, scalar_type_, bytes, error).ok()) return failed(error);
   bool fits = offset >= 0 && strides.size() == shape.size();
-  int64_t last = offset;  // the largest offset of an element of the view, in elements
+  int64_t last = offset;  // largest offset, in elements, of an element of the view
   for (size_t d = 0; fits && d < shape.size(); ++d) {
     int64_t distance = 0;
     fits = strides[d] >= 0 && !__builtin_mul_overflow(strides[d], std::max<int64_t>(shape[d] - 1, 0), &distance) &&

@@ -10,8 +10,8 @@
 namespace edgecore {
 namespace {
 
-// How long a thread busy-waits before it sleeps: a worker for the next loop, or the caller of parallel_for for its
-// workers. The loops of a network are a few microseconds apart, but waking a thread takes about 50 us.
+// How long a thread busy-waits before it sleeps: a worker for the next loop, the caller of parallel_for for its
+// workers. Between two loops of a network pass a few microseconds, but waking a sleeping thread takes about 50 us.
 constexpr std::chrono::microseconds kSpinTime{100};
 // A worker that has not slept or yielded for this time yields between two loops. This takes 0.5 us if no other thread
 // waits for the CPU. If one waits, the kernel would otherwise preempt the worker after about 3 ms, maybe within a loop.
@@ -55,7 +55,7 @@ void forget_pool() {
 struct ThreadPool::Worker {
   ThreadPool *pool;
   uint32_t index;
-  uint32_t seen;  // number of loops (`loops_`) when this worker was started
+  uint32_t seen;  // value of `loops_` when this worker was started
   pthread_t thread;
   Worker *next;
 };
@@ -92,7 +92,7 @@ void ThreadPool::parallel_for(uint32_t threads, uint64_t n, uint64_t grain, edge
   threads = std::min(threads, kMaxThreads);
   if (grain == 0) grain = std::max<uint64_t>(1, n / (kOwnGrainPieces * std::max(1u, threads)));
   if (threads <= 1 || n <= grain || identity.in_loop || busy_.exchange(true, std::memory_order_acquire)) {
-    // Keep the index of a thread that is already in a loop, because kernels select per-worker memory by this index.
+    // A thread that already runs a loop keeps its index, because kernels select per-worker memory by this index.
     const Identity before = identity;
     identity.in_loop = true;
     fn(arg, 0, n, identity.index);
@@ -156,9 +156,9 @@ bool ThreadPool::join(uint32_t index, uint32_t *participants) {
 }
 
 void ThreadPool::leave() {
-  // A value of 1 means that this was the last worker in the loop, and that the upper half is 0: no more may join. The
-  // caller sets caller_sleeps_ and then reads gate_ again; all four operations are sequentially consistent, so at least
-  // one side sees the other's write, and the caller does not sleep forever.
+  // If the old value is 1, this was the last worker in the loop, and the upper half is 0: no more may join. The caller
+  // sets caller_sleeps_ and then reads gate_ again; all four operations are sequentially consistent, so at least one
+  // side sees the other's write, and the caller does not sleep forever.
   if (gate_.fetch_sub(1) == 1 && caller_sleeps_.load()) {
     departures_.value.fetch_add(1);
     departures_.wake_all();

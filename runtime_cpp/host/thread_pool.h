@@ -29,8 +29,8 @@ class ThreadPool {
   static ThreadPool &process();
 
   // Calls fn for the items [0, n) in pieces of at least `grain` items (0: the pool chooses), on at most `threads`
-  // threads, and returns when all are done; the caller sees their writes. Starts missing workers. If another thread's
-  // loop uses the workers, or if called within a loop, the calling thread computes everything itself.
+  // threads, and returns when all calls have ended; the caller sees what they have written. Starts missing workers.
+  // Computes everything on the calling thread if another thread's loop uses the workers, or within another loop.
   void parallel_for(uint32_t threads, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg);
 
   // worker_index returns the number of the calling thread among the participants of its loop (0 outside a loop).
@@ -64,7 +64,7 @@ class ThreadPool {
   uint64_t unit_ = 1;
   Range ranges_[kMaxThreads];
 
-  // Upper 32 bits: number of participants of the running loop; 0: no more may join. Lower 32 bits: workers in the loop.
+  // Upper 32 bits: number of participants of the running loop; 0: no more may join. Lower 32 bits: workers inside.
   alignas(64) std::atomic<uint64_t> gate_{0};
   alignas(64) ParkingWord loops_;  // number of loops that the pool has run; workers sleep until it changes
   std::atomic<uint32_t> sleepers_{0};

@@ -47,7 +47,7 @@ class Trace final : public EventTracer {
 
   TraceLevel level() const { return level_; }
   void set_level(TraceLevel level) { level_ = level; }
-  bool is_running() const { return is_running_; }  // returns true from the begin to the end of a recorded run
+  bool is_running() const { return is_running_; }  // true while a run is recorded
   uint64_t runs() const { return runs_; }          // returns the number of runs that have begun
   void clear();
 
@@ -70,7 +70,7 @@ class Trace final : public EventTracer {
   size_t max_blocks_;
   std::vector<std::unique_ptr<TraceEvent[]>> blocks_;
   size_t position_ = 0;  // position in the ring buffer of the next event
-  uint32_t wraps_ = 0;   // how often the ring buffer was filled and `position_` returned to 0
+  uint32_t wraps_ = 0;   // number of times that the full ring began again at position 0
   std::vector<TraceEvent> load_;
   uint64_t load_dropped_ = 0;
   std::deque<std::string> names_;
@@ -79,9 +79,9 @@ class Trace final : public EventTracer {
   uint64_t runs_ = 0;
   uint64_t run_ = 0;          // number of the event of the run that is recorded now
   uint32_t depth_ = 0;        // number of events that have begun and not ended
-  uint32_t instruction_ = 0;  // instruction of the last event that the runtime itself recorded
-  uint64_t call_begin_ = 0;   // start of the current kernel or backend call, to which the times passed to add() are
-                              // relative: the last begin or end of an event that the runtime itself recorded
+  uint32_t instruction_ = 0;  // instruction of the last event of the runtime itself (not of a backend)
+  uint64_t call_begin_ = 0;   // start of what the times passed to add() count from: the last begin or end of an event
+                              // that the runtime itself recorded
 };
 
 }  // namespace edgecore

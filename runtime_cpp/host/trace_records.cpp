@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kNanoseconds = 1000000000;
 
-// The trace of one method, rebuilt from records, and the names of its events.
+// The trace of one method, rebuilt from records of a device, and the names of its events.
 class Rebuilt {
  public:
   Rebuilt(const Program &program, size_t method, uint64_t limit) : trace_(limit) {
@@ -154,7 +154,7 @@ class Reader {
     return {};
   }
 
-  // Adds the totals of all runs, then the totals of the events within runs, in the order of the records.
+  // Adds the totals of all runs, and then, in a second pass over the records, those of the events within runs.
   Status read_totals() {
     uint64_t dropped = header_.dropped;
     std::unordered_map<Rebuilt *, uint64_t> ends;
@@ -182,7 +182,8 @@ class Reader {
     return {};
   }
 
-  // Returns the method of a total, or NULL. A total of loading names no method: it belongs to the only one, if any.
+  // Returns the method of a total (statistics of events), or NULL. A total of loading belongs to the only method, if
+  // so.
   Rebuilt *method_of(const TraceTotal &total) {
     if (total.method == 0 && methods_.size() == 1) return methods_.front().get();
     for (const auto &method : methods_) {
@@ -198,7 +199,7 @@ class Reader {
     std::string metadata = "{\"count\": " + std::to_string(total.count) +
                            ", \"min\": " + std::to_string(nanoseconds(std::min(total.min, total.max))) +
                            ", \"max\": " + std::to_string(nanoseconds(total.max));
-    if (total.squares != UINT64_MAX) {  // omit the deviation if the sum of squares overflowed (UINT64_MAX)
+    if (total.squares != UINT64_MAX) {  // no standard deviation if the sum of squares overflowed (UINT64_MAX)
       const double variance = static_cast<double>(total.squares) / count - mean * mean;
       metadata += ", \"deviation\": " + std::to_string(nanoseconds(std::sqrt(std::max(0.0, variance))));
     }

@@ -180,7 +180,7 @@ Status ArrayView::open_dlpack(PyObject *object, const Subject &what, Error &erro
     capsule = method(nb::arg("max_version") = nb::make_tuple(1, 0));
   } catch (nb::python_error &failure) {
     if (!failure.matches(PyExc_TypeError)) throw;
-    capsule = method();  // libraries before DLPack 1.0 do not know max_version
+    capsule = method();  // a library older than DLPack 1.0 lacks the argument max_version
   }
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned") != 0) {
     versioned_ = static_cast<VersionedTensor *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));

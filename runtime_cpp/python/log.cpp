@@ -34,7 +34,7 @@ struct Queue {
   std::mutex mutex;
   std::vector<Message> messages;
   size_t lost = 0;         // number of messages dropped because the queue was full
-  bool scheduled = false;  // true: the interpreter will call deliver_from_main_thread
+  bool scheduled = false;  // true: the interpreter has been asked to call deliver_from_main_thread
 };
 
 // Returns the queue. It is never destroyed: backends may log when the process ends. The child of a fork creates a new
@@ -75,7 +75,7 @@ void EDGECORE_CALL put(uint64_t, int32_t level, edgecore_str text) {
   if (!schedule) return;
   if (Py_AddPendingCall(deliver_from_main_thread, nullptr) == 0) return;
   const std::lock_guard<std::mutex> lock(waiting.mutex);
-  waiting.scheduled = false;  // the interpreter's list of calls is full: the next message tries again
+  waiting.scheduled = false;  // the interpreter's list of pending calls is full: the next message tries again
 }
 
 void pass_on(const Message &message) {

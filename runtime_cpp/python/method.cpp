@@ -102,7 +102,7 @@ PyMethod::PyMethod(std::shared_ptr<PyProgram> program, size_t index)
 
 void PyMethod::load() {
   Method &method = ready_method(program_, index_);
-  if (method_ != nullptr) return;  // another thread has set method_ and lock_, which may be in use without the GIL
+  if (method_ != nullptr) return;  // another thread was faster: lock_ and method_ may be in use already
   lock_ = program_->locks[index_];
   method_ = &method;
 }

@@ -105,7 +105,7 @@ class PyMethod {
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
   nanobind::object flatten_;    // flattens nested arguments (set_nesting); invalid if no argument is nested
-  nanobind::object unflatten_;  // nests results (set_nesting); invalid if these are one output or a list
+  nanobind::object unflatten_;  // builds nested results from the outputs (set_nesting); invalid if results are flat
 };
 
 }  // namespace edgecore::python

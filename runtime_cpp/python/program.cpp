@@ -136,7 +136,7 @@ std::shared_ptr<PyProgram> open_program(const nb::object &file, const nb::list &
   set_limits(*program, limits);
   Error error;
   const char *name_of_mode = mode.c_str();
-  if (name_of_mode == nullptr) throw nb::python_error();  // `mode` is not valid UTF-8
+  if (name_of_mode == nullptr) throw nb::python_error();  // the string `mode` cannot be encoded as UTF-8
   const Result<LoadMode> load_mode = load_mode_of(name_of_mode, error);
   if (!load_mode.ok()) raise(error);
   program->set_load_mode(*load_mode);

@@ -100,7 +100,7 @@ nb::object PyRun::wait() {
   }
   if (!run_->status().ok()) raise(run_->error());
   if (outputs_.is_valid()) return outputs_;
-  // Two threads may get here at the same time, so the results are copied from the slots, not moved.
+  // Two threads may return from wait() at the same time, so the results are copied from the slots, not moved.
   nb::list list;
   for (const OutputSlot &slot : *slots_) {
     OutputSlot copy;

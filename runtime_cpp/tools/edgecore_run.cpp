@@ -363,7 +363,7 @@ Status run(const Arguments &arguments, Error &error) {
     EDGECORE_TRY(load(module, arguments, error));
     const Status called = make_calls(module, arguments.calls, arguments.output_dir, error);
     if (!called.ok() && arguments.trace != nullptr) {
-      Error unused;  // an error of write_trace is dropped, because the failed call is reported
+      Error unused;  // the failed call is reported, not an error of write_trace
       (void)module.write_trace(arguments.trace, arguments.debug_buffer, unused);
     }
     EDGECORE_TRY(called);

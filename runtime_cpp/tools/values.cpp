@@ -20,7 +20,7 @@ bool ends_with(const std::string &text, const char *end) {
 // Copies the elements of a dense tensor from its dim order (outermost dim first) to row-major order, or back.
 std::vector<uint8_t> reordered(const uint8_t *data, Span<const int64_t> shape, const uint8_t *dim_order,
                                size_t element_size, bool to_row_major) {
-  std::vector<size_t> strides(shape.size()), index(shape.size());  // of the tensor's memory, in bytes, by dim
+  std::vector<size_t> strides(shape.size()), index(shape.size());  // by dim: stride in bytes, index of current element
   size_t bytes = element_size;
   for (size_t i = shape.size(); i-- > 0; bytes *= static_cast<size_t>(shape[dim_order[i]]))
     strides[dim_order[i]] = bytes;

@@ -56,7 +56,7 @@ typedef struct edgecore_option {
   uint32_t type;
   uint32_t reserved;
   union {
-    int64_t i;  // value of a BOOL (0 or 1) or an INT
+    int64_t i;  // value of an option of type BOOL (0 or 1) or INT
     double d;
     edgecore_bytes bytes;  // STRING, BYTES, LIST
   } value;

@@ -437,8 +437,8 @@ void add_state_set(edgecore_backend &table) {
 
 }  // namespace detail
 
-// Returns the edgecore_backend (the table of functions) of a backend: of its four classes, and of StateSet if it keeps
-// mutable buffers. The table has no functions for device buffers: set these members afterwards if the backend has them.
+// Returns the table of functions of a backend, made of its four classes, and of StateSet if it keeps mutable buffers.
+// The table has no functions for device buffers: set these members afterwards if the backend has them.
 template <typename Driver, typename Program, typename Delegate, typename Instance, typename StateSet = detail::NoState>
 edgecore_backend make_table(const Declaration &declaration) {
   using detail::guard;

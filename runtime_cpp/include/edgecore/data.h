@@ -49,7 +49,7 @@ class DataFile {
       : name_(name), tables_(tables), keys_(keys) {}
 
  private:
-  const uint32_t *position(StringView key) const;  // the key's position in `keys_`; NULL: no such key
+  const uint32_t *position(StringView key) const;  // returns the key's position in `keys_`; NULL: no such key
 
   StringView name_;
   const DataTables *tables_;

@@ -17,7 +17,7 @@ namespace edgecore {
 
 // The way in which a file becomes memory. The names are the same as in ExecuTorch's Module::LoadMode.
 enum class LoadMode : uint8_t {
-  kFile,                      // read each piece of the file when it is needed, into memory that its release frees
+  kFile,                      // read each piece of the file when it is needed; releasing the piece frees its memory
   kMmap,                      // map the file; the system reads pages when they are used, and may drop them
   kMmapUseMlock,              // map the file, and lock the pages of each piece in memory until the piece is released
   kMmapUseMlockIgnoreErrors,  // like kMmapUseMlock, but use a piece unlocked if its pages cannot be locked

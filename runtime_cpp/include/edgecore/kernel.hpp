@@ -476,7 +476,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
 
   constexpr uint64_t kAnyType = ~uint64_t{0};
 
-  // Returns the bits for edgecore_kernel.dtypes, such as for_types<float, int64_t>().
+  // Returns the element types as the bits of edgecore_kernel.dtypes: for_types<float, int64_t>().
   template <typename... Types>
   constexpr uint64_t for_types() {
     return ((uint64_t{1} << scalar_type_of<Types>()) | ...);

@@ -30,7 +30,7 @@ class TensorBuilder {
   // the memory must outlive all these tensors.
   TensorBuilder &deleter(std::function<void(void *)> deleter);
   TensorBuilder &fixed_shape();  // resize() refuses the tensor
-  TensorBuilder &read_only();    // a method refuses the tensor as an input that it writes to
+  TensorBuilder &read_only();    // a method refuses the tensor as an input if its program writes to the input
 
   // Sets the number of readable bytes from the start of the memory on, if it is larger than the tensor. A backend that
   // reads past the end of a tensor then needs no copy of it.

@@ -38,7 +38,7 @@ struct MethodConfig {
   EventTracer *tracer = nullptr;
   ValueListener *values = nullptr;        // receives the values that a run computes; NULL: none
   bool operation_values = true;           // `values` also receives values of operations inside of delegates
-  const DeviceMemory *devices = nullptr;  // NULL: host memory only, with less code linked; device_memory(): devices too
+  const DeviceMemory *devices = nullptr;  // NULL: values are in host memory only; device_memory(): on devices too
   bool trust = false;                     // true: accept blobs without a matching SHA-256 for any backend
   uint64_t instruction_limit = 0;         // a run with more instructions fails; 0: the bound is Limits::instructions
 };

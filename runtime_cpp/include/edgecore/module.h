@@ -32,7 +32,7 @@ enum class DebugLevel : uint8_t { kNone, kOutputs, kValues };
 
 constexpr uint64_t kTraceLimit = uint64_t{64} << 20;
 constexpr uint64_t kDebugLimit = uint64_t{256} << 20;
-constexpr uint64_t kMaxTraceLimit = uint64_t{512} << 20;  // a larger trace does not fit into an ETDump
+constexpr uint64_t kMaxTraceLimit = uint64_t{512} << 20;  // in bytes; a larger trace does not fit into an ETDump
 
 struct MethodOptions {
   uint32_t threads = 0;  // number of threads of parallel loops, with the calling thread; 0: one per performance core

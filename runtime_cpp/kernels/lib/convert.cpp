@@ -60,9 +60,9 @@ inline Float16 to_float16(float f) {
     result = 0x7e00;
   } else if (magnitude >= 0x477ff000) {  // numbers from 65520 on round to infinity in fp16
     result = 0x7c00;
-  } else if (magnitude >= 0x38800000) {  // the number becomes a normal fp16
+  } else if (magnitude >= 0x38800000) {  // the result is a normal fp16
     result = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
-  } else {  // the number becomes a subnormal fp16 or zero
+  } else {  // the result is a subnormal fp16 or zero
     result = bits_as<uint32_t>(bits_as<float>(magnitude) + 0.5f) - 0x3f000000;
   }
   return {static_cast<uint16_t>(sign | result)};
@@ -202,7 +202,7 @@ struct Conversion {
   Type from;
 };
 
-// Converts n elements, `strides` bytes apart, from data[1] to data[0], through C, the compute type of the source dtype.
+// Converts n elements, `strides` bytes apart, from data[1] to data[0], through C, the source dtype's compute type.
 template <class C>
 void convert_run(const Conversion &types, char *const *data, const int64_t *strides, int64_t n) {
   C buffer[kChunk];
@@ -253,7 +253,7 @@ void fill(Type type, char *target, int64_t n, Scalar value) {
   } else {
     store(type, target, size, 1, &value.i);
   }
-  // Repeat the filled elements until they are a block of 2048, then repeat the block: memcpy is fast for any dtype.
+  // Double the filled part until it has 2048 elements, then copy this block again and again: memcpy suits any dtype.
   int64_t done = 1;
   while (done < n) {
     const int64_t block = done < 2048 ? done : 2048;

@@ -39,7 +39,7 @@ inline const int64_t *Params::of<int64_t>() const {
 // A function that computes n elements of a dense output from dense inputs. The output must not overlap an input.
 using DenseFn = void (*)(const void *const *in, void *out, int64_t n, const Params &params);
 
-// The functions of an operator, indexed by Compute; NULL if the operator is not defined for a compute type.
+// The functions of an operator, one for each compute type (float, double, int64); NULL if the operator lacks this type.
 struct Functions {
   DenseFn by_compute[3];
 };

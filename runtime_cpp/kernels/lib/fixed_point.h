@@ -13,9 +13,9 @@ inline namespace EDGECORE_VARIANT {
 // add the sums of blocks in 64 bits.
 constexpr int64_t kBlockOfProducts = 256;
 
-// Shifts are masked (`shift & 31`), because in a damaged file a kernel's result may overwrite them after their check.
+// Shift counts are masked (`shift & 31`): in a damaged file a kernel's result may overwrite them after their check.
 
-// A real factor as a multiplier in [2^(kBits - 1), 2^kBits) and a shift in [kLow, kHigh].
+// A real factor as an integer multiplier of kBits bits, in [2^(kBits - 1), 2^kBits), and a shift in [kLow, kHigh].
 template <int kBits, int32_t kLow, int32_t kHigh>
 struct FixedPoint {
   static constexpr int32_t kMinMultiplier = int32_t{1} << (kBits - 1);
@@ -71,8 +71,8 @@ struct ZeroPoint {
   int32_t zero_point;
 };
 struct NoZeroPoint {
-  // A constant, so that compilers remove additions of it. It has the name of ZeroPoint's member, so that a template can
-  // read a zero point from either struct.
+  // A constant 0, so that compilers remove its addition. Has the name of ZeroPoint's member, so that a template can use
+  // either struct.
   static constexpr int32_t zero_point = 0;  // NOLINT(readability-identifier-naming)
 };
 
@@ -84,8 +84,8 @@ struct Arithmetic<int8_t> {
   using Sum = int32_t;  // type of sums, and also of the numbers per channel (such as biases)
   using FactorType = Factor;
   using ZeroPointType = ZeroPoint;
-  static constexpr int32_t kAddBits = 21;   // log2 of the largest factor of an addend, so that sums fit into 32 bits
-  static constexpr int32_t kAddShift = 31;  // maximum shift with which a sum of two scaled values is requantized
+  static constexpr int32_t kAddBits = 21;   // factors of the addends are at most 2^kAddBits: sums fit into 32 bits
+  static constexpr int32_t kAddShift = 31;  // maximum shift in the requantization of a sum of two scaled values
 };
 template <>
 struct Arithmetic<int16_t> {

@@ -6,8 +6,8 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Packs n columns of a right operand that is stored transposed: its columns are rows of `source`, `ld` elements apart.
-// In the packed panel, the `width` elements of each row are adjacent. Works on 16 elements of each column at a time, so
+// Packs n columns of a right operand as a panel of `width` columns, whose rows are contiguous. The operand is stored
+// transposed: its columns are rows of `source`, `ld` elements apart. Works on 16 elements of each column at a time, so
 // that reads and writes touch only a few cache lines.
 template <class C>
 Panel<C> pack_columns(const C *source, int64_t ld, int64_t depth, int64_t n, int64_t width, C *target) {
@@ -88,8 +88,9 @@ void row_times_columns(Call &call, int64_t n, int64_t k, C alpha, const C *a, co
   });
 }
 
-// From this many rows on, if sums are short, a transposed right operand is packed; otherwise the result is written by
-// columns. 64 x 64 x 256 took 1.27 times as long as PyTorch by columns, and 0.97 times packed (AMD Zen 3, one thread).
+// A transposed right operand is packed for at least kManyRows rows and at most kShortSum terms per sum; else the result
+// is written by columns. 64 x 64 x 256 took 1.27 times as long as PyTorch by columns, 0.97 packed (AMD Zen 3, one
+// thread).
 constexpr int64_t kManyRows = 16;
 constexpr int64_t kShortSum = 128;
 

@@ -20,8 +20,9 @@ constexpr int64_t kIntegerPanel = 8;  // number of columns of the right operand 
 template <class Value>
 using Packed = int16_t;
 constexpr int64_t kIntegerRows = kTileRows;
-constexpr int64_t kIntegerPanel = kTileVectors * kSumLanes;       // maximum number of columns in a packed panel
-constexpr int64_t kIntegerDepth = kVectorBytes >= 32 ? 256 : 64;  // weights of a row widened to int16 at a time; even
+constexpr int64_t kIntegerPanel = kTileVectors * kSumLanes;  // maximum number of columns in a packed panel
+// number of a row's weights widened to int16 at a time; even
+constexpr int64_t kIntegerDepth = kVectorBytes >= 32 ? 256 : 64;
 static_assert(kIntegerDepth <= kBlockOfProducts);
 #endif
 
@@ -51,7 +52,7 @@ struct Int8Left {
 };
 
 #if defined(EDGECORE_MVE)
-// Computes block[kIntegerRows][width], the product of m <= kIntegerRows rows of weights and a packed panel.
+// Computes block[kIntegerRows][width], the product of m <= kIntegerRows rows of weights and a panel (packed columns).
 template <class Value>
 inline void multiply_weight_rows(Int8Left left, int64_t m, int64_t k, const Value *panel, int64_t width,
                                  SumOf<Value> *block) {
@@ -61,10 +62,10 @@ inline void multiply_weight_rows(Int8Left left, int64_t m, int64_t k, const Valu
   for (int64_t j = 0; j < width; ++j) mve_dot4(rows, panel + j * depth, depth, block + j, static_cast<int32_t>(width));
 }
 
-// Packs a right operand [k, columns], whose rows are `step` elements apart, as a panel.
+// Packs a right operand [k, columns], whose rows are `step` elements apart, as a panel (packed columns).
 template <class Value>
 inline void pack_rows(const Value *rows, int64_t step, int64_t k, int64_t columns, int64_t, Value *target) {
-  constexpr int64_t kMaxStep = (1 << 16) / kIntegerPanel;  // limit of mve_transpose: column offsets have 16 bits
+  constexpr int64_t kMaxStep = (1 << 16) / kIntegerPanel;  // mve_transpose has 16 bits for the offset of a column
   if (k < kMaxStep) {
     mve_transpose(rows, static_cast<int32_t>(step), static_cast<int32_t>(k), static_cast<int32_t>(columns), target,
                   static_cast<int32_t>(k));
@@ -75,7 +76,7 @@ inline void pack_rows(const Value *rows, int64_t step, int64_t k, int64_t column
   }
 }
 
-// Packs a right operand whose row i is returned by line(i, memory), as a panel. `line` may write the row to `memory`.
+// Packs a right operand as a panel (packed columns): line(i, memory) returns its row i, and may write it to `memory`.
 template <class Value, class Line>
 inline void pack_lines(int64_t k, int64_t columns, int64_t, const Line &line, Value *target) {
   Value memory[kIntegerPanel];
@@ -87,15 +88,15 @@ inline void pack_lines(int64_t k, int64_t columns, int64_t, const Line &line, Va
   }
 }
 
-// Packs a right operand whose columns are contiguous, and `step` elements apart, as a panel.
+// Packs a right operand as a panel. The operand's columns are contiguous, and `step` elements apart.
 template <class Value>
 inline void pack_columns(const Value *columns, int64_t step, int64_t k, int64_t count, int64_t, Value *target) {
   const size_t bytes = static_cast<size_t>(k) * sizeof(Value);
   for (int64_t j = 0; j < count; ++j) __builtin_memcpy(target + j * k, columns + j * step, bytes);
 }
 #else
-// Adds a product to block[kIntegerRows][kVectors * lanes]: that of kIntegerRows rows of `left`, which are kIntegerDepth
-// elements apart, and a panel. Both have `pairs` pairs of int16 along the inner dimension.
+// Adds to block[kIntegerRows][kVectors * lanes] the product of kIntegerRows rows of `left`, kIntegerDepth elements
+// apart, and a panel (packed columns). Each row and each column has `pairs` pairs of int16.
 template <int kVectors>
 inline void add_integer_tile(const int16_t *left, int64_t pairs, const int16_t *panel, int32_t *block) {
   constexpr int kWidth = kVectors * kSumLanes;
@@ -168,7 +169,7 @@ inline void pack_pairs(const Value *first, const Value *second, int64_t n, int16
   pack(rest[0], rest[1], target);
 }
 
-// Packs a right operand whose row i is returned by line(i, memory), as a panel. `line` may write the row to `memory`.
+// Packs a right operand as a panel (packed columns): line(i, memory) returns its row i, and may write it to `memory`.
 template <class Value, class Line>
 inline void pack_lines(int64_t k, int64_t columns, int64_t width, const Line &line, int16_t *target) {
   Value memory[2][kIntegerPanel];
@@ -178,14 +179,14 @@ inline void pack_lines(int64_t k, int64_t columns, int64_t width, const Line &li
   }
 }
 
-// Packs a right operand [k, columns], whose rows are `step` elements apart, as a panel.
+// Packs a right operand [k, columns], whose rows are `step` elements apart, as a panel (packed columns).
 template <class Value>
 inline void pack_rows(const Value *rows, int64_t step, int64_t k, int64_t columns, int64_t width, int16_t *target) {
   pack_lines<Value>(
       k, columns, width, [&](int64_t i, Value *) { return rows + i * step; }, target);
 }
 
-// Packs a right operand whose columns are contiguous, and `step` elements apart, as a panel.
+// Packs a right operand as a panel. The operand's columns are contiguous, and `step` elements apart.
 template <class Value>
 inline void pack_columns(const Value *columns, int64_t step, int64_t k, int64_t count, int64_t width, int16_t *target) {
   for (int64_t i = 0; i < k; i += 2, target += 2 * width) {

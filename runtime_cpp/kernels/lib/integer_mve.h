@@ -206,7 +206,7 @@ inline void mve_requantize(const int32_t *sums, int32_t n, int32_t bias, Factor 
   const int32_t left = factor.shift > 0 ? factor.shift : 0;
   const int32_t right = factor.shift - left;
   const int32_t limits[3] = {range.low - range.zero_point, range.high - range.zero_point, range.zero_point};
-  int32_t limit;  // one register, which holds three different numbers in turn
+  int32_t limit;  // one register for three numbers, one after the other
   __asm volatile(
       "ldr %[limit], [%[limits]]\n"
       "vdup.32 q1, %[limit]\n"
@@ -249,15 +249,15 @@ inline void mve_widen(const int32_t *source, int32_t n, int64_t *target) {
 }
 
 // Computes out[i] = (sums[i] * multiplier + offset) / 2^shift, clamped, for i in [0, n) and a shift of at least 2.
-// (With a shift of 1, the lower half would have bits that change a saturated upper half.) Reads n sums, rounded up to a
-// multiple of 4. q0 and q1 hold the lower and upper halves of four products. The carry of the lower half is added to
-// the upper half, which saturates when it is shifted to its place in a 32-bit result.
+// (With a shift of 1, the bits of the lower half could turn a saturated negative result into -1.) Reads n sums, rounded
+// up to a multiple of 4. q0 and q1 hold the lower and upper halves of four products. The carry of the lower half is
+// added to the upper half, which saturates when it is shifted to its place in a 32-bit result.
 inline void mve_requantize(const int64_t *sums, int32_t n, int64_t offset, WideFactor factor, Range<int16_t> limits,
                            int16_t *out) {
   const int32_t numbers[4] = {factor.multiplier, limits.low, limits.high, -1};
   const auto low = static_cast<int32_t>(offset);
   const auto high_and_carry = static_cast<int32_t>((offset >> 32) + 1);
-  int32_t number;  // one register, which holds four different numbers in turn
+  int32_t number;  // one register for four numbers, one after the other
   __asm volatile(
       "ldr %[number], [%[numbers]]\n"
       "vdup.32 q3, %[number]\n"
@@ -276,7 +276,7 @@ inline void mve_requantize(const int64_t *sums, int32_t n, int64_t offset, WideF
       "vmul.i32 q0, q0, q3\n"
       "vadd.i32 q0, q0, %[low]\n"
       "vadd.i32 q1, q1, %[high_and_carry]\n"
-      "vpt.u32 cs, q0, %[low]\n"  // if the sum of the lower halves has no carry
+      "vpt.u32 cs, q0, %[low]\n"  // next instruction only where the sum of the lower halves has no carry
       "vaddt.i32 q1, q1, %[number]\n"
       "vshl.u32 q0, %[right]\n"
       "vqshl.s32 q1, %[left]\n"

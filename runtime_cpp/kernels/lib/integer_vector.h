@@ -37,7 +37,7 @@ inline namespace EDGECORE_VARIANT {
 #if defined(__SSE2__) || defined(__aarch64__)
 constexpr bool kHasCache = true;
 #else
-constexpr bool kHasCache = false;  // a microcontroller, whose memory is small but fast without a cache
+constexpr bool kHasCache = false;  // for a microcontroller, whose memory is small, and fast without a cache
 #endif
 
 using Sums = Vector<int32_t>;
@@ -50,8 +50,8 @@ inline int32_t load_pair(const int16_t *source) {
   return pair;
 }
 
-// Returns kSumLanes values as 32-bit integers. Uses vector types of exactly this size, because for a loop the compiler
-// would choose vectors for more elements.
+// Returns kSumLanes values as 32-bit integers. Uses a vector type of exactly this size: for a loop, a compiler would
+// use vectors of more elements.
 inline Sums widen(const int8_t *source) {
   typedef int8_t Bytes __attribute__((vector_size(kSumLanes)));
   Bytes bytes;
@@ -106,7 +106,7 @@ inline int32_t dot(const int8_t *a, const int8_t *b, int64_t n) {
 #endif
   int32_t sum = 0;
 #if defined(EDGECORE_DSP)
-  const int8_t *const end = a + n / 4 * 4;  // the loop counts a pointer: a 64-bit index needs more instructions
+  const int8_t *const end = a + n / 4 * 4;  // count by a pointer, because a 64-bit index needs more instructions
   for (; a != end; a += 4, b += 4) {
     uint32_t x, y;
     __builtin_memcpy(&x, a, 4);
@@ -212,7 +212,7 @@ inline Sums multiply_high(Sums v, int32_t multiplier) {
 #endif
 }
 
-// Requantizes sums with a factor of at most 1, as many as fill whole vectors. Returns their number, at most n.
+// Requantizes as many of n sums as fill whole vectors, by a factor of at most 1. Returns their number.
 inline int64_t requantize_vectors(const int32_t *sums, int64_t n, int32_t bias, Factor factor, Range<int8_t> range,
                                   int8_t *out) {
   typedef int8_t Bytes __attribute__((vector_size(kSumLanes)));

@@ -207,12 +207,12 @@ template <class T>
 void copy_items(Call &call, const Loop &loop) {
   constexpr int64_t kItem = sizeof(T);
   constexpr int64_t kGrain = 65536 / kItem;
-  int dense_dim = -1;  // the last dim but the innermost along which the source is dense; -1: none
+  int dense_dim = -1;  // last dim from 1 on along which the source is contiguous; -1: none
   for (int d = 1; d < loop.ndim; ++d) {
     if (loop.strides[d][1] == kItem && loop.sizes[d] >= 4) dense_dim = d;
   }
   if (dense_dim > 0 && loop.strides[0][0] == kItem && loop.strides[0][1] != kItem && loop.sizes[0] >= 4) {
-    // The copy swaps dim 0 and dense_dim: transpose() copies these two dims, and `outer` iterates over the others.
+    // Copy dim 0 and dense_dim by transpose(), because the copy exchanges them; `outer` iterates over the other dims.
     Loop outer = loop;
     outer.ndim = 0;
     for (int d = 1; d < loop.ndim; ++d) {
@@ -228,7 +228,7 @@ void copy_items(Call &call, const Loop &loop) {
     const int64_t columns = loop.sizes[0];
     const int64_t rows = loop.sizes[dense_dim];
     outer.numel = loop.numel / (columns * rows);
-    // Split the rows of each transpose into strips of 64 rows, so that even a single large transpose uses all threads.
+    // Split the rows of each transpose into strips of 64 rows, so that even a single large matrix uses all threads.
     const int64_t strips = (rows + 63) / 64;
     call.parallel(outer.numel * strips, kGrain / (columns * 64) + 1, [&](int64_t begin, int64_t end, int64_t) {
       for (int64_t i = begin; i < end; ++i) {

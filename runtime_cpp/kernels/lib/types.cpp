@@ -77,7 +77,7 @@ Type promote(Type a, Type b) {
     if (size_a != size_b) return size_a > size_b ? a : b;
     return Type::kF32;  // the promoted dtype of fp16 and bf16 is float32
   }
-  if (size_a == size_b) {  // for unsigned and signed of equal width, the next wider signed type holds both
+  if (size_a == size_b) {  // unsigned and signed of one width: the next wider signed type holds both
     return size_a == 1 ? Type::kI16 : size_a == 2 ? Type::kI32 : Type::kI64;
   }
   const Type wide = size_a > size_b ? a : b;
@@ -87,7 +87,8 @@ Type promote(Type a, Type b) {
   return wide;
 }
 
-// Returns the result dtype of operands of two kinds (see Promotion), of which `higher` has the higher priority.
+// Returns the result dtype of operands of two kinds, such as tensors and numbers; `higher` is of the kind with
+// priority.
 static Type combine(Type higher, Type lower) {
   if (is_floating(higher)) return higher;
   if (higher == Type::kNone) return lower;

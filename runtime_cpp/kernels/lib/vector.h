@@ -91,7 +91,7 @@ inline void copy_few(C *to, const C *from, int64_t n) {
 template <int kStep, class C>
 inline void copy_run(C *to, const C *from, int64_t n) {
   if (n <= 0) return;
-  // copy the last element alone: a pair would read past the end
+  // copy the last element alone: copy_block reads pairs, which would end past the array
   if constexpr (kStep > 1) to[n - 1] = from[(n - 1) * kStep], --n;
   for (; n >= 2 * kLanes<C>; n -= kLanes<C>, to += kLanes<C>, from += kLanes<C> * kStep) {
     copy_block<kStep, kLanes<C>>(to, from);

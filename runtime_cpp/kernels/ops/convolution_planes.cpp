@@ -107,7 +107,7 @@ void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weig
   }
   const int64_t width = conv.group_out();
   const int64_t k = conv.group_in() * conv.taps();
-  // Returns the weights and the result of one group of one image.
+  // Returns the left operand (weights) and the result of the matrix product of one group of one image.
   const auto operands = [&](int64_t i) {
     const int64_t group = i % conv.groups;
     GemmResult<C> result = {out + i * width * conv.out_pixels(), conv.out_pixels()};

@@ -31,7 +31,7 @@ struct Relation {
   // Calls body(a, b, weight), with the indices of three elements, for each product in the convolution.
   template <class Body>
   void for_each(const Body &body) const {
-    // the loops below would take very long, although there is no product
+    // return at once if there is no product: the loops could still run very long
     if (a_pixels() == 0 || b_pixels() == 0 || taps() == 0) return;
     for (int64_t n = 0; n < batch; ++n) {
       for (int64_t c = 0; c < groups * a_channels; ++c) {

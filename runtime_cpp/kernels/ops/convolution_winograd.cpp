@@ -15,7 +15,7 @@ namespace {
 using Floats = Vector<float>;
 constexpr int64_t kPositions = 16;
 constexpr int64_t kTaps = 9;
-constexpr int64_t kChunk = 16;  // number of rows of left operands that a task transforms together
+constexpr int64_t kChunk = 16;  // number of rows of a left operand that a task transforms together
 
 // Only some rows of tiles are transformed at a time, so that their transformed inputs (kCacheFloats floats) stay in a
 // cache. But they are at least kMinTiles tiles, because each time all filters are transformed again.
@@ -30,7 +30,7 @@ inline Floats load_part(const float *from, int64_t n) {
   return load_vector(part);
 }
 
-// Transforms four inputs, which are `step` elements apart, in one dim of a tile.
+// Transforms four inputs along one dim of a tile (Winograd). They are `step` elements apart.
 inline void transform_inputs(Floats *d, int step) {
   const Floats sum = d[step] + d[2 * step], difference = d[2 * step] - d[step];
   d[0] -= d[2 * step];
@@ -78,8 +78,8 @@ constexpr int64_t spread(int64_t floats) {
 }
 
 // The sizes of the matrix products, one for each of the 16 positions of a tile: [rows, channels] times [channels,
-// columns]. Operands of adjacent positions are `left_step` or `right_step` apart. A left operand is a chunk of rows,
-// `row_step` apart. A right operand is panels; that of a column begins `column` * `channels` elements after the first.
+// columns]. Operands of adjacent positions are `left_step` or `right_step` apart, rows of a left operand `row_step`. A
+// right operand consists of panels (packed columns); the panel from `column` on begins at `column` * `channels`.
 struct Products {
   int64_t rows, channels;
   Panels<float> panels;
@@ -99,7 +99,7 @@ struct Products {
 // The outputs of several tiles, without the bias: outputs[2 * i + j][t] is row i and column j of tile t.
 using Outputs = float[4][kPanel<float>];
 
-// Computes product[row block][position in the tile][kTileRows][width]: m rows of the left operands times a panel.
+// Computes product[row block][position in the tile][kTileRows][width]: per position, m rows of `left` times a panel.
 template <int kVectors>
 void multiply(const Products &sizes, const float *left, const float *right, int64_t m, float *product) {
   constexpr int64_t kWidth = kVectors * kLanes<float>;
@@ -121,14 +121,14 @@ bool multiply_all(Call &call, const Products &sizes, const float *right, float *
                   const TransformRows &transform_rows, const Store &store) {
   const int64_t chunks = (sizes.rows + kChunk - 1) / kChunk;
   const int64_t panels = sizes.panels.count;
-  // If there are few chunks, several tasks transform the same chunk, and each multiplies it by some of the panels.
+  // If there are few chunks of rows, several tasks transform the same chunk; each multiplies it by some of the panels.
   const int64_t parts = min_of((4 * call.worker_count() + chunks - 1) / chunks, (panels + 3) / 4);
   const int64_t work = kChunk * kPositions * sizes.channels * (sizes.panels.columns / parts);
   int32_t is_finite = 1;
   call.parallel(chunks * parts, (1 << 17) / (work + 1) + 1, [&](int64_t begin, int64_t end, int64_t worker) {
     float *const left = memory + worker * memory_step;
     float *const product = left + kPositions * sizes.left_step;
-    Floats zeros = {};  // becomes NaN if an output is infinite or NaN
+    Floats zeros = {};  // a sum that becomes NaN if an output is infinite or NaN
     for (int64_t task = begin; task < end; ++task) {
       const int64_t first = task / parts * kChunk;
       const int64_t m = min_of(kChunk, sizes.rows - first);
@@ -223,8 +223,8 @@ void store_in_plane(const Conv &conv, int64_t tile, int64_t width, const Outputs
 }  // namespace
 
 bool prefers_winograd(const Conv &conv) {
-  constexpr int64_t kMinChannels = 16;    // minimum channels; with fewer, the transforms of images take too long
-  constexpr int64_t kTilesOfFilter = 16;  // minimum tiles; with fewer, a filter's transform takes too long
+  constexpr int64_t kMinChannels = 16;    // minimum number of channels: below, the transforms of images take too long
+  constexpr int64_t kTilesOfFilter = 16;  // minimum number of tiles: with fewer, transforming a filter takes too long
   if (conv.kernel_h != 3 || conv.kernel_w != 3 || conv.stride_h != 1 || conv.stride_w != 1) return false;
   if (conv.dilation_h != 1 || conv.dilation_w != 1 || conv.groups != 1) return false;
   if (conv.in_channels < kMinChannels || conv.out_channels < kMinChannels) return false;

@@ -75,7 +75,7 @@ void depthwise_planes(Call &call, const Conv &conv, const Phases &phases, const 
   call.parallel(conv.batch * conv.in_channels, 65536 / (work + 1) + 1, [&](int64_t begin, int64_t end, int64_t worker) {
     C *in = memory + worker * part;
     C *sums = in + in_part;
-    for (int64_t i = 0; i < in_part; ++i) in[i] = 0;  // set the padding to zero, once: fill() never writes it
+    for (int64_t i = 0; i < in_part; ++i) in[i] = 0;  // zero the padding once: fill() never writes it
     for (int64_t plane = begin; plane < end; ++plane) {
       const int64_t channel = plane % conv.in_channels;
       const C *taps_weight = weight + channel * conv.taps();

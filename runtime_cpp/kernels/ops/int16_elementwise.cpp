@@ -63,7 +63,7 @@ int32_t int16_softmax_out(const edgecore_call *raw) {
     return static_cast<int32_t>((uint64_t{steep} * flat + (1 << 29)) >> 30);
   };
   const auto finish = [=](const int32_t *terms, ptrdiff_t width, uint64_t sum, int16_t *row) {
-    // at least 31, because the sum is at least 2^30
+    // `bits` is at least 31, because the sum is at least 2^30
     const int32_t bits = 64 - __builtin_clzll(sum);
     const auto reciprocal = static_cast<uint32_t>((uint64_t{1} << 61) / (sum >> (bits - 31)));  // in (2^30, 2^31]
     const int32_t shift = bits + 15;

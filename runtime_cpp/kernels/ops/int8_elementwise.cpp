@@ -37,7 +37,7 @@ int32_t int8_softmax_out(const edgecore_call *raw) {
   const auto term = [](const int32_t *table, int32_t difference) { return table[difference]; };
   const auto finish = [=](const int32_t *terms, ptrdiff_t width, uint32_t sum, int8_t *row) {
     const int32_t bits = 32 - __builtin_clz(sum);
-    const uint64_t reciprocal = (uint64_t{1} << (bits + 30)) / sum;  // the reciprocal is in (2^30, 2^31]
+    const uint64_t reciprocal = (uint64_t{1} << (bits + 30)) / sum;  // `reciprocal` is in (2^30, 2^31]: clamp to int32
     const Factor factor = {static_cast<int32_t>(reciprocal > INT32_MAX ? INT32_MAX : reciprocal), 9 - bits};
     requantize_row(terms, width, 0, factor, range, row);
   };

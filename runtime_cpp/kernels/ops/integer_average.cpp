@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kMaxWindow = 1 << 15;  // maximum number of elements of a window, so that their sum fits into 32 bits
 
-// The pooling windows along one dim, from argument i, int32 [3, count]: begin, end and divisor of each window.
+// The pooling windows along one dim, from argument i, an int32 tensor [3, count]: begins, ends and divisors.
 struct Windows {
   const int32_t *begins = nullptr;
   const int32_t *ends = nullptr;

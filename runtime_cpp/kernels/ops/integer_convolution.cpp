@@ -83,8 +83,8 @@ struct Window {
   }
 };
 
-// Copies the inputs, of all channels, of `count` outputs from pixel `pixel` on, one output after the other; no
-// upsampling.
+// Copies the inputs of `count` outputs, from output pixel `pixel` on: for each output the window that it reads, of all
+// channels. Only for convolutions without upsampling.
 template <class Value>
 void read_windows(const IntegerConvolution<Value> &c, const Value *planes, int64_t pixel, int64_t count,
                   Value *target) {
@@ -147,7 +147,7 @@ void convolve(Call &call, const IntegerConvolution<Value> &c, const Channels<Val
 #if defined(EDGECORE_MVE)
       requantize_to(columns, target);
 #else
-      Value line[kIntegerPanel];  // a whole panel row, because whole vectors are requantized
+      Value line[kIntegerPanel];  // as long as a panel's row, because requantization writes whole vectors
       requantize_to(width, line);
       __builtin_memcpy(target, line, static_cast<size_t>(columns) * sizeof(Value));
 #endif

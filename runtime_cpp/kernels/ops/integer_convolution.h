@@ -7,15 +7,16 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// One spatial dim. Tap t of output o reads position o * stride - padding + t * dilation of the upsampled input.
+// One spatial dim. Tap t (an index in the kernel) of output o reads position o * stride - padding + t * dilation of the
+// upsampled input, in which upsampling - 1 zeros follow each element (transposed convolution).
 struct IntegerAxis {
   int64_t input = 1, kernel = 1, output = 1, stride = 1, padding = 0, dilation = 1, upsampling = 1;
 
-  // Returns the input index that tap t of output o reads; -1 stands for a zero.
+  // Returns the index in the input that tap t of output o reads; -1: the tap reads padding or a zero of the upsampling.
   int64_t source(int64_t o, int64_t t) const {
     const int64_t position = o * stride - padding + t * dilation;
     if (position < 0) return -1;
-    // without upsampling, skip the division, which is slow on a microcontroller
+    // do not divide by an upsampling of 1: 64-bit divisions are slow on a microcontroller
     if (upsampling == 1) return position < input ? position : -1;
     if (position % upsampling != 0) return -1;
     return position / upsampling < input ? position / upsampling : -1;
@@ -25,8 +26,8 @@ struct IntegerAxis {
 template <class Value>
 struct IntegerConvolution {
   IntegerAxis y, x;
-  int64_t batch, inputs, outputs, groups;  // `inputs` and `outputs` are numbers of channels
-  int32_t zero_point;                      // zero point of the input and its padding; 0 for int16
+  int64_t batch, inputs, outputs, groups;  // numbers of images, input channels, output channels, groups
+  int32_t zero_point;                      // zero point of the input, which the padding has too; 0 for int16
   const Value *input;
   const int8_t *weight;  // int8 weights of shape [outputs, inputs / groups, y.kernel, x.kernel]
   Range<Value> range;
@@ -48,7 +49,7 @@ inline void set_zero(Value *target, int32_t zero_point, int64_t n) {
   __builtin_memset(target, zero_point, static_cast<size_t>(n) * sizeof(Value));
 }
 
-// Row and column of an index. `divide` is no 64-bit division, which would be slow on a microcontroller.
+// Row and column of an index. `divide` avoids a 64-bit division, which is slow on a microcontroller.
 struct Position {
   int64_t row, column;
 };
@@ -57,7 +58,7 @@ inline Position divide(int64_t index, int64_t columns) {
   return {static_cast<int64_t>(row), index - static_cast<int64_t>(row) * columns};
 }
 
-// Runs a convolution whose groups have one input channel, without upsampling. Defined in integer_depthwise.cpp.
+// Runs a convolution whose groups have one input channel, and whose input is not upsampled. In integer_depthwise.cpp.
 template <class Value>
 void convolve_depthwise(Call &call, const IntegerConvolution<Value> &c, const Channels<Value> &channels);
 

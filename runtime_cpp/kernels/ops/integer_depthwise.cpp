@@ -75,7 +75,7 @@ class Depthwise {
                     64);
   }
 
-  // Writes the offset in the planes, for the first output of a block, of the element of each tap or pair of taps.
+  // Writes, for each tap or pair of taps, the offset in the planes of the first output's element in a block.
   void find_offsets(ptrdiff_t *offsets) const {
     for (int64_t ty = 0; ty < c_.y.kernel; ++ty) {
       const int64_t y = ty * c_.y.dilation;
@@ -199,7 +199,7 @@ class Depthwise {
     }
   }
 
-  // Writes the pairs of inputs of two adjacent taps of a padded row, in whole vectors. The stride is 1, or 2 undilated.
+  // Writes pairs of inputs, of two adjacent taps, from a padded row in whole vectors. The stride is 1, or 2 undilated.
   void pair_up(const Value *line, int32_t *target) const {
     if (c_.x.stride == 1) {
       const Value *second = line + c_.x.dilation;
@@ -283,7 +283,7 @@ class Depthwise {
   int64_t pitch_;     // number of elements in a row of a plane of inputs
   int64_t halo_;      // number of rows of a plane of inputs in addition to rows_
   int64_t rows_;      // number of rows of outputs in a block of outputs
-  int64_t line_;  // length of the padded row from which pairs are made, for reads of whole vectors; 0: none is needed
+  int64_t line_;      // length of the padded row from which whole vectors of pairs are made; 0: no such row is needed
 };
 
 }  // namespace

@@ -77,7 +77,7 @@ void multiply(Call &call, const Product<int8_t> &p) {
   const auto finish = [&](int64_t i, int64_t row, int64_t rows, int64_t column, int64_t columns, const int32_t *block,
                           int64_t width) {
     int32_t sums[kIntegerPanel];
-    int8_t line[kIntegerPanel];  // a whole panel row, because whole vectors are requantized
+    int8_t line[kIntegerPanel];  // as long as a panel's row, because requantization writes whole vectors
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t j = 0; j < width; ++j) {
         sums[j] = j < columns ? block[r * width + j] - column_sums[i * n + column + j] : 0;
@@ -96,7 +96,7 @@ constexpr int64_t kRowsOfTask = 64;
 // On a microcontroller, a panel of the right operand consists of contiguous columns.
 constexpr int64_t kRows = 1;
 
-// Packs a right operand [depth, columns], whose rows are `step` elements apart, as a panel.
+// Packs a right operand [depth, columns], whose rows are `step` elements apart, as a panel (packed columns).
 void pack_panel(const int16_t *rows, int64_t step, int64_t depth, int64_t columns, int64_t, int16_t *target) {
   const auto column_step = static_cast<ptrdiff_t>(depth);
   for (auto k = static_cast<ptrdiff_t>(depth); k > 0; --k, rows += step, ++target) {
@@ -145,7 +145,7 @@ int64_t dot(const int16_t *a, const int16_t *b, int32_t n) {
 constexpr int64_t kRows = kIntegerRows / 2;
 static_assert(kIntegerDepth * 255 <= INT32_MAX >> 15, "32 bits hold the sums of a block");
 
-// Packs a right operand [depth, columns], whose rows are `step` elements apart, as a panel of `width` columns.
+// Packs a right operand [depth, columns], whose rows are `step` elements apart, as a panel: `width` packed columns.
 void pack_panel(const int16_t *rows, int64_t step, int64_t depth, int64_t columns, int64_t width, int16_t *target) {
   for (int64_t k = 0; k < depth; k += 2, target += 2 * width) {
     const int16_t *first = rows + k * step;
@@ -188,7 +188,7 @@ void multiply_rows(const int16_t *left, int64_t m, int64_t depth, const int16_t 
 }
 #endif
 
-// Computes the 64-bit sums of a * b and requantizes them.
+// Computes the 64-bit sums of products of int16 values (a * b) and requantizes them.
 void multiply(Call &call, const Product<int16_t> &p) {
   const int64_t m = p.m, depth = p.depth, n = p.n;
   const int16_t *x = p.left, *w = p.right;

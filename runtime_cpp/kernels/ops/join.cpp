@@ -20,7 +20,7 @@ int32_t cat_out(const edgecore_call *raw) {
     if (!skipped(t)) first = t;
   }
   if (!call.check_cast(common, out)) return call.status();
-  if (skipped(first)) {  // if the first tensor is skipped, all are: ATen ignores the dim
+  if (skipped(first)) {  // all tensors are skipped, and ATen then ignores the argument dim
     call.resize(out, first.shape());
     return call.status();
   }
@@ -95,7 +95,7 @@ int32_t constant_pad_nd_out(const edgecore_call *raw) {
     if (!call.check(size >= 0, "pad makes a size negative")) return call.status();
   }
   if (!call.resize(out, shape)) return call.status();
-  fill(out.type(), out.data(), out.numel(), value);  // `out` has no gaps in memory, whatever its dim order is
+  fill(out.type(), out.data(), out.numel(), value);  // fills all memory of `out`, which has no gaps in any dim order
   TensorView from(self);
   TensorView to(out);
   for (int64_t i = 0; i < pad.count / 2; ++i) {

@@ -164,9 +164,9 @@ void max_pool(Call &call, const Pool &p, Tensor self, Tensor out, Tensor indices
   auto *positions = call.scratch<Position<C>>(length * call.worker_count());
   const Taps rows(call, p.kernel_h, p.dilation_h, p.pad_h, p.stride_h, p.in_h, p.out_h);
   const Taps columns(call, p.kernel_w, p.dilation_w, p.pad_w, p.stride_w, p.in_w, p.out_w);
-  // The image column of each window's first tap that is not in the left padding. The search for the max starts with
-  // this position and the minimum of the dtype (-infinity for floats). If no element of the window is larger than this
-  // minimum, the position is the result.
+  // For each output column, the image column of the window's first tap that is not in the left padding. The search for
+  // the max starts there with the minimum of the dtype (-infinity for floats); if no element of the window is larger,
+  // this position is the result.
   auto *first_columns = call.scratch<Position<C>>(length);
   if (call.failed()) return;
   for (int64_t i = 0; i < length; ++i) {

@@ -217,7 +217,7 @@ int32_t index_put(Call &call, Tensor self, Tensor values, bool accumulate, Tenso
   if (call.failed() || count == 0) return call.status();
   TensorView target(out);
   Loop slice = indexing.slice(rows.strides, target.strides, target.shape, item);
-  Loop written = slice;  // the same loop nest with exchanged operands: operand 0 is `out`
+  Loop written = slice;  // the slice's loop nest with exchanged operands: operand 0 is `out`
   for (int d = 0; d < slice.ndim; ++d) {
     written.strides[d][0] = slice.strides[d][1];
     written.strides[d][1] = slice.strides[d][0];

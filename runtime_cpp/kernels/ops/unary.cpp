@@ -124,7 +124,7 @@ EDGECORE_FUNCTOR(Elu, x > C{0} ? x * s[1] : s[0] * expm1_of_negative(x * s[2]))
 EDGECORE_FUNCTOR(Clamp, (x < s[0] ? s[0] : x) > s[1] ? s[1] : (x < s[0] ? s[0] : x))
 EDGECORE_FUNCTOR(ClampMin, x < s[0] ? s[0] : x)
 EDGECORE_FUNCTOR(ClampMax, x > s[1] ? s[1] : x)
-EDGECORE_FUNCTOR(ClampNan, x + s[0] + s[1])  // used if a limit is NaN: the results are NaN
+EDGECORE_FUNCTOR(ClampNan, x + s[0] + s[1])  // used if a limit is NaN: all results are NaN
 EDGECORE_FUNCTOR(GeluErf, C(0.5) * x * (C{1} + erf_of(x * C(0.70710678118654752440))))
 // GeluTanh approximates GELU as in its paper (arXiv 1606.08415): x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
 EDGECORE_FUNCTOR(GeluTanh, C(0.5) * x * (C{1} + tanh_of(C(0.79788456080286535588) * (x + C(0.044715) * x * x * x))))

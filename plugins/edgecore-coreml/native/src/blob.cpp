@@ -10,7 +10,7 @@ namespace {
 using edgecore::backend::damaged;
 
 constexpr std::string_view kReference = "CMJR";  // see blob.py
-constexpr size_t kMaxText = 1 << 20;  // limit in bytes, because the parsed values of a JSON text need much more memory
+constexpr size_t kMaxText = 1 << 20;  // maximum bytes of a JSON text: parsed, it needs many times as much memory
 constexpr int kMaxDepth = 16;
 constexpr uint64_t kFile = 0, kFolder = 1;
 constexpr int32_t kFloat16 = 5, kFloat32 = 6;  // ScalarType of the .pte

@@ -23,7 +23,7 @@ struct StateInfo {
   std::string name;    // the name of the state in the Core ML model
   int32_t scalar_type = 0;
   std::vector<int64_t> shape;
-  bool has_initial = false;     // the .pte file has initial values, as named data under the buffer's name
+  bool has_initial = false;     // true: the .pte file has initial values of the buffer, as named data under its name
   edgecore_bytes initial = {};  // initial values of the state in row-major order; no bytes: zeros
 };
 
@@ -36,8 +36,8 @@ struct Package {
   std::string function;  // function of the ML program to run; empty: the only one
 };
 
-// Reads the files of a folder. Their contents point into its bytes, and their paths do not leave the folder. Throws
-// edgecore::backend::Failure if the bytes are damaged.
+// Reads the files of a folder that a blob contains. The returned contents point into the bytes of `folder`; paths that
+// would leave the folder (with "..") are refused. Throws edgecore::backend::Failure if the bytes are damaged.
 std::vector<File> read_files(edgecore_bytes folder);
 
 // Reads a blob with its metadata. `named_data` returns the bytes under a key. Throws edgecore::backend::Failure if the

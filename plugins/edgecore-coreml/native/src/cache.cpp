@@ -26,7 +26,7 @@ std::string digest_of(edgecore_bytes blob) {
   return text;
 }
 
-// Returns the path of a new folder beside `folder` that no other thread or process uses.
+// Returns a path next to `folder` for a new folder, which no other thread or process uses.
 fs::path temporary_beside(const fs::path &folder) {
   static std::atomic<uint32_t> count{0};
   std::random_device random;
@@ -66,7 +66,7 @@ std::string cached_folder(const std::string &cache, edgecore_bytes blob, const s
   const Removal removal{temporary};
   for (const File &file : files) write_file(temporary / fs::path(file.path), file.content);
   finish(temporary.string());
-  fs::rename(temporary, folder, error);  // rename fails if another process was faster: its folder is used then
+  fs::rename(temporary, folder, error);  // if rename fails, another process was faster: use its folder
   if (!fs::is_directory(folder)) {
     fail(EDGECORE_ACCESS_FAILED, "%s cannot be renamed: %s", temporary.string().c_str(), error.message().c_str());
   }

@@ -170,7 +170,7 @@ class Instance {
       if (is_converted(tensor, outputs_[i].element)) wide_[index].resize(count(shape));
       args.resize(index, shape.data(), rank);
     }
-    return {};  // prepare asks for no memory: Core ML allocates its own
+    return {};  // request no memory from the host: Core ML allocates its own
   }
 
   // Runs the model. Returns EDGECORE_PENDING if the host supports pending runs and this run is not profiled.
@@ -194,7 +194,7 @@ class Instance {
         std::copy(from.begin(), from.end(), wide_outputs[i]);
       }
     };
-    if (info.completion == nullptr || is_profiled_) {  // profile events may be added only before execute returns
+    if (info.completion == nullptr || is_profiled_) {
       const Event event(host_, "Core ML", 0);
       session_->session->predict(inputs_, outputs_);
       widen();
@@ -205,8 +205,8 @@ class Instance {
   }
 
  private:
-  // Returns true if the inputs may have their maximum shapes, as when a method is loaded. A model with a list of
-  // allowed shapes may not allow this combination of sizes: then the instance can be prepared, but not run.
+  // Returns true if the inputs may have their maximum shapes, as when a method is loaded. The maximum shapes may be no
+  // combination in a model's list of allowed shapes: then the instance can be prepared, but not run.
   bool may_be_maximum() const {
     bool has_choice = false;
     for (size_t i = 0; i < inputs_.size(); ++i) {

@@ -26,7 +26,7 @@ struct Feature {
   Element element = Element::kFloat32;
   std::vector<Range> sizes;                  // for each dim
   std::vector<std::vector<int64_t>> shapes;  // the only allowed shapes; empty: all shapes within `sizes`
-  bool is_fixed = false;                     // true: each dim has one size; outputs that are not fixed lack `sizes`
+  bool is_fixed = false;                     // true: each dim has one size; an output that is not fixed has no `sizes`
 };
 
 // The elements of an input, output or state, in row-major order without gaps.

@@ -203,7 +203,7 @@ class StandInSession : public Session {
   }
 
   void start(const std::vector<Array> &inputs, std::vector<Array> &outputs, const Done &done) override {
-    if (thread_.joinable()) thread_.join();  // the thread of the prediction before, which has called `done` already
+    if (thread_.joinable()) thread_.join();  // wait for the thread of the previous prediction, which has called `done`
     thread_ = std::thread([this, &inputs, &outputs, done] {
       std::exception_ptr failure;
       try {
@@ -227,7 +227,7 @@ class StandInSession : public Session {
   static void forget(Child &child, const std::string &id) {
     try {
       child.call({"forget", id});
-    } catch (...) {  // the child process has ended, or belongs to another process: nothing to free
+    } catch (...) {  // ignore an error: the child process has ended, or belongs to the process that was forked
     }
   }
 

@@ -44,12 +44,12 @@ uint16_t to_half(float value) {
   const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
   const float size = std::fabs(value);
   if (std::isnan(size)) return sign | 0x7E00;
-  if (size >= 65520.0F) return sign | 0x7C00;  // 65520 and larger numbers round to infinity
+  if (size >= 65520.0F) return sign | 0x7C00;  // 65520 is the smallest number that float16 rounds to infinity
   int exponent = 0;
-  std::frexp(size, &exponent);                                          // sets `exponent`: size = [0.5, 1) * 2^exponent
-  const int shift = size == 0 || exponent < -13 ? -24 : exponent - 11;  // the float16's last bit is worth 2^shift
+  std::frexp(size, &exponent);  // sets `exponent` so that `size` is in [0.5, 1) * 2^exponent
+  const int shift = size == 0 || exponent < -13 ? -24 : exponent - 11;  // value of the float16's last bit: 2^shift
   const auto bits = static_cast<uint16_t>(std::nearbyint(std::ldexp(size, -shift)));
-  // A fraction that rounds up to 2048 carries 1 into the exponent in this sum, which is the correct result.
+  // The fraction's 11 bits include the leading 1, which this sum adds to the exponent (2 after rounding up to 2048).
   return static_cast<uint16_t>(sign + (shift + 24) * 1024 + bits);
 }
 

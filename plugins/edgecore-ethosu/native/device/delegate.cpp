@@ -72,7 +72,7 @@ int32_t take(Handle (&pool)[EDGECORE_ETHOSU_DELEGATES], Handle **out, edgecore_e
               " delegates: build it with a larger EDGECORE_ETHOSU_DELEGATES");
 }
 
-// Removes the prefix `start` from a text. Returns false if the text has another prefix.
+// Removes the prefix `start` from a text. Returns false if the text does not begin with it.
 template <size_t size>
 bool skip(edgecore_str &text, const char (&start)[size]) {
   if (text.size < size - 1 || memcmp(text.data, start, size - 1) != 0) return false;
@@ -175,7 +175,7 @@ uint8_t *data_of(const edgecore_tensor &tensor) {
   return static_cast<uint8_t *>(tensor.dl.data) + static_cast<size_t>(tensor.dl.byte_offset);
 }
 
-// Checks that a tensor has the element size and bytes that the command stream expects; both order the elements alike.
+// Checks that a tensor has integers of the width that the command stream expects, and as many bytes in total.
 int32_t check_tensor(const edgecore_tensor *tensor, const ArenaTensor &expected, uint64_t index,
                      edgecore_error *error) {
   if (tensor == nullptr || tensor->buffer != nullptr || tensor->dl.device_type != EDGECORE_DEVICE_CPU) {
@@ -229,7 +229,7 @@ int run(const Blob &blob, const uint8_t *arena, const edgecore_memory_block &fas
   uint64_t addresses[] = {address_of(blob.weights.data), address_of(arena), address_of(fast.data)};
   const size_t sizes[] = {static_cast<size_t>(blob.weights.size), blob.arena_bytes, static_cast<size_t>(fast.bytes)};
   ethosu_driver *npu = ethosu_reserve_driver();
-#ifndef ETHOSU_MULTI_VARIANT  // a driver for several kinds of NPUs returns NULL, and chooses one in ethosu_invoke_v3
+#ifndef ETHOSU_MULTI_VARIANT  // a driver for several kinds of NPUs returns NULL: it chooses one in ethosu_invoke_v3
   if (npu == nullptr) return -1;
 #endif
   const int code = ethosu_invoke_v3(npu, blob.commands.data, static_cast<int>(blob.commands.size), addresses, sizes,
@@ -266,7 +266,7 @@ constexpr edgecore_backend make_table() {
   table.header = {sizeof(edgecore_backend), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
   table.min_host_major = EDGECORE_ABI_MAJOR;
   table.min_host_minor = EDGECORE_ABI_MINOR;
-  // A malformed command stream can make the NPU access any memory.
+  // NEEDS_TRUSTED_BLOBS, because a malformed command stream can make the NPU access any memory.
   table.flags = EDGECORE_NO_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS;
   table.backend_id = str("EthosUBackend");
   table.distribution = str("edgecore-ethosu");

@@ -98,7 +98,7 @@ class Delegate {
     check(graph.outputs(), blob.outputs, "outputs");
   }
 
-  // Checks that the TOSA graph has as many inputs or outputs as the blob, each with as many bytes.
+  // Checks that TOSA graph and blob have equally many inputs (or outputs), and of each an equal size in bytes.
   static void check(const std::vector<Argument> &arguments, const ArenaTensors &of_blob, const char *what) {
     bool is_equal = arguments.size() == of_blob.count;
     for (uint32_t i = 0; is_equal && i < of_blob.count; ++i) is_equal = arguments[i].bytes == of_blob[i].bytes;
@@ -125,7 +125,7 @@ class Instance {
       tensor(args, inputs + i, expected);
       args.resize(inputs + i, expected.shape.data(), static_cast<int32_t>(expected.shape.size()));
     }
-    return {};  // prepare asks for no memory: the simulator allocates its own
+    return {};  // request no memory from the host: the simulator allocates its own
   }
 
   void execute(const Arguments &args, const Memory &) {

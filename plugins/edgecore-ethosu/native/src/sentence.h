@@ -24,7 +24,7 @@ class Sentence {
         magnitude = 0 - magnitude;
       }
     }
-    char digits[20];  // a 64-bit number has at most 20 digits
+    char digits[20];  // the largest 64-bit number has 20 decimal digits
     size_t at = sizeof(digits);
     do {
       digits[--at] = static_cast<char>('0' + magnitude % 10);

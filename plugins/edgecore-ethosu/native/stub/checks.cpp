@@ -4,11 +4,11 @@ namespace edgecore::ethosu {
 namespace {
 
 constexpr uint64_t kAlignment = 16;
-// Actions in the payload that the driver receives: the low byte of an action's first word is its number.
+// Numbers of actions in the payload that the driver receives: the low byte of the first word of an action.
 constexpr uint32_t kConfiguration = 1, kStream = 2, kNothing = 5;
 
-// The architecture of an NPU: it runs streams for the same major version and at most its minor version. `commands` is
-// the version of its command format.
+// The architecture of an NPU. The NPU runs streams that were compiled for its major version, and for its minor version
+// or an earlier one. `commands` is the version of its command format.
 struct Architecture {
   uint32_t major, minor, commands;
 };

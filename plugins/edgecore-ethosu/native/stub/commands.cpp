@@ -9,11 +9,12 @@ namespace {
 constexpr uint32_t kStop = 0x000, kConvolution = 0x002, kDepthwise = 0x003, kPooling = 0x005, kElementwise = 0x006,
                    kResize = 0x007, kCopy = 0x010;
 constexpr uint32_t kInternalMemory = 1 << 8;  // flag of a region register: the region is memory inside of the NPU
-constexpr uint32_t kStrided = 3 << 9;         // flag of a region register: the copy has several pieces
-constexpr uint32_t kChained = 2;              // precision register (Ethos-U85), bits 14 and 15: tensor not in memory
+constexpr uint32_t kStrided = 3 << 9;  // flag of a region register: the DMA copies several pieces, a stride apart
+constexpr uint32_t kChained = 2;       // value of bits 14 and 15 of a precision register: tensor not in memory
 
-// A tensor that operations access in memory: the commands that set its region, its first byte, its length in bytes, and
-// its precision; 0: no such command. If the length depends on a shape, only the first byte is checked.
+// A tensor that operations access in memory, as the numbers of the commands that set its region, its first byte, its
+// length in bytes, and its precision; 0: the NPU has no such command. If the length depends on a shape (there is no
+// length command), only the first byte is checked.
 struct Place {
   const char *name;
   uint16_t region_command, address_command, length_command, precision_command;
@@ -39,7 +40,7 @@ struct Registers {
   bool has_address;
 };
 
-// The tensors that an operation accesses: the indices [begin, end) into kPlaces; empty for other commands.
+// The tensors that an operation accesses: entries [begin, end) of kPlaces; none for other commands.
 struct Used {
   size_t begin, end;
 };

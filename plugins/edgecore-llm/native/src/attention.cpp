@@ -10,7 +10,7 @@ namespace {
 
 static_assert(kLanes == kKeyBlock);
 
-// Computes the scores of `kCount` queries with a block of 16 keys; int8 keys have scales.
+// Computes the scores (dot products) of `kCount` queries with 16 keys; int8 keys have a scale each.
 template <int kCount, class Element>
 inline void score_block(const Element *keys, const float *scales, const float *queries, int64_t size, float *scores) {
   Vector sums[kCount] = {};
@@ -56,7 +56,8 @@ inline void sum_column(const float *weights, const Element *values, int64_t rows
   for (int q = 0; q < kCount; ++q) out[q * size + column] = sums[q];
 }
 
-// Scales the scores [0, count) of a query and replaces each by exp(score - maximum); sets the maximum and the sum.
+// Multiplies the scores [0, count) of a query by `scale` and applies the soft cap, if any; then replaces each score by
+// exp(score - maximum). Sets `maximum` to the largest score and `sum` to the sum of the exponentials.
 inline void weigh(float *scores, int64_t count, float scale, float softcap, float *maximum, float *sum) {
   const int64_t padded = (count + kLanes - 1) / kLanes * kLanes;
   for (int64_t i = 0; i < padded; i += kLanes) store(scores + i, load(scores + i) * scale);

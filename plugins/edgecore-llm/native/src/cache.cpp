@@ -10,9 +10,10 @@ namespace {
 
 constexpr int64_t kMaxPosition = int64_t{1} << 40;  // limit of positions: their sums with sizes must not overflow
 
-// A cache: keys [slots, heads, rows / 16, key_size, 16], values [slots, heads, rows, value_size], and with 8 bits the
-// scales of both [slots, heads, rows]. Position p is in row p if p < sinks, otherwise in row sinks + (p - sinks) %
-// (rows - sinks).
+// A KV cache with room for several sequences, one in each of its slots: keys [slots, heads, rows / 16, key_size, 16],
+// values [slots, heads, rows, value_size], and for int8 the scales of both [slots, heads, rows]. The first `sinks` rows
+// keep the first positions (attention sinks) for ever; the others are a ring buffer: position p >= sinks is in row
+// sinks + (p - sinks) % (rows - sinks).
 struct Cache {
   CacheType type;
   Tensor keys;
@@ -65,11 +66,11 @@ Cache read_cache(Call &call, uint64_t index, uint64_t scales_index, int64_t sink
   return cache;
 }
 
-// The tokens of a call. Positions and slots determine addresses, so they are copied before they are checked: in a
-// damaged file the tensors may overlap the outputs.
+// The tokens of a call of an operator. The positions and slots are copied from the input tensors, and the copies are
+// checked and used as addresses: in a damaged file the input tensors may overlap the outputs, and change meanwhile.
 struct Tokens {
   int64_t *positions;
-  int64_t *slots;   // for each token, the cache's slot of its sequence; 0 without an argument `slots`
+  int64_t *slots;   // for each token, the cache's slot of its sequence; 0 if the operator has no argument `slots`
   int64_t *newest;  // for each token, the largest position of its sequence in this call
 };
 
@@ -238,9 +239,9 @@ namespace {
 struct Parts {
   const Cache &cache;
   int64_t position;
-  int64_t next;       // the first position of the next part
+  int64_t next;       // the first position that the next part covers
   int64_t sinks_end;  // positions [next, sinks_end) are attention sinks
-  int64_t first;      // positions [first, position] follow the attention sinks
+  int64_t first;      // positions [first, position] are in the token's window, after the attention sinks
 
   Parts(const Cache &of, int64_t at, int64_t window) : cache(of), position(at) {
     first = window > 0 && at - window + 1 > 0 ? at - window + 1 : 0;
@@ -303,7 +304,7 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
       call.check(of.positions[t] < cache.rows, "a position is beyond the rows of the cache");
       continue;
     }
-    // The newest position of the call has overwritten the one that is a ring's length older, if the ring was full.
+    // If the ring is full, the newest position of this call has overwritten the one that is a ring's length older.
     const int64_t oldest = of.positions[t] - window + 1;
     const int64_t overwritten = of.newest[t] - (cache.rows - cache.sinks);
     call.check(overwritten < cache.sinks || overwritten < oldest,
@@ -344,8 +345,8 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
   const int64_t score_floats = group * kScoreStride;
   float *scores = call.scratch<float>(workers * score_floats);
 
-  // With few tokens, a work item is one part of a head's rows; otherwise it is a head of a token, because memory does
-  // not suffice for all parts of a long prompt.
+  // With few tokens, a work item is one part of the cache's rows for one head, so that all threads have work. Otherwise
+  // it is all rows for one head and token: memory would not suffice for the partial results of a long prompt.
   const bool is_split = tokens * cache.heads < 4 * workers;
   if (!is_split) {
     float *memory = call.scratch<float>(workers * 2 * part_floats);

@@ -1,5 +1,5 @@
-// The functions of one instruction set; see Variant in variant.h. variant.cpp includes this file once for each value of
-// EDGECORE_LLM_VARIANT, so it has no include guard.
+// Declares the functions of one instruction set, which variant.h describes at Variant. variant.cpp includes this file
+// once for each value of EDGECORE_LLM_VARIANT, so it has no include guard.
 #include "variant.h"
 
 namespace edgecore::llm {
@@ -7,7 +7,7 @@ inline namespace EDGECORE_LLM_VARIANT {
 
 int32_t offset(int bits);
 void round_rows(const float *x, int64_t inputs, int32_t offset, int64_t begin, int64_t end, const RoundedRows &out);
-// Rounds a group of `count` <= 32 inputs to 8 bits; missing inputs become zeros.
+// Rounds `count` <= 32 inputs, which share one scale, to 8 bits. If there are fewer than 32, the others become zeros.
 void round_group(const float *x, int64_t count, int32_t offset, int8_t *values, float *scale, int32_t *start);
 void multiply(const RoundedRows &x, const PackedMatrix &w, int64_t begin, int64_t end, float *y);
 void attend(const Attention &attention, int64_t row, int64_t rows, float *scores, const AttentionPart &out);

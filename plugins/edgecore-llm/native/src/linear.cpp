@@ -11,8 +11,8 @@ namespace {
 // Minimum work of a thread, in bytes of weights that it reads.
 constexpr int64_t kBytesOfPiece = 64 * 1024;
 
-// If x has a single row, a thread's piece of the work is a multiple of this many tiles (16 outputs each): the largest
-// number of tiles that the functions of an instruction set multiply at once.
+// If x has a single row, each thread multiplies it by a multiple of this many tiles (16 outputs each), because the
+// functions of an instruction set multiply up to 8 tiles at once.
 constexpr int64_t kTilesOfPiece = 8;
 
 // Reads a packed matrix [tiles, groups, bytes of a block], uint8, with `outputs` real outputs; the rest of the last

@@ -39,8 +39,8 @@ inline void score_rows(const LlamaAttention &a, int64_t rows, float *scores, int
   }
 }
 
-// Replaces the scores of a query by their softmax. Hidden rows, and the padding up to `padded` rows, become 0; if the
-// mask hides every row, all become 0.
+// Replaces the scores of a query by their softmax. Rows that the mask hides (with -infinity), and the padding up to
+// `padded` rows, become 0; if the mask hides every row, all become 0.
 inline void weigh_rows(const float *mask, int64_t rows, int64_t padded, float *scores) {
   if (mask != nullptr) {
     for (int64_t i = 0; i < rows; ++i) scores[i] += mask[i];
@@ -65,7 +65,7 @@ inline void weigh_rows(const float *mask, int64_t rows, int64_t padded, float *s
   for (int64_t i = 0; i < padded; i += kLanes) store(scores + i, load(scores + i) * factor);
 }
 
-// Computes the columns [column, column + kVectors * 16) of the sums of weighted values.
+// Computes columns [column, column + kVectors * 16) of each query's sum of weighted rows of values.
 template <int kCount, int kVectors>
 inline void sum_values(const LlamaAttention &a, int64_t rows, const float *weights, int64_t stride, int64_t column) {
   Vector sums[kCount][kVectors] = {};

@@ -9,7 +9,7 @@ namespace edgecore::llm {
 // Maximum number of queries that are computed together, so that each key and value is read once for all of them.
 constexpr int64_t kLlamaQueries = 4;
 
-// Queries that read the same head of keys and values, whose rows are `stride` floats apart.
+// Queries that read the same head of keys and values. The rows of this head are `stride` floats apart.
 struct LlamaAttention {
   const float *keys;
   const float *values;

@@ -1,5 +1,5 @@
-// The basic operations of products with packed matrices, for the instruction set of this compilation. An object of type
-// Sums has 16 32-bit sums, one for each output of a block.
+// Operations of the products of inputs and packed matrices, for the instruction set of this compilation. An object of
+// type Sums holds 16 sums of 32 bits, one for each output of a block of weights.
 #ifndef EDGECORE_LLM_SIMD_H_
 #define EDGECORE_LLM_SIMD_H_
 
@@ -25,9 +25,9 @@ inline int32_t load_int32(const int8_t *source) {
 
 #if defined(__AVX512VNNI__)
 
-constexpr int kRows = 12;       // rows of a tile: their 12 sums and a block of weights fit into 32 registers
-constexpr int kTilesOfRow = 8;  // number of tiles by which a single row is multiplied at once, see kStreamBytes
-constexpr int32_t kOffsetOfBytes = 128;  // vpdpbusd needs unsigned weights: 8-bit weights keep the offset 128
+constexpr int kRows = 12;  // number of rows multiplied at once: 12 sums and a block of weights fit into 32 registers
+constexpr int kTilesOfRow = 8;           // number of tiles (of 16 outputs) that a single row is multiplied by at once
+constexpr int32_t kOffsetOfBytes = 128;  // stored weight = weight + 128, because vpdpbusd needs unsigned weights
 using Sums = __m512i;
 using Floats = __m512;
 using Line = __m512i;
@@ -79,9 +79,9 @@ inline Line byte_values(Line line) {
   return {{_mm256_xor_si256(line.half[0], sign), _mm256_xor_si256(line.half[1], sign)}};
 }
 inline Sums fill(int32_t value) { return {{_mm256_set1_epi32(value), _mm256_set1_epi32(value)}}; }
-// _mm256_maddubs_epi16 multiplies unsigned bytes by signed bytes and adds pairs in 16 bits with saturation. No pair
-// saturates: with 4 bits the maximum is 2 * 15 * 127; with 8 bits the weights are made absolute and their signs moved
-// to the inputs, so the maximum is 2 * 127 * 127.
+// _mm256_maddubs_epi16 multiplies unsigned bytes (weights) by signed bytes (inputs) and adds pairs in 16 bits with
+// saturation. No pair saturates: with 4-bit weights the maximum is 2 * 15 * 127; 8-bit weights are made absolute and
+// their signs moved to the inputs, so the maximum is 2 * 127 * 127.
 template <int kBits>
 inline __m256i add_products(__m256i sums, __m256i weights, __m256i inputs) {
   const __m256i pairs = kBits == 4 ? _mm256_maddubs_epi16(weights, inputs)

@@ -1,4 +1,4 @@
-// Chooses the instruction set at run time. This file and the files of the operators are compiled for the baseline.
+// Chooses the instruction set at run time. This file and those of the operators are compiled for the baseline set.
 #include "variant.h"
 
 #include <stdlib.h>
@@ -57,7 +57,7 @@ const Choice kChoices[] = {
        constexpr unsigned long kDotProduct = 1ul << 20;  // HWCAP_ASIMDDP
        return (getauxval(AT_HWCAP) & kDotProduct) != 0;
 #else
-       return true;  // all 64-bit processors of Apple with a current system have dot products
+       return true;  // dot products: every 64-bit Apple processor with a current system has them
 #endif
      }},
 #endif

@@ -20,11 +20,11 @@ struct RoundedRows {
   int64_t rows;
 };
 
-// Keys are stored in blocks of 16 rows: a vector register holds the same element of 16 neighbouring keys, so scores
-// need no sum over the lanes of a register.
+// In a cache, the keys of 16 rows are interleaved, so that a vector register holds the same element of 16 neighbouring
+// keys: scores then need no sum over the lanes of a register.
 constexpr int64_t kKeyBlock = 16;
 constexpr int64_t kPartRows = 256;                           // maximum number of cache rows in one call of `attend`
-constexpr int64_t kScoreStride = kPartRows + 2 * kKeyBlock;  // floats for the scores of one query, in whole blocks
+constexpr int64_t kScoreStride = kPartRows + 2 * kKeyBlock;  // floats reserved for one query's scores
 
 struct Half {
   uint16_t bits;
@@ -48,7 +48,7 @@ struct Attention {
   float softcap;  // soft cap of scores: softcap * tanh(score / softcap); 0: none
 };
 
-// The attention to one part of the cache's rows, which is not divided by `sum` yet.
+// The result of attention to one part of the cache's rows: `merge` adds up parts, and the last step divides by `sum`.
 struct AttentionPart {
   float *maximum;  // for each query [count], the maximum score
   float *sum;      // for each query [count], the sum of exp(score - maximum)
@@ -62,16 +62,16 @@ enum class Activation { kNone, kSilu, kGeluTanh };
 struct Variant {
   const char *name;
 
-  // Returns the offset that RoundedRows::starts must use: the offset of the block type if `multiply` uses the values
-  // unchanged, 0 if `multiply` subtracts the offset itself.
+  // Returns the offset by which RoundedRows::starts must be computed: the offset of the weights' block type if
+  // `multiply` uses the stored weights as they are, 0 if `multiply` subtracts the offset from the weights.
   int32_t (*offset)(int bits);
 
   // Rounds rows [begin, end) of x [rows, inputs] to 8 bits symmetrically, to nearest, ties to even. A group of zeros
   // has the scale 0. A group with a NaN or an infinity has the scale NaN.
   void (*round)(const float *x, int64_t inputs, int32_t offset, int64_t begin, int64_t end, const RoundedRows &out);
 
-  // Computes y [rows, outputs] = x W^T for the tiles of 16 outputs [begin, end). The bits of a row do not depend on the
-  // number of rows: the products of a group are summed as integers, then the groups in order.
+  // Computes columns [16 * begin, 16 * end) of y [rows, outputs] = x W^T. The bits of a row of y do not depend on the
+  // number of rows: the products of a group are summed as integers, then the groups are added in order.
   void (*multiply)(const RoundedRows &x, const PackedMatrix &w, int64_t begin, int64_t end, float *y);
 
   // Computes the attention of the queries to the cache's rows [row, row + rows), at least 1 and at most kPartRows.
@@ -91,7 +91,7 @@ struct Variant {
   // Rounds a row to float16, to nearest, ties to even; clamps values beyond its range.
   void (*round_to_halves)(const float *x, int64_t size, Half *out);
 
-  // Rounds a row to 8 bits and returns its scale; computes it as `round` does for a group.
+  // Rounds a row to 8 bits and returns its scale, by the rule by which `round` rounds a group of 32 inputs.
   float (*round_to_bytes)(const float *x, int64_t size, int8_t *out);
 
   // Computes out = activation(gates) * values. x holds `count` pairs of 16 gates and 16 values.

@@ -56,7 +56,7 @@ inline Vector load(const Half *source) {
   typedef uint16_t Shorts __attribute__((vector_size(kLanes * sizeof(uint16_t))));
   Shorts shorts;
   memcpy(&shorts, source, sizeof(shorts));
-  const Integers bits = __builtin_convertvector(shorts, Integers);  // as float16_value in packed.h converts float16
+  const Integers bits = __builtin_convertvector(shorts, Integers);  // as float16_value in packed.h does
   const Vector magnitude = reinterpret_cast<Vector>((bits & 0x7fff) << 13) * 0x1p112f;
   const Integers special = ((bits & 0x7c00) == 0x7c00) & 0x7f800000;
   v = reinterpret_cast<Vector>(reinterpret_cast<Integers>(magnitude) | special | (bits & 0x8000) << 16);
@@ -84,7 +84,7 @@ inline void store(Half *target, Vector v) {
 #else
   const Integers bits = reinterpret_cast<Integers>(v);
   const Integers magnitude = bits & 0x7fffffff;
-  // Below 2^-14, float16 numbers are multiples of 2^-24, the spacing of float32 in [0.5, 1): adding 0.5 rounds to it.
+  // Below 2^-14, float16 numbers are multiples of 2^-24, the spacing of float32 in [0.5, 1): adding 0.5 rounds to one.
   const Vector moved = reinterpret_cast<Vector>(magnitude) + 0.5f;
   const Integers small = reinterpret_cast<Integers>(moved) - 0x3f000000;
   const Integers normal = (magnitude + 0xfff + ((magnitude >> 13) & 1) - (112 << 23)) >> 13;

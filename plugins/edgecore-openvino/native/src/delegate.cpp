@@ -78,14 +78,14 @@ Tensor make_tensor(uint32_t type, const int64_t *sizes, int64_t rank, void *data
   size_t tensor_bytes = 0;
   api().check(api().ov_tensor_get_byte_size(created, &tensor_bytes), EDGECORE_INTERNAL,
               "OpenVINO cannot tell the size of a tensor");
-  if (tensor_bytes != bytes) {  // fail before OpenVINO accesses memory beyond the buffer
+  if (tensor_bytes != bytes) {  // fail: OpenVINO would access memory beyond the buffer
     fail(EDGECORE_INTERNAL, "OpenVINO expects %zu bytes for a tensor, but the host has %llu", tensor_bytes,
          static_cast<unsigned long long>(bytes));
   }
   return tensor;
 }
 
-// Returns OpenVINO's port of an argument: the arguments are first the inputs, `inputs` of them, then the outputs.
+// Returns OpenVINO's port (input or output) of argument `index`: the first `inputs` arguments are the inputs.
 Port port_of(const ov_compiled *compiled, size_t index, size_t inputs) {
   ov_port *port = nullptr;
   api().check(index < inputs ? api().ov_compiled_model_input_by_index(compiled, index, &port)
@@ -112,7 +112,7 @@ void check_device(ov_core *core, const std::string &device) {
     const std::string name = rest.substr(0, end);
     rest.erase(0, end + 1);
     const bool is_available = std::any_of(available.begin(), available.end(), [&](const std::string &other) {
-      return other == name || other.compare(0, name.size() + 1, name + ".") == 0;  // GPU stands for GPU.0 and GPU.1
+      return other == name || other.compare(0, name.size() + 1, name + ".") == 0;  // "GPU" matches "GPU.0", "GPU.1" ...
     });
     if (is_available) continue;
     fail(EDGECORE_NOT_SUPPORTED,
@@ -132,7 +132,7 @@ Payload payload_of(const edgecore_delegate_info &info) {
   payload.is_static = true;
   payload.device = "CPU";
   payload.model = blob;
-  payload.properties = {{"INFERENCE_PRECISION_HINT", "f32"}};  // by default, CPUs with bf16 compute in bf16
+  payload.properties = {{"INFERENCE_PRECISION_HINT", "f32"}};  // not bf16, the default of CPUs that have bf16
   return payload;
 }
 
@@ -153,9 +153,9 @@ struct Driver {
          static_cast<int>(build.size()), build.data(), api().version.c_str());
   }
 
-  // Returns the ov_core for a device and properties. Each combination needs its own ov_core: for an imported compiled
-  // model, OpenVINO's C interface uses the properties of the ov_core. An ov_core lives as long as a delegate uses it;
-  // OpenVINO's threads end with the last ov_core.
+  // Returns the ov_core for a device and properties. Each combination needs its own ov_core, because an imported
+  // compiled model has the properties of the ov_core. An ov_core lives as long as a delegate uses it; OpenVINO's
+  // threads end with the last ov_core.
   SharedCore core(const std::string &device, const Properties &properties) {
     std::string key = device;
     for (const auto &[name, value] : properties) key += '\0' + name + '\0' + value;
@@ -171,8 +171,8 @@ struct Driver {
     check_device(created, device);
     const std::vector<ov_property> list = to_ov(properties);
     if (!list.empty()) {
-      // The device AUTO has few properties of its own: it passes on those of compile_model to its devices. An import
-      // has no such call, so set them for the CPU.
+      // OpenVINO's device AUTO passes the properties in a call of compile_model on to its devices. An imported model
+      // needs no such call, so set the properties for the device CPU itself.
       const std::string target = is_auto(device) ? "CPU" : device;
       api().check(api().ov_core_set_properties(created, target.c_str(), list.size(), list.data()),
                   EDGECORE_NOT_SUPPORTED,
@@ -221,7 +221,7 @@ struct Delegate {
 
   uint64_t argument_count() const noexcept { return payload.inputs.size() + payload.outputs.size(); }
 
-  // A compiled model, and the core that it needs.
+  // A compiled model, and the ov_core that must outlive it.
   struct Executable {
     SharedCore core;
     Compiled compiled;
@@ -238,7 +238,7 @@ struct Delegate {
   // Returns a new compiled model whose inference request reports the times of nodes.
   Executable profiled(uint32_t threads) const { return compile(threads, true); }
 
-  // Returns true if OpenVINO tells the times of nodes in execution order, as only the device CPU is known to do.
+  // Returns true if OpenVINO lists the nodes and their times in execution order; only the device CPU is known to do so.
   bool tells_times() const { return payload.device == "CPU"; }
 
   // Computes the output shapes from the input shapes, by reshaping model_, which is not compiled.
@@ -320,7 +320,8 @@ struct Delegate {
 
   Executable import_or_compile(uint32_t threads, bool is_profiled) const {
     Properties properties = payload.properties;
-    // Without this property, OpenVINO rounds the inputs of layers with integer weights to 8 bits.
+    // Unless the group size of dynamic quantization is 0, OpenVINO rounds inputs of layers with integer weights to
+    // int8.
     if (payload.device == "CPU" || is_auto(payload.device)) {
       properties.emplace_back("DYNAMIC_QUANTIZATION_GROUP_SIZE", "0");
     }
@@ -351,7 +352,7 @@ struct Delegate {
     return {std::move(shared), Compiled(created)};
   }
 
-  // Returns the number of streams (parallel requests of OpenVINO) among which a method's threads are divided.
+  // Returns the number of OpenVINO's streams (parallel requests), among which a method's threads are divided.
   uint32_t streams() const {
     for (const auto &[name, value] : payload.properties) {
       if (name == "NUM_STREAMS") return static_cast<uint32_t>(std::strtoul(value.c_str(), nullptr, 10));
@@ -421,7 +422,7 @@ class Instance {
     shapes_.insert(shapes_.end(), outputs.begin(), outputs.end());
     std::fill(bound_.begin(), bound_.end(), nullptr);
     prepared_ = true;
-    return {};  // prepare asks for no memory: OpenVINO allocates its own
+    return {};  // request no memory from the host: OpenVINO allocates its own
   }
 
   void execute(const Arguments &args, const Memory &) {
@@ -430,7 +431,7 @@ class Instance {
     if (!prepared_) fail(EDGECORE_INVALID_STATE, "execute was called without a successful prepare");
     for (size_t i = 0; i < shapes_.size(); ++i) {
       void *data = args.data<void>(i);
-      // A request keeps pointers to its bound memory, and accesses this memory only in infer.
+      // Bind only memory that has changed: a request keeps the pointers, and accesses the memory only in infer.
       if (data != bound_[i] || data == nullptr) bind(i, data);
     }
     if (!is_profiled) {

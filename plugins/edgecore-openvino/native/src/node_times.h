@@ -1,8 +1,8 @@
 // Times of the nodes of a model, as OpenVINO measures them.
 //
 // OpenVINO's CPU device keeps the mean time of each node over all runs so far, in whole microseconds. The first run is
-// often much slower than later ones, so an event has the mean of the runs after the first. Reported runs therefore
-// differ only in the time of the whole delegate.
+// often much slower than later ones, so a node's event has the mean of the runs after the first. Only the event of the
+// whole delegate has the time of the reported run itself.
 #ifndef EDGECORE_OPENVINO_NODE_TIMES_H_
 #define EDGECORE_OPENVINO_NODE_TIMES_H_
 

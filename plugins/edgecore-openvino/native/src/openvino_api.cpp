@@ -59,7 +59,7 @@ void Api::check(int status, int32_t code, const char *what) const {
   const char *text = ov_get_last_err_msg();
   std::string reason = text == nullptr ? "" : text;
   if (text != nullptr) ov_free(text);
-  // Skip lines such as "Exception from src/inference/src/cpp/core.cpp:109:" before the message itself.
+  // Skip lines before the message itself, such as "Exception from src/inference/src/cpp/core.cpp:109:".
   for (size_t line; reason.compare(0, 15, "Exception from ") == 0 || reason.compare(0, 1, "\n") == 0;) {
     line = reason.find('\n');
     reason = line == std::string::npos ? std::string() : reason.substr(line + 1);

@@ -59,7 +59,7 @@ struct ov_version {
   const char *description;
 };
 
-// X(name of the C function, parameters..). Each function returns a status, 0 for success.
+// X(name of the C function, types of its parameters...). Each function returns a status, 0 for success.
 #define EDGECORE_OPENVINO_FUNCTIONS(X)                                                                               \
   X(ov_get_openvino_version, ov_version *)                                                                           \
   X(ov_core_create, ov_core **)                                                                                      \
@@ -86,7 +86,7 @@ struct ov_version {
   X(ov_infer_request_get_profiling_info, const ov_request *, ov_profiling_list *)                                    \
   X(ov_shape_free, ov_shape *)
 
-// X(name of the C function, parameter). These functions return nothing and release an object.
+// X(name of the C function, type of its parameter). These functions return nothing and release an object.
 #define EDGECORE_OPENVINO_RELEASES(X)                  \
   X(ov_version_free, ov_version *)                     \
   X(ov_core_free, ov_core *)                           \

@@ -23,7 +23,7 @@ constexpr uint64_t kAlignment = 16, kTrailer = 8;
 constexpr std::string_view kEnd = "EQNH";
 constexpr uint32_t kVersion = 1;
 constexpr uint32_t kMaxRank = 8;
-constexpr uint64_t kMaxBytes = uint64_t{1} << 31;  // limit in bytes: of an argument, of an ONNX model with its context
+constexpr uint64_t kMaxBytes = uint64_t{1} << 31;  // maximum bytes of an argument, or of an ONNX model with its context
 
 constexpr ElementType kTypes[] = {
     {"float32", 1, EDGECORE_DL_FLOAT, 32}, {"uint8", 2, EDGECORE_DL_UINT, 8},    {"int8", 3, EDGECORE_DL_INT, 8},

@@ -44,9 +44,9 @@ struct Payload {
 // Reads a blob. Throws edgecore::backend::Failure if the bytes are not a blob of this version, or are damaged.
 Payload read_blob(edgecore_bytes blob);
 
-// Throws edgecore::backend::Failure if the SDK `installed` cannot load a context of the SDK `built`: QNN loads contexts
-// of its own and of older versions. Both are dotted numbers, such as v2.51.0 or 2.51.0.260929181845; only numbers that
-// both have are compared.
+// Throws edgecore::backend::Failure if the SDK `installed` cannot load a context that the SDK `built` has compiled: QNN
+// loads contexts of its own version and of older ones. Both are dotted numbers, such as v2.51.0 or 2.51.0.260929181845;
+// if one has more numbers, its further numbers are ignored.
 void check_sdk(std::string_view built, std::string_view installed);
 
 }  // namespace edgecore::qnn

@@ -7,8 +7,8 @@ namespace {
 constexpr uint64_t kIrVersion = 10, kOpset = 21, kMicrosoftOpset = 1;
 constexpr uint64_t kIntAttribute = 2, kStringAttribute = 3;  // ONNX's numbers of attribute types
 
-// A protobuf message whose fields are in the order of their addition. At most one field contains the context binary,
-// which `bytes` copies only once.
+// A protobuf message, written field by field. At most one field contains the context binary, which is large: `bytes`
+// copies the binary only once.
 class Message {
  public:
   Message &add(uint32_t field, uint64_t number) {

@@ -107,7 +107,7 @@ class Instance {
       args.tensor(inputs_.size() + i, expected.type.code, expected.type.bits, expected.rank());
       args.resize(inputs_.size() + i, expected.shape.data(), expected.rank());
     }
-    return {};  // prepare asks for no memory: QNN allocates its own
+    return {};  // request no memory from the host: QNN allocates its own
   }
 
   void execute(const Arguments &args, const Memory &) {
@@ -144,8 +144,8 @@ class Instance {
   const Delegate &delegate_;
   Host host_;
   std::vector<Value> inputs_, outputs_;
-  std::vector<std::vector<float>> reduced_;  // for each input with Argument::largest, its clamped copy
-  std::vector<void *> bound_;                // for each argument, the memory of its value; null: no value yet
+  std::vector<std::vector<float>> reduced_;  // clamped copy of each input that has Argument::largest
+  std::vector<void *> bound_;                // for each argument, the memory of its OrtValue; null: no OrtValue yet
 };
 
 }  // namespace
@@ -169,7 +169,7 @@ extern "C" EDGECORE_BACKEND(qnn) {
       edgecore::backend::option("profile", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
                                 "Start of the path of ONNX Runtime's profile, which is written when the file is "
                                 "closed; default: no profile.")};
-  // VENDOR_THREADS: Qualcomm's emulator starts threads; on a device the NPU does the work.
+  // VENDOR_THREADS, because Qualcomm's emulator starts threads (on a device the NPU does the work).
   static const edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
       {"QnnBackend", "edgecore-qnn", EDGECORE_QNN_VERSION,
        EDGECORE_VENDOR_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP},

@@ -37,7 +37,7 @@ constexpr int32_t kOrtDefaultMemory = 0;
 using OrtLog = void (*)(void *user, int32_t level, const char *category, const char *id, const char *location,
                         const char *message);
 
-// X(index in the table, name of the function, parameters..). Each function returns a status: null for success.
+// X(index in the table, name of the function, types of its parameters...). Each returns a status: null for success.
 #define EDGECORE_QNN_ORT_FUNCTIONS(X)                                                                                 \
   X(4, CreateEnvWithCustomLogger, OrtLog, void *user, int32_t level, const char *id, OrtEnv **)                       \
   X(8, CreateSessionFromArray, const OrtEnv *, const void *model, size_t, const OrtSessionOptions *, OrtSession **)   \

@@ -15,8 +15,8 @@ namespace edgecore::qnn {
 struct Settings {
   std::string ort;               // absolute path of libonnxruntime
   std::string provider;          // absolute path of libonnxruntime_providers_qnn
-  std::string profile;           // start of the path of ONNX Runtime's profile; empty: no profile
-  std::string performance_mode;  // clocks of the NPU, as the provider names them; empty: the provider's default
+  std::string profile;           // path of ONNX Runtime's profile, without the suffix; empty: no profile
+  std::string performance_mode;  // name of a mode of the NPU's clocks; empty: the provider's default
 };
 
 // A context binary that QNN has loaded. Several threads may call `run` at the same time.

@@ -16,7 +16,7 @@ using flatbuffers::Vector;
 using Strings = Vector<Offset<String>>;
 using Tensors = std::unordered_map<std::string, const ::tosa::TosaTensor *>;  // tensors by name; null for a TosaShape
 
-constexpr size_t kMaxElements = (size_t{1} << 31) - 1;  // maximum elements of a tensor in TOSA's level 8K
+constexpr size_t kMaxElements = (size_t{1} << 31) - 1;  // maximum number of elements of a tensor in TOSA's level 8K
 
 [[noreturn]] void invalid(const std::string &text) { throw Failure(EDGECORE_TOSA_INVALID_GRAPH, text); }
 
@@ -24,7 +24,7 @@ constexpr size_t kMaxElements = (size_t{1} << 31) - 1;  // maximum elements of a
 
 std::string quoted(const std::string &name) { return "'" + name + "'"; }
 
-// Returns the bytes of `count` elements of a constant in the file; 0 for an unsupported dtype.
+// Returns how many bytes `count` elements of a constant have in the file; 0 for an unsupported dtype.
 size_t constant_size(::tosa::DType dtype, size_t count) {
   switch (dtype) {
     case ::tosa::DType_INT4:
@@ -99,7 +99,7 @@ bool has_size(const Vector<T> *vector, size_t size) {
   return vector != nullptr && vector->size() == size;
 }
 
-// Returns true if the lists of the operator's attribute have the sizes that the specification requires.
+// Returns true if the lists in an operator's attribute, such as the strides, are as long as the specification requires.
 bool lists_are_complete(const ::tosa::TosaOperator &op) {
   const auto convolution = [](const auto &attribute, size_t spatial_dims) {
     return has_size(attribute.pad(), 2 * spatial_dims) && has_size(attribute.stride(), spatial_dims) &&
@@ -221,7 +221,7 @@ void check_operator(const ::tosa::TosaOperator &op, const Tensors &tensors) {
   if (op.op() == ::tosa::Op_COND_IF || op.op() == ::tosa::Op_WHILE_LOOP || op.op() == ::tosa::Op_CUSTOM) {
     not_supported(name + " is in the graph, which the simulator does not support.");
   }
-  // The schema's enums of operators and of their attributes have the same order.
+  // The numbers of operators and of their attribute types are equal, because both enums of the schema have one order.
   if (static_cast<uint32_t>(op.attribute_type()) != op.op() || op.attribute() == nullptr || !lists_are_complete(op)) {
     invalid(name + " has no complete attribute.");
   }

@@ -42,14 +42,14 @@ Supervisor::~Supervisor() {
 }
 
 std::string Supervisor::problem() const {
-  // Report of a missing operator: "... could not allocate op ABS input=(BOOL rank 2) -> (...)SubgraphTraverser::..."
+  // Text for a missing operator: "... could not allocate op ABS input=(BOOL rank 2) -> (...)SubgraphTraverser::..."
   constexpr std::string_view kMissing = "could not allocate op";
   size_t start = text_.find(kMissing);
   if (start != text_.npos) {
     start = text_.find_first_not_of(' ', start + kMissing.size());
     return "the reference model has no operator " + text_.substr(start, text_.find("SubgraphTraverser", start) - start);
   }
-  // Report of a failed check: "ERROR_IF() fails AT file:line function(): (condition)", then a line with its text.
+  // Text for a failed check: "ERROR_IF() fails AT file:line function(): (condition)", then a line that explains it.
   std::istringstream lines(text_);
   std::string last = "the reference model gives no reason";
   for (std::string line; std::getline(lines, line);) {
@@ -62,7 +62,7 @@ std::string Supervisor::problem() const {
     return "a check of the reference model fails: " +
            line.substr(condition == line.npos ? 0 : condition + kFunction.size());
   }
-  // Report of another problem: "SubgraphTraverser::validateGraph(): the problem".
+  // Text for another problem: "SubgraphTraverser::validateGraph(): the problem".
   const size_t function = last.find(kFunction);
   return function < last.find(' ') ? last.substr(function + kFunction.size()) : last;
 }
@@ -125,7 +125,7 @@ int __wrap_printf(const char *format, ...) {
 
 int __wrap_fputs(const char *, FILE *) { return 0; }
 
-// The C library declares abort as a function that does not throw, so its callers cannot be unwound.
+// Leave abort by a jump: compilers assume that it does not throw, so its callers cannot be unwound.
 [[noreturn]] void __wrap_abort() { Hooks::jump(); }
 
 // std::__glibcxx_assert_fail: a failed index check in the C++ library, which is enabled in Arm's libraries.

@@ -66,7 +66,7 @@ std::vector<Value> describe(::tosa::TosaSerializationBasicBlock &block, const st
 }
 
 // Makes a violated requirement end the run, because its result would be undefined. edgecore_tosa_load calls this: a
-// static initializer would be too early, because the reference model initializes g_func_config itself.
+// static initializer could run before the reference model sets g_func_config to its own default.
 void configure() {
   static const bool done = g_func_config.terminate_early = true;
   static_cast<void>(done);

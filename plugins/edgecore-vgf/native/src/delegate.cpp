@@ -25,7 +25,7 @@ using edgecore::backend::Host;
 using edgecore::backend::Memory;
 using edgecore::backend::Options;
 
-// The open Vulkan devices of the process. A device is closed with the last program that uses it.
+// The open Vulkan devices of the process. A device is closed with the last program (open .pte file) that uses it.
 class Driver {
  public:
   explicit Driver(const Host &) : state_(std::make_unique<State>()) {}
@@ -67,7 +67,7 @@ struct Program {
 struct Delegate {
   Delegate(Program &program, const Host &, const edgecore_delegate_info &info)
       : graph(std::make_unique<Graph>(program.device, read_vgf(info.blob))) {
-    info.release_blob(info.scope);  // the blob is no longer needed: the pipeline has copied its constants
+    info.release_blob(info.scope);  // the pipeline has copied its constants from the blob
   }
 
   uint64_t argument_count() const noexcept { return graph->inputs().size() + graph->results().size(); }
@@ -92,7 +92,7 @@ class Instance {
       tensor(args, inputs + i, expected);
       args.resize(inputs + i, expected.shape.data(), static_cast<int32_t>(expected.shape.size()));
     }
-    return {};  // prepare asks for no memory: the tensors are in device memory
+    return {};  // request no memory from the host: the tensors are in device memory
   }
 
   void execute(const Arguments &args, const Memory &) {
@@ -127,7 +127,7 @@ extern "C" EDGECORE_BACKEND(vgf) {
              "Python the default is the one in the package ai-ml-emulation-layer-for-vulkan."),
       option("device", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
              "Index or part of the name of the Vulkan device; without it the first that has the extensions.")};
-  // VENDOR_THREADS: the driver lavapipe has its own threads.
+  // VENDOR_THREADS, because the Vulkan driver lavapipe (a CPU) starts threads of its own.
   static const edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
       {"VgfBackend", "edgecore-vgf", EDGECORE_VGF_VERSION,
        EDGECORE_VENDOR_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP},

@@ -9,7 +9,7 @@ namespace {
 using edgecore::backend::fail;
 using edgecore::vulkan::check;
 
-constexpr uint64_t kTimeoutNs = 600'000'000'000;  // 10 minutes: the emulation layer compiles shaders in the first run
+constexpr uint64_t kTimeoutNs = 600'000'000'000;  // 10 minutes: in its first run, the emulation layer compiles shaders
 
 const std::vector<int64_t> &vulkan_shape(const Tensor &tensor) {
   static const std::vector<int64_t> one = {1};
@@ -136,7 +136,7 @@ DeviceTensor::DeviceTensor(MlDevice &device, const Tensor &tensor) : device_(dev
     check(vmaAllocateMemory(device_.allocator(), &needs.memoryRequirements, &wanted, &allocation_, &found),
           "allocating memory for a tensor");
     mapped_ = found.pMappedData;
-    // Arm's emulation layer does not write a result that is OpConstantNull, so the memory must be zero from the start.
+    // Zero the memory: Arm's emulation layer does not write results that are constant zeros (OpConstantNull).
     std::memset(mapped_, 0, bytes_);
     check(vmaFlushAllocation(device_.allocator(), allocation_, 0, VK_WHOLE_SIZE), "clearing a tensor");
     const VkBindTensorMemoryInfoARM bind = {VK_STRUCTURE_TYPE_BIND_TENSOR_MEMORY_INFO_ARM, nullptr, tensor_,

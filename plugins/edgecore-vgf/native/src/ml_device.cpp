@@ -45,9 +45,9 @@ VkPhysicalDevice find_ml_device(const Vulkan &vulkan, const std::string &choice)
   return VK_NULL_HANDLE;
 }
 
-// Adds the manifests of layers in a folder to the loader's search path, an environment variable. The Python package has
-// set it before it loaded this library. Otherwise this function sets it, and no other thread may read the environment
-// at that time; so it is set only once, and never restored.
+// Adds the manifests of layers in a folder to the search path of the Vulkan loader, an environment variable. Does
+// nothing if the Python package has set it before it loaded this library. Otherwise no other thread may read the
+// environment at that time; so the variable is set only once, and never restored.
 void add_layer_path(const std::string &folder) {
   const char *name = std::getenv(kLayerPath) == nullptr ? kMoreLayerPaths : kLayerPath;
   const char *value = std::getenv(name);

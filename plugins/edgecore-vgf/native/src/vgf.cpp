@@ -82,7 +82,7 @@ edgecore_dl_dtype dtype_of(uint32_t format) {
       return {EDGECORE_DL_FLOAT, 32, 1};
     case 1000460000:  // VK_FORMAT_R8_BOOL_ARM
       return {EDGECORE_DL_BOOL, 8, 1};
-    case 111:  // VK_FORMAT_R64_SINT, which also holds 48-bit integers
+    case 111:  // VK_FORMAT_R64_SINT, in which int48 is stored too
       return {EDGECORE_DL_INT, 64, 1};
     default:
       fail(EDGECORE_NOT_SUPPORTED, "the VGF file has a tensor of the VkFormat %u", format);
@@ -129,7 +129,7 @@ std::vector<Place> places_of(const wire::Segment &segment) {
       if (place.set >= kMaxSets || place.binding >= kMaxBindings) {
         damaged("a descriptor has the set %u and the binding %u", place.set, place.binding);
       }
-      bool is_known = false;  // the converter writes a descriptor twice if two outputs have one value
+      bool is_known = false;  // true if `places` has `place` already, because two outputs may be one value
       for (const Place &other : places) {
         is_known = is_known || other == place;
         if (!is_known &&

@@ -36,7 +36,7 @@ struct Vgf {
   std::vector<uint32_t> spirv;
   std::string entry_point;
   std::vector<Argument> inputs, outputs;
-  std::vector<size_t> results;  // index in `outputs` of each result of the model: equal results share a tensor
+  std::vector<size_t> results;  // for each result of the model, its index in `outputs`; equal results share one output
   std::vector<Constant> constants;
   uint32_t descriptor_sets = 0;
 };

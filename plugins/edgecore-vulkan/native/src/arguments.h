@@ -6,11 +6,11 @@
 
 namespace edgecore::vulkan {
 
-// Returns true if an argument of this dtype may be passed where the blob has `type`. The blob has 32-bit types for
-// 64-bit numbers, so arguments of both widths are accepted.
+// Returns true if an argument of this dtype may be passed where the blob has `type`: the blob declares 64-bit numbers
+// as 32-bit types, so int64 and float64 arguments are accepted as well.
 bool fits(const edgecore_dl_dtype &dtype, DataType type);
 
-// Copies elements in host memory between the argument's dtype `dtype` and `held`, the dtype on the device.
+// Copy elements in host memory, and convert them between `dtype`, the argument's, and `held`, its dtype on the device.
 void to_device(const edgecore_dl_dtype &dtype, Dtype held, const void *from, void *to, int64_t elements);
 void to_host(const edgecore_dl_dtype &dtype, Dtype held, const void *from, void *to, int64_t elements);
 

@@ -23,13 +23,13 @@ enum class DataType : uint8_t {
   kInt64 = 7,
 };
 
-// Returns the dtype on the device of a tensor with this type in the blob; activations in int8 may use kInt8 instead.
+// Returns the dtype on the device of a tensor with this type in the blob; int8 activations may have kInt8 instead.
 constexpr Dtype device_dtype(DataType type) {
   return type == DataType::kFloat16                                 ? Dtype::kFloat16
          : type == DataType::kFloat32 || type == DataType::kFloat64 ? Dtype::kFloat32
                                                                     : Dtype::kInt32;
 }
-// Returns the dtype, in host memory, of an argument that the device reads directly or that is copied to the device.
+// Returns the dtype in which an argument is copied to the device, or in which the device reads it from host memory.
 constexpr Dtype staging_dtype(DataType type, bool has_8_bit_storage) {
   return type == DataType::kInt8 && has_8_bit_storage ? Dtype::kInt8 : device_dtype(type);
 }
@@ -55,7 +55,7 @@ struct Value {
   int64_t integer = 0;            // kInt, kBool
   double number = 0;              // kDouble
   std::string text;               // kString
-  std::vector<int64_t> integers;  // elements of a kIntList or kBoolList; value indices of a kValueList
+  std::vector<int64_t> integers;  // elements of a kIntList or kBoolList; indices of values for a kValueList
   std::vector<double> numbers;    // kDoubleList
   // kTensor: `shape` is the maximum shape. `staging` is the type of an input or output in host memory, as far as the
   // blob's types can express it: an int64 argument has kInt32 as its staging type.

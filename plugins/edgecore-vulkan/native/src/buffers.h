@@ -1,4 +1,4 @@
-// Device buffers that the host creates for arguments, so that values stay on the device between delegates and runs.
+// Device buffers for arguments. The host keeps values in them between delegates and runs, so that they need no copies.
 #ifndef EDGECORE_VULKAN_BUFFERS_H_
 #define EDGECORE_VULKAN_BUFFERS_H_
 

@@ -41,18 +41,19 @@ class Call {
   // Returns a number, or `otherwise` if the argument is absent.
   double number_or(size_t index, double otherwise) const;
   std::vector<int64_t> integers(size_t index) const;
-  // Returns numbers for height and width, each at least `min`, from an argument with two numbers, or one for both.
+  // Returns two numbers, for height and width, each at least `min`. An argument with one number has it for both.
   std::array<int64_t, 2> pair(size_t index, int64_t min) const;
   std::vector<double> numbers(size_t index) const;
   // Returns the dim that an argument names; a negative dim counts from the end of a tensor with this rank.
   size_t dim(size_t index, size_t rank) const;
 
-  // Returns the type of a tensor in the blob, such as int64, which is more specific than its dtype on the device.
+  // Returns the type that the blob declares for a tensor, such as int64, whose dtype on the device is a 32-bit integer.
   DataType data_type(size_t index) const;
   // Returns the shape of a constant, such as weights, in the blob.
   const Shape &constant_shape(size_t index) const;
-  // Returns a constant, rearranged, as a tensor on the device: `pack` computes `elements` floats from the constant's.
-  // `form` identifies the arrangement; equal forms share memory. Without `dtype` the result has the constant's dtype.
+  // Returns a constant, rearranged, as a tensor on the device: `pack` computes its `elements` floats from the
+  // constant's floats. `form` is the name of the arrangement: packing a constant twice with one name makes one copy.
+  // Without `dtype` the result has the constant's dtype.
   Tensor packed(size_t index, const std::string &form, int64_t elements,
                 const std::function<void(const float *source, float *packed)> &pack,
                 std::optional<Dtype> dtype = std::nullopt) const;
@@ -64,26 +65,26 @@ class Call {
   // Declares the shape of a result and returns the tensor to write to. `item` is the index in a list of results.
   Tensor output(size_t index, const Shape &shape) const;
   Tensor output_of_list(size_t index, size_t item, const Shape &shape) const;
-  // Returns the tensor that the next call adds to result `index`, if this call's shader can compute that sum: no other
-  // call reads the result, and the tensor has the shape, dtype and order of the result and of the sum.
+  // Returns the tensor that the next call, an addition, adds to result `index`, if this call's shader can also compute
+  // the sum: no other call reads the result, and tensor, result and sum have one shape, dtype and order.
   std::optional<Tensor> addend_of(size_t index, const Shape &shape) const;
-  // Declares the sum of the next call, which then does nothing, and returns the tensor to write it to.
+  // Declares the sum that the next call would compute, and returns the tensor to write it to. The next call is skipped.
   Tensor output_of_sum(const Shape &shape) const;
   size_t list_size(size_t index) const;
-  // Makes a result share the memory of `source`, which has as many elements but another shape; copies `source` if the
-  // result needs the elements in another order.
+  // Makes a result share the memory of `source`, which has another shape with the same number of elements; copies
+  // `source` if the result needs the elements in another order.
   void alias(size_t index, const Tensor &source, const Shape &shape) const;
   // Makes a result share the memory of `source`, to which the call has written.
   void share(size_t index, const Tensor &source) const;
   // Sets the value of a symbolic integer, which later calls read.
   void set_integer(size_t index, int64_t value) const;
-  // Makes the state buffer of the session that the first argument names the result of the call.
+  // Makes the result of the call the session's state buffer that the first argument names.
   void bind_state() const;
   bool is_state(size_t index) const;
   Tensor temporary(Dtype dtype, const Shape &shape) const;
-  // Returns true if shaders should read this float tensor as a texel buffer, where they have a variant for that.
+  // Returns true if shaders should read this float tensor as a texel buffer, if they have a variant that does.
   bool prefers_texels(const Tensor &tensor) const;
-  // Returns the number of threads of a subgroup if they can read each other's values (shuffle), otherwise 1.
+  // Returns the number of threads in a subgroup, or 1 if its threads cannot read each other's values (shuffle).
   uint32_t subgroup_size() const;
   // Returns a copy of `tensor` that dispatch() binds as a texel buffer with 1 or 4 elements per texel.
   static Tensor texels(Tensor tensor, uint32_t elements);
@@ -91,8 +92,8 @@ class Call {
   // Throws a Failure if the device cannot run this many loop iterations in a thread; iterations of inner loops count.
   void check_iterations(int64_t iterations) const;
 
-  // Adds a dispatch of a shader. Binds the tensors in the given order, written tensors first. `constants` are the
-  // specialization constants from id 3 on; `threads` are the numbers of threads in x, y and z.
+  // Adds a dispatch of a shader. Binds `written`, then `read`. `constants` are the specialization constants from id 3
+  // on; `threads` are the numbers of threads in x, y and z.
   void dispatch(const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
                 std::vector<uint32_t> push, std::vector<uint32_t> threads,
                 std::vector<uint32_t> local_size = {64, 1, 1}, std::vector<uint32_t> constants = {}) const;
@@ -120,7 +121,7 @@ class Call {
 using Operator = void (*)(Call &);
 // Returns the function that records an operator, or nullptr if there is none.
 Operator find_operator(std::string_view name);
-// Returns true if an operator's function can read and write tensors of kInt8.
+// Returns true if an operator's function can read and write tensors of the dtype kInt8 (8-bit storage).
 bool reads_int8(Operator function);
 
 }  // namespace edgecore::vulkan

@@ -138,7 +138,7 @@ class Writer {
     std::vector<VkDescriptorBufferInfo> infos(count);
     std::vector<VkWriteDescriptorSet> writes(count);
     std::vector<Range> ranges(count);
-    bool needs_barrier = is_profiled_;  // always add a barrier if profiled, so that dispatches are timed alone
+    bool needs_barrier = is_profiled_;  // if profiled, a barrier before each dispatch separates their times
     for (uint32_t i = 0; i < count; ++i) {
       infos[i] = place_of(recording_.storages[dispatched.storages[i]]);
       writes[i] = {};

@@ -30,7 +30,7 @@ struct Commands {
 };
 
 // Keeps the commands for the last few sets of argument buffers. One set is not enough: state that stays on the device
-// alternates between two buffers, one for input and one for output, from run to run.
+// has two buffers, which swap the roles of input and output in each run.
 class CommandCache {
  public:
   CommandCache(Device &device, CommandPool &pool, bool is_profiled)
@@ -39,7 +39,7 @@ class CommandCache {
   CommandCache(const CommandCache &) = delete;
   CommandCache &operator=(const CommandCache &) = delete;
 
-  // Deletes all commands. None of them may be running.
+  // Deletes all recorded commands; the device must not be running any of them.
   void clear();
   // Returns the commands of a recording for these argument buffers, and writes them if they are new. `inputs` is the
   // number of inputs, `bytes` are the sizes of all arguments. `arena` is the memory of intermediate tensors. No

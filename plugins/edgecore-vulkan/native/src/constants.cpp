@@ -36,7 +36,7 @@ uint16_t to_half(float value) {
   if (bits < 0x38800000u) {                                               // below 2^-14, the smallest normal fp16
     float magnitude = 0;
     std::memcpy(&magnitude, &bits, 4);
-    const float shifted = magnitude + 0.5f;  // rounds: the last bit of 0.5f is 2^-24, the smallest denormal of fp16
+    const float shifted = magnitude + 0.5f;  // rounds: the last bit of 0.5f is 2^-24, fp16's smallest denormal number
     uint32_t rounded = 0;
     std::memcpy(&rounded, &shifted, 4);
     return static_cast<uint16_t>(sign | (rounded - 0x3f000000u));

@@ -79,7 +79,7 @@ std::optional<CooperativeMatrix> largest_matrix(VkPhysicalDevice physical) {
         candidate.scope == VK_SCOPE_SUBGROUP_KHR && candidate.AType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
         candidate.BType == VK_COMPONENT_TYPE_FLOAT16_KHR && candidate.CType == VK_COMPONENT_TYPE_FLOAT32_KHR &&
         candidate.ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR && candidate.saturatingAccumulation == VK_FALSE;
-    // Skip sizes that are not multiples of 4: the shader loads matrices in vectors of four elements.
+    // Skip products whose columns or steps are not multiples of 4: the shader loads vectors of four elements.
     if (!fits || candidate.NSize % 4 != 0 || candidate.KSize % 4 != 0) continue;
     const CooperativeMatrix matrix = {candidate.MSize, candidate.NSize, candidate.KSize, subgroup};
     if (!largest.has_value() || products(matrix) > products(*largest)) largest = matrix;

@@ -10,7 +10,7 @@
 
 namespace edgecore::vulkan {
 
-// The sizes of a cooperative product: fp16 [rows, steps] times fp16 [steps, columns], with sums in fp32.
+// The sizes of a cooperative product: fp16 [rows, steps] times fp16 [steps, columns], both matrices, with fp32 sums.
 struct CooperativeMatrix {
   uint32_t rows, columns, steps;
   uint32_t subgroup;  // threads of a subgroup

@@ -43,8 +43,8 @@ void Call::copy_strided(const Tensor &from, const Shape &from_strides, int64_t f
   };
   std::vector<Dim> all, dims;
   for (size_t i = 0; i < shape.size(); ++i) all.push_back({shape[i], from_strides[i], to_strides[i]});
-  // Sort the dims by the target's strides, innermost first, so that adjacent threads write adjacent elements. Merge
-  // dims that are contiguous in both memories.
+  // Sort the dims by the target's strides, the smallest stride first, so that adjacent threads write adjacent elements.
+  // Merge dims that are contiguous in source and target.
   std::stable_sort(all.begin(), all.end(), [](const Dim &a, const Dim &b) { return a.to < b.to; });
   for (const Dim &dim : all) {
     if (dim.size == 1) continue;
@@ -78,8 +78,8 @@ void Call::copy_strided(const Tensor &from, const Shape &from_strides, int64_t f
   }
   from_vectors = from_vectors && vectors;
   const std::vector<uint32_t> constants = {vectors ? 1u : 0u, from_vectors ? 1u : 0u};
-  // Do not convert fp32 to fp16 by the texel shader: a driver may truncate instead of rounding if a shader does nothing
-  // between reading a texel and packing it into fp16.
+  // Do not use the copy through texels to convert fp32 to fp16: if a shader only reads a texel and packs it into fp16,
+  // a driver may truncate instead of rounding.
   const bool rounds = from.dtype == Dtype::kFloat32 && to.dtype == Dtype::kFloat16;
   if (is_float(from.dtype) && is_float(to.dtype) && !rounds && prefers_texels(from)) {
     return dispatch_flat(std::string("copy_texel_") + name_of(to.dtype) + "_texel", {to},

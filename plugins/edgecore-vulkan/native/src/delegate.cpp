@@ -24,7 +24,7 @@ using backend::Host;
 using backend::Options;
 
 constexpr int64_t kDefaultTimeoutMs = 60'000, kMaxTimeoutMs = 24 * 3600 * 1000;
-// Buffer sizes are multiples of this, because shaders read and write whole vectors of four elements.
+// Sizes of buffers in bytes are multiples of this, because shaders read and write whole vectors of four elements.
 constexpr uint64_t kBufferGranule = 16;
 
 const edgecore_option_spec kOptions[] = {
@@ -104,7 +104,7 @@ class Driver {
   }
   struct State {
     std::mutex mutex;
-    // `plain` and `validated` are kept until the end, because Vulkan loaders leak memory with each instance.
+    // Keep both Vulkan instances (`validated`: with validation layer): each new one leaks memory in the Vulkan loader.
     std::shared_ptr<Vulkan> plain = started(false), validated;
     std::vector<std::pair<Key, std::weak_ptr<ShaderDevice>>> devices;
   };
@@ -135,8 +135,8 @@ struct Delegate {
       : program(owner), graph(read_blob(info.blob, host)) {}
   uint64_t argument_count() const noexcept { return graph.inputs.size() + graph.outputs.size(); }
 
-  // Asks the host to keep float arguments in device buffers. Other arguments stay in host memory, because they have
-  // different dtypes on host and device, which Execution converts; they are indices and masks, and small.
+  // Asks the host to keep float arguments in device buffers. Other arguments (indices, masks) stay in host memory: they
+  // are small, and Execution converts them, because their dtype on the device differs.
   void buffer_requirement(uint64_t index, edgecore_buffer_requirement &out) const noexcept {
     const size_t inputs = graph.inputs.size();
     const Value &value = graph.values[index < inputs ? graph.inputs[index] : graph.outputs[index - inputs]];
@@ -157,8 +157,8 @@ struct SessionState : State {
   SessionState(Program &program, const Host &) : State(*program.numbered.device) {}
 };
 
-// Returns the memory of the session's state buffers that a graph uses. If the file has named data under a buffer's
-// name, for example in a .ptd file, they replace the initial values in the blob.
+// Returns the memory of the session's state buffers that a graph uses. Initial values under a buffer's name in the
+// file's named data, for example in a .ptd file, replace those in the blob.
 StateBuffers states_of(const Graph &graph, const Host &host, const edgecore_instance_info &info) {
   StateBuffers buffers;
   for (const OperatorCall &call : graph.calls) {

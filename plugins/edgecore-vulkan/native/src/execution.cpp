@@ -70,7 +70,7 @@ void Execution::prepare(const backend::Arguments &arguments) {
   finish();  // wait for the end of an earlier run that has failed
   commands_.clear();
   running_ = nullptr;
-  if (!is_known) {  // during loading, symbolic sizes are unknown; they come with the first run
+  if (!is_known) {  // while a method is loaded, symbolic sizes are unknown: declare the maximum shapes
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       const Shape &shape = graph_.values[graph_.outputs[i]].shape;
       arguments.resize(inputs + i, shape.data(), static_cast<int32_t>(shape.size()));
@@ -79,7 +79,7 @@ void Execution::prepare(const backend::Arguments &arguments) {
   }
   const bool has_sizes = std::any_of(graph_.inputs.begin(), graph_.inputs.end(),
                                      [this](uint32_t number) { return graph_.values[number].kind == Kind::kSymInt; });
-  // Reserve memory for the maximum shapes, and thus for all later shapes.
+  // Allocate memory for the maximum shapes now: so it suffices for all later shapes.
   if (!is_max && !has_max_shapes_ && !has_sizes) {
     allocate(record(graph_, device_, weights_, states_, max_formats, output_layouts, sizes));
     has_max_shapes_ = true;
@@ -155,7 +155,7 @@ void Execution::start(const backend::Arguments &arguments) {
 
 void Execution::finish() {
   if (!is_pending_) return;
-  // Taken out of host_outputs_, which is empty then even if the run failed.
+  // Take the outputs out of host_outputs_: it must be empty for the next run even if this run has failed.
   const std::vector<HostOutput> outputs = std::exchange(host_outputs_, {});
   device_.wait(pool_.fence(), timeout_ns_);
   is_pending_ = false;

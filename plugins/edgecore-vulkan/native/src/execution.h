@@ -13,13 +13,13 @@
 
 namespace edgecore::vulkan {
 
-// The alignment in bytes of an argument in its buffer: the maximum that Vulkan allows a device to require.
+// The alignment in bytes of an argument's offset in its buffer: no device may require more.
 constexpr uint64_t kArgumentAlignment = 256;
 
 // The times of one dispatch, in nanoseconds since the start of the run's first dispatch.
 struct DispatchTime {
   std::string name;
-  uint32_t call;  // index of the operator call, as in Dispatch
+  uint32_t call;  // index of the operator call in the graph, as in Dispatch
   uint64_t begin, end;
 };
 
@@ -42,7 +42,7 @@ class Execution {
   std::vector<DispatchTime> times() const;
 
  private:
-  // Memory for an argument that the caller passes in host memory: `host` is visible to both. On a device with separate
+  // Memory for an argument that the caller passes in host memory: host and device see `host`. On a device with separate
   // memory, shaders use the copy in `local`.
   struct Place {
     Buffer host, local;
@@ -68,7 +68,7 @@ class Execution {
   // Bytes of each argument for the current shapes; 0 for unused arguments and numbers.
   std::vector<uint64_t> argument_bytes_;
   Buffer arena_;
-  std::vector<Place> places_;  // memory of each argument in host memory: inputs, then outputs
+  std::vector<Place> places_;  // memory for each argument that the caller has in host memory: inputs, then outputs
   bool has_max_shapes_ = false;
   CommandPool pool_;
   CommandCache commands_;

@@ -6,7 +6,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-constexpr uint64_t kAlignment = 256;  // maximum of minStorageBufferOffsetAlignment that Vulkan allows
+constexpr uint64_t kAlignment = 256;  // in bytes; no device may require more (minStorageBufferOffsetAlignment)
 
 }  // namespace
 

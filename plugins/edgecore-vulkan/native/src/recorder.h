@@ -35,7 +35,7 @@ class Weights {
 using StateBuffers = std::map<uint32_t, const Buffer *>;
 
 // Records one graph. The tensor of a value is created when the value is first written, or, for a constant, first read.
-// Most members implement the member of Call with the same name, for values by their index.
+// Most members implement the member of Call with the same name; they name a value by its index in the graph.
 class Recorder {
  public:
   Recorder(const Graph &graph, ShaderDevice &device, Weights &weights, const StateBuffers &states);
@@ -73,10 +73,10 @@ class Recorder {
     uint32_t result;
   };
 
-  // Finds tensors of 8-bit integers that can be stored in 8 bits, because all calls that use them can read them so.
+  // Finds tensors of 8-bit integers that can be stored in 8 bits, because all calls that use them support this.
   void find_int8();
 
-  // Returns the operands and result of the next call if it is an addition of two tensors.
+  // Returns the operands and the result of the next call if that call is an addition of two tensors.
   std::optional<Sum> next_sum() const;
 
   // Counts, for each value, the calls, lists and outputs that name it, including the call that writes it.
@@ -96,7 +96,7 @@ class Recorder {
   void convert_input(uint32_t number);
   void add_output(size_t index, Layout layout);
 
-  static const OperatorCall kBorder;  // a call without arguments, by which the delegate's inputs and outputs are copied
+  static const OperatorCall kBorder;  // a call without arguments, for copies of the delegate's inputs and outputs
 
   const Graph &graph_;
   ShaderDevice &device_;
@@ -111,7 +111,7 @@ class Recorder {
   std::vector<int64_t> integers_;
   std::vector<uint32_t> uses_;
   uint32_t current_ = 0;
-  bool is_done_ = false;  // true if the previous call has also computed the result of the next call
+  bool is_done_ = false;  // true if the previous call has computed the next call's result as well
 };
 
 // Records a graph for the shapes of its inputs. `formats` are the dtypes, layouts and shapes of the inputs,

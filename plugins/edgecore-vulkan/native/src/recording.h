@@ -21,7 +21,7 @@ struct Storage {
   Kind kind = Kind::kArena;
   uint64_t bytes = 0;
   const Buffer *buffer = nullptr;  // kConstant, kState
-  uint32_t argument = 0;           // kArgument: index of the argument
+  uint32_t argument = 0;           // kArgument: index of the argument.
   // kArena: the first and last dispatch that use the storage, and its offset in the arena, which plan_memory sets.
   size_t first = SIZE_MAX, last = 0;
   uint64_t offset = 0;
@@ -33,7 +33,7 @@ constexpr uint32_t kNoCall = UINT32_MAX;
 struct Dispatch {
   const Pipeline *pipeline = nullptr;
   std::vector<uint32_t> storages;  // storage of each binding; the dispatch writes the first `written` of them
-  std::vector<VkFormat> formats;   // of each binding: format of its view as a texel buffer, or VK_FORMAT_UNDEFINED
+  std::vector<VkFormat> formats;   // for each binding: format of its texel view; VK_FORMAT_UNDEFINED: a storage buffer
   uint32_t written = 0;
   std::vector<uint32_t> push;
   uint32_t groups[3] = {1, 1, 1};

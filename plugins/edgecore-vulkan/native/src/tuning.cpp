@@ -14,7 +14,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Builds a graph to measure: a chain of equal layers, so that even on a fast device a run takes longer than its start.
+// Builds a graph to measure: a chain of equal layers, so long that starting a run takes less time than the layers.
 class Layers {
  public:
   // Returns a chain of linear layers for `rows` rows, with `channels` inputs and outputs.
@@ -116,7 +116,7 @@ double seconds_of(ShaderDevice &device, const Graph &graph) {
   return fastest;
 }
 
-// Returns the time in seconds of a linear and a depthwise chain of layers with a tuning.
+// Returns the time, in seconds, of two chains of layers with a tuning: a linear and a depthwise chain.
 double measure(ShaderDevice &device, const Tuning &tuning) {
   static const Graph linear = Layers::linear(256, 256), depthwise = Layers::depthwise(64, 56);
   device.set_tuning(tuning);

@@ -38,7 +38,7 @@ void compare_tables(const std::string &content) {
   }
   const Json *merges = member(*model, "merges");
   if (merges != nullptr && merges->is_array() && !tables.has_wrong_merge) {
-    expect(tables.merges.size() >= merges->size());  // repeated key "merges": `tables` keeps all, the library the last
+    expect(tables.merges.size() >= merges->size());  // if "merges" is repeated, `tables` has all, the library the last
   }
 }
 

@@ -32,7 +32,7 @@ void AddedTokens::add(const AddedToken &token, const std::string &spelling) {
 }
 
 void AddedTokens::split(const std::string &text, bool specials, std::vector<TextPart> &parts) const {
-  size_t done = 0;  // the text before this offset is in `parts`
+  size_t done = 0;  // offset in bytes: the text before it is in `parts` already
   for (size_t place = 0, size = 1; place < text.size(); place += size) {
     const AddedToken *token = find(text, place, size);
     if (token == nullptr || (token->is_special && !specials)) continue;
@@ -51,7 +51,7 @@ void AddedTokens::split(const std::string &text, bool specials, std::vector<Text
   if (done < text.size()) parts.push_back({{done, text.size()}, -1});
 }
 
-// Returns the longest added token that is spelled at offset `place`, and sets `size` to its length; or NULL and 1.
+// Returns the longest added token at offset `place` of the text, and its length in `size`; or NULL, with `size` 1.
 const AddedToken *AddedTokens::find(const std::string &text, size_t place, size_t &size) const {
   for (const size_t length : lengths_[static_cast<uint8_t>(text[place])]) {
     if (length > text.size() - place) continue;

@@ -16,12 +16,12 @@ struct AddedToken {
   int32_t id = -1;
   bool is_special = false;
   bool is_normalized = false;   // true: the token is searched in the text after normalization
-  bool is_single_word = false;  // true: a match must not have a word character beside it
-  bool eats_left = false;       // true: a match includes the white space before it
+  bool is_single_word = false;  // true: a match has no word characters next to it
+  bool eats_left = false;       // true: a match includes the white space in front of it
   bool eats_right = false;
 };
 
-// A part of a text: an added token, or text between such tokens (token -1).
+// A part of a text: an added token, or the text between two added tokens (then `token` is -1).
 struct TextPart {
   Range range;
   int32_t token = -1;
@@ -32,8 +32,8 @@ class AddedTokens {
   // Adds a token with the spelling `spelling`, which is not empty.
   void add(const AddedToken &token, const std::string &spelling);
 
-  // Divides a text into parts, none of them empty, and appends them. The leftmost token is found first; of tokens with
-  // the same start, the longest. Special tokens stay text unless `specials`.
+  // Divides a text into added tokens and texts between them, without empty ones. The leftmost token is found first; of
+  // tokens with the same start, the longest. Special tokens stay text unless `specials`.
   void split(const std::string &text, bool specials, std::vector<TextPart> &parts) const;
 
  private:
@@ -41,7 +41,7 @@ class AddedTokens {
 
   std::vector<AddedToken> tokens_;
   ByteTable spellings_;                             // maps the spelling of a token to its index in tokens_
-  std::array<std::vector<size_t>, 256> lengths_{};  // for each first byte, the lengths of spellings, descending
+  std::array<std::vector<size_t>, 256> lengths_{};  // [b]: lengths of the spellings that start with byte b, descending
 };
 
 }  // namespace edgecore::llm

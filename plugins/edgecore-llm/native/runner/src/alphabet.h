@@ -10,7 +10,7 @@ namespace edgecore::llm {
 // Returns the byte for which a character of the alphabet stands, or -1.
 int byte_of(uint32_t character);
 
-// Returns the bytes of a token's spelling. Sets `is_whole` to false if a character of it does not stand for a byte.
+// Returns the bytes of a token's spelling. Sets `is_whole` to false if a character of the spelling stands for no byte.
 std::string bytes_of_spelling(const std::string &spelling, bool &is_whole);
 
 // Returns the bytes of a SentencePiece piece: `▁` is a space, and `<0x0A>` one byte.

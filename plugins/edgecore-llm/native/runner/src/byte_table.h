@@ -15,14 +15,14 @@ class ByteTable {
   void reserve(size_t count);
   // Maps a key to a token, which is not negative; replaces an existing entry. All keys together have less than 4 GB.
   void add(StringView key, int32_t token);
-  // Returns the token of a key, or -1.
+  // Returns the token of a key, or -1 if the table lacks the key.
   int32_t find(StringView key) const;
   size_t size() const { return count_; }
 
  private:
   struct Slot {
     uint32_t begin = 0, size = 0;  // in bytes_
-    uint32_t hash = 0;             // upper half of the key's hash, compared before the keys
+    uint32_t hash = 0;             // upper half of the key's hash: compared before the keys, because that is faster
     int32_t token = -1;            // none
   };
   size_t place(StringView key, uint64_t hash) const;

@@ -8,7 +8,7 @@ namespace edgecore::llm {
 namespace {
 
 constexpr int32_t kBos = 1, kEos = 2, kFirstByte = 3, kSmallest = kFirstByte + 256;
-constexpr size_t kHead = 8;  // bytes before the text of a token: its score and its length
+constexpr size_t kHead = 8;  // bytes of a token's score and length, which precede its text in the file
 
 uint32_t word(const char *bytes) {  // little-endian
   uint32_t value = 0;

@@ -15,10 +15,10 @@ struct Link {
 struct Offer {
   double order;
   size_t left, right;
-  size_t size;  // bytes of both symbols; if the sum differs now, one of them was merged meanwhile
+  size_t size;  // size of both symbols in bytes; if the sum differs later, one of them has been merged since
   int32_t token;
 
-  bool operator<(const Offer &other) const {  // reversed, because std::priority_queue has the largest element on top
+  bool operator<(const Offer &other) const {  // inverted, so that the queue's top is the merge with the smallest order
     return order > other.order || (order >= other.order && left > other.left);
   }
 };

@@ -10,8 +10,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Finds the vocabulary and the merges in a tokenizer.json and reads their usual contents. The JSON library reads the
-// rest: unusual values in these tables, strings with escapes, and the text around them (errors there are ignored).
+// Finds the vocabulary and the merges in a tokenizer.json, and reads their usual contents itself. Passes to the JSON
+// library what is rare (unusual values in these tables, strings with escapes) and the text around the tables; errors in
+// these parts are ignored here.
 class Reader {
  public:
   Reader(const std::string &text, ModelTables &tables) : text_(text), tables_(tables) {
@@ -190,7 +191,7 @@ class Reader {
   ModelTables &tables_;
   size_t place_ = 0;
   std::string rest_;
-  size_t copied_ = 0;  // the text before this offset was copied to rest_ or read into the tables
+  size_t copied_ = 0;  // offset in text_: the text before it was either copied to rest_ or read into the tables
   bool is_wrong_ = false;
 };
 

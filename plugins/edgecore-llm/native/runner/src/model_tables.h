@@ -15,14 +15,14 @@ namespace edgecore::llm {
 
 // The tables of a tokenizer.json. Strings point into the JSON text, or into `unescaped` if they have escapes.
 struct ModelTables {
-  std::vector<std::pair<StringView, int32_t>> vocabulary;  // spellings and ids; -1: the file has no id from 0 on
+  std::vector<std::pair<StringView, int32_t>> vocabulary;  // spelling and id of each token; -1: no valid id in the file
   std::vector<std::pair<StringView, StringView>> merges;
   bool has_wrong_merge = false;  // true if a merge is neither a pair of strings nor a string with one space
   std::deque<std::string> unescaped;
 };
 
-// Parses a JSON text, and reads the object `model.vocab` and the array `model.merges` into the tables: both are empty
-// in the result. For invalid JSON the result is not an object. The tables are valid as long as the text.
+// Parses a JSON text, and reads the object `model.vocab` and the array `model.merges` into the tables; in the returned
+// JSON both are empty. For invalid JSON the result is not an object. The tables are valid as long as the text.
 nlohmann::json read_tokenizer_json(const std::string &text, ModelTables &tables);
 
 }  // namespace edgecore::llm

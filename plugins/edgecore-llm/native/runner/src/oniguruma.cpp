@@ -69,7 +69,7 @@ class Translation {
            "\\f";
   }
 
-  // Copies \p{L} and the like. PCRE2 would match script extensions for the name of a script, so "sc:" is inserted.
+  // Copies \p{L} and the like. The NAME of a script becomes "sc:NAME", because PCRE2 takes NAME for script extensions.
   const char *read_property() {
     const size_t end = pattern_.find('}', place_);
     size_t begin = place_ + 3;
@@ -80,7 +80,7 @@ class Translation {
       return "the name in \\p{ } may have several meanings";
     }
     changed_.append(pattern_, place_, begin - place_);
-    // Insert it for names of scripts. All names of one or two letters, except Yi, are categories such as Lu.
+    // Names of one or two letters are categories such as Lu, except the script Yi.
     if (name.size() > 2 || name == "Yi") changed_ += "sc:";
     place_ = begin;
     return copy(end + 1 - begin);
@@ -108,7 +108,7 @@ class Translation {
       if (pattern_.compare(place_, std::strlen(begin), begin) == 0) return copy(std::strlen(begin));
     }
     if (pattern_.compare(place_, 4, "(?i:") != 0) return "a group of this kind may have several meanings";
-    // If case is ignored, sets and pairs of letters such as ss also match other characters, such as U+00DF.
+    // Refuse ss and the like: if case is ignored, they match other characters too, such as U+00DF (sharp s).
     const size_t end = pattern_.find(')', place_);
     if (end == std::string::npos) return "a group has no end";
     for (size_t i = place_ + 4; i < end; ++i) {

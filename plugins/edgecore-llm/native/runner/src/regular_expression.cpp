@@ -42,7 +42,7 @@ Status Regex::compile(const std::string &pattern, Error &error) {
     return fail(error, EDGECORE_NOT_SUPPORTED, "the pattern ", pattern.c_str(),
                 " cannot be used: it matches an empty text");
   }
-  // If JIT compilation fails, searches are only slower.
+  // Ignore a failure: without JIT code, searches are only slower.
   pcre2_jit_compile(static_cast<pcre2_code *>(code_.get()), PCRE2_JIT_COMPLETE);
   return {};
 }
@@ -57,7 +57,7 @@ Status Regex::find_all(const std::string &text, std::vector<Range> &matches, Err
                          options | PCRE2_NO_UTF_CHECK, data.get(), nullptr);
     };
     int found = match(0);
-    // Search again without JIT code: this is slower, but has its stack on the heap.
+    // Search again without JIT code if its stack is too small: this is slower, but has its stack on the heap.
     if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = match(PCRE2_NO_JIT);
     if (found == PCRE2_ERROR_NOMATCH) return {};
     if (found < 0) {

@@ -8,7 +8,7 @@
 namespace edgecore::llm {
 namespace {
 
-constexpr size_t kFirstCandidates = 256;  // top-p sorts so many tokens first, and more only if these are too improbable
+constexpr size_t kFirstCandidates = 256;  // top-p first sorts this many of the most probable tokens; rarely needs more
 
 Status check_range(const char *name, double value, double low, double high, Error &error) {
   if (value >= low && value <= high && !std::isinf(value)) return {};
@@ -19,7 +19,7 @@ Status check_range(const char *name, double value, double low, double high, Erro
 // Computes the 128-bit product of two numbers from 32-bit products: compilers for 32-bit processors have no int128.
 void multiply(uint64_t a, uint64_t b, uint64_t &high, uint64_t &low) {
   const uint64_t a0 = a & UINT32_MAX, a1 = a >> 32, b0 = b & UINT32_MAX, b1 = b >> 32;
-  const uint64_t first = a1 * b0 + (a0 * b0 >> 32);  // the sum fits into 64 bits
+  const uint64_t first = a1 * b0 + (a0 * b0 >> 32);  // no overflow: the sum fits into 64 bits
   const uint64_t second = a0 * b1 + (first & UINT32_MAX);
   high = a1 * b1 + (first >> 32) + (second >> 32);
   low = a * b;
@@ -121,7 +121,8 @@ void Sampler::truncate(const Sampling &sampling, double largest) {
   const size_t all = scores_.size();
   const size_t count = sampling.top_k == 0 ? all : std::min(static_cast<size_t>(sampling.top_k), all);
   if (sampling.top_p < 1) {
-    // top-p is a share of the probability that top-k keeps. Usually few tokens have it, and only these are sorted.
+    // top_p is the share of the probability of top-k's tokens that must be kept. Usually a few tokens suffice: sort
+    // these.
     take_largest(count == all ? 0 : count);
     double total = 0;
     if (count == all) {
@@ -140,7 +141,7 @@ void Sampler::truncate(const Sampling &sampling, double largest) {
       break;
     }
   } else if (sampling.min_p > 0) {
-    // A few tokens more than min-p keeps: this bound is a little lower than the exact test at the end of the function.
+    // Take a few tokens more than min-p keeps: the bound is a little too low; an exact test follows at the end.
     const double bound = largest + std::log(sampling.min_p) - 1e-3;
     size_t above = 0;
     for (const float score : scores_) above += static_cast<double>(score) >= bound;

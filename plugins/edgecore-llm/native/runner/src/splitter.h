@@ -43,14 +43,14 @@ enum class Behavior { kRemoved, kIsolated, kContiguous, kMergedWithPrevious, kMe
 // A step of a pre-tokenizer, which splits pieces of the text further.
 struct Splitting {
   enum class Prefix { kNever, kFirst, kAlways };
-  Prefix prefix = Prefix::kNever;  // pieces that get `mark` in front, unless they have it: none, the first piece of the
-                                   // text, or all
+  Prefix prefix = Prefix::kNever;  // pieces to which `mark` is prepended, unless they begin with it: none, the first
+                                   // piece of the text, or all
   std::string mark;
   bool replaces_spaces = false;  // `mark` replaces spaces
-  bool splits = true;            // false: the step does not split pieces
+  bool splits = true;            // true: split pieces by `pattern`
   Pattern pattern;
   Behavior behavior = Behavior::kIsolated;
-  bool is_inverted = false;  // true: the texts between the matches are treated as the matches
+  bool is_inverted = false;  // true: swap the roles of the matches of `pattern` and of the texts between them
 };
 
 struct Piece {

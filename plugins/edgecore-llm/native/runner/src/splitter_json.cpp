@@ -26,7 +26,7 @@ Status read_pattern(const Json &json, Pattern &pattern, Error &error) {
   return {};
 }
 
-// Calls read(step) for each step of a sequence, which are under the key `list`. JSON of another kind is a single step.
+// Calls read(step) for each step in the list `list` of a "Sequence", or for `json` itself if it has another type.
 template <typename Read>
 Status for_each_step(const Json &json, const char *list, int depth, const Read &read, Error &error) {
   if (json.is_null()) return {};

@@ -8,7 +8,7 @@ namespace edgecore::llm {
 
 std::string Utf8Stream::push(StringView bytes) {
   held_.append(bytes.data(), bytes.size());
-  // An incomplete character starts at most three bytes before the end.
+  // Find an incomplete character: it begins at one of the last three bytes, because UTF-8 has at most four.
   size_t end = held_.size();
   for (size_t back = 1; back <= std::min<size_t>(3, held_.size()); ++back) {
     if (utf8_front({held_.data() + held_.size() - back, back}).is_cut) end = held_.size() - back;

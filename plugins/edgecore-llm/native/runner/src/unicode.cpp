@@ -12,12 +12,12 @@
 namespace edgecore::llm {
 namespace {
 
-constexpr int32_t kNoTrail = 0x11A7;  // the code before the first trailing consonant of Hangul
+constexpr int32_t kNoTrail = 0x11A7;  // the code point before the first trailing consonant of Hangul (Korean syllables)
 
 int combining_class(int32_t code) { return utf8proc_get_property(code)->combining_class; }
 
 void decompose(uint32_t code, std::vector<int32_t> &codes) {
-  int32_t parts[8];  // room for the code points of any canonical decomposition
+  int32_t parts[8];  // 8 is enough for the code points into which any single character decomposes
   const auto count =
       utf8proc_decompose_char(static_cast<int32_t>(code), parts, std::size(parts), UTF8PROC_DECOMPOSE, nullptr);
   if (count < 1 || count > static_cast<utf8proc_ssize_t>(std::size(parts))) {
@@ -46,7 +46,7 @@ bool is_word(uint32_t code) {
   static const Regex *const word = [] {
     auto *regex = new Regex();
     Error error;
-    // As in Hugging Face's library, symbols that contain letters, such as U+24B6, are word characters too.
+    // As in Hugging Face's library, symbols that show a letter, such as U+24B6, count as word characters.
     (void)regex
         ->compile(R"([\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200C}\x{200D}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149})"
                   R"(\x{1F150}-\x{1F169}\x{1F170}-\x{1F189}])",

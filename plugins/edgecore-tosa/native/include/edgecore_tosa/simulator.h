@@ -18,7 +18,7 @@
 
 #define EDGECORE_TOSA_OK 0
 #define EDGECORE_TOSA_INVALID_GRAPH 1  // error: the bytes are damaged, or the graph violates a rule of TOSA
-#define EDGECORE_TOSA_NOT_SUPPORTED 2  // error: the library cannot run the graph: another version, a dtype, a variable
+#define EDGECORE_TOSA_NOT_SUPPORTED 2  // error: another version of TOSA, or an unsupported dtype or variable
 #define EDGECORE_TOSA_RUN_FAILED 3     // error: the result of a valid graph is not defined for these inputs
 #define EDGECORE_TOSA_OUT_OF_MEMORY 4
 

@@ -1,5 +1,5 @@
-// Renames calls that only ExecuTorch's partitioner writes to the backend's names, and replaces pairs of calls that one
-// of the backend's operators computes, which ExecuTorch's registry lacks.
+// Gives operator calls that only ExecuTorch's partitioner writes the names of this backend's operators. Replaces pairs
+// of calls by one call where this backend has an operator for the pair, and ExecuTorch's registry has none.
 #include "ops/aliases.h"
 
 #include <map>
@@ -35,7 +35,7 @@ void drop_indices(const Graph &graph, const std::vector<uint32_t> &uses, Operato
 
 // Replaces x * sigmoid(x) by silu(x) if nothing else reads the sigmoid, which is then not stored.
 void fuse_silu(Graph *graph, const std::vector<uint32_t> &uses) {
-  std::map<uint32_t, size_t> sigmoids;  // index of each sigmoid call whose result only one call reads, by its result
+  std::map<uint32_t, size_t> sigmoids;  // maps a result that only one call reads to the index of its sigmoid call
   std::vector<bool> is_fused(graph->calls.size());
   for (size_t i = 0; i < graph->calls.size(); ++i) {
     OperatorCall &call = graph->calls[i];
@@ -71,7 +71,7 @@ void replace_aliases(Graph *graph) {
     if (call.name == "dim_order_ops._clone_dim_order.default") {
       call.name = "aten.clone.default";
     } else if (call.name == "dim_order_ops._to_dim_order_copy.default") {
-      call.name = "aten._to_copy.default";  // the same arguments; _to_copy ignores the last one, an order of dims
+      call.name = "aten._to_copy.default";  // has one more argument, an order of dims, which _to_copy ignores
     } else if (call.name == "aten.max_pool2d_with_indices.default") {
       drop_indices(*graph, uses, &call);
     }

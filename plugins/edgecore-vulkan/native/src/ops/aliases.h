@@ -1,4 +1,4 @@
-// Replaces operator calls of ExecuTorch's compiler that have another name in the backend's table of operators.
+// Replaces operator calls that ExecuTorch's compiler writes by calls of operators in this backend's table.
 #ifndef EDGECORE_VULKAN_OPS_ALIASES_H_
 #define EDGECORE_VULKAN_OPS_ALIASES_H_
 
@@ -6,8 +6,8 @@
 
 namespace edgecore::vulkan {
 
-// Replaces ExecuTorch's calls that are another spelling of an operator in the table, and pairs of calls that one
-// operator of the table computes.
+// Replaces calls that ExecuTorch writes by equal operators of this backend's table with other names or arguments, and
+// pairs of calls by one operator that computes the pair.
 void replace_aliases(Graph *graph);
 
 }  // namespace edgecore::vulkan

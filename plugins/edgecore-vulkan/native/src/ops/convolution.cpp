@@ -88,7 +88,7 @@ Convolution read(const Call &call, const Tensor &x) {
   return c;
 }
 
-// Packs a convolution's weights as [kernel height, kernel width, input channels of a group, output channels].
+// Returns a convolution's weights as [kernel height, kernel width, input channels of a group, output channels].
 Tensor packed_weights(const Call &call, const Convolution &c) {
   const std::string form = (c.transposed ? "transposed " : "convolution ") + std::to_string(c.groups);
   const int64_t taps = c.taps();
@@ -104,9 +104,9 @@ void record_depthwise(const Call &call, const Convolution &c, const Tensor &targ
                       const Tensor &bias, const Finish &finish) {
   const int64_t neighbours = c.neighbours(), vectors = c.out_channels / 4;
   const Access access = access_of(call, "depthwise", target, x, true, w, bias, finish, false);
-  // Compute two lines in a thread if their windows share most input lines, but not on a GPU, where the additional
-  // registers would cost more than the loads that they save. An odd last line has no partner: with seven or more lines,
-  // this waste is smaller than the cost of a second shader for single lines.
+  // Compute two output lines in a thread if their windows share most input lines, but not on a GPU, where the
+  // additional registers cost more than the shared loads save. If the number of lines is odd, the last thread computes
+  // a line too much: with seven lines or more, this costs less than a second shader for single lines.
   constexpr int64_t kMaxTaps = 25, kManyLines = 7;
   const bool shares_most = 2 * (c.kernel[0] - c.stride[0]) >= c.kernel[0];
   const bool is_pair = access.texels && shares_most && (c.out[0] % 2 == 0 || c.out[0] >= kManyLines) &&
@@ -135,13 +135,13 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
   const int64_t steps = x_vectors ? c.in_group / 4 : c.in_group;
   call.check_iterations(c.kernel[0] * (c.kernel[1] * (steps + 1) + 1));
   const int64_t columns = (c.out_channels + 3) / 4;
-  // Let threads read for each other (shuffle) if all channels of a panel, 32 output channels, read the same input.
+  // Let threads share their loads (shuffle) if all outputs of a panel (32 channels) read the same input channels.
   const bool shuffles = (c.groups == 1 || c.out_group % kPanel == 0) && c.out_channels > kPanel / 4;
   const Access access = access_of(call, "convolution", target, x, x_vectors, w, bias, finish, shuffles);
-  // Eight threads compute the same pixels, or four if eight would leave half of a panel's threads idle.
+  // Let eight threads (a panel) compute the same pixels, or four if eight would leave half of the threads idle.
   constexpr int64_t kThreads = kPanel / 4;
   const int64_t part = (columns + 3) / 4 % 2 == 1 ? 4 : kThreads;
-  // If rows of pixels are long enough, let each thread compute twice as many pixels for each weight that it reads.
+  // If rows of pixels are long, let each thread compute twice as many pixels: so it reads weights half as often.
   const bool doubles = access.shuffles && part == kThreads && c.out[1] >= 2 * c.neighbours();
   const int64_t neighbours = c.neighbours() * (doubles ? 2 : 1);
   // Unroll the short loops of a network's first layers, which have few input channels.
@@ -178,10 +178,10 @@ void convolve(const Call &call, Finish finish) {
   const Tensor out = finish.addend.has_value() ? call.output_of_sum(shape) : call.output(call.last(), shape);
   const Tensor w = packed_weights(call, c), bias = packed_bias(call, kBias, 1, c.out_channels);
   if (!is_float(out.dtype)) call.unsupported("its result has integers");
-  // Convert the input if needed: texel buffers convert it themselves, but storage buffers need the result's dtype.
+  // Convert the input to the result's dtype if needed; texel buffers convert while they are read.
   if (x.dtype != out.dtype && !(call.prefers_texels(x) && call.prefers_texels(w))) x = call.tensor(0);
 
-  // Copy the input to channels-last if the shader reads vectors of channels; few channels are read one by one.
+  // Copy the input to channels-last if the shader reads vectors of channels. Without vectors it reads any order.
   const Images in_images(x), out_images(out);
   const bool needs_order = c.needs_order();
   const bool copies = needs_order && !in_images.is_channels_last();

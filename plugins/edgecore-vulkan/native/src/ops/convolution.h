@@ -21,15 +21,15 @@ struct Convolution {
         stride[0] != 1 || stride[1] != 1 || padding[0] != 0 || padding[1] != 0 || extra[0] != 0 || extra[1] != 0;
     return taps() == 1 && groups == 1 && !moves;
   }
-  // Returns true if vectors of four output channels read vectors of four input channels.
+  // Returns true if four adjacent output channels read vectors of four adjacent input channels.
   bool has_vectors() const { return in_group % 4 == 0 && (groups == 1 || out_group % 4 == 0); }
-  // Returns the number of input columns that the depthwise shader reads for `neighbours` adjacent output pixels.
+  // Returns how many columns of the input the depthwise shader reads to compute `neighbours` adjacent output pixels.
   int64_t window(int64_t neighbours) const { return (neighbours - 1) * stride[1] + (kernel[1] - 1) * dilation[1] + 1; }
   bool is_depthwise() const {
     constexpr int64_t kMaxWindow = 32;
     return !transposed && in_group == 1 && out_group == 1 && groups % 4 == 0 && window(8) <= kMaxWindow;
   }
-  // Returns true if the convolution's shader reads only channels-last inputs.
+  // Returns true if the shader of this convolution reads only channels-last inputs.
   bool needs_order() const { return is_pointwise() || is_depthwise() || has_vectors(); }
   // Returns the number of adjacent pixels that a thread computes: 7 or 8, whichever wastes fewer pixels at the end of a
   // row. In a tie, 7, so that all layers for images of 224 pixels use one shader.

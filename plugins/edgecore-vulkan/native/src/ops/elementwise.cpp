@@ -36,7 +36,7 @@ void map_floats(const Call &call, const std::string &operation, std::vector<doub
   map(call, operation, std::move(numbers));
 }
 
-// Records an elementwise operator of two tensors, or of a tensor and a number.
+// Records an elementwise operator `operation` of two tensors, or of a tensor and a number.
 void combine(const Call &call, const std::string &operation, double alpha = 1) {
   const Tensor a = call.tensor(0);
   const bool has_number = !call.is_tensor(1);

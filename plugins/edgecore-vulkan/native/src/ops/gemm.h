@@ -15,18 +15,18 @@ namespace edgecore::vulkan {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-// The number of products of 8-bit integers whose sum is always exact in fp32, which has 24 bits.
+// The most products of 8-bit integers whose sum is always exact in fp32 (up to 2^24): 512 * (2^8 * 2^7) = 2^24.
 constexpr int64_t kExactProducts = 512;
 
 // Requantizes an integer layer: converts exact sums of 8-bit products to real numbers, and these to int8.
 struct Requantization {
-  Tensor scales;  // one scale for each column of the weights, as floats in whole vectors
+  Tensor scales;  // one scale for each column of the weights, as floats in whole vectors.
   // Push constants: the zero points of input and result, and the bits of the input's scale and of 1 / result scale.
   uint32_t in_zero = 0, out_zero = 0, in_scale = 0, inverse = 0;
 };
 
-// The epilogue of a layer's result: each number is clamped to a range (NaN stays NaN), then a tensor of the same shape
-// is added. Only results in whole vectors can have an epilogue. Integer results have no addend and no upper limit.
+// The last step of a layer: each number is clamped to a range (NaN stays NaN), then a tensor of the same shape is
+// added. Only results in whole vectors of four can have this. Integer results have no addend and no upper limit.
 struct Finish {
   double low = -kNoLimit, high = kNoLimit;
   std::optional<Tensor> addend;
@@ -45,7 +45,7 @@ constexpr int64_t kPanel = 32;  // number of columns of a panel of weights (shad
 
 constexpr int64_t whole_vectors(int64_t elements) { return (elements + 3) / 4 * 4; }
 
-// How a shader reads its tensors (shaders/access.glsl): its variant, the tensors to bind, and whether as texel buffers.
+// How a shader reads its tensors (shaders/access.glsl): its variant, the tensors to bind, and true if as texel buffers.
 struct Access {
   std::string shader;
   std::vector<Tensor> read;
@@ -53,7 +53,7 @@ struct Access {
 };
 
 // Returns how a shader that computes `out` from x, weights, bias and the tensors in `finish` reads them. `x_vectors`:
-// it reads x in vectors, not elements. `shuffles`: it has a variant whose threads read for each other.
+// it reads x in vectors, not elements. `shuffles`: it has a variant whose threads share their loads.
 Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors,
                  const Tensor &w, const Tensor &bias, const Finish &finish, bool shuffles);
 
@@ -74,7 +74,7 @@ Tensor packed_panels(const Call &call, size_t index, const std::string &form, in
   });
 }
 
-// Returns constant 8-bit weights in panels, in the same order as packed_panels.
+// Returns constant 8-bit weights in panels; elements are in the order of packed_panels().
 template <typename SourceOf>
 Tensor packed_integer_panels(const Call &call, size_t index, const std::string &form, int64_t k, int64_t n,
                              SourceOf source_of) {

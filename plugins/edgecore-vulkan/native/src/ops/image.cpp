@@ -48,7 +48,7 @@ void dispatch_image(const Call &call, const std::string &shader, const char *kin
 
 struct Window {
   std::array<int64_t, 2> kernel = {}, stride = {}, padding = {}, dilation = {1, 1};
-  bool rounds_up = false;  // ceil_mode: the last window may extend past the padding
+  bool rounds_up = false;  // ceil_mode: also count a last window that extends past the padding
 };
 
 // Reads the arguments kernel, stride and padding, with which all pooling operators begin.
@@ -62,7 +62,7 @@ Window window_of(const Call &call) {
 
 int64_t pooled_size(const Call &call, const Window &window, size_t dim, int64_t size) {
   const int64_t stride = window.stride[dim], padding = window.padding[dim];
-  // Compute how far the window can move. With ceil_mode, it may exceed the padded image by less than the stride.
+  // Compute the distance that the window can move; with ceil_mode it may leave the padded image by up to stride - 1.
   const int64_t room =
       size + 2 * padding - window.dilation[dim] * (window.kernel[dim] - 1) - 1 + (window.rounds_up ? stride - 1 : 0);
   if (room < 0) call.damaged("its window is larger than its input");
@@ -103,7 +103,7 @@ float scale_of(const Call &call, int64_t before, int64_t after, const double *fa
   return static_cast<float>(before) / static_cast<float>(after);
 }
 
-// Records the resizing of an image. `factors` is the argument with scale factors; a call without them has sizes.
+// Records the resizing of an image. `factors` is the index of the argument with scale factors; argument 1 has sizes.
 void upsample(const Call &call, const char *mode, size_t factors, bool align_corners) {
   const Tensor x = image(call);
   const int64_t before[2] = {x.size(2), x.size(1)};

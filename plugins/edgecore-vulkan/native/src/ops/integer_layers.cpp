@@ -13,15 +13,15 @@ constexpr size_t kWeights = 3, kScales = 5, kBias = 8;
 
 int64_t rounded_up(int64_t size, int64_t step) { return (size + step - 1) / step * step; }
 
-// Returns a tensor of `columns` zeros in place of a bias. They are cached with the argument `scales`, a float constant.
+// Returns `columns` zeros in place of an absent bias, cached with the constant of floats in argument `scales`.
 Tensor no_bias(const Call &call, size_t scales, int64_t columns) {
   return call.packed(
       scales, "no bias " + std::to_string(columns), rounded_up(columns, 4), [](const float *, float *) {},
       Dtype::kFloat32);
 }
 
-// Returns the bias of `columns` outputs in whole vectors; zeros if the argument is absent. `scales` is an argument with
-// a constant of floats, with which the zeros are cached.
+// Returns the bias of `columns` outputs, padded to whole vectors; zeros if the argument is absent. The zeros are cached
+// with the constant of floats in argument `scales`.
 Tensor bias_of(const Call &call, size_t index, size_t scales, int64_t columns) {
   if (call.is_none(index)) return no_bias(call, scales, columns);
   if (call.constant_shape(index).size() != 1 || call.constant_shape(index)[0] < columns) {
@@ -121,8 +121,8 @@ void multiply_4_bits(Call &call, size_t weights, size_t scales, size_t group, co
            });
 }
 
-// Returns the requantization of a statically quantized layer with `channels` outputs. The argument before the result is
-// the name of the activation, "relu" or "none".
+// Returns the last step of a statically quantized layer: the requantization of `channels` outputs and the activation.
+// Its name, "relu" or "none", is the argument before the result.
 Finish requantization(const Call &call, int64_t channels) {
   const std::string &name = call.text(call.last() - 1);
   if (name != "relu" && name != "none") call.unsupported("it has the activation %s", name.substr(0, 100).c_str());

@@ -8,9 +8,9 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Returns the number of rows that a thread of shader gemm computes. With shuffles and a long loop (`is_long`), a weight
-// that a thread reads serves all rows of its subgroup, so more rows are better; 14 divides the number of pixels of
-// typical images. `tuned` is the number that was measured as fastest for many rows, or 0.
+// Returns the number of rows, of `m`, that a thread of shader gemm computes. With shuffles and a long loop (`is_long`),
+// all threads of a subgroup use the weights that one of them reads, so more rows are better; 14 divides the number of
+// pixels of typical images. `tuned` is the number that was measured as fastest for m > 8, or 0.
 int64_t rows_of_thread(int64_t m, bool is_long, uint32_t tuned) {
   const auto whole = [m](int64_t rows) { return (m + rows - 1) / rows * rows; };
   if (m > 8 && is_long && tuned != 0) return tuned;
@@ -33,7 +33,7 @@ Access access_of(const Call &call, const char *shader, const Tensor &out, const 
   access.shuffles = shuffles && access.texels && call.subgroup_size() == kPanel / 4;
   const char *reads = access.shuffles ? "_shuffle" : access.texels ? "_texel" : has_weights ? "_buffer" : "_mixed";
   access.shader = std::string(shader) + "_" + name_of(out.dtype) + reads;
-  // Without addend and scales, the bias is bound in their place, but not read.
+  // A shader needs a tensor for addend or scales even if it has none: bind the bias, which is not read there.
   access.read = {x, w, bias, last.value_or(bias)};
   if (access.texels) {
     for (Tensor &tensor : access.read) tensor.texel = 4;
@@ -54,8 +54,8 @@ Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channe
       Dtype::kFloat32);
 }
 
-// Records the product of multiply() with cooperative matrices and returns true, if the device supports this. The
-// tensors must be fp16 in storage buffers, with at least as many rows and columns as one subgroup computes.
+// Records the product of multiply() with cooperative matrices and returns true. Returns false if the device cannot do
+// this, if a tensor is not fp16 in a storage buffer, or if the matrices are smaller than what a subgroup computes.
 static bool multiply_cooperatively(const Call &call, const Tensor &out, const Tensor &x, const Tensor &w,
                                    const Tensor &bias, int64_t m, int64_t k, int64_t n, const Finish &finish,
                                    const std::vector<uint32_t> &push) {
@@ -64,7 +64,6 @@ static bool multiply_cooperatively(const Call &call, const Tensor &out, const Te
   if (!matrix.has_value() || out.dtype != Dtype::kFloat16) return false;
   if (m < kBlocks * matrix->rows || n < kBlocks * matrix->columns || k < matrix->steps) return false;
   const uint32_t tile_rows = 2 * kBlocks * matrix->rows, tile_columns = 2 * kBlocks * matrix->columns;
-  // Compute the size in bytes of the shader's shared memory.
   const uint32_t steps = 2 * matrix->steps;
   const uint32_t shared =
       2 * (tile_rows * (steps + 8) + steps * (tile_columns + 8)) + 4 * kSubgroups * matrix->rows * matrix->columns;
@@ -96,12 +95,12 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
                          {groups(n, kTileColumns) * kThreads, groups(m, kThreadsOfColumn * tuning.tiled_rows), 1},
                          {kThreads, 1, 1}, {x_vectors, out_vectors, adds, tuning.tiled_rows});
   }
-  // Use a panel of weights for all rows before the next panel, if the weights do not fit into the cache of a CPU.
+  // Use each panel of weights for all rows before the next panel, if a CPU's cache cannot hold all weights.
   constexpr int64_t kCached = 32 * 1024;
   push.push_back(k * n > kCached);
   push.push_back(adds);
   finish.append_to(&push);
-  // Use a shader with more rows per thread if its loop is long; otherwise writing the results takes most of the time.
+  // Use a shader with more rows per thread if the loop over k is long; in a short one, writing results takes most time.
   constexpr int64_t kLong = 32;
   const bool is_long = access.shuffles && k > kLong;
   const int64_t rows = rows_of_thread(m, is_long, tuning.gemm_rows), panels = (n + kPanel - 1) / kPanel;

@@ -81,7 +81,7 @@ Loop make_loop(const Tensor &out, const std::vector<Shape> &strides, LoopOptions
   if (loop.vectors) {
     vectors = (loop.threads + 3) / 4;
     dims[0].size = (dims[0].size + 3) / 4;
-    // Let a thread compute several vectors, but only vectors of one row.
+    // Let a thread compute several vectors if all of them are in one row.
     while (options.repeats && repeat < kRepeat && (dims.size() == 1 || dims[0].size % (2 * repeat) == 0)) repeat *= 2;
     loop.threads = (vectors + repeat - 1) / repeat;
     dims[0].size = (dims[0].size + repeat - 1) / repeat;

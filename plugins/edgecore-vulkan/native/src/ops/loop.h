@@ -10,7 +10,7 @@
 
 namespace edgecore::vulkan {
 
-// Returns a number as the bits of a push constant: an fp32 number, or an integer for integer tensors. Clamps.
+// Returns a number, clamped to its range, as a push constant: the bits of a float, or an integer for integer tensors.
 uint32_t bits_of(double value, Dtype dtype);
 
 // Returns the operator's name in a call without its namespace and overload: "add" for "aten.add.Tensor".
@@ -22,13 +22,13 @@ Shape broadcast(const Call &call, const Shape &a, const Shape &b);
 // Returns the stride of each dim of a result in an operand that broadcasts to it: 0 where the operand is repeated.
 Shape broadcast_strides(const Tensor &operand, size_t rank);
 
-// Return the tensor in a layout: itself, or a copy if its elements are in another order. in_rows returns it row-major.
+// in_layout returns `x`, or a copy if `layout` orders elements in another way. in_rows does so for the row-major order.
 Tensor in_layout(const Call &call, const Tensor &x, Layout layout);
 Tensor in_rows(const Call &call, const Tensor &x);
 
 // A shader's loop over the dims of a result in memory order; dims are merged where all operands allow it.
 struct Loop {
-  // True if a thread computes vectors of four elements that are adjacent in memory; strides still count elements.
+  // True if a thread computes vectors of four elements, adjacent in memory. Strides count elements, not vectors.
   bool vectors = false;
   // A bit for each operand whose elements vary along the innermost dim (that is, it is not broadcast there).
   uint32_t contiguous = 0;

@@ -27,8 +27,8 @@ void check_rows(const Call &call, const Tensor &out) {
     call.unsupported("its result is not row-major");
 }
 
-// Returns true if the device has subgroups of eight threads that read for each other, and they can compute the product:
-// it has several rows, and rows of b are whole vectors.
+// Returns true if a shader with shuffles can compute the product: the device has subgroups of eight threads that read
+// each other's values, the product has several rows, and rows of b are whole vectors.
 bool can_shuffle(const Call &call, const Product &product, const Tensor &a, const Tensor &b) {
   const bool texels = call.prefers_texels(a) && call.prefers_texels(b) && call.subgroup_size() == kPanel / 4;
   return texels && product.m > 1 && (product.transposed ? product.k : product.n) % 4 == 0;
@@ -36,7 +36,7 @@ bool can_shuffle(const Call &call, const Product &product, const Tensor &a, cons
 
 void multiply_by_shuffles(const Call &call, const Product &product, const Tensor &a, const Tensor &b,
                           const Tensor &addend, const Tensor &out, const std::vector<uint32_t> &push) {
-  kind_of(call, a.dtype, b.dtype, out.dtype);  // throws for dtypes that the shaders for GPUs do not support either
+  kind_of(call, a.dtype, b.dtype, out.dtype);  // called only because it throws for dtypes that no shader supports
   const bool a_vectors = product.k % 4 == 0, out_vectors = product.n % 4 == 0;
   const int64_t rows = product.m > 8 ? 16 : 8, panels = (product.n + kPanel - 1) / kPanel;
   call.check_iterations(a_vectors ? product.k / 4 : product.k);
@@ -100,7 +100,7 @@ void matrix_multiply(Call &call) {
   multiply_matrices(call, product, a, b, out);
 }
 
-// Records a linear layer: packs constant weights once, and multiplies by computed weights as by any other matrix.
+// Records a linear layer. Constant weights are packed once; weights that the graph computes are an ordinary matrix.
 void linear_layer(Call &call) {
   if (call.is_constant(1) && (call.is_none(2) || call.is_constant(2))) return linear(call);
   const Tensor x = in_rows(call, call.tensor(0)), w = in_rows(call, call.tensor(1));

@@ -92,7 +92,6 @@ void pixel_shuffle(Call &call) {
   shape[w] *= factor;
   const Tensor out = call.output(call.last(), shape);
   const Shape from = x.strides(), to = out.strides();
-  // Merge the batch dims of an image tensor into one; they are contiguous.
   int64_t batch = 1;
   for (size_t i = 0; i < c; ++i) batch *= shape[i];
   const int64_t from_batch = c == 0 ? 0 : from[c - 1], to_batch = c == 0 ? 0 : to[c - 1];

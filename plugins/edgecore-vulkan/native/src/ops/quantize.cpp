@@ -36,7 +36,7 @@ Tensor arranged(const Call &call, const Tensor &x, Dtype dtype, Layout layout) {
     call.copy(x, copy);
     return copy;
   }
-  // Make a channels-last copy as a row-major tensor with permuted dims, which has the same memory.
+  // Make a channels-last copy as a row-major tensor with permuted dims: both have the same bytes in memory.
   const std::vector<uint32_t> order = dims_in_memory(x.rank(), layout);
   Shape shape(x.rank());
   for (size_t i = 0; i < order.size(); ++i) shape[i] = x.shape[order[i]];
@@ -81,7 +81,7 @@ void check_range(const Call &call, size_t first) {
   }
 }
 
-// Dequantizes the first argument with a scale for each `inner` elements; the scales repeat after `channels` scales.
+// Dequantizes the first argument. Each `inner` elements share a scale; after `channels` scales, the first one follows.
 void dequantize_channels(const Call &call, const RowParameters &parameters, int64_t inner, int64_t channels) {
   const Tensor x = call.tensor(0);
   const Tensor out = call.output(call.last(), x.shape);

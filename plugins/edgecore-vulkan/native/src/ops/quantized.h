@@ -31,7 +31,7 @@ struct RowParameters {
 };
 RowParameters row_parameters(const Call &call, size_t index, int64_t rows);
 
-// Quantizes a row-major tensor with a scale for each `inner` elements. If `is_difference`, subtracts the zero points.
+// Quantizes a row-major tensor with a scale for each `inner` elements. `is_difference`: then subtracts the zero points.
 void quantize_rows(const Call &call, const Tensor &out, const Tensor &x, const RowParameters &parameters, int64_t inner,
                    double low, double high, bool is_difference);
 

@@ -6,10 +6,10 @@ namespace edgecore::vulkan {
 
 namespace {
 
-constexpr size_t kMaxReduced = 3;       // maximum of reduced dims: a tensor without gaps has at most 3 after merging
-constexpr int64_t kThreads = 64;        // number of threads of a workgroup, as in the shader rows.glsl
-constexpr int64_t kPasses = 4;          // maximum number of loops over a row in a shader, one over partial results
-constexpr int64_t kManyTerms = 32'768;  // rows with at least this many terms are always shared by several threads
+constexpr size_t kMaxReduced = 3;  // maximum of reduced dims: a tensor without gaps has at most 3 after merging
+constexpr int64_t kThreads = 64;   // number of threads of a workgroup, as in the shader rows.glsl
+constexpr int64_t kPasses = 4;     // maximum number of a shader's loops over a row, one of them over partial results
+constexpr int64_t kManyTerms = 32'768;  // rows with at least this many elements are always shared by several threads
 
 // Drops dims of size 1, and merges adjacent dims that are contiguous in memory. Returns one dim if the size is 0.
 std::vector<Dim> joined(const std::vector<Dim> &dims) {
@@ -75,7 +75,7 @@ Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_re
 }
 
 RowVectors vectors_of(const Rows &rows, bool may_use_terms, bool may_use_rows) {
-  // Returns true if the innermost dim consists of whole vectors, and all other strides are multiples of 4.
+  // Returns true if whole vectors lie along the innermost dim and all other strides are multiples of 4.
   const auto fits = [](const std::vector<Dim> &inner, const std::vector<Dim> &others) {
     const auto is_whole = [](const Dim &dim) { return dim.stride % 4 == 0; };
     return inner.back().stride == 1 && inner.back().size % 4 == 0 &&

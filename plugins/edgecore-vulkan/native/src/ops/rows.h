@@ -17,27 +17,27 @@ struct Dim {
 
 struct Rows {
   int64_t count = 1;  // number of rows
-  int64_t terms = 1;  // number of elements of a row
-  // The dims that count rows (`kept`), and the dims within a row (`reduced`); the innermost dim is the last. Each list
-  // has at least one dim, and adjacent dims that could be merged are merged.
+  int64_t terms = 1;  // number of elements of a row.
+  // The dims along which rows differ (`kept`), and the dims within a row (`reduced`); the innermost dim is the last.
+  // Each list has at least one dim, and adjacent dims that could be merged are merged.
   std::vector<Dim> kept, reduced;
 };
 
-// Returns the rows of a tensor: `kept` are the dims that count rows, `reduced` the dims within a row, both in the order
-// in which the shader counts them.
+// Returns the rows of a tensor: `kept` are the dims along which rows differ, `reduced` the dims within a row, each in
+// the order in which the shader counts them.
 Rows rows_of(const Call &call, const std::vector<Dim> &kept, const std::vector<Dim> &reduced);
 // Returns the rows along some dims of `x`, in the order of the elements of `result`. `result` has the other dims of
 // `x`, and either lacks the reduced dims or has them with size 1.
 Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_reduced, const Tensor &result);
 
-// The unit that a thread reads at once: one element, four neighbouring terms of a row, or the same term of four rows.
+// What a thread reads at once: one element, four adjacent elements of a row, or one element each of four rows.
 enum class RowVectors : uint8_t { kNone, kTerms, kRows };
 
-// Returns how a shader can read the rows in vectors: of terms if `may_use_terms`, else of rows if `may_use_rows`.
+// Returns how a shader can read the rows in vectors: along rows if `may_use_terms`, else across if `may_use_rows`.
 RowVectors vectors_of(const Rows &rows, bool may_use_terms, bool may_use_rows);
 
-// Adds a dispatch of variant `kind` of a shader that computes a result for each row. The first tensor of `read` is the
-// input. `push` are the push constants after those of the rows, `constants` the specialization constants from id 8 on.
+// Adds a dispatch of a shader (variant `kind`) that computes a result for each row. The first of `read` is the input.
+// `push` are the push constants after those of the rows, `constants` the specialization constants from id 8 on.
 void dispatch_rows(const Call &call, const char *shader, const char *kind, std::vector<Tensor> written,
                    std::vector<Tensor> read, Rows rows, RowVectors vectors, const std::vector<uint32_t> &push = {},
                    const std::vector<uint32_t> &constants = {});

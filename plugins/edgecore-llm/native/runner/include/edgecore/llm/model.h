@@ -18,11 +18,11 @@ class Tokenizer;
 struct Metadata {
   std::string family;
   size_t context = 0;  // maximum number of positions of a sequence
-  size_t chunk = 0;    // maximum number of tokens of one call of the model
+  size_t chunk = 0;    // maximum number of tokens that one call of the model takes
   size_t vocabulary = 0;
   std::vector<int32_t> eos_ids;  // the tokens that end a text
-  int64_t rewindable = -1;       // number of last positions that can be removed from the caches again; -1: all
-  std::string text;              // JSON text of the metadata, which contains an identifier of this export
+  int64_t rewindable = -1;  // number of positions at the end of a sequence that can be removed from the caches; -1: all
+  std::string text;         // JSON text of the metadata, which contains an identifier of this export
 };
 
 // Reads the metadata from their JSON text. Errors: INVALID_PROGRAM (damaged, or of another version).

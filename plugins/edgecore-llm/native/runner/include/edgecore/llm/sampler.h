@@ -12,30 +12,30 @@ namespace edgecore::llm {
 // The parameters of sampling. All defaults except the temperature's leave the logits unchanged. Names, ranges and
 // results are the same as for edgecore_llm.sampler.Sampling in Python.
 struct Sampling {
-  double temperature = 0;         // number by which all logits are divided; 0: the largest logit's token is chosen
-  int64_t top_k = 0;              // number of largest logits to keep; 0: all
-  double top_p = 1;               // keeps the fewest largest logits whose probabilities sum to at least this value
-  double min_p = 0;               // keeps logits whose probability is at least this share of the largest one
-  double repetition_penalty = 1;  // factor that divides positive logits of recent tokens, and multiplies negative ones
+  double temperature = 0;  // number by which all logits are divided; 0: the largest logit's token is chosen
+  int64_t top_k = 0;       // number of largest logits to keep; 0: all
+  double top_p = 1;  // keep only the most probable tokens: the fewest whose probabilities sum to at least this value
+  double min_p = 0;  // keep only tokens whose probability is at least this share of the largest one
+  double repetition_penalty = 1;  // divides positive logits of recent tokens, multiplies negative logits
   double presence_penalty = 0;    // number subtracted once from the logit of each recent token
   double frequency_penalty = 0;   // number subtracted from the logit of a recent token for each of its occurrences
   int64_t penalty_window = 64;    // number of last tokens that count for penalties; 0: all
-  uint64_t seed = 0;              // seed of the random draws: sequences with equal seeds draw equal numbers
+  uint64_t seed = 0;              // seed of the random numbers: equal seeds give equal numbers
 };
 
 // Checks that each parameter is in its range. Errors: INVALID_ARGUMENT with the name of the parameter.
 Status check(const Sampling &sampling, Error &error);
 
-// Returns a number in [0, 1) that depends on the seed and the position: the first draw of Philox 4x64.
+// Returns a random number in [0, 1) for the seed and the position: the first number of the generator Philox 4x64.
 double uniform(uint64_t seed, uint64_t position);
 
-// Chooses tokens, and keeps its buffers between calls. The random number depends only on the seed and the position:
-// repeated and rewound sequences draw the same numbers, here and in Python.
+// Chooses tokens, and keeps its buffers between calls. The random number depends only on the seed and the position: so
+// a repeated or rewound sequence gets the same random numbers, in C++ and in Python.
 class Sampler {
  public:
-  // Returns the next token. `position` is the new token's; `history` has the tokens before it, for penalties. Tokens
-  // from `vocabulary` on, which the tokenizer lacks, are never chosen; 0: all may be chosen. Errors: INVALID_ARGUMENT
-  // (a logit is not a number).
+  // Returns the next token. `position` is the position of this new token in the sequence; `history` has the tokens
+  // before it, for penalties. If `vocabulary` is not 0, only tokens below it, which the tokenizer has, are chosen.
+  // Errors: INVALID_ARGUMENT (a logit is not a number).
   Result<int32_t> sample(Span<const float> logits, const Sampling &sampling, uint64_t position,
                          Span<const int32_t> history, size_t vocabulary, Error &error);
 

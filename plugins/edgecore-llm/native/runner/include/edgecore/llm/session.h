@@ -16,7 +16,7 @@ namespace edgecore::llm {
 struct GenerateOptions {
   size_t max_new_tokens = 128;
   Sampling sampling;
-  bool ignore_eos = false;  // true: continue an answer after a token that ends a text
+  bool ignore_eos = false;  // true: continue to generate after a token that ends a text
   size_t vocabulary = 0;    // number of tokens of the tokenizer; larger ids are never chosen; 0: no limit
 
   // True: if the context is full, shift it (see Session::shift): drop the oldest tokens after the first `keep`. False:
@@ -49,17 +49,18 @@ class Session {
   // append.
   Status logits(Span<const int32_t> tokens, std::vector<float> &logits, Error &error);
 
-  // Appends `prompt` to the sequence and generates an answer. It ends with an end token, which `on_token` receives too,
-  // or when it is cut off. Errors: INVALID_ARGUMENT (prompt and answer do not fit into the context, or a value of the
-  // sampling is out of range), and the errors of append.
+  // Appends `prompt` to the sequence, then generates and appends an answer. The answer ends with a token that ends a
+  // text, which `on_token` receives too, or when `options`, `on_token` or `cancel` ends it. Errors: INVALID_ARGUMENT
+  // (prompt and answer do not fit into the context, or a value of the sampling is out of range), and the errors of
+  // append.
   Status generate(Span<const int32_t> prompt, const GenerateOptions &options, const TokenFunction &on_token,
                   Error &error);
 
   // Ends the running answer after its current token or prompt.
   void cancel() { is_cancelled_.store(true, std::memory_order_relaxed); }
 
-  // Computes a token and removes it again, so that the weights are in memory. Changes neither sequence nor statistics.
-  // Errors: as append.
+  // Runs the model once on a token, so that the operating system reads the weights into memory, and removes the token.
+  // Changes neither sequence nor statistics. Errors: as append.
   Status warm_up(Error &error);
 
   // Keeps the first `count` tokens of the sequence. Layers with a sliding window cache few positions beyond the window:
@@ -94,8 +95,8 @@ class Session {
   Method *forward_ = nullptr;
   Span<const float> last_logits_;  // the logits of the last run
   std::vector<int32_t> tokens_;
-  // Maximum length of the sequence since the caches were last filled from position 0. In the ring buffer of a sliding
-  // window, each position up to it has overwritten an older one, even if the sequence was shortened since.
+  // Maximum length of the sequence since the caches were last filled from position 0. Each position up to it has
+  // overwritten an older one in the ring buffer of a sliding window, even if the sequence is shorter now.
   size_t written_ = 0;
   uint64_t dropped_ = 0;            // number of tokens that shifts have dropped since the sequence was empty
   std::vector<int64_t> inputs_[3];  // tokens, positions, rows

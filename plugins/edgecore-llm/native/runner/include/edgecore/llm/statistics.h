@@ -1,4 +1,4 @@
-// The numbers of tokens and seconds of a session so far.
+// The numbers of tokens and seconds that a session adds up: for loading, prompts and answers.
 #ifndef EDGECORE_LLM_STATISTICS_H_
 #define EDGECORE_LLM_STATISTICS_H_
 

@@ -28,7 +28,7 @@ class Utf8Stream {
 class TextStream {
  public:
   // `tokenizer` must outlive the stream. If the first token begins a text (`is_start`), removes the space that the
-  // tokenizer adds there. Special tokens are spelled only if `specials`.
+  // tokenizer adds there. Leaves special tokens out of the text unless `specials`.
   explicit TextStream(const Tokenizer &tokenizer, bool is_start = false, bool specials = false);
 
   // Appends a token. Returns the text that it completes.
@@ -50,7 +50,7 @@ class StopText {
 
   // Appends a piece. Returns the text that is certainly before any stop string.
   std::string push(const std::string &text);
-  // Returns the rest of the text, which was held back.
+  // Ends the text: returns the part that was held back because a stop string might have begun there.
   std::string finish();
   bool is_stopped() const { return is_stopped_; }
 
