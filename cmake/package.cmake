@@ -7,7 +7,7 @@ string(REGEX MATCH "[0-9.]+" version "${version}")
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/edgecoreConfigVersion.cmake
   VERSION ${version} COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES cmake/edgecoreConfig.cmake cmake/edgecoreBackend.cmake cmake/edgecoreVulkan.cmake
-              ${PROJECT_BINARY_DIR}/edgecoreConfigVersion.cmake DESTINATION edgecore/cmake)
+              cmake/third_party.py ${PROJECT_BINARY_DIR}/edgecoreConfigVersion.cmake DESTINATION edgecore/cmake)
 install(DIRECTORY cmake/toolchains DESTINATION edgecore/cmake)
 
 set(native edgecore/native)

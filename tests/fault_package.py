@@ -19,7 +19,7 @@ def fault_folder(tmp_path_factory):
     package = copy_package(folder, TOY, "fault", "FaultBackend", "A backend of three operators")
     script = folder / "one_symbol.map"
     script.write_text("{ global: edgecore_*; local: *; };\n")
-    flags = ["-fvisibility=hidden", "-fno-exceptions", f"-Wl,--version-script={script}"]
+    flags = ["-fvisibility=hidden", f"-Wl,--version-script={script}"]
     for name, more in (("libfault.so", []), ("libfault_extra.so", ["-DEXTRA_SYMBOL"])):
         compiled(package / name, TOY / "fault_backend.cpp", flags=[*flags, *more])
     return folder

@@ -109,16 +109,16 @@ nb::str description(const PyMethod &method) {
 }
 
 void bind_infos(nb::module_ &module) {
-  nb::class_<PyDimInfo>(module, "DimInfo", docs::kDim)
+  nb::class_<PyDimInfo>(module, "DimInfo", docs::kDimInfo)
       .def_prop_ro(
-          "name", [](const PyDimInfo &dim) { return text(dim.info.name); }, docs::kDimName)
+          "name", [](const PyDimInfo &dim) { return text(dim.info.name); }, docs::kDimInfoName)
       .def_prop_ro(
-          "min", [](const PyDimInfo &dim) { return dim.info.min; }, docs::kDimMin)
+          "min", [](const PyDimInfo &dim) { return dim.info.min; }, docs::kDimInfoMin)
       .def_prop_ro(
-          "max", [](const PyDimInfo &dim) { return dim.info.max; }, docs::kDimMax)
+          "max", [](const PyDimInfo &dim) { return dim.info.max; }, docs::kDimInfoMax)
       .def(
           "__repr__", [](const PyDimInfo &dim) { return nb::str("DimInfo({})").format(dim.description()); },
-          docs::kDimRepr);
+          "Describe the dim: its name and its range of sizes.");
   nb::class_<PyTensorInfo>(module, "TensorInfo", docs::kTensorInfo)
       .def_prop_ro(
           "name", [](const PyTensorInfo &value) { return text(value.info.name); }, docs::kTensorInfoName)
@@ -136,7 +136,7 @@ void bind_infos(nb::module_ &module) {
             return nb::str("TensorInfo('{}', {}{})")
                 .format(text(value.info.name), value.description(), value.info.tensor.planned ? ", planned" : "");
           },
-          docs::kTensorInfoRepr);
+          "Describe the input or output: its name, dtype and dims.");
 }
 
 }  // namespace edgecore::python

@@ -91,13 +91,13 @@ NB_MODULE(_runtime, module) {
       .def(
           "__repr__",
           [](const PyMethod &method) { return nb::str("<edgecore.Method {}>").format(description(method)); },
-          docs::kMethodRepr)
+          "Describe the method: its inputs and outputs with their dtypes and dims.")
       .def_prop_ro(
           "__signature__",
           [](const nb::object &self) {
             return nb::module_::import_("edgecore.runtime.signature").attr("signature")(self);
           },
-          docs::kMethodSignature)
+          "Signature for `inspect.signature`: a parameter for each input, and `out`.")
       .def_prop_ro(
           "name", [](const PyMethod &method) { return text(method.info().name()); }, docs::kMethodName)
       .def_prop_ro("inputs", inputs, docs::kMethodInputs)

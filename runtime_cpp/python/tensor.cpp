@@ -231,7 +231,7 @@ void bind_tensor(nb::module_ &module) {
       .def(
           "tolist",
           [](const PyTensor &tensor) { return to_list(tensor, 0, static_cast<const uint8_t *>(tensor.data())); },
-          docs::kTensorToList)
+          docs::kTensorTolist)
       .def("__dlpack__", to_dlpack, nb::kw_only(), "stream"_a = nb::none(), "max_version"_a = nb::none(),
            "dl_device"_a = nb::none(), "copy"_a = nb::none(), docs::kTensorDlpack)
       .def(
@@ -242,7 +242,7 @@ void bind_tensor(nb::module_ &module) {
           [](const PyTensor &tensor) {
             return nb::str("edgecore.Tensor(shape={}, dtype={})").format(shape_tuple(tensor), dtype_name(tensor));
           },
-          docs::kTensorRepr);
+          "Describe the tensor: its shape and dtype.");
 }
 
 }  // namespace edgecore::python

@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 from process import run
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "runtime_cpp" / "vulkan" / "third_party"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "cmake"))
 
-from debian import apt_options, archive_uri
+from third_party import FetchError, private_apt
 
 SUITE = "bookworm"
 VERSION = "3.11"
@@ -37,22 +36,15 @@ def fetch() -> Path:
         return folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    with tempfile.TemporaryDirectory(prefix="edgecore-apt-") as name:
-        work = Path(name)
-        for part in ("lists", "archives", "packages"):
-            (work / part / "partial").mkdir(parents=True)
-        if os.geteuid() == 0:  # apt run by root downloads as the user _apt
-            work.chmod(0o755)
-            shutil.chown(work / "packages", "_apt")
-        uri = archive_uri()
-        if uri is None:
-            raise SystemExit("apt has no Debian archive configured; run apt-get update, or use a Debian machine.")
-        (work / "sources.list").write_text(f"deb {uri} {SUITE} main\n")
-        apt = ["apt-get", "-qq", *apt_options(work, "arm64")]
-        run(*apt, "update", folder=work / "packages")
-        run(*apt, "download", *PACKAGES, folder=work / "packages")
-        for package in sorted((work / "packages").glob("*.deb")):
-            run("dpkg", "-x", package, folder)
+    try:
+        with private_apt(SUITE, "arm64") as (apt, root):
+            downloads = root / "files"
+            run(*apt, "-q", "update", folder=downloads)
+            run(*apt, "-q", "download", *PACKAGES, folder=downloads)
+            for package in sorted(downloads.glob("*.deb")):
+                run("dpkg", "-x", package, folder)
+    except FetchError as error:
+        raise SystemExit(f"error: {error}") from error
     finished.write_text(packages)
     return folder
 

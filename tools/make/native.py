@@ -46,7 +46,7 @@ def native_steps(plugins: dict[str, Plugin]) -> dict[str, Step]:
         "xnnpack-library": Step(
             "XNNPACK (the first time it is compiled: one to two minutes)",
             get_xnnpack,
-            (f"{XNNPACK}/third_party", f"{XNNPACK}/cpuinfo"),
+            (f"{XNNPACK}/third_party", f"{XNNPACK}/cpuinfo", "cmake/third_party.py"),
             needs=("system",),
         ),
         "upstream-tests": Step(

@@ -15,7 +15,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from debian import FetchError, Pin, cache_folder, fetch, new_folder, read_pins, unpack_deb
+# The folder of edgecore's CMake files: in the repository, and in the installed package.
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "cmake"))
+
+from third_party import FetchError, Pin, cache_folder, fetch, new_folder, read_pins, unpack_deb
 
 PINS = Path(__file__).with_name("vulkan.pins")
 # Only what C++ code includes: the bindings for C++ are 10 MB more.

@@ -5,12 +5,12 @@ The plugin's CMake runs this script; it can also be run by hand. The wheel of ``
 machine's processor is taken from the folder that ``EDGECORE_THIRD_PARTY`` names, else pip downloads it. The result
 (``include/``, ``lib/`` and ``licenses/``) is kept in ``$EDGECORE_CACHE/third_party/tosa-reference-model-<key>``
 (default cache: ``~/.cache/edgecore``), where the key is a hash of the pins, of this script and of the licences.
-Progress goes to stderr, the folder's path to stdout.
+Progress goes to stderr, the folder's path to stdout. CMake names the folder of ``third_party.py``, which is that of
+the package edgecore's CMake files, in EDGECORE_CMAKE_DIR; without it, the script runs in edgecore's repository.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import platform
@@ -19,8 +19,11 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.insert(0, os.environ.get("EDGECORE_CMAKE_DIR") or str(Path(__file__).resolve().parents[4] / "cmake"))
+
+from third_party import FetchError, Pin, cache_folder, new_folder, read_pins, say
 
 HERE = Path(__file__).parent
 PINS = HERE / "reference_model.pins"
@@ -32,34 +35,8 @@ LIBRARIES = ("tosa_reference_model_lib", "tosa_check_dynamic_shape", "tosa_graph
 HEADERS = ("include/flatbuffers/", "include/tosa_serialization_lib/")
 
 
-class FetchError(Exception):
-    """An error whose text is one sentence for the user: what failed, and what to do."""
-
-
-@dataclass(frozen=True)
-class Pin:
-    """A wheel; a file is used only if its size and SHA-256 match."""
-
-    sha256: str
-    size: int
-    processor: str
-    tag: str
-    name: str
-
-    def matches(self, path: Path) -> bool:
-        """Return True if the file at ``path`` has this pin's size and SHA-256."""
-        if not path.is_file() or path.stat().st_size != self.size:
-            return False
-        return hashlib.sha256(path.read_bytes()).hexdigest() == self.sha256
-
-
-def say(text: str) -> None:
-    print(f"tosa: {text}", file=sys.stderr, flush=True)
-
-
 def choose_pin(system: str, processor: str) -> Pin:
-    rows = [line.split() for line in PINS.read_text().splitlines() if line and not line.startswith("#")]
-    pins = {row[2]: Pin(row[0], int(row[1]), *row[2:]) for row in rows}
+    pins = {pin.package: pin for pin in read_pins(PINS)}  # this column holds the processor
     if system != "Linux" or processor not in pins:
         raise FetchError(
             f"Arm's reference model exists for Linux on {' and '.join(sorted(pins))}, but this is {system} on "
@@ -76,7 +53,7 @@ def download(pin: Pin, folder: Path) -> None:
     say(f"downloading {REQUIREMENT} ({pin.size / 1e6:.0f} MB)")
     command = [sys.executable, "-I", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--only-binary", ":all:", "--implementation", "cp", "--python-version", "3.11", "--abi", "cp311"]
-    command += ["--platform", pin.tag, "--dest", str(folder), REQUIREMENT]
+    command += ["--platform", Path(pin.name).stem.rpartition(".")[2], "--dest", str(folder), REQUIREMENT]
     try:
         subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, timeout=DOWNLOAD_SECONDS, check=False)
     except subprocess.TimeoutExpired:
@@ -127,18 +104,10 @@ def main() -> int:
         pin = choose_pin(platform.system(), platform.machine())
         parts = [PINS, Path(__file__), *sorted(LICENSES.iterdir())]
         key = hashlib.sha256(b"".join(part.read_bytes() for part in parts) + pin.sha256.encode()).hexdigest()[:16]
-        cache = Path(os.environ.get("EDGECORE_CACHE") or Path.home() / ".cache" / "edgecore") / "third_party"
-        cache.mkdir(parents=True, exist_ok=True)
-        result = cache / f"tosa-reference-model-{key}"
-        with Path(f"{result}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # a second process waits, and then finds the finished folder
-            if not result.is_dir():
-                wheel = fetch(pin, cache / "files")
-                with tempfile.TemporaryDirectory(prefix="unpack-", dir=cache) as name:
-                    stage = Path(name) / "stage"
-                    stage.mkdir()
-                    unpack(wheel, stage)
-                    stage.rename(result)
+        result = cache_folder() / f"tosa-reference-model-{key}"
+        with new_folder(result) as stage:
+            if stage is not None:
+                unpack(fetch(pin, cache_folder() / "files"), stage)
         print(result)
         return 0
     except (FetchError, OSError, ValueError, zipfile.BadZipFile) as error:

@@ -28,7 +28,7 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleTy
             archive.writestr(name, name)
     data = wheel.read_bytes()
     pins = tmp_path / "pins"
-    pins.write_text(f"# a comment\n{hashlib.sha256(data).hexdigest()} {len(data)} riscv64 any {wheel.name}\n")
+    pins.write_text(f"# a comment\n{hashlib.sha256(data).hexdigest()} {len(data)} riscv64 {wheel.name}\n")
     monkeypatch.setattr(module, "PINS", pins)
     monkeypatch.setattr(module, "download", lambda pin, folder: None)
     monkeypatch.setattr("platform.system", lambda: "Linux")
@@ -36,7 +36,7 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleTy
     monkeypatch.setenv("EDGECORE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("EDGECORE_THIRD_PARTY", str(tmp_path / "local"))
     yield module
-    del sys.modules["get_reference_model"]
+    del sys.modules["get_reference_model"], sys.modules["third_party"]
 
 
 def test_a_local_wheel_is_unpacked_once(script, tmp_path, capsys):
@@ -76,4 +76,4 @@ def test_machines_without_a_wheel_are_named(script, monkeypatch, capsys):
 def test_pins_of_both_processors_name_one_release():
     rows = [line.split() for line in (FOLDER / "reference_model.pins").read_text().splitlines() if line[0] != "#"]
     assert {row[2] for row in rows} == {"x86_64", "aarch64"}
-    assert {row[4].partition("-cp")[0] for row in rows} == {"tosa_tools-2026.8.0"}
+    assert {row[3].partition("-cp")[0] for row in rows} == {"tosa_tools-2026.8.0"}

@@ -15,9 +15,9 @@ import platform
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "runtime_cpp" / "vulkan" / "third_party"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "cmake"))
 
-from debian import FetchError, apt_fetch, cache_folder, fetch, new_folder, read_pins, say, unpack_deb
+from third_party import FetchError, apt_fetch, cache_folder, fetch, new_folder, read_pins, say, unpack_deb
 
 PINS = Path(__file__).with_name("later_glslc.pins")
 # The SPIR-V does not depend on the versions of these libraries, which Debian's archive replaces now and then.

@@ -16,13 +16,11 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "runtime_cpp" / "vulkan" / "third_party"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "cmake"))
 
-from debian import FetchError, apt_options, archive_uri, cache_folder, new_folder, say, unpack_deb
+from third_party import FetchError, cache_folder, new_folder, private_apt, say, unpack_deb
 
 SUITE = "sid"
 PACKAGES = ("mesa-vulkan-drivers", "libvulkan1", "vulkan-validationlayers", "libstdc++6", "zlib1g")
@@ -30,29 +28,22 @@ SECONDS = 300
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 
 
-def download(root: Path) -> list[Path]:
-    """Return the .deb files of ``PACKAGES`` and of all that they depend on, fetched into ``root``."""
-    uri = archive_uri() if shutil.which("apt-get") else None
-    if uri is None:
-        raise FetchError("The later lavapipe needs apt-get with a Debian archive; this machine has none.")
-    for place in (root / "lists", root / "archives"):
-        (place / "partial").mkdir(parents=True)
-    if os.geteuid() == 0:  # apt run by root downloads as the user _apt, who must be able to enter here
-        root.chmod(0o755)
-        with suppress(LookupError):
-            shutil.chown(root / "archives" / "partial", "_apt")
-    (root / "sources.list").write_text(f"deb {uri} {SUITE} main\n")
-    (root / "status").touch()  # nothing is installed, so that apt resolves down to libc6
-    apt = ["apt-get", "-q", *apt_options(root)]
-    apt += ["-o", f"Dir::State::status={root / 'status'}", "-o", "Debug::NoLocking=1"]
-    install = ["install", "--yes", "--no-install-recommends", "--download-only", *PACKAGES]
-    # An archive that cannot be reached is an error of `update`, too, which only warns by default.
-    for words in (["-o", "APT::Update::Error-Mode=any", "update"], install):
-        done = subprocess.run([*apt, *words], capture_output=True, text=True, timeout=SECONDS, check=False)
-        if done.returncode:
-            step = "update" if "update" in words else "install"
-            raise FetchError(f"apt-get {step} failed for Debian {SUITE}: {done.stderr.strip()}")
-    return sorted((root / "archives").glob("*.deb"))
+def unpack(into: Path) -> None:
+    """Unpack ``PACKAGES`` and all that they depend on into a folder."""
+    with private_apt(SUITE) as (words, root):
+        (root / "status").touch()  # nothing is installed, so that apt resolves down to libc6
+        apt = [*words, "-o", f"Dir::State::status={root / 'status'}", "-o", "Debug::NoLocking=1"]
+        install = ["install", "--yes", "--no-install-recommends", "--download-only", *PACKAGES]
+        # An archive that cannot be reached is an error of `update`, too, which only warns by default.
+        for arguments in (["-o", "APT::Update::Error-Mode=any", "update"], install):
+            done = subprocess.run([*apt, *arguments], capture_output=True, text=True, timeout=SECONDS, check=False)
+            if done.returncode:
+                step = "update" if "update" in arguments else "install"
+                raise FetchError(f"apt-get {step} failed for Debian {SUITE}: {done.stderr.strip()}")
+        for archive in sorted((root / "archives").glob("*.deb")):
+            unpacked = subprocess.run(["dpkg", "-x", archive, into], capture_output=True, check=False)
+            if unpacked.returncode:
+                unpack_deb(archive, into)
 
 
 def folder() -> Path:
@@ -62,11 +53,7 @@ def folder() -> Path:
     root = cache_folder() / f"lavapipe-{SUITE}"
     with new_folder(root) as stage:
         if stage is not None:
-            with tempfile.TemporaryDirectory(prefix="edgecore-apt-") as name:
-                for archive in download(Path(name)):
-                    unpacked = subprocess.run(["dpkg", "-x", archive, stage], capture_output=True, check=False)
-                    if unpacked.returncode:
-                        unpack_deb(archive, stage)
+            unpack(stage)
             driver = {"api_version": "1.4.0", "library_path": str(root / LIBRARIES / "libvulkan_lvp.so")}
             text = json.dumps({"file_format_version": "1.0.1", "ICD": driver})
             (stage / "lavapipe.json").write_text(text)

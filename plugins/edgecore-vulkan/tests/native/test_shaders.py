@@ -22,7 +22,7 @@ needs_glslc = pytest.mark.skipif(shutil.which("glslc") is None, reason="glslc is
 @pytest.fixture
 def tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The tool as a module. Its name is also that of a package which other tests may import."""
-    names = ("build", "later_glslc", "debian")
+    names = ("build", "later_glslc", "third_party")
     monkeypatch.syspath_prepend(str(SHADERS))
     for name in names:
         monkeypatch.delitem(sys.modules, name, raising=False)

@@ -81,7 +81,8 @@ if(_xnnpack_problem)
        "${_xnnpack_native}/cpuinfo/*.*" "${_xnnpack_native}/cpuinfo/include/*")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${_xnnpack_sources})
   execute_process(
-    COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/../third_party/get_xnnpack.py" ${_xnnpack_target}
+    COMMAND "${CMAKE_COMMAND}" -E env "EDGECORE_CMAKE_DIR=${edgecore_DIR}"
+            "${Python_EXECUTABLE}" "${_xnnpack_native}/third_party/get_xnnpack.py" ${_xnnpack_target}
     OUTPUT_VARIABLE _xnnpack_prefix OUTPUT_STRIP_TRAILING_WHITESPACE
     RESULT_VARIABLE _xnnpack_status)
   if(NOT _xnnpack_status EQUAL 0)

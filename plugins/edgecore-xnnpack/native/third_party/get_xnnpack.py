@@ -13,6 +13,9 @@ build options and the compiler. Progress goes to stderr, the folder's path to st
 that it includes, and the compilers that it chooses (``cross.py``). ``--define NAME=VALUE`` sets a variable that the
 file reads.
 
+CMake names the folder of ``third_party.py``, which is that of the package edgecore's CMake files, in the variable
+EDGECORE_CMAKE_DIR. Without the variable, the script runs in edgecore's repository.
+
 ``--emulated`` builds ``xnnpack-emulated-<key>``, a library for tests, from the same sources: its kernels for AVX512 and
 later extensions are compiled for any processor with AVX2 (``emulated.py``), and XNNPACK selects them on any such
 processor. To use this library, name its folder in ``XNNPACK_DIR``. ``--sources FOLDER`` only unpacks the patched
@@ -22,9 +25,7 @@ sources into FOLDER, for XNNPACK's own tests.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import hashlib
-import io
 import os
 import platform
 import re
@@ -32,10 +33,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -44,11 +42,13 @@ import emulated
 import generate
 import series
 
+sys.path.insert(0, os.environ.get("EDGECORE_CMAKE_DIR") or str(Path(__file__).resolve().parents[4] / "cmake"))
+
+from third_party import FetchError, Pin, cache_folder, extract, fetch, new_folder, read_pins, say, unpack_deb
+
 PINS = Path(__file__).with_name("xnnpack.pins")
 CPUINFO = Path(__file__).parents[1] / "cpuinfo"
 TOOLCHAINS = {path.stem: path for path in (Path(__file__).parents[1] / "cmake").glob("*-linux-*.cmake")}
-SUITE = "trixie"
-UPDATE_SECONDS, DOWNLOAD_SECONDS = 300, 120
 
 COMMON_OPTIONS = [
     "-DCMAKE_BUILD_TYPE=Release",
@@ -83,23 +83,6 @@ class BuildError(Exception):
 
 
 @dataclass(frozen=True)
-class Pin:
-    """A file of the Debian archive; a copy is used only if its SHA-256 and size match."""
-
-    sha256: str
-    size: int
-    kind: str  # "source" or "binary": how apt fetches it
-    package: str
-    name: str
-
-    def matches(self, path: Path) -> bool:
-        """Return True if the file at ``path`` has this pin's size and SHA-256."""
-        if not path.is_file() or path.stat().st_size != self.size:
-            return False
-        return hashlib.sha256(path.read_bytes()).hexdigest() == self.sha256
-
-
-@dataclass(frozen=True)
 class Compiler:
     """The commands of a C and a C++ compiler of the same family; ``version`` is the first line of ``--version``."""
 
@@ -115,140 +98,6 @@ class Compiler:
         return f"{C_FLAGS} {CLANG_FLAGS}" if "clang" in self.version else C_FLAGS
 
 
-def say(text: str) -> None:
-    print(f"xnnpack: {text}", file=sys.stderr, flush=True)
-
-
-def read_pins(*more_files: Path) -> list[Pin]:
-    """Read ``xnnpack.pins`` and ``more_files``, which have the same format."""
-    lines = [line for file in (PINS, *more_files) for line in file.read_text().splitlines()]
-    rows = [line.split() for line in lines if line and not line.startswith("#")]
-    return [Pin(sha, int(size), kind, package, name) for sha, size, kind, package, name in rows]
-
-
-# ---- fetching
-
-
-def archive_uri() -> str | None:
-    """Return the URI of the Debian archive that apt is configured with, or None.
-
-    Security repositories are skipped; a URI that ends with ``/debian`` is preferred to those of other vendors.
-    """
-    output_format = "$(REPO_URI) $(COMPONENT)"
-    listing = subprocess.run(
-        ["apt-get", "indextargets", "--format", output_format, "Created-By: Packages"],
-        capture_output=True,
-        text=True,
-        timeout=DOWNLOAD_SECONDS,
-        check=False,
-    )
-    rows = [line.split() for line in listing.stdout.splitlines()]
-    uris = [row[0] for row in rows if len(row) == 2 and row[1] == "main" and "security" not in row[0]]
-    uris.sort(key=lambda uri: not uri.rstrip("/").endswith("/debian"))
-    return uris[0] if uris else None
-
-
-def apt_fetch(pins: list[Pin], into: Path) -> None:
-    """Download those of ``pins`` that apt can get; the caller checks which files exist afterwards.
-
-    apt's exit status is ignored: it is 100 also if only a file beside the wanted file (such as its .dsc) is missing in
-    the archive.
-    """
-    if shutil.which("apt-get") is None:
-        say("this machine has no apt-get; no file is fetched from the Debian archive")
-        return
-    with tempfile.TemporaryDirectory(prefix="edgecore-apt-") as name:
-        root = Path(name)
-        folders = {key: root / key for key in ("lists", "archives", "files")}
-        for folder in folders.values():
-            (folder / "partial").mkdir(parents=True)
-        if os.geteuid() == 0:  # apt run by root downloads as the user _apt, who must be able to enter and write here
-            root.chmod(0o755)
-            with suppress(LookupError):
-                shutil.chown(folders["files"], "_apt")
-        options = [
-            f"Dir::Etc::sourcelist={root / 'sources.list'}",
-            "Dir::Etc::sourceparts=/dev/null",
-            f"Dir::State::Lists={folders['lists']}",
-            f"Dir::Cache={root}",
-            f"Dir::Cache::archives={folders['archives']}",
-            "APT::Get::List-Cleanup=0",
-            "Acquire::Languages=none",
-            "Acquire::Retries=1",
-            "Acquire::http::Timeout=30",
-            "Acquire::https::Timeout=30",
-        ]
-        apt = ["apt-get", "-q", *(word for option in options for word in ("-o", option))]
-        commands = [(["update"], UPDATE_SECONDS)]
-        for pin in pins:
-            if pin.kind == "source":
-                commands.append((["source", "--download-only", pin.package], DOWNLOAD_SECONDS))
-            else:
-                version = pin.name.split("_")[1]
-                commands.append((["download", f"{pin.package}={version}"], DOWNLOAD_SECONDS))
-        try:
-            uri = archive_uri()
-            if uri is None:
-                say("apt has no Debian archive configured; no file is fetched from it")
-                return
-            (root / "sources.list").write_text(f"deb {uri} {SUITE} main\ndeb-src {uri} {SUITE} main\n")
-            say(f"asking the Debian archive for {len(pins)} files of {SUITE}")
-            for words, seconds in commands:
-                subprocess.run(
-                    [*apt, *words],
-                    cwd=folders["files"],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    timeout=seconds,
-                    check=False,
-                )
-        except subprocess.TimeoutExpired as expired:
-            say(f"apt-get did not finish within {expired.timeout:.0f} s")
-        take(pins, folders["files"], into, "the Debian archive")
-
-
-def take(pins: list[Pin], source: Path, into: Path, origin: str) -> None:
-    """Copy the pinned files from ``source`` to ``into``; refuse those whose size or hash differs from the pin."""
-    for pin in pins:
-        # apt escapes characters such as "~" in the names of binary packages.
-        candidates = [path for path in (source / pin.name, source / pin.name.replace("~", "%7e")) if path.is_file()]
-        if not candidates:
-            continue
-        copy = into / f"{pin.name}.{os.getpid()}"
-        shutil.copyfile(candidates[0], copy)
-        if pin.matches(copy):
-            copy.replace(into / pin.name)
-        else:
-            copy.unlink()
-            say(f"refused {pin.name} from {origin}: its size or SHA-256 differs from the pinned value")
-
-
-def fetch(pins: list[Pin], into: Path) -> None:
-    """Make ``into`` hold every pinned file, fetched from the Debian archive, else from ``EDGECORE_THIRD_PARTY``.
-
-    Files that ``into`` already holds are not fetched again. Raises BuildError if a file cannot be found.
-    """
-    into.mkdir(parents=True, exist_ok=True)
-    folder = os.environ.get("EDGECORE_THIRD_PARTY")
-
-    def missing() -> list[Pin]:
-        return [pin for pin in pins if not pin.matches(into / pin.name)]
-
-    if missing():
-        apt_fetch(missing(), into)
-    if missing() and folder:
-        say(f"taking {len(missing())} files from {folder}")
-        take(missing(), Path(folder), into, folder)
-    if missing():
-        names = ", ".join(pin.name for pin in missing())
-        tried = f"EDGECORE_THIRD_PARTY={folder}" if folder else "EDGECORE_THIRD_PARTY is not set"
-        raise BuildError(
-            f"Neither the Debian archive nor a local folder ({tried}) has {names}; put these files of Debian {SUITE} "
-            f"(SHA-256 in {PINS}) into a folder and set EDGECORE_THIRD_PARTY to it."
-        )
-
-
 # ---- unpacking
 
 
@@ -258,28 +107,6 @@ def unpack_tarball(archive: Path, into: Path) -> Path:
         extract(tar, into)
     entries = list(into.iterdir())
     return entries[0] if len(entries) == 1 else into
-
-
-def unpack_deb(archive: Path, into: Path) -> None:
-    """Unpack the files of a .deb: an ar archive (60-byte headers, members at even offsets) with a data.tar.*."""
-    data = archive.read_bytes()
-    offset = len(b"!<arch>\n")
-    while offset < len(data):
-        header = data[offset : offset + 60]
-        name, size = header[:16].decode().strip(), int(header[48:58])
-        if name.startswith("data.tar"):
-            with tarfile.open(fileobj=io.BytesIO(data[offset + 60 : offset + 60 + size])) as tar:
-                extract(tar, into)
-            return
-        offset += 60 + size + size % 2
-    raise BuildError(f"{archive.name} holds no data.tar member; delete {archive} and try again.")
-
-
-def extract(tar: tarfile.TarFile, into: Path) -> None:
-    if hasattr(tarfile, "data_filter"):
-        tar.extractall(into, filter="data")
-    else:
-        tar.extractall(into)
 
 
 # ---- building
@@ -370,11 +197,10 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
     archives = {pin.package: files / pin.name for pin in pins}
     sources = unpack_sources(archives, work)
     for pin in pins:
-        if pin.kind == "binary":
+        if not pin.is_source:
             unpack_deb(archives[pin.package], work / "debs")
     usr = work / "debs" / "usr"
 
-    stage.mkdir()
     include, lib, licenses = stage / "include", stage / "lib", stage / "licenses"
     for folder in (include, lib, licenses):
         folder.mkdir(parents=True)
@@ -406,14 +232,6 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
     archives = (cpuinfo / "libcpuinfo.a", pool / "libpthreadpool.a")
     for archive in (*archives, xnnpack / "libXNNPACK.a", xnnpack / "libmicrokernels-prod.a"):
         shutil.copyfile(archive, lib / archive.name)
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on ``path``, so that a second process waits and then finds the finished build."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def main() -> int:
@@ -456,39 +274,35 @@ def main() -> int:
             name = f"xnnpack-{toolchain.stem}"
             identity += cross.describe(toolchain, arguments.define)
         key = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
-        cache = Path(os.environ.get("EDGECORE_CACHE") or Path.home() / ".cache" / "edgecore") / "third_party"
-        result = cache / f"{name}-{key}"
-        cache.mkdir(parents=True, exist_ok=True)
         if arguments.sources is not None:
-            pins = read_pins()
-            fetch(pins, cache / "files")
+            pins = read_pins(PINS)
+            files = cache_folder() / "files"
+            fetch(pins, files)
             shutil.rmtree(arguments.sources, ignore_errors=True)
-            unpack_sources({pin.package: cache / "files" / pin.name for pin in pins}, arguments.sources)
+            unpack_sources({pin.package: files / pin.name for pin in pins}, arguments.sources)
             return 0
-        if not result.is_dir():
-            with locked(cache / f"{name}-{key}.lock"):
-                if not result.is_dir():
-                    make(result, cache, compiler, for_tests)
+        result = cache_folder() / f"{name}-{key}"
+        with new_folder(result) as stage:
+            if stage is not None:
+                make(stage, compiler, for_tests)
         print(result)
         return 0
-    except (BuildError, OSError, ValueError) as error:
+    except (BuildError, FetchError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
 
 
-def make(result: Path, cache: Path, compiler: Compiler, for_tests: bool) -> None:
-    """Fetch and build XNNPACK in a temporary folder, and rename this folder to ``result`` once it is complete."""
-    pins = read_pins(emulated.PINS) if for_tests else read_pins()
-    fetch(pins, cache / "files")
+def make(stage: Path, compiler: Compiler, for_tests: bool) -> None:
+    """Fetch XNNPACK, and build it beside ``stage``, the new folder that receives the result."""
+    pins = read_pins(PINS) + (read_pins(emulated.PINS) if for_tests else [])
+    files = cache_folder() / "files"
+    fetch(pins, files)
     if not compiler.all_kernels:
         say(f"warning: {compiler.version} is too old for the AMX and AVX512-FP16 kernels; install clang-16 for them")
     say(f"building with {compiler.version}; this takes about a minute on two cores")
     start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as name:
-        stage = Path(name) / "stage"
-        build(cache / "files", Path(name), stage, compiler, pins, for_tests)
-        stage.rename(result)
-    say(f"built in {time.monotonic() - start:.0f} s: {result}")
+    build(files, stage.parent, stage, compiler, pins, for_tests)
+    say(f"built in {time.monotonic() - start:.0f} s")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def load_script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The script as a module, on a machine without apt."""
     module = load_script(monkeypatch)
-    monkeypatch.setattr(module, "apt_fetch", lambda pins, into: None)
+    monkeypatch.setattr("third_party.apt_fetch", lambda pins, into: None)
     monkeypatch.delenv("EDGECORE_THIRD_PARTY", raising=False)
     return module
 
@@ -37,8 +37,8 @@ def xnnpack_sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sources of XNNPACK without our patches, where the pinned file is at hand."""
     with pytest.MonkeyPatch.context() as patched:
         script = load_script(patched)
-        (pin,) = [pin for pin in script.read_pins() if pin.package == "xnnpack"]
-        cache = Path(os.environ.get("EDGECORE_CACHE") or Path.home() / ".cache" / "edgecore") / "third_party" / "files"
+        (pin,) = [pin for pin in script.read_pins(script.PINS) if pin.package == "xnnpack"]
+        cache = script.cache_folder() / "files"
         places = [cache, *map(Path, filter(None, [os.environ.get("EDGECORE_THIRD_PARTY")]))]
         files = [place / pin.name for place in places if pin.matches(place / pin.name)]
         if not files:

@@ -31,10 +31,10 @@ def test_the_answers_are_those_of_the_library(
     script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDGECORE_THIRD_PARTY", THIRD_PARTY)
-    pins = script.read_pins(PINS)[len(script.read_pins()) :]
+    pins = script.read_pins(PINS)
     try:
         script.fetch(pins, tmp_path / "files")
-    except script.BuildError as error:
+    except script.FetchError as error:
         pytest.skip(f"the library cannot be had: {error}")
     for pin in pins:
         script.unpack_deb(tmp_path / "files" / pin.name, tmp_path)

@@ -1,7 +1,8 @@
-"""Single files of the Debian archive: fetch them through apt, verify them, and unpack them; nothing is installed.
+"""Files of other projects: fetch them from the Debian archive through apt, verify and unpack them; install nothing.
 
-A file with the extension ``.pins`` lists what is wanted. apt works in a temporary folder with lists of its own, so no
-root is needed and the system's state does not change.
+The scripts that fetch what a backend is compiled against import this module, which lies beside edgecore's CMake files.
+A file with the extension ``.pins`` lists what is wanted. apt works in a temporary folder with lists of its own, so it
+needs no root and the system's state does not change.
 """
 
 from __future__ import annotations
@@ -30,12 +31,16 @@ class FetchError(Exception):
 
 @dataclass(frozen=True)
 class Pin:
-    """A binary package of the archive; a file is used only if its size and SHA-256 match."""
+    """A file of the archive: a ``.deb``, or sources; it is used only if its size and SHA-256 match."""
 
     sha256: str
     size: int
     package: str
     name: str
+
+    @property
+    def is_source(self) -> bool:
+        return not self.name.endswith(".deb")
 
     def matches(self, path: Path) -> bool:
         """Return True if the file at ``path`` has this pin's size and SHA-256."""
@@ -45,12 +50,12 @@ class Pin:
 
 
 def say(text: str) -> None:
-    """Print a line of progress."""
-    print(f"vulkan: {text}", file=sys.stderr, flush=True)
+    """Print a line of progress, with the name of the script that runs."""
+    print(f"{Path(sys.argv[0]).stem}: {text}", file=sys.stderr, flush=True)
 
 
 def read_pins(path: Path) -> list[Pin]:
-    """Return the pins of a file: a line for each, without comments."""
+    """Return the pins of a file: a line of four columns for each, between comments that begin with ``#``."""
     rows = [line.split() for line in path.read_text().splitlines() if line and not line.startswith("#")]
     return [Pin(sha, int(size), package, name) for sha, size, package, name in rows]
 
@@ -123,42 +128,61 @@ def apt_options(root: Path, architecture: str = "amd64") -> list[str]:
     return [word for option in options for word in ("-o", option)]
 
 
+@contextmanager
+def private_apt(suite: str, architecture: str = "amd64", sources: bool = False) -> Iterator[tuple[list[str], Path]]:
+    """Yield the first words of the commands of an apt-get for ``suite``, and its temporary folder.
+
+    apt has its own lists, which the caller's first command, ``update``, fetches; with ``sources`` also those of source
+    packages. Other commands run in the subfolder ``files``. Raises FetchError if the machine has no apt-get, or if apt
+    has no Debian archive.
+    """
+    if shutil.which("apt-get") is None:
+        raise FetchError("This machine has no apt-get; no file is fetched from the Debian archive.")
+    with tempfile.TemporaryDirectory(prefix="edgecore-apt-") as name:
+        root = Path(name)
+        for folder in ("lists/partial", "archives/partial", "files"):
+            (root / folder).mkdir(parents=True)
+        if os.geteuid() == 0:  # apt run by root downloads as the user _apt, who must be able to enter and write here
+            root.chmod(0o755)
+            with suppress(LookupError):
+                for folder in ("archives/partial", "files"):
+                    shutil.chown(root / folder, "_apt")
+        uri = archive_uri()
+        if uri is None:
+            raise FetchError("apt has no Debian archive configured; no file is fetched from it.")
+        kinds = ("deb", "deb-src") if sources else ("deb",)
+        (root / "sources.list").write_text("".join(f"{kind} {uri} {suite} main\n" for kind in kinds))
+        yield ["apt-get", "-q", *apt_options(root, architecture)], root
+
+
 def apt_fetch(pins: list[Pin], into: Path, unpinned: tuple[str, ...] = ()) -> None:
     """Download those of ``pins`` that apt can get, and of the ``unpinned`` packages the version of the suite.
 
     The caller checks which files exist afterwards. apt itself verifies the unpinned packages, by the signature of the
-    archive.
+    archive. Its exit status is ignored: it is 100 also if only a file beside the wanted one, such as its .dsc, is
+    missing.
     """
-    if shutil.which("apt-get") is None:
-        say("this machine has no apt-get; no file is fetched from the Debian archive")
-        return
-    with tempfile.TemporaryDirectory(prefix="edgecore-apt-") as name:
-        root = Path(name)
-        files = root / "files"
-        for folder in (root / "lists", root / "archives", files):
-            (folder / "partial").mkdir(parents=True)
-        if os.geteuid() == 0:  # apt run by root downloads as the user _apt, who must be able to enter and write here
-            root.chmod(0o755)
-            with suppress(LookupError):
-                shutil.chown(files, "_apt")
-        apt = ["apt-get", "-q", *apt_options(root)]
-        wanted = [f"{pin.package}={pin.name.split('_')[1].replace('%3a', ':')}" for pin in pins]
-        try:
-            uri = archive_uri()
-            if uri is None:
-                say("apt has no Debian archive configured; no file is fetched from it")
-                return
-            (root / "sources.list").write_text(f"deb {uri} {SUITE} main\n")
-            say(f"asking the Debian archive for {len(wanted) + len(unpinned)} files of {SUITE}")
-            quiet([*apt, "update"], files, UPDATE_SECONDS)
-            for package in (*wanted, *unpinned):  # one by one: apt fetches none if one has no such version
-                quiet([*apt, "download", package], files, DOWNLOAD_SECONDS)
-        except subprocess.TimeoutExpired as expired:
-            say(f"apt-get did not finish within {expired.timeout:.0f} s")
-        take(pins, files, into, "the Debian archive")
-        for package in unpinned:
-            for path in files.glob(f"{package}_*.deb"):
-                shutil.copyfile(path, into / f"{package}.deb")
+    try:
+        with private_apt(SUITE, sources=any(pin.is_source for pin in pins)) as (apt, root):
+            files = root / "files"
+            say(f"asking the Debian archive for {len(pins) + len(unpinned)} files of {SUITE}")
+            try:
+                quiet([*apt, "update"], files, UPDATE_SECONDS)
+                for pin in pins:  # one by one: apt fetches none if one has no such version
+                    version = pin.name.split("_")[1].replace("%3a", ":")
+                    binary = ["download", f"{pin.package}={version}"]
+                    words = ["source", "--download-only", pin.package] if pin.is_source else binary
+                    quiet([*apt, *words], files, DOWNLOAD_SECONDS)
+                for package in unpinned:
+                    quiet([*apt, "download", package], files, DOWNLOAD_SECONDS)
+            except subprocess.TimeoutExpired as expired:
+                say(f"apt-get did not finish within {expired.timeout:.0f} s")
+            take(pins, files, into, "the Debian archive")
+            for package in unpinned:
+                for path in files.glob(f"{package}_*.deb"):
+                    shutil.copyfile(path, into / f"{package}.deb")
+    except FetchError as error:
+        say(str(error))
 
 
 def quiet(command: list[str], folder: Path, seconds: int) -> None:
@@ -170,10 +194,12 @@ def quiet(command: list[str], folder: Path, seconds: int) -> None:
 def take(pins: list[Pin], source: Path, into: Path, origin: str) -> None:
     """Copy the pinned files from ``source`` to ``into``; refuse those whose size or hash differs from the pin."""
     for pin in pins:
-        if not (source / pin.name).is_file():
+        # apt escapes characters such as "~" in the names of binary packages.
+        files = [path for path in (source / pin.name, source / pin.name.replace("~", "%7e")) if path.is_file()]
+        if not files:
             continue
         copy = into / f"{pin.name}.{os.getpid()}"
-        shutil.copyfile(source / pin.name, copy)
+        shutil.copyfile(files[0], copy)
         if pin.matches(copy):
             copy.replace(into / pin.name)
         else:
@@ -218,10 +244,15 @@ def unpack_deb(archive: Path, into: Path) -> None:
         name, size = header[:16].decode().strip(), int(header[48:58])
         if name.startswith("data.tar"):
             with tarfile.open(fileobj=io.BytesIO(data[offset + 60 : offset + 60 + size])) as tar:
-                if hasattr(tarfile, "data_filter"):
-                    tar.extractall(into, filter="data")
-                else:
-                    tar.extractall(into)
+                extract(tar, into)
             return
         offset += 60 + size + size % 2
     raise FetchError(f"{archive.name} holds no data.tar member; delete {archive} and try again.")
+
+
+def extract(tar: tarfile.TarFile, into: Path) -> None:
+    """Unpack a tar archive, with the checks of its paths where this Python has them."""
+    if hasattr(tarfile, "data_filter"):
+        tar.extractall(into, filter="data")
+    else:
+        tar.extractall(into)

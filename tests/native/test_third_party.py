@@ -1,4 +1,4 @@
-"""The script that gets the headers: what it takes, what it refuses, and what it says. Nothing here needs a network."""
+"""Files of the Debian archive, and the script that gets Vulkan's headers: what they take, refuse and say, without a network."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from types import ModuleType
 
 import pytest
 
-FOLDER = Path(__file__).parents[4] / "runtime_cpp" / "vulkan" / "third_party"
-SHADERS = Path(__file__).parents[2] / "native" / "shaders"
-SCRIPT = FOLDER / "get_vulkan.py"
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "runtime_cpp" / "vulkan" / "third_party" / "get_vulkan.py"
 COPYRIGHT = "usr/share/doc/a/copyright"
 
 
 @pytest.fixture
 def debian(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The module that fetches, on a machine without apt."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    monkeypatch.delitem(sys.modules, "debian", raising=False)
-    import debian as module
+    monkeypatch.syspath_prepend(str(ROOT / "cmake"))
+    monkeypatch.delitem(sys.modules, "third_party", raising=False)
+    import third_party as module
 
     monkeypatch.setattr(module, "apt_fetch", lambda pins, into: None)
     monkeypatch.delenv("EDGECORE_THIRD_PARTY", raising=False)
     yield module
-    del sys.modules["debian"]
+    del sys.modules["third_party"]
 
 
 @pytest.fixture
-def script(debian: ModuleType) -> Iterator[ModuleType]:
+def script(debian: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The script as a module, which uses `debian`."""
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
     import get_vulkan
 
     yield get_vulkan
@@ -59,9 +59,12 @@ def make_deb(path: Path, files: dict[str, bytes]) -> None:
     path.write_bytes(deb)
 
 
-@pytest.mark.parametrize("pins", [FOLDER / "vulkan.pins", SHADERS / "later_glslc.pins"])
-def test_pins_are_complete(debian: ModuleType, pins: Path) -> None:
-    for pin in debian.read_pins(pins):
+@pytest.mark.parametrize(
+    "pins",
+    ["runtime_cpp/vulkan/third_party/vulkan.pins", "plugins/edgecore-vulkan/native/shaders/later_glslc.pins"],
+)
+def test_pins_are_complete(debian: ModuleType, pins: str) -> None:
+    for pin in debian.read_pins(ROOT / pins):
         assert len(pin.sha256) == 64 and pin.size > 0 and pin.name.startswith(f"{pin.package}_")
 
 
@@ -82,7 +85,7 @@ def test_a_damaged_file_is_refused(
     monkeypatch.setenv("EDGECORE_THIRD_PARTY", str(tmp_path))
     with pytest.raises(debian.FetchError, match=r"has a_1\.deb with the pinned SHA-256; put these files"):
         debian.fetch([pin_of(debian, "a_1.deb", b"contents")], tmp_path / "files")
-    refused = f"vulkan: refused a_1.deb from {tmp_path}: its size or SHA-256 differs from the pinned value\n"
+    refused = f": refused a_1.deb from {tmp_path}: its size or SHA-256 differs from the pinned value\n"
     assert refused in capsys.readouterr().err
     assert list((tmp_path / "files").iterdir()) == []
 
@@ -96,6 +99,13 @@ def test_a_damaged_file_in_the_cache_is_replaced(
     monkeypatch.setenv("EDGECORE_THIRD_PARTY", str(tmp_path / "given"))
     debian.fetch([pin_of(debian, "a_1.deb", b"contents")], tmp_path / "files")
     assert (tmp_path / "files" / "a_1.deb").read_bytes() == b"contents"
+
+
+def test_a_file_name_that_apt_escaped_is_found(debian: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "a_0.0%7egit1.deb").write_bytes(b"contents")
+    (tmp_path / "into").mkdir()
+    debian.take([pin_of(debian, "a_0.0~git1.deb", b"contents")], tmp_path, tmp_path / "into", "here")
+    assert (tmp_path / "into" / "a_0.0~git1.deb").is_file()
 
 
 def test_headers_and_licences_are_taken_from_the_packages(
