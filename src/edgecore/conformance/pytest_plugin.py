@@ -58,7 +58,7 @@ def _plugin() -> Any:
             while check not in self.done:
                 row = next(self.rows)
                 self.done[row.name] = row
-                if row.name == "installation/start":  # no worker process starts: report this row in every test
+                if row.name == "installation/start":  # no worker process starts: each test reports this failure
                     return row
             return self.done[check]
 

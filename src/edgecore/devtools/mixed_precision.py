@@ -155,7 +155,7 @@ def suggest(
         raise ValueError("quantize must be a recipe or its name; suggest does not take a recipe for each backend")
     recipe = Recipe(quantize) if isinstance(quantize, str) else quantize
     if not callable(calibration) and not isinstance(calibration, (str, Path)):
-        calibration = list(calibration)  # an iterator would not do: each step of the search reads all samples
+        calibration = list(calibration)  # no iterator: each step of the search reads all samples
     with unchanged_buffers(model):
         measured = metric or output_sqnr(model, _inputs(calibration if samples is None else samples))
         float_score = measured(eager(model)) if metric else FLOAT_SQNR
@@ -163,7 +163,7 @@ def suggest(
     def build(skip: tuple[str, ...]) -> tuple[Any, float]:
         chosen = _with_skip(recipe, skip)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", QuantizationWarning)  # superfluous: the search measures the accuracy
+            warnings.simplefilter("ignore", QuantizationWarning)  # the search itself measures accuracy
             program = edgecore.compile(model, inputs, backends=backends, quantize=chosen, calibration=calibration)
         loaded = edgecore.load(program.buffer, trust=True)
         return program, measured(on_device(loaded))
@@ -233,7 +233,7 @@ class _Search:
             while self._count((*self.skip, *waiting, module)) > self.limit:
                 waiting.pop(0)
             is_kept, program = self._attempt((*self.skip, *waiting, module))
-            # Rank anew by this program's noise: so far the noise of `module` hid that of the layers after it.
+            # Rank anew by this program's noise: in float, `module` no longer hides the noise of the layers after it.
             ranking = _noise(program.report(quantization=True).quantization or ())
             if is_kept:
                 for other in waiting:

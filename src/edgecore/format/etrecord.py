@@ -32,7 +32,7 @@ HandleMap = dict[str, dict[str, Any]]
 
 @dataclass(slots=True)
 class Graph:
-    """A program of `torch.export`: `program` is its JSON, the others are files of `torch.save`."""
+    """A program of `torch.export`: `program` is its JSON, the other fields are files of `torch.save`."""
 
     program: bytes
     state_dict: bytes = b""

@@ -193,7 +193,7 @@ def pack(root: Any, identifier: bytes = b"", size_prefix: bool = False) -> bytea
     Raises:
         FormatError: A value does not fit its field.
     """
-    import flatbuffers  # type: ignore[import-untyped]  # here, since it imports numpy, which reading does not need
+    import flatbuffers  # type: ignore[import-untyped]  # not at the top: it imports numpy, which readers do not need
 
     builder = flatbuffers.Builder(4096)
     finish = builder.FinishSizePrefixed if size_prefix else builder.Finish

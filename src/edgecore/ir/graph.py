@@ -25,7 +25,7 @@ from edgecore.ir.dialect.edge_operators import VIEW_COPIES
 from edgecore.ir.operators.mutating_operators import writer_of
 
 _VIEWS: dict[Any, Any] = {copied: view for view, copied in VIEW_COPIES.items()}
-# Run `view_copy` as `reshape`, because it accepts inputs with any strides; `view` does not.
+# Run `view_copy` as `reshape`, because `reshape` accepts inputs with any strides, but `view` does not.
 _VIEWS[torch.ops.aten.view_copy.default] = torch.ops.aten.reshape.default
 
 _TRANSFORMS = (torch.ops.aten._fft_r2c.default, torch.ops.aten._fft_c2r.default)

@@ -69,7 +69,7 @@ def _option_problem(problem: ErrorDetails) -> str:
     message = problem_message(problem)
     if problem["type"] == "extra_forbidden":
         return f"no option {name!r}"
-    # A problem of several options has no name, and its message names them.
+    # pydantic names no option if a problem is about several options; the message then names them.
     return f"{name}: {message}" if name else message
 
 

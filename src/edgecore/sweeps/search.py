@@ -60,8 +60,8 @@ def search(
 ) -> Found:
     """Find the recipe with the fastest or smallest file that loses at most `max_loss`.
 
-    All recipes of the backend are tried in a sweep. For each that is better than the best so far but loses too much,
-    `edgecore.devtools.suggest` looks for modules to leave in floating point.
+    All recipes of the backend are tried in a sweep. For each that is better than the best so far but loses too much
+    accuracy, `edgecore.devtools.suggest` looks for modules to leave in floating point.
 
     Args:
         model: The model, as `edgecore compile` takes it.

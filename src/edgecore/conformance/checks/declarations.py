@@ -70,7 +70,7 @@ def threads(subject: BackendUnderTest) -> str:
 def memory(subject: BackendUnderTest) -> str:
     """Run a network, and report how many bytes its delegates declare and allocate.
 
-    The check need not compare both: the runtime raises an error if a delegate allocates more than it declared.
+    The two numbers need no comparison: the runtime raises an error if a delegate allocates more than it declared.
     """
     name, _, _, program = delegated(subject)
     meta = fmt.get_meta(program.pte)

@@ -224,5 +224,5 @@ def _text(value: Any) -> str:
     if isinstance(value, (int, float)):
         return str(value)
     if isinstance(value, str):
-        return f'"{value}"'  # quoted, since the text may look like a number
+        return f'"{value}"'  # quote the text: edgecore-run would read text such as `8` as a number
     raise Skipped(f"edgecore-run cannot be given {value!r} for an option")

@@ -64,7 +64,7 @@ def main(
     """
     from edgecore.conformance.workers.session import chosen
 
-    warnings.simplefilter("error", FallbackWarning)  # a check fails if a partition falls back to kernels
+    warnings.simplefilter("error", FallbackWarning)  # a partition that falls back to kernels makes a check fail
     with tempfile.TemporaryDirectory(prefix="edgecore-conformance-") as folder:
         subject = _subject(settings, Path(folder), emit)
         selected = [check for check in _checks(subject) if chosen(check.name, patterns, exactly)]

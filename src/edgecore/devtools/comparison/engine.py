@@ -250,7 +250,7 @@ class Engine:
             yield output
 
     def local(self, number: int, device: Mapping[str, torch.Tensor]) -> dict[str, tuple[Difference, Judgement]]:
-        """Run each operator in PyTorch on the inputs that it had on the device; return its judged error, by node name.
+        """Run each operator in PyTorch on the inputs that it had on the device; judge its error. Keys are node names.
 
         Only an operator that rounds inside and exceeds the limit is judged again by runs with noise, as they take long.
         """
@@ -268,7 +268,7 @@ class Engine:
     def _judged(
         self, number: int, device: Mapping[str, torch.Tensor], moved: Mapping[str, Sequence[torch.Tensor]]
     ) -> dict[str, tuple[Difference, Judgement]]:
-        """Judge each operator on its inputs on the device; `moved` has PyTorch's values with noise, by node name."""
+        """Compare each operator's error, on the device's inputs, with its limit; `moved`: noisy values by node name."""
         judged: dict[str, tuple[Difference, Judgement]] = {}
 
         def see(site: Site, want: torch.Tensor, unrounded: torch.Tensor | None) -> None:

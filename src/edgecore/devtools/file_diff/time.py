@@ -77,11 +77,8 @@ def _medians(times: Sequence[float]) -> list[float]:
 
 
 def _rank_of_bounds(counts: Sequence[int], total: int) -> int:
-    """Return the rank, counted from each end of sorted values, at which they bound a 95 % interval; 0 if none does.
-
-    Args:
-        counts: Number of equally probable cases in which the statistic is 0, 1, 2 and so on.
-        total: Number of all equally probable cases.
+    """Return k so that the k-th smallest and the k-th largest of sorted values bound a 95 % interval; 0 if no k
+    does.
     """
     sums = list(itertools.accumulate(counts))
     return bisect.bisect_right(sums, total // _SIDES)  # in integers, because a float cannot hold the total of many runs

@@ -114,7 +114,7 @@ def middle(runs: Sequence[Run]) -> list[Run]:
 
 
 def parts(run: Run) -> Iterator[tuple[TraceEvent, str]]:
-    """Yield the events whose `own` times add up to the time of a run, each with a text.
+    """Yield the events of a run, each with a text; their `own` times (without nested events) add up to the run's time.
 
     The text is empty for an event of an operator; otherwise it describes the runtime's or delegate's time in between.
     """

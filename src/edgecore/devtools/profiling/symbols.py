@@ -174,7 +174,7 @@ class ProgramSymbols:
                 number = operation_number(event)
                 handles = operations.get(name, () if number is None else operations.get(number, ()))
             elif REPEATED.sub("", event.name or "") != DELEGATE:
-                return Meaning((), backend)  # the event is the runtime's: it prepares the delegate or copies data
+                return Meaning((), backend)  # an event of the runtime, which prepares the delegate or copies data
         if name is None and meta and event.instruction_id < len(meta.instructions):
             handles = meta.instructions[event.instruction_id].handles
         nodes = self._nodes.get(method, {})

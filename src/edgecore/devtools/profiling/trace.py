@@ -111,7 +111,7 @@ class Trace:
 
     def __init__(self, etdump: ETDump, symbols: Symbols | None = None) -> None:
         self._symbols: Symbols = symbols or NoSymbols()
-        self._shapes: dict[Any, tuple[str, list[tuple[Any, ...]]]] = {}  # block name, event keys -> method, origins
+        self._shapes: dict[Any, tuple[str, list[tuple[Any, ...]]]] = {}  # (block name, events) -> (method, origins)
         self._meanings: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]] = {}  # method -> event -> meaning
         with garbage_kept():
             blocks = [self._block(run) for run in etdump.run_data]
@@ -246,5 +246,5 @@ def _nest(events: Sequence[TraceEvent]) -> None:
 
 def _contains(outer: TraceEvent, event: TraceEvent) -> bool:
     if outer.kind == "operation" and event.start == outer.end:
-        return False  # operations do not nest: `event`, too short for the clock, starts where `outer` ends
+        return False  # operations do not nest: the short `event` starts at the end of `outer`
     return outer.start <= event.start and event.end <= outer.end

@@ -153,7 +153,7 @@ def _expand(
     if isinstance(target, OpOverload):
         _numbers_to_tensors(Editor(graph_module, node, mode), node)
         _convert_tensors_without_dims(Editor(graph_module, node, mode), node)
-    if target is torch.ops.aten.nonzero.default:  # eager `nonzero` returns a column-major matrix, the kernel row-major
+    if target is torch.ops.aten.nonzero.default:  # the kernel returns a row-major matrix, eager mode a column-major one
         with mode:
             node.meta["val"] = node.meta["val"].new_empty(node.meta["val"].shape)
         layout_changed.add(node)
@@ -199,7 +199,7 @@ def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
     ]
     is_comparison = _is_tensor(node) and node.meta["val"].dtype == torch.bool
     if is_comparison and not dtype.is_floating_point:
-        return  # no conversion: integers compare the same in a wider dtype
+        return  # no conversion: a comparison of integers is the same in a wider dtype
     for leaf in wider:
         node.replace_input_with(leaf, editor.call(torch.ops.aten._to_copy.default, leaf, dtype=dtype))
 

@@ -77,7 +77,7 @@ class FinishOptions:
         planning = by_method.get(method, MemoryPlanningPass()) if isinstance(by_method, Mapping) else by_method
         if self.shares_views:
             return planning
-        changed = copy.copy(planning)  # unlike `dataclasses.replace`, works for subclasses with another constructor
+        changed = copy.copy(planning)  # not `dataclasses.replace`, which calls the constructor, maybe another one
         object.__setattr__(changed, "reuse", False)
         return changed
 

@@ -76,7 +76,7 @@ _EXTREMA = {"amax": torch.maximum, "amin": torch.minimum}
 
 @decomposes(aten.scatter.reduce)
 def _scatter_with_reduction(value: Tensor, dim: int, index: Tensor, source: Tensor, *, reduce: str) -> Tensor:
-    """Reduce with `scatter_reduce`, which has other names for the two reductions."""
+    """Reduce with `scatter_reduce`, in which "add" is called "sum", and "multiply" is called "prod"."""
     return value.scatter_reduce(dim, index, source, {"add": "sum", "multiply": "prod"}[reduce])
 
 

@@ -334,7 +334,7 @@ _TORCH_DECOMPOSED = (
     aten.native_layer_norm_backward.default,
     aten.native_group_norm_backward.default,
 )
-for _operator in _TORCH_DECOMPOSED:  # torch tags these gradients `core`, but no runtime has kernels
+for _operator in _TORCH_DECOMPOSED:  # decompose these gradients: no runtime has kernels, though torch tags them `core`
     decomposes(_operator)(get_decompositions([_operator])[_operator])
 
 
