@@ -35,7 +35,7 @@ def _plugin() -> Any:
     from edgecore.errors import BackendError
 
     class Backend(pytest.Collector):
-        """The tests of a backend. They report the rows of one run of the suite, which the first test starts."""
+        """The tests of a backend. They report the results of one run of the suite, which the first test starts."""
 
         def prepare(self, quick: bool) -> list[pytest.Item]:
             self.settings = make_settings(self.name, quick=quick)

@@ -155,7 +155,7 @@ def suggest(
         raise ValueError("quantize must be a recipe or its name; suggest does not take a recipe for each backend")
     recipe = Recipe(quantize) if isinstance(quantize, str) else quantize
     if not callable(calibration) and not isinstance(calibration, (str, Path)):
-        calibration = list(calibration)  # no iterator: each step of the search reads all samples
+        calibration = list(calibration)  # an iterator would be empty after the first step of the search
     with unchanged_buffers(model):
         measured = metric or output_sqnr(model, _inputs(calibration if samples is None else samples))
         float_score = measured(eager(model)) if metric else FLOAT_SQNR
@@ -163,7 +163,7 @@ def suggest(
     def build(skip: tuple[str, ...]) -> tuple[Any, float]:
         chosen = _with_skip(recipe, skip)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", QuantizationWarning)  # the search itself measures accuracy
+            warnings.simplefilter("ignore", QuantizationWarning)  # hide accuracy warnings: it measures accuracy
             program = edgecore.compile(model, inputs, backends=backends, quantize=chosen, calibration=calibration)
         loaded = edgecore.load(program.buffer, trust=True)
         return program, measured(on_device(loaded))

@@ -26,7 +26,7 @@ _VERSION = 2
 _NAMED = 0x100  # flag of `kind`: `id` is the hash of an operation's name, not its number
 _OPEN = 0xFFFFFFFF  # value of the field `length` of an event that has not ended
 _U64 = (1 << 64) - 1
-_LONGEST = 2.0**62  # longest time in nanoseconds: no overflow by a wrong clock
+_LONGEST = 2.0**62  # limit of a time in nanoseconds: a wrong clock of a device could cause an overflow
 
 
 class _Kind(IntEnum):
@@ -156,7 +156,8 @@ def _read_totals(content: bytes, recorded: int, dropped: int, unit: float, metho
                     _refuse("belong to a program with other methods")
                 dropped += count
                 continue
-            runs_made = float(max(count, 1))  # the first run may not have ended: no division by 0
+            # the count of runs is 0 until the first run has ended; avoid a division by 0
+            runs_made = float(max(count, 1))
             mean = float(ticks) / runs_made
             figures = f'"count": {count}, "min": {_nanoseconds(float(min(low, high)), unit)}, '
             figures += f'"max": {_nanoseconds(float(high), unit)}'
@@ -208,7 +209,7 @@ class _Method:
             kind = event.kind & 0xFF
             if kind == _Kind.EXECUTE:
                 runs.append(_Block("Execute" + self._suffix))
-                prepared = 0  # allow smaller times: the device's clock may have wrapped around
+                prepared = 0  # the device's clock may have wrapped around: accept smaller times from now on
             if kind == _Kind.PREPARE:
                 prepared = event.end
             outside = kind == _Kind.PREPARE or event.begin < prepared

@@ -128,7 +128,7 @@ class _Plan:
     slots: tuple[tuple[int, str, int], ...]  # (slot, struct code, size in bytes) of each field, largest first
     ranks: Mapping[int, int]
     scalars: tuple[tuple[str, int, Any], ...]  # (attribute, rank, default)
-    children: tuple[tuple[str, int, Wire], ...]  # (attribute, rank, wire) of fields that are not scalars
+    children: tuple[tuple[str, int, Wire], ...]  # (attribute name, rank, wire type) of fields that are not scalars
 
 
 def _make_plan(cls: type) -> _Plan:

@@ -217,8 +217,9 @@ def _compare_method(
         names = [output.name for output in method.outputs]
         model_results = [[(name, value) for name, (_, value) in zip(names, call)] for call in model_results]
     program_results = [leaves(method(*pytree.tree_leaves(call))) for call in calls]
-    quantized: list[list[list[Any]]] = []  # [choice of dynamic scales][call][output], of the quantized program
-    noisy: list[list[list[Any]]] = []  # [seed of the noise][call][output], of the quantized program with noise
+    # results of the quantized program, indexed [choice of dynamic scales][call][output]
+    quantized: list[list[list[Any]]] = []
+    noisy: list[list[list[Any]]] = []  # its results with noise, indexed [seed of the noise][call][output]
     steps: list[float | None] = []
     if reference.rounded is not None:
         flat = [tuple(pytree.tree_leaves(call)) for call in calls]

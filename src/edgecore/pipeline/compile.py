@@ -145,7 +145,8 @@ def compile(
     if runtime not in (fmt.EXECUTORCH_1_5, fmt.EDGECORE):
         raise CompileError(f"no target runtime {runtime!r}; use {fmt.EXECUTORCH_1_5!r} or {fmt.EDGECORE!r}")
     planning = _planning(memory, share_state)
-    alignments = file_alignments(segment_alignment, constant_tensor_alignment)  # checks them before the slow export
+    # called before the slow export, to report errors early
+    alignments = file_alignments(segment_alignment, constant_tensor_alignment)
     chosen = backend_list(backends)
     plan: Plan = ()
     if quantize is not None:

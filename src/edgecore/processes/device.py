@@ -55,7 +55,7 @@ class Device(ABC):
         self._progress(f"connecting to {self.name}")
         place = shlex.quote(folder).replace("$HOME", "'\"$HOME\"'")  # unquoted, so that the shell expands $HOME
         done = self._shell(f"mkdir -p {place} && cd {place} && pwd && uname -m", 30)
-        lines = done.out.splitlines()[-2:]  # skip a greeting of the user's shell
+        lines = done.out.splitlines()[-2:]  # skip lines that the user's shell prints first, such as a greeting
         if done.status or len(lines) < 2:
             raise self._failure(f"cannot create the folder {folder}", done)
         self.folder, self.machine = lines

@@ -120,7 +120,7 @@ class Worker:
 
     def forget_printed(self) -> None:
         """Drop all that the worker has printed. Call it only between requests, like `printed`."""
-        self._printed.seek(0)  # the worker, which shares this position, then prints at the start
+        self._printed.seek(0)  # also moves the position at which the worker prints
         self._printed.truncate()
 
     def close(self, seconds: float = 0) -> None:

@@ -300,7 +300,7 @@ def mark(
 
 
 def _fixed_spec(node: Node) -> FixedQParamsQuantizationSpec | None:
-    """Return the specification of a node's result if its scale and zero point are fixed, even if shared by an input."""
+    """Return the specification of a node's result if it has a fixed scale and zero point, maybe those of an input."""
     spec = output_spec(node)
     while isinstance(spec, SharedQuantizationSpec) and isinstance(spec.edge_or_node, tuple):
         source, user = spec.edge_or_node

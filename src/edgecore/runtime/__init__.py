@@ -375,7 +375,7 @@ def load(
 
 
 def _is_nested(method: Method) -> bool:
-    """Return True if the model takes or returns containers other than one flat list, which calls must convert.
+    """Return True if the model takes or returns containers other than one flat list; calls then convert them.
 
     Searches the text of the containers without parsing it: importing `json` takes longer than loading a small file.
     """

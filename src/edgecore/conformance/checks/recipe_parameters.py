@@ -69,7 +69,7 @@ class _Parameters:
             recipe = Recipe(self.name, **parameters)
             try:
                 make_plan(recipe, {subject.backend.name: subject.compiler})
-            except CompileError:  # the recipe takes this value only together with another parameter
+            except CompileError:  # skip a value that the recipe takes only together with another parameter
                 refused.append(str(recipe))
                 continue
             subject.trying(f"attention with quantize={recipe!r}")

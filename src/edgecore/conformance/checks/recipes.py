@@ -292,7 +292,7 @@ class _Recipe:
         try:
             return compiled(subject, model, arguments, quantize=self.recipe, calibration=samples, dynamic_shapes=shapes)
         except NothingToQuantize as error:
-            if self.network == "linear":  # every recipe must quantize linear layers: an error, no skip
+            if self.network == "linear":  # raise, do not skip: every recipe must quantize linear layers
                 raise
             raise Skipped(str(error)) from None
 

@@ -254,7 +254,7 @@ def methods(subject: BackendUnderTest) -> str:
 
 
 def initial_values_outside(subject: BackendUnderTest) -> str:
-    """Check that buffers take their initial values from the `.ptd` given at loading, even if others were compiled."""
+    """Check that buffers take their initial values from the `.ptd` that is loaded, even if others were compiled."""
     for name, model, _ in _claimed(subject):
         subject.trying(f"{name}, initial values in a .ptd")
         files = [model.compile(subject.backend, offset, external_data="state") for offset in (0, 0.5)]

@@ -104,7 +104,7 @@ class EagerEdge:
 
         Args:
             sample: The flat inputs.
-            see: Called with the value of each site.
+            see: Called with each site (a compared place in the graph) and its value.
             device: Values of the device, by node name. Operators read them in place of PyTorch's values, so that each
                 operator runs on the inputs that it had on the device.
             by_row: Choose dynamic scales for each row, as some backends do.

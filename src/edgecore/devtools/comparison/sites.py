@@ -160,7 +160,7 @@ def _resolve(node: Node, backend: str) -> Iterator[Site]:
             if behind is not None and _step(quantize_node) is not None:
                 yield _site(behind, quantize_node, backend)
                 return
-        return  # no site: the scale is dynamic, or an operator reads the integers
+        return  # no comparable value: the scale is dynamic, or an operator reads the integers
     value = node.meta.get("val")
     if isinstance(value, torch.Tensor):
         yield _site(node, node, backend)

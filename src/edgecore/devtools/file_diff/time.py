@@ -77,9 +77,7 @@ def _medians(times: Sequence[float]) -> list[float]:
 
 
 def _rank_of_bounds(counts: Sequence[int], total: int) -> int:
-    """Return k so that the k-th smallest and the k-th largest of sorted values bound a 95 % interval; 0 if no k
-    does.
-    """
+    """Return k so that the k-th smallest and k-th largest value bound a 95 % interval; 0 if no k does."""
     sums = list(itertools.accumulate(counts))
     return bisect.bisect_right(sums, total // _SIDES)  # in integers, because a float cannot hold the total of many runs
 

@@ -75,7 +75,7 @@ def operation_number(event: ProfileEvent) -> int | None:
 
 
 def method_of(symbols: Symbols, block: str | None, events: Sequence[ProfileEvent]) -> str:
-    """Find the method that caused a block of events; empty if no method fits.
+    """Find the method that caused a block of events (a run, or loading); empty if none fits.
 
     Args:
         symbols: The source of origins.

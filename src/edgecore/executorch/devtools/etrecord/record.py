@@ -347,7 +347,7 @@ def _on_meta(value: Any) -> Any:
 def _without_new_keys(value: Any, by_name: bool = False) -> Any:
     if isinstance(value, dict):
         symbol = None if by_name else _SYMBOL.fullmatch(str(value.get("expr_str")))
-        if symbol:  # the older schema stores a symbol's name alone: its range is stored under it
+        if symbol:  # the older schema has only the symbol's name, and stores its range elsewhere, by this name
             return {**value, "expr_str": symbol[1]}
         return {
             key: _number(item)
