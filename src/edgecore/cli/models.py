@@ -113,7 +113,7 @@ def _library_model(library: str, name: str) -> Loaded:
             raise CompileError(
                 f"{library}:{name} needs the package {error.name}; run: pip install {library}"
             ) from error
-        except RuntimeError as error:  # importing fails so if torchvision was built for another version of torch
+        except RuntimeError as error:  # importing fails like this if torchvision was built for another version of torch
             raise CompileError(f"{library} cannot be imported: {_reason(error)}") from error
         torch.manual_seed(0)
         try:

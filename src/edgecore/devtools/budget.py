@@ -261,7 +261,7 @@ def write_expectation(measured: Mapping[str, Any]) -> str:
         f"allowed = {json.dumps(list(measured['kernel_operators']))}  # what kernels may compute",
     ]
     if measured["delegated"] is not None:
-        share = int(measured["delegated"] * 10_000) / 10_000  # round down, so that the measured file itself passes
+        share = int(measured["delegated"] * 10_000) / 10_000  # round down: the measured file itself must pass
         lines.append(f"min_delegated = {share}")
     allowed, count = json.dumps(list(measured["delegates"])), sum(measured["delegates"].values())
     return "\n".join([*lines, "", "[delegates]", f"allowed = {allowed}", f"max_count = {count}", ""])

@@ -76,7 +76,7 @@ class Suggestion:
 
     @property
     def recovered(self) -> float:
-        """Share of the metric's loss that the suggestion recovers, from 0 to 1; 1 if nothing was lost."""
+        """Share of the metric's loss by quantization that the suggestion recovers, from 0 to 1; 1 without a loss."""
         lost = self.float_score - self.quantized_score
         if lost <= 0:
             return 1.0
@@ -275,7 +275,7 @@ def _inside(skip: Iterable[str], modules: Iterable[str]) -> int:
 
 
 def _noise(layers: Iterable[LayerQuality]) -> dict[str, float]:
-    """Return module -> power of the noise that its quantization adds to its inputs' noise, relative to its signal."""
+    """Return module -> power of the noise that quantizing it adds, relative to the power of its float result."""
     noise: dict[str, float] = {}
     for row in layers:
         if not row.module or row.scheme.startswith("float"):

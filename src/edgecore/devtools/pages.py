@@ -179,7 +179,7 @@ def node_of(run: Run, event: TraceEvent) -> str:
 
 
 def _operators(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], dict[tuple[Any, ...], int]]:
-    """Return the page's rows of operators and times, and the row's index for each event's `_key`."""
+    """Return the page's rows of operators and times, and a map from an event's `_key` to its row's index."""
     times: dict[tuple[Any, ...], list[int]] = {}
     calls: dict[tuple[Any, ...], int] = {}
     first: dict[tuple[Any, ...], tuple[TraceEvent, str]] = {}

@@ -19,7 +19,7 @@ from edgecore.format import DelegateCall, ExecutionPlan, KernelCall, Meta, PteFi
 from edgecore.format.etdump import ETDump, Event, ProfileEvent, RunData
 
 MAGIC = b"ECTR"
-_HEADER = struct.Struct("<4sHHQQQ")  # fields: magic, version, record size, ticks per second, events, dropped events
+_HEADER = struct.Struct("<4sHHQQQ")  # header: magic, version, record size, ticks per second, events, dropped events
 _RECORD = struct.Struct("<IIHHI")  # fields of an event: begin, length (both in ticks), instruction, kind, id
 _TOTAL = struct.Struct("<HHIIIIIQQ")  # fields of a total: instruction, kind, id, count, min, max, method, sum, squares
 _VERSION = 2

@@ -277,7 +277,7 @@ class Emitter:
             return
         if node in self.sharing.elided:
             values = [self.result(spec) for spec in specs_of(node)]
-            # A split has several results, which `_of_node` finds by tensor specs; other nodes have one, stored here.
+            # Store a single result here; a split has several, which `_of_node` finds by their tensor specs.
             self._values[node] = values[0]
         elif is_delegate_call(node):
             self._delegate_call(node)

@@ -235,7 +235,7 @@ def _nodes(graph: Any) -> Any:
 
 
 def _split(text: str) -> list[str]:
-    """Split at commas outside of parentheses."""
+    """Split a text at commas outside of parentheses."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter in "([") - (letter in ")]")

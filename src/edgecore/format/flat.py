@@ -125,7 +125,8 @@ class _Plan:
     """
 
     wires: tuple[tuple[str, Wire], ...]
-    slots: tuple[tuple[int, str, int], ...]  # (slot, struct code, size in bytes) of each field, largest first
+    # (slot, struct code, bytes) of each field, largest first; a slot is a field id
+    slots: tuple[tuple[int, str, int], ...]
     ranks: Mapping[int, int]
     scalars: tuple[tuple[str, int, Any], ...]  # (attribute, rank, default)
     children: tuple[tuple[str, int, Wire], ...]  # (attribute name, rank, wire type) of fields that are not scalars

@@ -88,7 +88,7 @@ class MemoryPlanningPass:
     def run(self, graph_module: GraphModule, graph_signature: ExportGraphSignature | None = None) -> PassResult:
         """Choose arenas by node: set `mem_id` of the tensor specs in `node.meta["spec"]` before memory is planned.
 
-        The base class chooses none. A subclass that overrides it returns `super().run(graph_module, graph_signature)`.
+        The base class chooses none. One that overrides `run` returns `super().run(graph_module, graph_signature)`.
 
         Args:
             graph_module: The graph, in the edge dialect; each tensor of a node has a `TensorSpec`.

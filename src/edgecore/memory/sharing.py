@@ -182,7 +182,7 @@ class _Sharer:
         self._join([(storage, 0)], state)
 
     def in_place(self, node: Node) -> None:
-        """Write the result of `node` over its first operand of equal dtype and shape that nothing reads afterwards."""
+        """Compute the result of `node` over the first operand with its dtype and shape that is not read afterwards."""
         spec = node.meta.get(SPEC)
         # Skip a result that lies in a mutable buffer (`owned` has no buffers). Otherwise its operand would be computed
         # in the buffer, too, at an earlier time, when later nodes may still have to read the buffer's old content.

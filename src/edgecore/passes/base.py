@@ -1,4 +1,4 @@
-"""A base class for passes that interpret a graph node by node, with the names of ExecuTorch's documentation."""
+"""A base class, with ExecuTorch's names of methods, for passes that interpret a graph node by node."""
 
 from __future__ import annotations
 

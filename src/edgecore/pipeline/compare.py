@@ -182,7 +182,7 @@ Call = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 
 def _calls(inputs: Any, reference: Reference, method: str) -> Iterator[Call]:
-    """Yield (args, kwargs) of each call: of a tuple or tensor, each list entry, or the example inputs for None."""
+    """Yield (args, kwargs) of each call: one for a tuple or tensor, one per list entry, the example inputs for None."""
     if inputs is None:
         if reference.example is None:
             raise CompileError(
@@ -219,7 +219,7 @@ def _compare_method(
     program_results = [leaves(method(*pytree.tree_leaves(call))) for call in calls]
     # results of the quantized program, indexed [choice of dynamic scales][call][output]
     quantized: list[list[list[Any]]] = []
-    noisy: list[list[list[Any]]] = []  # its results with noise, indexed [seed of the noise][call][output]
+    noisy: list[list[list[Any]]] = []  # results of the quantized program with noise, indexed [seed][call][output]
     steps: list[float | None] = []
     if reference.rounded is not None:
         flat = [tuple(pytree.tree_leaves(call)) for call in calls]

@@ -277,7 +277,7 @@ def _quantize_methods(
     check_rules(plan, exported)
     quantized = dict[str, Quantized]()
     for name, program in exported.items():
-        check_dense(program)  # without a recipe, lowering makes both checks
+        check_dense(program)  # check before quantization; without a recipe, lowering makes both checks
         check_transforms(program)
         samples = calibration[name] if isinstance(calibration, Mapping) else calibration
         quantized[name] = quantize_model(program, plan, samples, shapes[name], dtype)

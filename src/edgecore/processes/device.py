@@ -1,4 +1,4 @@
-"""Devices that run commands: over ssh, over adb, and this machine. A file is pushed only once for each content."""
+"""Devices that run commands: over ssh, over adb, and this machine. A file with known content is not copied again."""
 
 from __future__ import annotations
 

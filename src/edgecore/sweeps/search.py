@@ -114,7 +114,7 @@ def search(
 
 
 def _mixed(cell: Cell, max_loss: float) -> Cell:
-    """Return a copy of a cell that leaves modules in floating point, so as to lose at most `max_loss`."""
+    """Return a copy of a cell that leaves modules in floating point, so as to lose at most `max_loss` of accuracy."""
     build = cell.build
     key = digest(f"{build.key} {max_loss}")
     return replace(cell, build=replace(build, recipe=build.recipe + _MIXED, max_loss=max_loss, key=key))

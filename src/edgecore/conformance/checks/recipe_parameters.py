@@ -19,7 +19,7 @@ SKIPPED = "up"
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """Yield a check for the parameters of each recipe, and one for the rules of each recipe that takes rules."""
+    """Yield a check of the parameters of each recipe, and of the rules (exceptions) of each recipe that has rules."""
     recipes: dict[str, RecipeSupport] = dict(getattr(subject.compiler, "recipes", dict)())
     for name, support in recipes.items():
         yield Check(f"recipes/{name}, parameters", _Parameters(name, support), seconds=240, needs_run=True)

@@ -254,7 +254,7 @@ def methods(subject: BackendUnderTest) -> str:
 
 
 def initial_values_outside(subject: BackendUnderTest) -> str:
-    """Check that buffers take their initial values from the `.ptd` that is loaded, even if others were compiled."""
+    """Check that buffers take initial values from the `.ptd` that is loaded, even if it is not the compiled one."""
     for name, model, _ in _claimed(subject):
         subject.trying(f"{name}, initial values in a .ptd")
         files = [model.compile(subject.backend, offset, external_data="state") for offset in (0, 0.5)]
@@ -268,7 +268,7 @@ def initial_values_outside(subject: BackendUnderTest) -> str:
 
 
 def pending_executions(subject: BackendUnderTest) -> str:
-    """Check runs that the caller starts and waits for later, in two sessions at once, with exports between them."""
+    """Check runs that the caller starts and awaits later, in two sessions at once; export the state between them."""
     for name, model, program in _claimed(subject):
         first = load(subject, program)
         pairs = [(session, Eager(model)) for session in (first, first.new_session())]

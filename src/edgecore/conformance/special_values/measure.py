@@ -210,7 +210,7 @@ def _runs(case: Call) -> bool:
     try:
         case.function(*case.inputs)
     except NotImplementedError:
-        return False  # eager PyTorch has no kernel for this dtype
+        return False  # skip the call: eager PyTorch has no kernel for this dtype
     return True
 
 
@@ -325,7 +325,7 @@ def _compare(
     got: torch.Tensor,
     tolerance: float,
 ) -> None:
-    """Add the elements of `got` that agree with none of `references` to `differences` or `measured.faults`."""
+    """Record each element of `got` that agrees with none of `references`, as a difference or in `measured.faults`."""
     want = references[0]
     dtype = dtype_name(case.inputs[0].dtype)
     if want.dtype == torch.bool:

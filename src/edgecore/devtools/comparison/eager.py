@@ -23,7 +23,7 @@ from edgecore.numerics.evaluate import Evaluator
 from edgecore.numerics.rounding import Rounding, chooses_scales
 from edgecore.passes.quantized import is_quantize
 
-_SHOWN_OPERATORS = 3  # operator names in a row of the report; "+ N more" stands for the rest
+_SHOWN_OPERATORS = 3  # maximum number of operator names in a row; "+ N more" stands for the rest
 _UNNAMED = RESHAPES | {operator.getitem}
 
 See = Callable[[Site, torch.Tensor, "torch.Tensor | None"], None]

@@ -250,7 +250,7 @@ class Engine:
             yield output
 
     def local(self, number: int, device: Mapping[str, torch.Tensor]) -> dict[str, tuple[Difference, Judgement]]:
-        """Run each operator in PyTorch on the inputs that it had on the device; judge its error. Keys are node names.
+        """Run each operator in PyTorch on the inputs that it had on the device; return the judgement by node name.
 
         Only an operator that rounds inside and exceeds the limit is judged again by runs with noise, as they take long.
         """

@@ -88,7 +88,7 @@ def _judge_steps(
     want, got, exact = want[off].double(), got[off].double(), unrounded[off].double()
     # NaN quantizes to any integer: expect the integer that PyTorch chose
     exact = torch.where(exact.isnan(), want, exact)
-    exact = exact.clamp(low, high)  # PyTorch clamped `want` to the range of the integers: do the same
+    exact = exact.clamp(low, high)  # PyTorch clamped `want` to the integers' range: clamp `exact`, too
     excess = ((got - exact).abs() - slack) / step - 0.5
     largest, share = float(excess.max()), int((excess > TIE).sum()) / off.numel()
     ratio = max(largest, share / MORE_THAN_TIES)

@@ -107,7 +107,7 @@ def summarize(trace: Trace, by: str = "operator") -> Summary:
 
 
 def middle(runs: Sequence[Run]) -> list[Run]:
-    """Drop the fastest and the slowest quarter of the runs; return the others in the order of time."""
+    """Leave out the fastest and the slowest quarter of the runs; return the others in the order of time."""
     cut = len(runs) // 4
     kept = sorted(range(len(runs)), key=lambda index: runs[index].duration)[cut : len(runs) - cut]
     return [runs[index] for index in sorted(kept)]

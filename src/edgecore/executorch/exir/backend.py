@@ -147,7 +147,7 @@ _backends: dict[str, type[BackendDetails]] = {}
 
 
 def __getattr__(name: str) -> Any:
-    """Return the function that makes the compiler of the backend `name`; `BackendInfo.compiler` refers to it."""
+    """Return the function that makes the compiler of the script's backend `name`: `BackendInfo.compiler` names it."""
     if name not in _backends:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     details = _backends[name]

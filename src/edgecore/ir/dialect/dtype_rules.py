@@ -173,7 +173,7 @@ def dtype_finding(target: OpOverload, args: Any, kwargs: Any, result: Any) -> st
 
 
 def _untried(slots: list[Any], key: str, patterns: frozenset[str]) -> bool:
-    """Return True if tools/make_dtype_rules.py tried no call with arguments of these kinds and dtypes."""
+    """Return True if tools/make_dtype_rules.py tried no call with arguments like `slots`, in kinds and dtypes."""
     if "?" in key or "".join("-" if value is None else "x" for value in slots) not in patterns:
         return True
     lists = [_item(value) for value in slots if isinstance(value, (list, tuple))]

@@ -60,7 +60,7 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
     """
     if any(spec.kind == InputKind.TOKEN for spec in program.graph_signature.input_specs):
         program = _without_tokens(program)
-    lift_body_constants(program)  # also here, because recipes pass programs on which no pass has run
+    lift_body_constants(program)  # lift them also here: recipes pass programs on which no pass has run
     # first, because `_drop_dropouts` removes nodes whose metadata this function reads
     assignments = _assignments(program)
     _drop_dropouts(program)

@@ -84,7 +84,7 @@ class ETRecord:
     def restored(
         cls, programs: Mapping[str, ExportedProgram], file: EtRecordFile, inputs: Any, outputs: Any
     ) -> ETRecord:
-        """Return the record of a file whose programs (by their names in the file), inputs and outputs are loaded."""
+        """Make the record of a file from its loaded programs (by their names in the file), inputs and outputs."""
         record = cls()
         record.exported_program, record.export_graph_id = programs.get(EXPORTED), file.export_graph_id
         record._edge = {name: programs[f"{EDGE}/{name}"] for name in file.methods}
@@ -171,7 +171,7 @@ class ETRecord:
             self._inputs = representative_inputs
 
     def update_reference_outputs(self, reference_outputs: Mapping[str, Any] | Sequence[Any] | BundledProgram) -> None:
-        """Set the expected outputs: method -> a list with the outputs of each test case, or the list of `forward`."""
+        """Set the expected outputs: method -> the outputs of each test case; or only the list for `forward`."""
         if hasattr(reference_outputs, "method_test_suites"):
             self._outputs = {
                 suite.method_name: [case.expected_outputs for case in suite.test_cases]
@@ -397,7 +397,7 @@ def _name_unused(graph: dict[str, Any], names: Collection[str]) -> None:
 
 
 def _origin(name: str) -> dict[str, Any]:
-    """Return the node of the exported program, as `from_node` has it, from which a node comes."""
+    """Return an entry of `from_node` that refers to the node `name` of the exported program."""
     node = {"name": name, "target": name, "graph_id": _GRAPH_ID}
     return {**node, "pass_name": "edgecore", "action": "replace", "from_node": []}
 

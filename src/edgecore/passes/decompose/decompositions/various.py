@@ -94,7 +94,7 @@ def _col2im(
     covered = [count * kernel for count, kernel in zip(sizes, kernel_size, strict=True)] == list(output_size)
     if not side_by_side or not covered:
         padded = [size + 2 * pad for size, pad in zip(output_size, padding, strict=True)]
-        places = []  # for each of the two dims: [kernel, blocks], the index in the padded image
+        places = []  # index in the padded image: [kernel, blocks] for each of the two dims
         for size, kernel, gap, step in zip(padded, kernel_size, dilation, stride, strict=True):
             count = (size - gap * (kernel - 1) - 1) // step + 1
             places.append((torch.arange(kernel) * gap).unsqueeze(1) + torch.arange(count) * step)
@@ -188,7 +188,7 @@ def _bilinear(first: Tensor, second: Tensor, weight: Tensor, bias: Tensor | None
 
 @decomposes(aten.take.default, applies=lambda node: argument(node, "index").meta["val"].dim() == 0)
 def _take_one(value: Tensor, index: Tensor) -> Tensor:
-    """Read one element. torch's own decomposition converts the index to a number, but its value is unknown."""
+    """Read one element. torch's own decomposition converts the index to a number, whose value is unknown here."""
     element: Tensor = aten.index.Tensor(value.reshape(-1), [index])
     return element
 
