@@ -31,7 +31,7 @@ def load_model(model: str) -> Loaded:
             raise CompileError(f"{model} does not exist")
         try:
             import torch
-            import torch.ao.quantization.fx._decomposed  # importing this registers the operators of quantized models
+            import torch.ao.quantization.fx._decomposed  # registers the operators that quantized `.pt2` files call
         except ImportError as error:
             raise CompileError("compiling needs torch; run: pip install 'edgecore[compile]'") from error
         try:

@@ -163,7 +163,7 @@ def suggest(
     def build(skip: tuple[str, ...]) -> tuple[Any, float]:
         chosen = _with_skip(recipe, skip)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", QuantizationWarning)  # hide accuracy warnings: it measures accuracy
+            warnings.simplefilter("ignore", QuantizationWarning)  # hide accuracy warnings: the search measures it
             program = edgecore.compile(model, inputs, backends=backends, quantize=chosen, calibration=calibration)
         loaded = edgecore.load(program.buffer, trust=True)
         return program, measured(on_device(loaded))

@@ -336,7 +336,7 @@ class Emitter:
         number = fmt.Double if isinstance(val, (float, torch.SymFloat)) else fmt.Int
         empty = fmt.Bool() if isinstance(val, (bool, torch.SymBool)) else number()
         self._values[node] = result = self.add_value(empty)
-        # `round` has a second argument None, which the kernel lacks
+        # drop the second argument None of `round`, which its kernel lacks
         operands = [value for value in node.args if value is not None]
         arguments = [self.value(Argument(value, "Scalar"), node) for value in operands]
         self.kernel(name, overload, [*arguments, result], node)

@@ -234,7 +234,7 @@ def _pack_table(builder: Any, value: Any) -> int:
                 raise FormatError(f"{cls.__name__}.{attribute}: {error}") from error
     entries.sort()
     shape = _shape(cls, tuple([rank for rank, _, _ in entries]))
-    room = shape.block.size + len(shape.vtable) + 8  # at most 7 bytes of padding
+    room = shape.block.size + len(shape.vtable) + 8  # 8: up to 7 bytes of padding
     if builder.head < room:
         builder.Prep(1, room)  # grows the buffer
     end: int = len(builder.Bytes) - builder.head

@@ -92,7 +92,8 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
         """Return `model` unchanged.
 
-        Warns: QuantizationWarning: The model writes a tensor in a way whose effect torchao would lose.
+        Warns:
+            QuantizationWarning: The model writes a tensor in a way whose effect torchao would lose.
         """
         for node in model.graph.nodes:
             if _is_lost(node):

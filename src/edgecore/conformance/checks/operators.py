@@ -218,7 +218,7 @@ def _try_together(
             continue
         if reference is None:
             reference = _reference(model, inputs)
-            eager(in_float, inputs)  # sets `in_float.owners` (output index -> sample index)
+            eager(in_float, inputs)  # sets `in_float.owners`: output index -> sample index
         if difference(subject, actual, reference[index], step):
             raise Failed(f"{operator}{samples[in_float.owners[index]]}: {problem}")
     return result

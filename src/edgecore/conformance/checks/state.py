@@ -218,7 +218,7 @@ def failed_run(subject: BackendUnderTest) -> str:
 def fail_runs(
     emit: Emit, program: str, options: Any, calls: list[Any], inputs: str, library: str, results: str
 ) -> None:
-    """Run, fail a run, reset, run, fail a run, import, run. Write results to a file; report failures without error."""
+    """Run, fail, reset, run, fail, import, run. Write the results to a file; emit failed runs that raise no error."""
     from edgecore.conformance.workers.table_patches import fail_executions
 
     emit("input", "executions that fail")

@@ -79,7 +79,8 @@ def _medians(times: Sequence[float]) -> list[float]:
 def _rank_of_bounds(counts: Sequence[int], total: int) -> int:
     """Return k so that the k-th smallest and k-th largest value bound a 95 % interval; 0 if no k does."""
     sums = list(itertools.accumulate(counts))
-    return bisect.bisect_right(sums, total // _SIDES)  # integers: a float cannot hold the total of many runs
+    # divide as integers, because a float cannot hold the number of cases of many runs
+    return bisect.bisect_right(sums, total // _SIDES)
 
 
 @cache

@@ -272,7 +272,8 @@ class _Builder:
                 return str(number)
             case fmt.String(text):
                 return repr(text)
-            case fmt.IntList(items):  # indices of Int values; None if computed at run time
+            # the items are indices of Int values; show None for a value that is computed at run time
+            case fmt.IntList(items):
                 return str([getattr(self._value(item), "int_val", None) for item in items])
             case fmt.DoubleList(items) | fmt.BoolList(items):
                 return str(items)

@@ -45,7 +45,7 @@ def load_graph(graph: Graph) -> ExportedProgram:
         for node in all_nodes(content["graph_module"]["graph"]):
             lists = [output for output in node["outputs"] if "as_tensors" in output]
             if node["target"].startswith("torch.ops.higher_order.") and lists:
-                node["is_hop_single_tensor_return"] = True  # torch then reads this list as one result
+                node["is_hop_single_tensor_return"] = True  # torch then reads the list of outputs as one result
         text = json.dumps(content).replace("executorch.exir.dialects.edge.ops.", "torch.ops.")
         parts = (graph.state_dict, graph.constants, graph.example_inputs)
         program = deserialize(SerializedArtifact(text.encode(), *parts))

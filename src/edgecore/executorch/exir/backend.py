@@ -193,7 +193,7 @@ class _LinkingCompiler(_Compiler):
     def link(self, partitions: Sequence[CompiledPartition]) -> Sequence[PreprocessResult]:
         programs: dict[str, list[ExportedProgram]] = {}
         specs: dict[str, list[list[CompileSpec]]] = {}
-        for partition in partitions:  # grouping keeps the order, as a method's partitions are consecutive
+        for partition in partitions:  # grouping by method keeps the order: a method's partitions are consecutive
             programs.setdefault(partition.method, []).append(partition.program)
             specs.setdefault(partition.method, []).append(list(partition.specs))
         return self._results(programs, specs)

@@ -153,7 +153,7 @@ def _expand(
     if isinstance(target, OpOverload):
         _numbers_to_tensors(Editor(graph_module, node, mode), node)
         _convert_tensors_without_dims(Editor(graph_module, node, mode), node)
-    if target is torch.ops.aten.nonzero.default:  # the kernel's result is row-major, eager mode's is column-major
+    if target is torch.ops.aten.nonzero.default:  # the kernel's result is row-major, not column-major as in eager mode
         with mode:
             node.meta["val"] = node.meta["val"].new_empty(node.meta["val"].shape)
         layout_changed.add(node)

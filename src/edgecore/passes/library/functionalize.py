@@ -60,7 +60,7 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
     """
     if any(spec.kind == InputKind.TOKEN for spec in program.graph_signature.input_specs):
         program = _without_tokens(program)
-    lift_body_constants(program)  # lift them also here: recipes pass programs on which no pass has run
+    lift_body_constants(program)  # lift body constants here, too: recipes pass programs on which no pass has run
     # first, because `_drop_dropouts` removes nodes whose metadata this function reads
     assignments = _assignments(program)
     _drop_dropouts(program)
@@ -102,7 +102,7 @@ def _assignments(program: ExportedProgram) -> list[Node]:
         is_copy = node.target is aten.copy_.default and node.name.startswith("copy__default")
         source = node.args[1] if is_copy else None
         name = source.meta.get("torch_fn") if isinstance(source, Node) else None
-        # for an assignment, torch.export copies this metadata from the source to the copy
+        # for an assignment, torch.export copies `torch_fn` from the source to the copy
         if name is None or name != node.meta.get("torch_fn"):
             break
         assignments.insert(0, node)

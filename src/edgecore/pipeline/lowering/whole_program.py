@@ -282,7 +282,7 @@ def _place_call(
 
 
 def _output_nodes(program: ExportedProgram) -> list[Node]:
-    """Return the output nodes of a program that a call of the program returns: all but constants."""
+    """Return those output nodes of a program that a call of the program returns, that is, all but constants."""
     outputs = program.graph.output_node().args[0]
     assert isinstance(outputs, (list, tuple))
     return [output for output in outputs if isinstance(output, Node)]

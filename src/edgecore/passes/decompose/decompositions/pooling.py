@@ -22,7 +22,7 @@ Numbers = Sequence[int]
 
 
 def has_static_space(node: Node) -> bool:
-    """Return True if the sizes of the pooled dims are known: the last two, or three for an operator of volumes."""
+    """Return True if the sizes of the pooled dims are static: the last two, or three for an operator of volumes."""
     dims = 3 if "3d" in str(node.target) else 2
     return all(isinstance(size, int) for size in argument(node, "self").meta["val"].shape[-dims:])
 

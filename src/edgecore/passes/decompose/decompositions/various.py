@@ -47,12 +47,12 @@ def decomposes(*targets: OpOverload, applies: Applies = lambda node: True) -> Ca
 
 
 def has_static_sizes(node: Node) -> bool:
-    """Return True if the sizes of the argument `self` are known."""
+    """Return True if the sizes of the argument `self` are static."""
     return all(isinstance(size, int) for size in argument(node, "self").meta["val"].shape)
 
 
 def is_empty(*sizes: int) -> bool:
-    """Return True if a size is known to be 0."""
+    """Return True if one of the sizes is static and 0."""
     return any(isinstance(size, int) and size == 0 for size in sizes)
 
 
