@@ -248,7 +248,7 @@ def _export_methods(
     *,
     with_recipe: bool,
 ) -> tuple[dict[str, ExportedProgram], dict[str, Any]]:
-    """Export each method that is not an `ExportedProgram`; with a recipe, also return its dynamic shapes."""
+    """Export each method that is not an `ExportedProgram`; for a recipe, also return the dynamic shapes of each."""
     by_method = isinstance(model, Mapping)
     exported, shapes_of = dict[str, ExportedProgram](), dict[str, Any]()
     for name, module in dict(model if isinstance(model, Mapping) else {"forward": model}).items():

@@ -119,7 +119,7 @@ class Worker:
         return self._printed.read().decode(errors="replace")
 
     def forget_printed(self) -> None:
-        """Drop all that the worker has printed. Call it only between requests, like `printed`."""
+        """Discard all output that the worker has printed. Call it only between requests, like `printed`."""
         self._printed.seek(0)  # also moves the position at which the worker prints
         self._printed.truncate()
 

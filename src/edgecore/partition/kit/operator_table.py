@@ -58,7 +58,7 @@ class OperatorRow(Generic[Lower]):
     constraints: str = ""
     unsupported_reason: Constraint | None = None
     do_not_decompose: bool = False
-    lower: Lower = None  # type: ignore[assignment]  # None if a compiler needs no data
+    lower: Lower = None  # type: ignore[assignment]  # None: the backend's compiler needs no data
     any_dtype: tuple[str, ...] = ()
 
     @property

@@ -310,7 +310,7 @@ def _make_dense(node: Node, mode: Any, layout_changed: set[Node]) -> None:
 
 
 def _make_results_representable(graph_module: GraphModule, mode: Any) -> None:
-    """Copy operands of nodes whose results are in neither the default nor the channels-last dim order.
+    """Make the operands of a node contiguous if its result has neither the default nor the channels-last dim order.
 
     For example, in the sum of a row [W] and a channels-last image [N, C, H, 1], eager mode broadcasts the image's
     strides, too. If all operands are contiguous, the result is contiguous.
