@@ -129,7 +129,8 @@ class _Plan:
     slots: tuple[tuple[int, str, int], ...]
     ranks: Mapping[int, int]
     scalars: tuple[tuple[str, int, Any], ...]  # (attribute, rank, default)
-    children: tuple[tuple[str, int, Wire], ...]  # (attribute name, rank, wire type) of fields that are not scalars
+    # (attribute, index in `slots`, wire type) of fields that are not scalars
+    children: tuple[tuple[str, int, Wire], ...]
 
 
 def _make_plan(cls: type) -> _Plan:

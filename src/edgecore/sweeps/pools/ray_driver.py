@@ -35,7 +35,7 @@ _CANCEL_SECONDS = 5.0
 
 
 class NodeProblem(Exception):
-    """A node cannot run a step in the same way as this machine."""
+    """A node of the cluster has other packages or files, so it cannot run a step in the same way as this machine."""
 
 
 def run_on_node(request: dict[str, Any], files: dict[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:

@@ -80,7 +80,7 @@ def _windows_of_equal_size(image: Tensor, dim: int, count: int) -> tuple[Tensor,
 
 @decomposes(aten.adaptive_max_pool2d.default, applies=has_static_space)
 def adaptive_max_pool_2d(value: Tensor, output_size: Numbers) -> tuple[Tensor, Tensor]:
-    """Pool with windows of equal size, in which elements repeat; return the indices in the original image, too."""
+    """Pool windows that repeated elements have made equally large; also return the indices in the original image."""
     height, width = for_each(output_size, 2)
     if is_empty(height, width, *value.shape):
         shape = (*value.shape[:-2], height, width)
