@@ -209,7 +209,7 @@ class _Method:
             kind = event.kind & 0xFF
             if kind == _Kind.EXECUTE:
                 runs.append(_Block("Execute" + self._suffix))
-                prepared = 0  # the device's clock may have wrapped around: accept smaller times from now on
+                prepared = 0  # 0: the device's clock may have wrapped around since the last preparation ended
             if kind == _Kind.PREPARE:
                 prepared = event.end
             outside = kind == _Kind.PREPARE or event.begin < prepared
