@@ -56,7 +56,7 @@ class _Sections(TyperGroup):
     """Shows the commands by section."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands in the order of the sections; by default typer sorts them."""
+        """Return the names of the commands in the order of the help's sections; by default typer sorts them."""
         return list(self.commands)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

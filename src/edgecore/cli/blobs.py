@@ -34,7 +34,7 @@ def describe_blobs(pte: PteFile, index: int | None) -> list[dict[str, Any]]:
 
 
 def blob_users(pte: PteFile, index: int) -> tuple[str, list[str]]:
-    """Return the backend id of a blob, and the delegates that use the blob, as `method/number`."""
+    """Return the backend id of a blob, and the delegates that use the blob, as `METHOD/INDEX_IN_METHOD`."""
     users = [
         (delegate.id, f"{plan.name}/{number}")
         for plan in pte.program.execution_plan

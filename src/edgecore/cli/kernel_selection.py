@@ -41,14 +41,14 @@ class Selection:
                     self.add((operator.name, operator.overload), _dtypes_of(plan, call.args))
 
     def drop_others(self, known: Set[Operator]) -> set[str]:
-        """Drop the operators that are not in `known`, and return their names."""
+        """Remove the operators that are not in `known` from the selection, and return their names."""
         others = self.dtypes.keys() - known
         for operator in others:
             del self.dtypes[operator]
         return {spelled(operator) for operator in others}
 
     def missing(self, needed: Selection) -> list[str]:
-        """List the operators of `needed`, or their dtypes, that this selection lacks."""
+        """List the operators and dtypes of the selection `needed` that this selection lacks."""
         lines = []
         for operator, dtypes in sorted(needed.dtypes.items()):
             if operator not in self.dtypes:

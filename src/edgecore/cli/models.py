@@ -31,7 +31,7 @@ def load_model(model: str) -> Loaded:
             raise CompileError(f"{model} does not exist")
         try:
             import torch
-            import torch.ao.quantization.fx._decomposed  # importing this registers the operators of quantized models
+            import torch.ao.quantization.fx._decomposed  # registers the operators that quantized `.pt2` files call
         except ImportError as error:
             raise CompileError("compiling needs torch; run: pip install 'edgecore[compile]'") from error
         try:
@@ -113,7 +113,7 @@ def _library_model(library: str, name: str) -> Loaded:
             raise CompileError(
                 f"{library}:{name} needs the package {error.name}; run: pip install {library}"
             ) from error
-        except RuntimeError as error:  # torchvision belongs to another build of torch
+        except RuntimeError as error:  # importing fails like this if torchvision was built for another version of torch
             raise CompileError(f"{library} cannot be imported: {_reason(error)}") from error
         torch.manual_seed(0)
         try:
@@ -149,7 +149,7 @@ def _torchvision(name: str) -> Made:
     weights = models.get_model_weights(name).DEFAULT
     transforms = weights.transforms()
     size: Sequence[int] = getattr(transforms, "crop_size", None) or getattr(transforms, "resize_size", None) or ()
-    if len(size) != 1:  # the model takes videos, pairs of images or lists of images
+    if len(size) != 1:  # reject models whose input is not one image, but a video, a pair of images or a list of images
         raise CompileError(f"torchvision:{name} takes no single image; name a function of yours as module:function")
     trained = Path(torch.hub.get_dir(), "checkpoints", Path(weights.url).name).is_file()
     settings = {"weights": weights if trained else None}
@@ -181,7 +181,7 @@ def _transformers(name: str) -> Made:
     trained = is_here("config.json") and any(map(is_here, _WEIGHTS))
     if is_here("config.json"):  # trust_remote_code=False: neither run code of the repository, nor ask the user about it
         config = transformers.AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=False)
-    elif name in transformers.CONFIG_MAPPING:  # the name is that of an architecture, such as `bert`
+    elif name in transformers.CONFIG_MAPPING:  # the user named an architecture, such as `bert`
         config = transformers.AutoConfig.for_model(name)
     else:
         raise CompileError(

@@ -119,7 +119,7 @@ class BackendUnderTest:
     def trying(self, description: str) -> None:
         """Report the input that the check tries next, and restart the time limit `Check.seconds`.
 
-        If the process crashes or hangs, the error message contains the description.
+        If the process crashes or hangs, the error message contains this input.
         """
         self.last_input = description
         self.report_input(description)

@@ -195,7 +195,7 @@ def difference(subject: BackendUnderTest, got: torch.Tensor, want: torch.Tensor,
         tolerance = max(tolerance, subject.tolerance)
     scale = max(magnitude(want), 1e-6)
     if step is not None:
-        margin = STEPS + 0.01  # 0.01 steps more, because float32 rounds both results
+        margin = STEPS + 0.01  # allow 0.01 quantization steps more, because both results are rounded to float32
         tolerance = max(tolerance, margin * step / scale)
     wrong = errors(want, got) > tolerance * scale
     if not wrong.any():

@@ -177,7 +177,7 @@ def _known(value: Any, file: Path, key: str) -> Any:
 def _operators(
     measured: Mapping[str, Any], operators: Sequence[Operator], limits: Mapping[str, Any], file: Path
 ) -> list[str]:
-    """Check the operators on edgecore's kernels against `allowed`, and all operators against `forbidden`."""
+    """Check operators on edgecore's kernels against the limit `allowed`, and all operators against `forbidden`."""
     broken = []
     if "allowed" in limits:
         for name, count in measured["kernel_operators"].items():
@@ -229,7 +229,9 @@ def _time(
     data: Sequence[Any],
     arguments: Callable[..., Sequence[Any]] | None,
 ) -> list[str]:
-    """Run both files in turns; return an error if the whole 95 % interval of their time ratio exceeds the limit."""
+    """Run the file and the reference in turns; return an error if the 95 % interval of the time ratio exceeds the
+    limit.
+    """
     runs, method, threads = limits.get("runs", 50), limits.get("method", "forward"), limits.get("threads")
     times = measured_runs(files, runs, method, (data, data), arguments, threads)
     ratio = difference(times[0], times[1], paired=True)
@@ -259,7 +261,7 @@ def write_expectation(measured: Mapping[str, Any]) -> str:
         f"allowed = {json.dumps(list(measured['kernel_operators']))}  # what kernels may compute",
     ]
     if measured["delegated"] is not None:
-        share = int(measured["delegated"] * 10_000) / 10_000  # round down, so that the measured file itself passes
+        share = int(measured["delegated"] * 10_000) / 10_000  # round down: the measured file itself must pass
         lines.append(f"min_delegated = {share}")
     allowed, count = json.dumps(list(measured["delegates"])), sum(measured["delegates"].values())
     return "\n".join([*lines, "", "[delegates]", f"allowed = {allowed}", f"max_count = {count}", ""])

@@ -76,7 +76,7 @@ class Suggestion:
 
     @property
     def recovered(self) -> float:
-        """Share of the metric's loss that the suggestion recovers, from 0 to 1; 1 if nothing was lost."""
+        """Share of the metric's loss by quantization that the suggestion recovers, from 0 to 1; 1 without a loss."""
         lost = self.float_score - self.quantized_score
         if lost <= 0:
             return 1.0
@@ -155,7 +155,7 @@ def suggest(
         raise ValueError("quantize must be a recipe or its name; suggest does not take a recipe for each backend")
     recipe = Recipe(quantize) if isinstance(quantize, str) else quantize
     if not callable(calibration) and not isinstance(calibration, (str, Path)):
-        calibration = list(calibration)  # an iterator would not do: each step of the search reads all samples
+        calibration = list(calibration)  # an iterator would be empty after the first step of the search
     with unchanged_buffers(model):
         measured = metric or output_sqnr(model, _inputs(calibration if samples is None else samples))
         float_score = measured(eager(model)) if metric else FLOAT_SQNR
@@ -163,7 +163,7 @@ def suggest(
     def build(skip: tuple[str, ...]) -> tuple[Any, float]:
         chosen = _with_skip(recipe, skip)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", QuantizationWarning)  # superfluous: the search measures the accuracy
+            warnings.simplefilter("ignore", QuantizationWarning)  # hide accuracy warnings: the search measures it
             program = edgecore.compile(model, inputs, backends=backends, quantize=chosen, calibration=calibration)
         loaded = edgecore.load(program.buffer, trust=True)
         return program, measured(on_device(loaded))
@@ -233,7 +233,7 @@ class _Search:
             while self._count((*self.skip, *waiting, module)) > self.limit:
                 waiting.pop(0)
             is_kept, program = self._attempt((*self.skip, *waiting, module))
-            # Rank anew by this program's noise: so far the noise of `module` hid that of the layers after it.
+            # Rank anew by this program's noise: in float, `module` no longer hides the noise of the layers after it.
             ranking = _noise(program.report(quantization=True).quantization or ())
             if is_kept:
                 for other in waiting:
@@ -275,7 +275,7 @@ def _inside(skip: Iterable[str], modules: Iterable[str]) -> int:
 
 
 def _noise(layers: Iterable[LayerQuality]) -> dict[str, float]:
-    """Return module -> power of the noise that its quantization adds to its inputs' noise, relative to its signal."""
+    """Return module -> power of the noise that quantizing it adds, relative to the power of its float result."""
     noise: dict[str, float] = {}
     for row in layers:
         if not row.module or row.scheme.startswith("float"):

@@ -179,7 +179,7 @@ def node_of(run: Run, event: TraceEvent) -> str:
 
 
 def _operators(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], dict[tuple[Any, ...], int]]:
-    """Return the page's rows of operators and times, and the index of each row by the `_key` of its events."""
+    """Return the page's rows of operators and times, and a map from an event's `_key` to its row's index."""
     times: dict[tuple[Any, ...], list[int]] = {}
     calls: dict[tuple[Any, ...], int] = {}
     first: dict[tuple[Any, ...], tuple[TraceEvent, str]] = {}
@@ -218,7 +218,7 @@ def _known(event: TraceEvent, by: str) -> str:
 
 
 def _timeline(run: Run, place: dict[tuple[Any, ...], int]) -> list[list[Any]]:
-    """Return the events of a run as [row index of the operator, start, length, level] for the page.
+    """Return the events of a run as [row index of the operator, start, length, nesting level] for the page.
 
     An event that belongs to no row has the index -1 and its name as a fifth item. Threads have levels of their own
     below the nested events.

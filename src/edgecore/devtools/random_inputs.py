@@ -54,7 +54,7 @@ def random_tensor(shape: tuple[int, ...], dtype: str, seed: int) -> memoryview:
         EdgecoreError: The buffer protocol has no format for this dtype.
     """
     code = next((row.code for row in DTYPES.values() if row.name == dtype), "")
-    if code in ("", "e"):  # array and memoryview do not support float16
+    if code in ("", "e"):  # Python's `array` and `memoryview` do not support float16, and "" is an unknown dtype
         raise EdgecoreError(
             f"cannot make a random {dtype} input; only a command with --input FILE.npy can run the file"
         )
@@ -62,5 +62,5 @@ def random_tensor(shape: tuple[int, ...], dtype: str, seed: int) -> memoryview:
     draw = (lambda: generator.random() * 2 - 1) if code in "fd" else (lambda: generator.getrandbits(1))
     count = prod(shape)
     raw: Any = memoryview(array.array(code.replace("?", "B"), (draw() for _ in range(count)))).cast("B")
-    # memoryview.cast refuses shapes with a size of 0.
+    # leave the shape out if a size is 0, because memoryview.cast refuses such shapes
     return cast(memoryview, raw.cast(code, shape) if count else raw.cast(code))

@@ -19,14 +19,14 @@ from edgecore.format import DelegateCall, ExecutionPlan, KernelCall, Meta, PteFi
 from edgecore.format.etdump import ETDump, Event, ProfileEvent, RunData
 
 MAGIC = b"ECTR"
-_HEADER = struct.Struct("<4sHHQQQ")  # fields: magic, version, record size, ticks per second, events, dropped events
+_HEADER = struct.Struct("<4sHHQQQ")  # header: magic, version, record size, ticks per second, events, dropped events
 _RECORD = struct.Struct("<IIHHI")  # fields of an event: begin, length (both in ticks), instruction, kind, id
 _TOTAL = struct.Struct("<HHIIIIIQQ")  # fields of a total: instruction, kind, id, count, min, max, method, sum, squares
 _VERSION = 2
 _NAMED = 0x100  # flag of `kind`: `id` is the hash of an operation's name, not its number
 _OPEN = 0xFFFFFFFF  # value of the field `length` of an event that has not ended
 _U64 = (1 << 64) - 1
-_LONGEST = 2.0**62  # maximum of a time in nanoseconds, which would overflow if a device's clock is wrong
+_LONGEST = 2.0**62  # limit of a time in nanoseconds: a wrong clock of a device could cause an overflow
 
 
 class _Kind(IntEnum):
@@ -156,7 +156,8 @@ def _read_totals(content: bytes, recorded: int, dropped: int, unit: float, metho
                     _refuse("belong to a program with other methods")
                 dropped += count
                 continue
-            runs_made = float(max(count, 1))  # the count is 0 until the first run has ended
+            # the count of runs is 0 until the first run has ended; avoid a division by 0
+            runs_made = float(max(count, 1))
             mean = float(ticks) / runs_made
             figures = f'"count": {count}, "min": {_nanoseconds(float(min(low, high)), unit)}, '
             figures += f'"max": {_nanoseconds(float(high), unit)}'
@@ -208,7 +209,7 @@ class _Method:
             kind = event.kind & 0xFF
             if kind == _Kind.EXECUTE:
                 runs.append(_Block("Execute" + self._suffix))
-                prepared = 0  # the device's clock may have wrapped around since the last run
+                prepared = 0  # 0: the device's clock may have wrapped around since the last preparation ended
             if kind == _Kind.PREPARE:
                 prepared = event.end
             outside = kind == _Kind.PREPARE or event.begin < prepared

@@ -18,7 +18,7 @@ class ConstantData:
         self._by_storage: dict[tuple[int, torch.dtype, torch.Size, tuple[int, ...], tuple[int, ...]], fmt.Buffer] = {}
         self._by_sample: dict[
             tuple[int, bytes], list[fmt.Buffer]
-        ] = {}  # (size, sample of the bytes) -> buffers with these
+        ] = {}  # (size, sample of the bytes) -> buffers with this size and sample
         self._alive: list[torch.Tensor] = []
         self._file = ConstantsFile()
 

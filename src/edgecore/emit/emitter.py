@@ -277,7 +277,7 @@ class Emitter:
             return
         if node in self.sharing.elided:
             values = [self.result(spec) for spec in specs_of(node)]
-            # A split has several results, which `_of_node` finds by tensor specs; other nodes have one, stored here.
+            # Store a single result here; a split has several, which `_of_node` finds by their tensor specs.
             self._values[node] = values[0]
         elif is_delegate_call(node):
             self._delegate_call(node)
@@ -336,7 +336,8 @@ class Emitter:
         number = fmt.Double if isinstance(val, (float, torch.SymFloat)) else fmt.Int
         empty = fmt.Bool() if isinstance(val, (bool, torch.SymBool)) else number()
         self._values[node] = result = self.add_value(empty)
-        operands = [value for value in node.args if value is not None]  # drop None, which only torch's `round` takes
+        # drop the second argument None of `round`, which its kernel lacks
+        operands = [value for value in node.args if value is not None]
         arguments = [self.value(Argument(value, "Scalar"), node) for value in operands]
         self.kernel(name, overload, [*arguments, result], node)
 

@@ -51,7 +51,7 @@ class Rule:
         self._stored.add(parameter_of(name))
 
     def keep(self, name: str, backend: str) -> None:
-        """Record that a constant for which a file was chosen is inside a backend's blob."""
+        """Record that a constant is inside a backend's blob, although a `.ptd` file was chosen for it."""
         self._inside[parameter_of(name)] = backend
 
     def check(self) -> None:

@@ -158,10 +158,10 @@ class _Sizes:
         self._declared: set[sympy.Expr] = set()  # sizes for which the user declared a `torch.export.Dim`
         for size, name in _dim_names(inputs):
             self._declared.add(size)
-            words = re.findall(r"[^\W\d]\w*", name)  # the first word is the symbol: a derived dim is named "2*s + 1"
+            words = re.findall(r"[^\W\d]\w*", name)  # the first word is the symbol: `s` in "2*s + 1", a derived dim
             if len(size.free_symbols) == 1 and words:
                 self._names.setdefault(next(iter(size.free_symbols)), words[0])
-        for input in inputs:  # symbols that are a whole size get the lowest numbers: `s0` before `2*s1`
+        for input in inputs:  # symbols that alone are a size get the lowest numbers: `s0` before a symbol in `2*s1`
             for _, size in input.sizes():
                 if size.is_Symbol:
                     self._name(size)

@@ -46,9 +46,9 @@ def plugin_modules() -> dict[str, Mapping[str, str]]:
         try:
             registry.find(provider.name)
         except BackendError:
-            continue  # a broken or ambiguous backend: `edgecore doctor` says why
+            continue  # skip a broken or ambiguous backend: `edgecore doctor` says why
         modules = getattr(sys.modules.get(provider.module), "executorch_modules", {})
-        for module, names in modules.items():  # merge names: two packages may contribute to one module
+        for module, names in modules.items():  # merge the names: two packages may add to one module
             contributed[module] = {**contributed.get(module, {}), **names}
     return contributed
 

@@ -21,7 +21,7 @@ from edgecore.errors import FormatError
 from .flat import Buffer, Reader, Wire, data, pack, scalar, string, table, tables, vector
 
 ETDUMP_IDENTIFIER = b"ED00"
-_EVENT_BYTES = 40  # minimum size of an event: a table, its entry in the vector and two times
+_EVENT_BYTES = 40  # minimum bytes of an event: its table, its entry in the vector, two times
 
 
 class ValueType(IntEnum):
@@ -207,7 +207,7 @@ class _Layout:
     """How to read the fields of profile events that share a vtable.
 
     `unpack` reads the fields that are present. `pick` selects (name, chain, instruction, id, id string, metadata,
-    start, end) from these and the appended `_DEFAULTS`. `name`, `text` and `metadata` are positions in the table.
+    start, end) from these and the appended `_DEFAULTS`. `name`, `text` and `metadata` are their offsets in the table.
     """
 
     unpack: Callable[[bytes, int], tuple[Any, ...]]

@@ -32,7 +32,7 @@ HandleMap = dict[str, dict[str, Any]]
 
 @dataclass(slots=True)
 class Graph:
-    """A program of `torch.export`: `program` is its JSON, the others are files of `torch.save`."""
+    """A program of `torch.export`: `program` is its JSON, the other fields are files of `torch.save`."""
 
     program: bytes
     state_dict: bytes = b""
@@ -235,7 +235,7 @@ def _nodes(graph: Any) -> Any:
 
 
 def _split(text: str) -> list[str]:
-    """Split at commas outside of parentheses."""
+    """Split a text at commas outside of parentheses."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter in "([") - (letter in ")]")

@@ -125,10 +125,12 @@ class _Plan:
     """
 
     wires: tuple[tuple[str, Wire], ...]
-    slots: tuple[tuple[int, str, int], ...]  # (slot, struct code, size in bytes) of each field, largest first
+    # (slot, struct code, bytes) of each field, largest first; a slot is a field id
+    slots: tuple[tuple[int, str, int], ...]
     ranks: Mapping[int, int]
     scalars: tuple[tuple[str, int, Any], ...]  # (attribute, rank, default)
-    children: tuple[tuple[str, int, Wire], ...]  # (attribute, rank, wire) of fields that are not scalars
+    # (attribute, index in `slots`, wire type) of fields that are not scalars
+    children: tuple[tuple[str, int, Wire], ...]
 
 
 def _make_plan(cls: type) -> _Plan:
@@ -193,7 +195,7 @@ def pack(root: Any, identifier: bytes = b"", size_prefix: bool = False) -> bytea
     Raises:
         FormatError: A value does not fit its field.
     """
-    import flatbuffers  # type: ignore[import-untyped]  # here, since it imports numpy, which reading does not need
+    import flatbuffers  # type: ignore[import-untyped]  # not at the top: it imports numpy, which readers do not need
 
     builder = flatbuffers.Builder(4096)
     finish = builder.FinishSizePrefixed if size_prefix else builder.Finish
@@ -233,7 +235,7 @@ def _pack_table(builder: Any, value: Any) -> int:
                 raise FormatError(f"{cls.__name__}.{attribute}: {error}") from error
     entries.sort()
     shape = _shape(cls, tuple([rank for rank, _, _ in entries]))
-    room = shape.block.size + len(shape.vtable) + 8  # at most 7 bytes of padding
+    room = shape.block.size + len(shape.vtable) + 8  # 8: up to 7 bytes of padding
     if builder.head < room:
         builder.Prep(1, room)  # grows the buffer
     end: int = len(builder.Bytes) - builder.head

@@ -102,7 +102,7 @@ def _chunks(ptd: PtdFile) -> Iterator[Buffer]:
         alignments[id(entry.data)] = lcm(alignments.get(id(entry.data), 1), max(entry.alignment, 1))
     indices: dict[int, int] = {}
     named = []
-    for key, entry in sorted(ptd.entries.items()):  # sorted, so that equal data makes equal files
+    for key, entry in sorted(ptd.entries.items()):  # sort the entries, so that equal data makes equal files
         size = memoryview(entry.data).nbytes
         if entry.layout is not None and entry.layout.nbytes != size:
             raise FormatError(

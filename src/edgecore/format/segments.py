@@ -183,7 +183,7 @@ class SegmentReader:
         return min(bits & -bits, 4096)
 
     def tensors(self, where: SubsegmentOffsets, kind: str) -> list[Buffer]:
-        """Split a segment at `where.offsets`; entry 0 of the result is the placeholder for tensors without data."""
+        """Split a segment of tensors at `where.offsets`; entry 0 of the result stands for tensors without data."""
         segment = self.segment(where.segment_index, kind)
         ordered = sorted(set(where.offsets))
         ends = dict(pairwise([*ordered, len(segment)]))

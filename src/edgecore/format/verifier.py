@@ -37,7 +37,7 @@ from .segments import SEGMENT_ALIGNMENT, Segment, without_shared
 
 EXECUTORCH_1_5 = "executorch-1.5"
 EDGECORE = "edgecore"
-_SIZE_LIMIT = 1 << 31  # sizes of tensors are 32-bit integers
+_SIZE_LIMIT = 1 << 31  # limit of a size, which files store as a 32-bit integer
 _OPERATOR_KEY_BYTES = 100  # executorch's runtime builds kernel keys in a buffer of 100 bytes, including the final zero
 
 Checker = Callable[[Buffer, dict[str, Any]], list[str]]

@@ -25,7 +25,7 @@ from edgecore.ir.dialect.edge_operators import VIEW_COPIES
 from edgecore.ir.operators.mutating_operators import writer_of
 
 _VIEWS: dict[Any, Any] = {copied: view for view, copied in VIEW_COPIES.items()}
-# Run `view_copy` as `reshape`, because it accepts inputs with any strides; `view` does not.
+# Run `view_copy` as `reshape`, because `reshape` accepts inputs with any strides, but `view` does not.
 _VIEWS[torch.ops.aten.view_copy.default] = torch.ops.aten.reshape.default
 
 _TRANSFORMS = (torch.ops.aten._fft_r2c.default, torch.ops.aten._fft_c2r.default)
@@ -324,7 +324,7 @@ def _has_effect(node: Node) -> bool:
     """Return True for a node that stays without users: inputs, the output, and calls that write arguments or state."""
     if is_delegate_call(node):
         return module_of(node).writes_state
-    # A region under `torch.no_grad()` or `torch.autocast()` may write, too, so its call stays.
+    # A region under `torch.no_grad()` or `torch.autocast()` may write, too, so its call stays even without users.
     return (
         node.op in ("placeholder", "output")
         or node.target in REGIONS

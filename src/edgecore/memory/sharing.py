@@ -182,7 +182,7 @@ class _Sharer:
         self._join([(storage, 0)], state)
 
     def in_place(self, node: Node) -> None:
-        """Write the result of `node` over its first operand of equal dtype and shape that nothing reads afterwards."""
+        """Compute the result of `node` over the first operand with its dtype and shape that is not read afterwards."""
         spec = node.meta.get(SPEC)
         # Skip a result that lies in a mutable buffer (`owned` has no buffers). Otherwise its operand would be computed
         # in the buffer, too, at an earlier time, when later nodes may still have to read the buffer's old content.
@@ -211,7 +211,7 @@ class _Sharer:
     # Checks and changes that several kinds of sharing need ------------------------------------------------------------
 
     def _may_join(self, part: TensorSpec, base: TensorSpec) -> bool:
-        """Return True if `part` may become an alias inside `base`: it is no alias yet, and its arena is the same."""
+        """Return True if `part` may become an alias inside `base`: it is no alias yet, and both are in one arena."""
         return part in self.owned and part.base is None and part.mem_id == base.mem_id
 
     def _overlaps_in_delegate(self, part: TensorSpec, base: TensorSpec) -> bool:

@@ -53,7 +53,7 @@ class TensorSpec:
     def storage(self) -> TensorSpec:
         """The tensor that owns the memory: the last `base` of `base`; this tensor if it has no `base`."""
         spec = self
-        while spec.base is not None:  # a loop, not recursion: the chain of views may be as long as the model
+        while spec.base is not None:  # a loop, not recursion: the chain may be longer than Python's recursion limit
             spec = spec.base
         return spec
 

@@ -95,7 +95,7 @@ def measure(want: torch.Tensor, got: torch.Tensor, step: float | None = None, sa
     signal, other = _norm(want), _norm(got)
     cosine = math.nan
     if signal and other:
-        a, b = other / signal, noise / signal  # ratios of norms, because the squares of large norms would overflow
+        a, b = other / signal, noise / signal  # ratios of norms, not of squared norms, which could overflow
         cosine = (1 + a * a - b * b) / (2 * a)
     return replace(
         _of_errors(equal, error, magnitude(want)),

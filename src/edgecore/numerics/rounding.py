@@ -181,7 +181,7 @@ class Rounding:
         if self.noise:
             result = result + self._uniform(result) * _fp16_error(target, args, result)
         limit = torch.finfo(self.dtype).max
-        # Clamp first, so that an overflow gives the largest number of the dtype, not infinity.
+        # Clamp before the conversion, so that an overflow gives the largest number of `self.dtype`, not infinity.
         return result.clamp(-limit, limit).to(self.dtype).float()
 
     def _uniform(self, like: torch.Tensor) -> torch.Tensor:

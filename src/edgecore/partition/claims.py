@@ -120,7 +120,7 @@ def _reason(
     claimed: Mapping[str, set[str]],
     name: str,
 ) -> str | None:
-    """Return the reason why no backend can keep the state of a buffer, or None; `buffers` is method -> buffer."""
+    """Return the reason why no backend can keep the state of a buffer, or None; `buffers` maps methods to buffers."""
     backends: dict[str, str] = {}
     first = next(iter(buffers))
     for method, buffer in buffers.items():

@@ -73,7 +73,7 @@ def name_apart(program: ExportedProgram) -> None:
 
 
 def drop_unread_captures(program: ExportedProgram) -> None:
-    """Drop captured values that no body of the control flow reads, such as weights that delegates now hold."""
+    """Remove captured values that no body of a control-flow node reads, such as weights that delegates now hold."""
     with edit(program) as graph_module:
         _drop_unread(graph_module)
 

@@ -55,7 +55,7 @@ def link_delegates(
 
 
 def _check(compiled: Sequence[CompiledPartition], results: Sequence[PreprocessResult]) -> None:
-    """Raise an exception unless each partition has a result, with as many `unread_results` as before."""
+    """Check that `link` returned a result for each partition, with an unchanged number of `unread_results`."""
     if len(results) != len(compiled):
         raise ValueError(f"link gave {len(results)} results")
     for partition, result in zip(compiled, results, strict=True):

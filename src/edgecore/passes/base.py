@@ -1,4 +1,4 @@
-"""A base class for passes that interpret a graph node by node, with the names of ExecuTorch's documentation."""
+"""A base class, with ExecuTorch's names of methods, for passes that interpret a graph node by node."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ class ExportPass(PassBase):
         return self._fx("call_function", SCAN, (body, init, xs, additional_inputs), {}, meta)
 
     def _body(self, body: GraphModule, carried: Any, scanned: Any, captured: Any) -> GraphModule:
-        """Visit the body of `map` or `scan`; the slices that it reads have the values of its placeholders."""
+        """Visit the body of `map` or `scan`; its slices have the fake values of the placeholders that receive them."""
         slices = [node.meta["val"] for node in placeholders(body)[len(carried) :][: len(scanned)]]
         visited: GraphModule = self.call_submodule(body, (*carried, *slices, *captured)).graph_module
         return visited

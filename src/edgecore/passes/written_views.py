@@ -171,7 +171,7 @@ def _permuted(editor: Editor, view: Node, source: Node, new: Node) -> Node:
 
 
 def _strided(editor: Editor, view: Node, source: Node, new: Node) -> Node:
-    """Write elements of the flattened source, which owns the memory (see `rebase_strided`), at computed indices."""
+    """Write `new` through an `as_strided` view, to computed indices of the flattened source, which owns the memory."""
     sizes, strides, offset = (argument(view, name) for name in ("size", "stride", "storage_offset"))
     shape = list(source.meta["val"].shape)
     steps = list(zip(sizes, strides, strict=True))

@@ -85,7 +85,7 @@ def eager_suite(
             inputs = pytree.tree_map(copied, (args, kwargs))  # copy the inputs before the model may write into them
             try:
                 outputs = module(*args, **kwargs)
-            except Exception as error:  # a model may raise errors of any type
+            except Exception as error:  # a model may raise errors of any type, so catch all
                 raise CompileError(f"the model cannot be run with the inputs of test case {number}: {error}") from error
             cases.append(MethodTestCase(inputs, pytree.tree_map(copied, outputs)))
     return MethodTestSuite(method_name, cases)

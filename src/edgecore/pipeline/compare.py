@@ -182,7 +182,7 @@ Call = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 
 def _calls(inputs: Any, reference: Reference, method: str) -> Iterator[Call]:
-    """Yield (args, kwargs) of each call: of a tuple or tensor, each list entry, or the example inputs for None."""
+    """Yield (args, kwargs) of each call: one for a tuple or tensor, one per list entry, the example inputs for None."""
     if inputs is None:
         if reference.example is None:
             raise CompileError(
@@ -217,8 +217,9 @@ def _compare_method(
         names = [output.name for output in method.outputs]
         model_results = [[(name, value) for name, (_, value) in zip(names, call)] for call in model_results]
     program_results = [leaves(method(*pytree.tree_leaves(call))) for call in calls]
-    quantized: list[list[list[Any]]] = []  # of the quantized program; indices: choice of dynamic scales, call, output
-    noisy: list[list[list[Any]]] = []  # of the quantized program with noise; indices: seed of the noise, call, output
+    # results of the quantized program, indexed [choice of dynamic scales][call][output]
+    quantized: list[list[list[Any]]] = []
+    noisy: list[list[list[Any]]] = []  # results of the quantized program with noise, indexed [seed][call][output]
     steps: list[float | None] = []
     if reference.rounded is not None:
         flat = [tuple(pytree.tree_leaves(call)) for call in calls]

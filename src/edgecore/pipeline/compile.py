@@ -145,7 +145,8 @@ def compile(
     if runtime not in (fmt.EXECUTORCH_1_5, fmt.EDGECORE):
         raise CompileError(f"no target runtime {runtime!r}; use {fmt.EXECUTORCH_1_5!r} or {fmt.EDGECORE!r}")
     planning = _planning(memory, share_state)
-    alignments = file_alignments(segment_alignment, constant_tensor_alignment)  # reports errors before the slow export
+    # called before the slow export, to report errors early
+    alignments = file_alignments(segment_alignment, constant_tensor_alignment)
     chosen = backend_list(backends)
     plan: Plan = ()
     if quantize is not None:
@@ -247,7 +248,7 @@ def _export_methods(
     *,
     with_recipe: bool,
 ) -> tuple[dict[str, ExportedProgram], dict[str, Any]]:
-    """Export each method that is not an `ExportedProgram`; with a recipe, also return its dynamic shapes."""
+    """Export each method that is not an `ExportedProgram`; for a recipe, also return the dynamic shapes of each."""
     by_method = isinstance(model, Mapping)
     exported, shapes_of = dict[str, ExportedProgram](), dict[str, Any]()
     for name, module in dict(model if isinstance(model, Mapping) else {"forward": model}).items():
@@ -272,11 +273,11 @@ def _export_methods(
 def _quantize_methods(
     exported: Mapping[str, ExportedProgram], plan: Plan, calibration: Any, shapes: Mapping[str, Any], dtype: str
 ) -> dict[str, Quantized]:
-    """Quantize each method by the recipes of `plan`, and warn of outputs and layers that lose too much."""
+    """Quantize each method by the recipes of `plan`, and warn of outputs and layers that lose too much accuracy."""
     check_rules(plan, exported)
     quantized = dict[str, Quantized]()
     for name, program in exported.items():
-        check_dense(program)  # check before quantization; without a recipe, lowering checks this
+        check_dense(program)  # check before quantization; without a recipe, lowering makes both checks
         check_transforms(program)
         samples = calibration[name] if isinstance(calibration, Mapping) else calibration
         quantized[name] = quantize_model(program, plan, samples, shapes[name], dtype)

@@ -95,7 +95,7 @@ def run_command(
         stopped = _wait(process, readers, seconds, memory_mb, stop)
     finally:
         kill_family(process)
-        end = time.monotonic() + _DRAIN_SECONDS  # limited, as a child in another session may hold the pipes open
+        end = time.monotonic() + _DRAIN_SECONDS  # limit the wait: a child in another session may hold the pipes open
         for reader in readers:
             reader.join(max(0.0, end - time.monotonic()))
         for stream in (process.stdout, process.stderr):
@@ -120,7 +120,7 @@ def exit_text(status: int) -> str:
         return f"status {status}"
     try:
         return f"signal {-status} ({signal.Signals(-status).name})"
-    except ValueError:  # a real-time signal has no name
+    except ValueError:  # a real-time signal, which has no name
         return f"signal {-status}"
 
 

@@ -1,4 +1,4 @@
-"""Devices that run commands: over ssh, over adb, and this machine. A file is pushed only once for each content."""
+"""Devices that run commands: over ssh, over adb, and this machine. A file with known content is not copied again."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class Device(ABC):
             EdgecoreError: The device cannot be reached, or the folder cannot be written.
         """
         self._progress(f"connecting to {self.name}")
-        place = shlex.quote(folder).replace("$HOME", "'\"$HOME\"'")  # the shell expands $HOME outside of single quotes
+        place = shlex.quote(folder).replace("$HOME", "'\"$HOME\"'")  # unquoted, so that the shell expands $HOME
         done = self._shell(f"mkdir -p {place} && cd {place} && pwd && uname -m", 30)
-        lines = done.out.splitlines()[-2:]  # the user's shell may print a greeting first
+        lines = done.out.splitlines()[-2:]  # skip lines that the user's shell prints first, such as a greeting
         if done.status or len(lines) < 2:
             raise self._failure(f"cannot create the folder {folder}", done)
         self.folder, self.machine = lines

@@ -119,8 +119,8 @@ class Worker:
         return self._printed.read().decode(errors="replace")
 
     def forget_printed(self) -> None:
-        """Drop all that the worker has printed. Call it only between requests, like `printed`."""
-        self._printed.seek(0)  # moves the position at which the worker prints, too
+        """Discard all output that the worker has printed. Call it only between requests, like `printed`."""
+        self._printed.seek(0)  # also moves the position at which the worker prints
         self._printed.truncate()
 
     def close(self, seconds: float = 0) -> None:

@@ -93,7 +93,7 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
         """Return `model` unchanged.
 
         Warns:
-            QuantizationWarning: The model writes a tensor in a way that torchao would lose.
+            QuantizationWarning: The model writes a tensor in a way whose effect torchao would lose.
         """
         for node in model.graph.nodes:
             if _is_lost(node):
@@ -301,7 +301,7 @@ def mark(
 
 
 def _fixed_spec(node: Node) -> FixedQParamsQuantizationSpec | None:
-    """Return the specification of a node's result if its scale and zero point are fixed, even if shared by an input."""
+    """Return the specification of a node's result if it has a fixed scale and zero point, maybe those of an input."""
     spec = output_spec(node)
     while isinstance(spec, SharedQuantizationSpec) and isinstance(spec.edge_or_node, tuple):
         source, user = spec.edge_or_node

@@ -125,7 +125,7 @@ def _convert(
     first_sample: list[Inputs] = []
 
     def record(_: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
-        if not first_sample and named.keys() == kwargs.keys():  # for other keywords, the model itself raises an error
+        if not first_sample and named.keys() == kwargs.keys():  # with other keywords, the model raises an error
             first_sample.append(tree_map(copied, (positional, {name: named[name] for name in kwargs})))
 
     hook = observed.register_forward_pre_hook(record, with_kwargs=True)

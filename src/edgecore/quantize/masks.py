@@ -36,10 +36,10 @@ _SCORES = {
 
 @contextmanager
 def collect_hidden_observers(observed: GraphModule) -> Iterator[set[str]]:
-    """Yield a set that receives the names of observers that see numbers of at least `HIDDEN` before a softmax.
+    """Yield a set for the names of observers of values before a softmax that reach a magnitude of 1000 (`HIDDEN`).
 
-    Once in the set, an observer observes nothing, because torchao's histogram fails on these numbers. At the end, the
-    set also receives the observers of values that a multiplication turns into such numbers.
+    Once in the set, an observer observes nothing, because torchao's histogram fails on such large numbers. At the end,
+    the set also receives the observers of values that a multiplication turns into such numbers.
 
     Args:
         observed: A module with observers, which the caller runs on the calibration samples inside the context.
@@ -98,7 +98,7 @@ def _multiplied(observed: GraphModule, hidden: set[str]) -> set[str]:
 
     Args:
         observed: The module with observers.
-        hidden: The names of the observers that saw numbers of at least `HIDDEN`.
+        hidden: The names of the observers that saw a magnitude of at least `HIDDEN` (1000).
     """
     names = set[str]()
     starts = [node for node in observed.graph.nodes if node.op == "call_module" and node.target in hidden]
@@ -120,7 +120,7 @@ def _multiplied(observed: GraphModule, hidden: set[str]) -> set[str]:
 
 
 def _is_large(node: Node) -> bool:
-    """Return True if a product or quotient may be `HIDDEN` times as large as its first operand, or more."""
+    """Return True if a product or quotient may be `HIDDEN` (1000) or more times as large as its first operand."""
     factor = node.args[1]
     if not isinstance(factor, (int, float)):
         return True

@@ -68,6 +68,6 @@ def convert_trained(model: GraphModule) -> torch.nn.Module:
     with failures_named("the conversion of the trained model"):
         module = convert(move_exported_model_to_eval(copy.deepcopy(model)))
     for part in module.modules():
-        part.training = False  # set it here: `eval()` of an exported module would raise an error
+        part.training = False  # set `training`: `eval()` raises an error in an exported module
     del module.meta[_PREPARED]
     return module

@@ -375,11 +375,11 @@ def load(
 
 
 def _is_nested(method: Method) -> bool:
-    """Return True if the model takes or returns containers other than one flat list, which calls must convert.
+    """Return True if the model takes or returns containers other than one flat list; calls then convert them.
 
     Searches the text of the containers without parsing it: importing `json` takes longer than loading a small file.
     """
-    containers = method.output_containers  # JSON, in which a dict has a list of its keys as "context"
+    containers = method.output_containers  # JSON; a dict in it has its keys as "context": [...]
     has_nested_results = containers.count('"type": "') > 1 or '"context": "[' in containers
     return has_nested_results or any("." in info.name or "[" in info.name for info in method.inputs)
 

@@ -220,7 +220,7 @@ def _array(tensor: fmt.BundledTensor) -> Any:
 
 
 def _compare(output: Any, value: Any, rtol: float, atol: float) -> tuple[str, float, float]:
-    """Return the problem of the output (or ""), the largest absolute error and the largest relative error."""
+    """Return (reason of a failure or "", largest absolute error, largest error relative to the expected element)."""
     import numpy
 
     if isinstance(value, fmt.BundledTensor):

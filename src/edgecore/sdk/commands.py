@@ -1,4 +1,4 @@
-"""Commands of the entry-point group `edgecore.commands` whose parameters are the fields of a data class.
+"""Make commands for the entry-point group `edgecore.commands` from data classes, whose fields are the parameters.
 
 Experimental: may change in any release.
 """

@@ -1,4 +1,4 @@
-"""Sweeps over models, backends and recipes. Each cell of the table runs in its own processes, which may fail."""
+"""Sweeps over models, backends and recipes. Each combination runs in its own processes, which may fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run one step of a sweep in its own process: compile, verify, compare and judge a model, or measure a file."""
+"""Run one step of a sweep in its own process: compile, verify, compare and score a model, or measure a file."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def main(parent: Parent) -> None:
 
 
 def _prepare_torch() -> None:
-    """Seed random weights, so that each step makes the same model, and leave the other processors to other steps."""
+    """Seed random weights, so that each step makes the same model; use one thread, since steps run in parallel."""
     import torch
 
     torch.set_num_threads(1)
@@ -212,7 +212,7 @@ def _measure(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, st
 
 
 def _suggested(build: Build, max_loss: float, model: Any, inputs: Any, dynamic_shapes: Any) -> tuple[Any, list[str]]:
-    """Return a program that loses at most `max_loss`, and the modules that it has in floating point."""
+    """Return a program that loses at most `max_loss` of accuracy, and the modules that it has in floating point."""
     from edgecore.cli.models import function_of
     from edgecore.devtools import suggest
     from edgecore.devtools.accuracy import FLOAT_SQNR, lowest_sqnr

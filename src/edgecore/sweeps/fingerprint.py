@@ -95,7 +95,7 @@ def _is_needed(requirement: Requirement) -> bool:
 
 @cache
 def _version(name: str) -> str:
-    """Return name, version and, for packages of edgecore, a digest of the list of installed files.
+    """Return a package's name, version and, for packages of edgecore, a digest of the list of installed files.
 
     Files that an installer writes are left out, because they differ between machines with the same package.
     """

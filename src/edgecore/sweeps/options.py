@@ -24,14 +24,7 @@ class _Strict(BaseModel):
 
 
 class ModelOptions(_Strict):
-    """A model with the data that quantize and judge it.
-
-    Attributes:
-        source: A model as `edgecore compile` takes it: a `.pt2` file, `module:function`, `torchvision:NAME`, ...
-        calibration: Folder of samples, or `module:function` that returns samples.
-        accuracy: `module:function`. The function takes the program, as a function of its inputs, and returns a number;
-            higher is better.
-    """
+    """A model, with its calibration samples and the function that scores its accuracy."""
 
     source: str
     calibration: str | None = None

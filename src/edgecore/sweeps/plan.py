@@ -1,4 +1,4 @@
-"""Plan a sweep: its cells, each with a digest of everything on which its result depends."""
+"""Plan a sweep: its cells (files to compile and run), each with a digest of everything on which its result depends."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def measure(
 
     Returns:
         The name of the method; and milliseconds of loading, of the first run, the median and the 95th percentile of the
-        others, and the peak resident memory of this process in MiB.
+        other runs, and the peak resident memory of this process in MiB.
 
     Raises:
         EdgecoreError: The file cannot be loaded or run.

@@ -20,7 +20,7 @@ def command(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Compare a file with limits for size, memory, operators, delegates, and for times beside another file."""
+    """Compare a file with limits for size, memory, operators, delegates, and time relative to another file."""
     with failing_with(2):
         from edgecore.devtools.budget import check_budget, figures, write_expectation
         from edgecore.devtools.random_inputs import random_arguments

@@ -51,7 +51,7 @@ def command(
     check_folders(output)
     if is_bundled(file):
         raise typer.BadParameter(f"{file} has test cases already; give its .pte file")
-    read_file(file)  # raises an error before the model runs if the file is of another kind
+    read_file(file)  # called for its error: a file of another kind is rejected before the model runs, which takes long
     with progress(f"running {model}"), hold_stderr():
         source, example, _ = load_model(model)
         suite = eager_suite(method, source, example, samples)
@@ -59,7 +59,7 @@ def command(
     count = len(suite.test_cases)
     try:
         wrong = sum(result.passed is False for result in edgecore.verify_bundled(output, data or ()).results)
-    except EdgecoreError as error:  # do not check the file: a backend or weights are missing here
+    except EdgecoreError as error:  # skip the check of the file: this machine lacks a backend or the weights
         complain(f"{output} is not checked here: {error}")
         wrong = 0
     if wrong:

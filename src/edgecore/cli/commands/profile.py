@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class By(str, Enum):
-    """The words of `--by`. A copy of `summary.GROUPS`, whose import would slow down all commands."""
+    """The values of `--by`: a copy of `summary.GROUPS`, because importing `summary` would slow down all commands."""
 
     operator = "operator"
     module = "module"

@@ -1,4 +1,4 @@
-"""`edgecore search`: find the best recipe for a model. Exit status: 0, 1 if each recipe loses too much, 2 failure."""
+"""`edgecore search`: find the best recipe for a model. Exit status: 0, 1 if all lose too much accuracy, 2 failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`edgecore sweep`: try many models, backends and recipes. Exit status: 0, 1 if a cell is not ok, 2 failure."""
+"""`edgecore sweep`: try many models, backends and recipes. Exit status: 0, 1 if a combination fails, 2 failure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
-    """Compile, verify, compare and measure many models on many backends with many recipes, each cell in a process."""
+    """Compile, verify, compare and measure many models on many backends and recipes, each combination in a process."""
     with failing_with(2):
         import edgecore
 

@@ -100,7 +100,7 @@ def try_all(emit: Emit, kind: str, count: int, program: str, inputs: str, option
 
     Args:
         emit: Sends an event to the parent process.
-        kind: A key of `KINDS`.
+        kind: The kind of damage, a key of `KINDS`.
         count: Number of damaged blobs.
         program: Path of the `.pte` file.
         inputs: Path of the inputs as `.npz`.

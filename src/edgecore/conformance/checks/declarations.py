@@ -62,7 +62,7 @@ def threads(subject: BackendUnderTest) -> str:
         )
     if after > before and declared != "VENDOR_THREADS":
         raise Failed(f"it declares {declared}, and {after - before} threads are left after the model is destroyed")
-    if counts["busy"] > MAX_IDLE_LOAD * 0.3:  # `busy` is in seconds of processor time, measured over 0.3 s
+    if counts["busy"] > MAX_IDLE_LOAD * 0.3:  # processor seconds that the process used in 0.3 s without a call
         raise Failed(f"it declares {declared}, and uses {counts['busy'] / 0.3:.0%} of a processor between calls")
     return f"{declared}: {peak - before} more while executing with threads=1, {max(after - before, 0) or 'none'} left"
 
@@ -70,7 +70,7 @@ def threads(subject: BackendUnderTest) -> str:
 def memory(subject: BackendUnderTest) -> str:
     """Run a network, and report how many bytes its delegates declare and allocate.
 
-    The check need not compare both: the runtime raises an error if a delegate allocates more than it declared.
+    The two numbers need no comparison: the runtime raises an error if a delegate allocates more than it declared.
     """
     name, _, _, program = delegated(subject)
     meta = fmt.get_meta(program.pte)

@@ -206,7 +206,7 @@ def count_in_session(emit: Emit, program: str, options: Any, calls: list[Any], i
 
 
 def _differences(count: Callable[[], int], functions: list[Callable[[], Any]]) -> list[int]:
-    """Call each function, and return by how much the result of `count()` grew meanwhile."""
+    """Call each function, and return for each the increase of `count()` during the call."""
     changes = []
     for function in functions:
         before = count()

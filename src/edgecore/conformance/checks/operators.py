@@ -67,9 +67,9 @@ class _Operator:
         rows = [row for row in subject.operators if row.operator == self.operator]
         claimed = list(dict.fromkeys(_dtype(name, self.operator) for row in rows for name in row.dtypes))
         by_dtype = {dtype: samples_of(self.operator, dtype, subject.quick) for dtype in claimed}
-        if subject.tolerance is not None:  # round inputs now: if the backend did it, results of x < y would differ
+        if subject.tolerance is not None:  # round inputs here: else the backend rounds them, and x < y may differ
             round_inputs(by_dtype.get(torch.float32, ()))
-        if subject.quick:  # one sample per 16-bit dtype: most backends use the code for float32
+        if subject.quick:  # one sample for each 16-bit dtype: most backends run the code for float32
             by_dtype |= {dtype: by_dtype[dtype][:1] for dtype in claimed[1:] if dtype in HALF}
         samples = [sample for of_dtype in by_dtype.values() for sample in of_dtype]
         if not samples:
@@ -218,7 +218,7 @@ def _try_together(
             continue
         if reference is None:
             reference = _reference(model, inputs)
-            eager(in_float, inputs)  # `forward` sets `in_float.owners`, which names the failing sample
+            eager(in_float, inputs)  # sets `in_float.owners`: output index -> sample index
         if difference(subject, actual, reference[index], step):
             raise Failed(f"{operator}{samples[in_float.owners[index]]}: {problem}")
     return result

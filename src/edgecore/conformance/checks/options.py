@@ -178,7 +178,7 @@ def _expect_load_rejection(subject: BackendUnderTest, name: str, value: Any) -> 
     try:
         loaded = load(subject, program, options=options)
         if subject.runner is not None:
-            loaded.forward(*inputs)  # a runner loads the file only at the first call
+            loaded.forward(*inputs)  # call it: a runner (an external command) loads the file at the first call
     except (EdgecoreError, TypeError) as error:
         return _text_naming_option(error, name, value)
     raise Failed(f"{name}={value!r} is accepted when loading")

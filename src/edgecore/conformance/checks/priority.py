@@ -85,7 +85,7 @@ class _Twice(torch.nn.Module):
         super().__init__()
         self.model = model
         self.between: Any = resolve(between)
-        self.training = False  # eval() would raise if `model` is an exported (quantized) module
+        self.training = False  # do not call eval(): it raises for an exported (quantized) module
 
     def forward(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
         """Run the network on `inputs`, then on inputs that `between` computes from the results; return all results."""

@@ -19,7 +19,7 @@ SKIPPED = "up"
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """Yield a check for the parameters of each recipe, and one for the rules of each recipe that takes rules."""
+    """Yield a check of the parameters of each recipe, and of the rules (exceptions) of each recipe that has rules."""
     recipes: dict[str, RecipeSupport] = dict(getattr(subject.compiler, "recipes", dict)())
     for name, support in recipes.items():
         yield Check(f"recipes/{name}, parameters", _Parameters(name, support), seconds=240, needs_run=True)
@@ -69,7 +69,7 @@ class _Parameters:
             recipe = Recipe(self.name, **parameters)
             try:
                 make_plan(recipe, {subject.backend.name: subject.compiler})
-            except CompileError:  # the recipe takes this value only together with another parameter
+            except CompileError:  # skip a value that the recipe takes only together with another parameter
                 refused.append(str(recipe))
                 continue
             subject.trying(f"attention with quantize={recipe!r}")

@@ -292,7 +292,7 @@ class _Recipe:
         try:
             return compiled(subject, model, arguments, quantize=self.recipe, calibration=samples, dynamic_shapes=shapes)
         except NothingToQuantize as error:
-            if self.network == "linear":  # no reason to skip: each recipe must quantize linear layers
+            if self.network == "linear":  # raise, do not skip: every recipe must quantize linear layers
                 raise
             raise Skipped(str(error)) from None
 

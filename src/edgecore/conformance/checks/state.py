@@ -218,7 +218,7 @@ def failed_run(subject: BackendUnderTest) -> str:
 def fail_runs(
     emit: Emit, program: str, options: Any, calls: list[Any], inputs: str, library: str, results: str
 ) -> None:
-    """Run, fail a run, reset, run, fail a run, import, run. Write the results to a file, and emit problems."""
+    """Run, fail, reset, run, fail, import, run. Write the results to a file; emit failed runs that raise no error."""
     from edgecore.conformance.workers.table_patches import fail_executions
 
     emit("input", "executions that fail")
@@ -254,7 +254,7 @@ def methods(subject: BackendUnderTest) -> str:
 
 
 def initial_values_outside(subject: BackendUnderTest) -> str:
-    """Check that buffers take their initial values from a `.ptd` file, also from one with other values than its own."""
+    """Check that buffers take initial values from the `.ptd` that is loaded, even if it is not the compiled one."""
     for name, model, _ in _claimed(subject):
         subject.trying(f"{name}, initial values in a .ptd")
         files = [model.compile(subject.backend, offset, external_data="state") for offset in (0, 0.5)]
@@ -268,7 +268,7 @@ def initial_values_outside(subject: BackendUnderTest) -> str:
 
 
 def pending_executions(subject: BackendUnderTest) -> str:
-    """Check runs that the caller starts and waits for later, in two sessions at once, with exports between them."""
+    """Check runs that the caller starts and awaits later, in two sessions at once; export the state between them."""
     for name, model, program in _claimed(subject):
         first = load(subject, program)
         pairs = [(session, Eager(model)) for session in (first, first.new_session())]
@@ -288,7 +288,7 @@ def _claimed(subject: BackendUnderTest) -> Iterator[tuple[str, StateModel, Any]]
     Raises:
         Skipped: The backend keeps no state.
     """
-    # A runner (an external command) may have the library only on its device, so its functions are unknown.
+    # A runner (an external command) may have the library only on a device; do not skip then: its functions are unknown.
     is_known = bool(subject.declared.functions) or subject.runner is None
     if is_known and "state_set_create" not in subject.declared.functions:
         raise Skipped(

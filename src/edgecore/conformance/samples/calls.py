@@ -192,7 +192,7 @@ def _runs(operator: str, sample: Sample) -> bool:
     try:
         result = evaluate(operator, sample, sample.inputs)
     except (RuntimeError, NotImplementedError, IndexError, ValueError, TypeError):
-        return False  # torch itself does not support the dtype or shape of the sample
+        return False  # omit the sample: eager PyTorch does not support its dtype or shape
     return all(isinstance(value, torch.Tensor) for value in (result if isinstance(result, (tuple, list)) else [result]))
 
 
@@ -206,7 +206,7 @@ def _by_schema(target: OpOverload, make: Make) -> list[Sample]:
         return binary(make)
     if required in (["Tensor", "number"], ["Tensor", "Scalar"]):
         return with_number(make)
-    if required == ["Tensor", "int"]:  # take the int for a dim, which it is in most operators
+    if required == ["Tensor", "int"]:  # assume that a required int argument is a dim, as in most operators
         return [Sample((make(3, 5, 7), dim)) for dim in (0, 1, -1)]
     if required == ["Tensor", "List[int]"]:
         return [Sample((make(3, 5, 7), dims)) for dims in ([0], [-1], [0, 2])]
@@ -215,7 +215,7 @@ def _by_schema(target: OpOverload, make: Make) -> list[Sample]:
 
 def with_number(make: Make) -> list[Sample]:
     """Make sample calls of an operator with a tensor and a number."""
-    # A quick run uses only the first number: 0.5 for booleans, whose results are then floats and not integers.
+    # List 0.5 first for boolean tensors, because a quick run uses only the first number: the results are then floats.
     numbers = (0.5, 2, -1) if make.dtype == torch.bool else (2, 0.5, -1)
     return [Sample((tensor, number)) for tensor in make.tensors() for number in make.some(numbers, 1)]
 

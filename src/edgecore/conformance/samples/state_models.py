@@ -96,7 +96,7 @@ def compare(
 
 
 def two_at_once(subject: BackendUnderTest, what: str, model: StateModel, first: Any, remedy: str) -> None:
-    """Run two sessions, `first` and a new one, in two threads at once: several times a reset and then all `STEPS`."""
+    """Run `first` and a new session in two threads at once: each repeats a reset and all calls of `STEPS`."""
     problems: list[BaseException] = []
 
     def run_session(session: Any) -> None:
@@ -130,7 +130,7 @@ def in_child(subject: BackendUnderTest, target: str, program: Any, model: StateM
     """Call a function that makes the calls of a session in a child process, and return its results.
 
     The function receives the path `program` of the `.pte`, the load `options`, the `calls`, the path of their `inputs`,
-    and `more`.
+    and the arguments `more`.
     """
     folder = subject.folder
     (folder / "session.pte").write_bytes(program.buffer)
@@ -139,7 +139,7 @@ def in_child(subject: BackendUnderTest, target: str, program: Any, model: StateM
         for method, step in calls
         for index, tensor in enumerate(model.inputs(method, step))
     }
-    np.savez(folder / "session.npz", **arrays)  # type: ignore[arg-type]  # mypy matches the names with `allow_pickle`
+    np.savez(folder / "session.npz", **arrays)  # type: ignore[arg-type]  # mypy takes the arrays for `allow_pickle`
     arguments = {
         "program": str(folder / "session.pte"),
         "options": subject.options_of_load,

@@ -184,7 +184,7 @@ def check_page(page: Path, measured: Measured) -> None:
 
 
 def _changes(first: set[Difference], others: set[Difference]) -> set[Difference]:
-    """Return the rows of `others` that `first` lacks, and the rows that only `first` has, with PyTorch's result."""
+    """Return rows that only `others` has, and rows that only `first` has with `result` set to PyTorch's result."""
     keys = {(row.operator, row.dtype, row.reads) for row in first ^ others}
     here = {row for row in others if (row.operator, row.dtype, row.reads) in keys}
     differing = {(row.operator, row.dtype, row.reads) for row in here}
@@ -210,7 +210,7 @@ def _runs(case: Call) -> bool:
     try:
         case.function(*case.inputs)
     except NotImplementedError:
-        return False  # eager PyTorch has no kernel for this dtype
+        return False  # skip the call: eager PyTorch has no kernel for this dtype
     return True
 
 
@@ -325,7 +325,7 @@ def _compare(
     got: torch.Tensor,
     tolerance: float,
 ) -> None:
-    """Add the elements of `got` that agree with none of `references` to `differences` or `measured.faults`."""
+    """Record each element of `got` that agrees with none of `references`, as a difference or in `measured.faults`."""
     want = references[0]
     dtype = dtype_name(case.inputs[0].dtype)
     if want.dtype == torch.bool:

@@ -91,7 +91,7 @@ def _rank(inputs: str) -> int:
 
 
 def _describe(labels: Collection[Label]) -> list[str]:
-    """Return short descriptions of the input elements that have these labels: single ones, placed ones, pairs."""
+    """Return short descriptions of the input elements with these labels: single ones, ones at a place, pairs."""
     single = [label for (label, *rest) in labels if not rest]
     pairs = {label for label in labels if len(label) == 2 and label[1] in ELEMENTS}
     placed = {label for label in labels if len(label) == 2 and label[1] not in ELEMENTS}

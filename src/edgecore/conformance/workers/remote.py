@@ -168,7 +168,7 @@ class _Process:
         for path in [*self.folder.glob("call_*_output_*.npy"), self.folder / "run.etdp"]:
             path.unlink(missing_ok=True)
         (self.folder / "calls.txt").write_text("".join(f"{line}\n" for line in self.lines))
-        self.subject.trying(self.subject.last_input)  # repeat the input to restart the check's time limit
+        self.subject.trying(self.subject.last_input)  # emit the current input again, which restarts the time limit
         seconds = 0.9 * self.subject.limit
         done = self.runner.run(str(self.folder), self.arguments, seconds, self.environment)
         outcomes = _OUTCOME.findall(done.out)
@@ -224,5 +224,5 @@ def _text(value: Any) -> str:
     if isinstance(value, (int, float)):
         return str(value)
     if isinstance(value, str):
-        return f'"{value}"'  # quoted, since the text may look like a number
+        return f'"{value}"'  # quote the text: edgecore-run would read text such as `8` as a number
     raise Skipped(f"edgecore-run cannot be given {value!r} for an option")

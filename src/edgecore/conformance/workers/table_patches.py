@@ -34,13 +34,13 @@ def writable_table(library: str) -> Any:
     protect = ctypes.CDLL(None, use_errno=True).mprotect
     size = ctypes.c_size_t(2 * mmap.PAGESIZE)
     if protect(ctypes.c_void_p(page), size, mmap.PROT_READ | mmap.PROT_WRITE) != 0:
-        size = ctypes.c_size_t(mmap.PAGESIZE)  # two pages fail if the table lies in the last page of its mapping
+        size = ctypes.c_size_t(mmap.PAGESIZE)  # the mapping ends after the table's page: unprotect this page alone
         protect(ctypes.c_void_p(page), size, mmap.PROT_READ | mmap.PROT_WRITE)
     return Backend.from_address(address)
 
 
 def fail_executions(library: str) -> Callable[[bool], None]:
-    """Make executions fail after the backend has done its work. Return the function that switches this on and off."""
+    """Make executions fail after the backend has done its work. Return a function that switches failures on and off."""
     failing = False
 
     def execute(original: Any, *arguments: Any) -> int:
@@ -56,7 +56,7 @@ def fail_executions(library: str) -> Callable[[bool], None]:
 
 
 def count_maps(library: str) -> Callable[[], int]:
-    """Count the calls of the library's function `buffer_map`. Return a function that returns their number so far."""
+    """Count the calls of the library's function `buffer_map`. Return a function that gives the number of calls."""
     count = 0
 
     def buffer_map(original: Any, *arguments: Any) -> int:

@@ -64,7 +64,7 @@ def main(
     """
     from edgecore.conformance.workers.session import chosen
 
-    warnings.simplefilter("error", FallbackWarning)  # a check fails if a partition falls back to kernels
+    warnings.simplefilter("error", FallbackWarning)  # a partition that falls back to kernels makes a check fail
     with tempfile.TemporaryDirectory(prefix="edgecore-conformance-") as folder:
         subject = _subject(settings, Path(folder), emit)
         selected = [check for check in _checks(subject) if chosen(check.name, patterns, exactly)]
@@ -146,11 +146,11 @@ def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> BackendUnder
 
 
 def _declared(library: Path) -> Declared:
-    """Read what the native library declares. A child process loads it, as it may crash."""
+    """Read the flags and functions that the native library declares, in a child process, because it may crash."""
     from edgecore.plugin.diagnosis.doctor import probe
 
     table = probe(str(library))
     if isinstance(table, str):
-        return Declared()  # the library does not load: the checks `installation/...` report the reason
+        return Declared()  # no facts: the library does not load, and the checks `installation/...` report the reason
     flags, functions = (frozenset(table.get(key, ())) for key in ("flags", "functions"))
     return Declared(flags, functions, tuple(table.get("options", ())))

@@ -23,7 +23,7 @@ from edgecore.numerics.evaluate import Evaluator
 from edgecore.numerics.rounding import Rounding, chooses_scales
 from edgecore.passes.quantized import is_quantize
 
-_SHOWN_OPERATORS = 3  # operator names that a row of the report shows; the others are only counted
+_SHOWN_OPERATORS = 3  # maximum number of operator names in a row; "+ N more" stands for the rest
 _UNNAMED = RESHAPES | {operator.getitem}
 
 See = Callable[[Site, torch.Tensor, "torch.Tensor | None"], None]
@@ -104,7 +104,7 @@ class EagerEdge:
 
         Args:
             sample: The flat inputs.
-            see: Called with the value of each site.
+            see: Called with each site (a compared place in the graph) and its value.
             device: Values of the device, by node name. Operators read them in place of PyTorch's values, so that each
                 operator runs on the inputs that it had on the device.
             by_row: Choose dynamic scales for each row, as some backends do.

@@ -63,8 +63,8 @@ class Expected:
     """PyTorch's values for one sample. Values of inner nodes are by node name.
 
     Attributes:
-        values: Values of the sites in the edge program, for each entry of `Engine.by_row_choices`.
-        outputs: Outputs of the edge program, for each entry of `Engine.by_row_choices`.
+        values: Values of the sites (compared places) in the edge program, once for each `Engine.by_row_choices`.
+        outputs: Outputs of the edge program, once for each way to choose dynamic scales (`Engine.by_row_choices`).
         floats: Values of the sites in the float model; empty if the model was not quantized.
         float_outputs: The outputs of the float model.
     """
@@ -162,7 +162,7 @@ class Engine:
         return self.compile(self._exported, with_last(self._passes, tap))
 
     def prepare(self, sites: Sequence[Site]) -> None:
-        """Set up the PyTorch runs so that they compare `sites`; the nodes between two sites count as one operator."""
+        """Set up PyTorch to compare values at `sites` (places in the graph); all nodes between two are one operator."""
         self.eager = EagerEdge(self.edge, sites, self.computes_in)
         self.groups: dict[str, Group] = self.eager.groups(sites)
         self._names = float_names(self.edge, sites)
@@ -227,7 +227,7 @@ class Engine:
             yield row
 
     def compare_outputs(self, number: int, expected: Expected) -> Iterator[CompareOutput]:
-        """Compare the outputs of the program without taps with PyTorch's, and the edge program's with the model's."""
+        """Compare outputs: the device's with those of the edge program in PyTorch, and these with the float model's."""
         is_lowering_exact = self.quantized is None and not rounds(self._exported)
         for index, got in enumerate(self.taps.expected[number]):
             want = expected.float_outputs[index]
@@ -250,7 +250,7 @@ class Engine:
             yield output
 
     def local(self, number: int, device: Mapping[str, torch.Tensor]) -> dict[str, tuple[Difference, Judgement]]:
-        """Run each operator in PyTorch on the inputs that it had on the device; return its judged error, by node name.
+        """Run each operator in PyTorch on the inputs that it had on the device; return the judgement by node name.
 
         Only an operator that rounds inside and exceeds the limit is judged again by runs with noise, as they take long.
         """
@@ -268,7 +268,7 @@ class Engine:
     def _judged(
         self, number: int, device: Mapping[str, torch.Tensor], moved: Mapping[str, Sequence[torch.Tensor]]
     ) -> dict[str, tuple[Difference, Judgement]]:
-        """Judge each operator on its inputs on the device; `moved` has PyTorch's values with noise, by node name."""
+        """Compare each operator's error, on the device's inputs, with its limit; `moved`: noisy values by node name."""
         judged: dict[str, tuple[Difference, Judgement]] = {}
 
         def see(site: Site, want: torch.Tensor, unrounded: torch.Tensor | None) -> None:

@@ -86,8 +86,9 @@ def _judge_steps(
     low, high = float(want.min()) - step / 2, float(want.max()) + step / 2
     off = want.ne(got)
     want, got, exact = want[off].double(), got[off].double(), unrounded[off].double()
-    exact = torch.where(exact.isnan(), want, exact)  # NaN quantizes to any number: expect that of PyTorch
-    exact = exact.clamp(low, high)  # quantization has saturated `want`, so saturate `exact`, too
+    # NaN quantizes to any integer: expect the integer that PyTorch chose
+    exact = torch.where(exact.isnan(), want, exact)
+    exact = exact.clamp(low, high)  # PyTorch clamped `want` to the integers' range: clamp `exact`, too
     excess = ((got - exact).abs() - slack) / step - 0.5
     largest, share = float(excess.max()), int((excess > TIE).sum()) / off.numel()
     ratio = max(largest, share / MORE_THAN_TIES)

@@ -245,7 +245,7 @@ def _columns(report: CompareReport, rows: Sequence[CompareRow], width: int) -> l
         )
     widths = [max(len(line[column]) for line in cells) for column in range(len(head))]
     over = sum(widths) + 2 * (len(widths) - 1) - width
-    for column in (1, 2):  # shorten only the names of modules and operators
+    for column in (1, 2):  # only names of modules and operators are shortened
         cutting = min(max(over, 0), max(widths[column] - 20, 0))
         widths[column] -= cutting
         over -= cutting

@@ -82,7 +82,7 @@ def sites_of(edge: ExportedProgram, pte: PteFile) -> list[Site]:
         covered = [group for group in operations if len(group) <= LARGEST_OPERATION]
         named = {handle for group in covered for handle in group}
         last = [nodes[group[-1]] for group in covered if group[-1] in nodes]
-        # Leave out data movement such as permute: as an output, it would force the backend to produce its layout.
+        # Leave out data movement: a permute as an output would force the backend to store the permuted layout.
         ends |= {node.name: ids for node in last if node.target not in DATA_MOVEMENT}
         if not named or any(len(group) > LARGEST_OPERATION for group in operations):
             whole = [nodes[handle] for handle in handles if handle in nodes and handle not in named]
@@ -160,7 +160,7 @@ def _resolve(node: Node, backend: str) -> Iterator[Site]:
             if behind is not None and _step(quantize_node) is not None:
                 yield _site(behind, quantize_node, backend)
                 return
-        return  # not comparable: the scale is chosen at run time, or an operator reads the integers
+        return  # no comparable value: the scale is dynamic, or an operator reads the integers
     value = node.meta.get("val")
     if isinstance(value, torch.Tensor):
         yield _site(node, node, backend)

@@ -47,7 +47,7 @@ class Snapshot:
         self.edge: ExportedProgram | None = None
 
     def passes(self, base: PassList) -> PassList:
-        """Return `base` with this pass before the stage `exported` and after the stage `edge`."""
+        """Return the list `base` with this pass before the stage `exported` and after the stage `edge`."""
         return with_last(_with_first(base, self._keep_exported), self._keep_edge)
 
     def _keep_exported(self, program: ExportedProgram) -> ExportedProgram:
@@ -253,7 +253,7 @@ class TapPrograms:
         tap = Tap([site.tap for site in group])
         program = tapped_program(self._compile, tap, self._place)
         if program is None or not self._operations <= program.operations():
-            return None  # the taps change what the backend fuses, even if the outputs for these samples stay equal
+            return None  # reject the taps: they change which operators the backend fuses
         try:
             for sample, expected in zip(self._samples, self.expected, strict=True):
                 if not same_bits(program.run(sample)[: len(expected)], expected):
@@ -275,7 +275,7 @@ def tapped_program(compile_with: Callable[[Tap], Any], tap: Tap, place: Place) -
     """Compile a program with taps (additional outputs); return None if the compilation fails."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FallbackWarning)  # compiling without taps has warned already
+            warnings.simplefilter("ignore", FallbackWarning)  # compiling without taps has issued these warnings already
             compiled = compile_with(tap)
     except (CompileError, BackendError):
         return None

@@ -77,14 +77,10 @@ def _medians(times: Sequence[float]) -> list[float]:
 
 
 def _rank_of_bounds(counts: Sequence[int], total: int) -> int:
-    """Return the rank, counted from each end of sorted values, at which they bound a 95 % interval; 0 if none does.
-
-    Args:
-        counts: Number of equally probable cases in which the statistic is 0, 1, 2 and so on.
-        total: Number of all equally probable cases.
-    """
+    """Return k so that the k-th smallest and k-th largest value bound a 95 % interval; 0 if no k does."""
     sums = list(itertools.accumulate(counts))
-    return bisect.bisect_right(sums, total // _SIDES)  # in integers, because a float cannot hold the total of many runs
+    # divide as integers, because a float cannot hold the number of cases of many runs
+    return bisect.bisect_right(sums, total // _SIDES)
 
 
 @cache
@@ -200,7 +196,7 @@ def measured_runs(
     inputs = [arguments(side, file) if arguments else () for side, file in zip(loaded, files, strict=True)]
     times: list[list[float]] = [[] for _ in files]
     for index in range(_WARMUP + runs):
-        for side in range(len(files))[:: 1 if index % 2 else -1]:  # swap the order of files in every other turn
+        for side in range(len(files))[:: 1 if index % 2 else -1]:  # take turns: no file may always run first
             start = time.perf_counter()
             loaded[side](*inputs[side])
             if index >= _WARMUP:

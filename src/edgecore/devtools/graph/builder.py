@@ -119,7 +119,7 @@ class _Builder:
             node.bytes = memoryview(self._pte.delegate_blob(delegate)).nbytes
             if self._meta and call.delegate_index < len(self._meta.delegates):
                 handles = self._meta.delegates[call.delegate_index].handles
-        # Leave out getitem, which no instruction outside of delegates computes: operators must not depend on backends.
+        # Leave out getitem, which only delegates compute: a file's operators must not depend on the backend.
         origins = (self._origins[handle] for handle in handles if handle in self._origins)
         computed = [origin for origin in origins if origin.operator != "getitem"]
         node.handles = [origin.handle for origin in computed]
@@ -272,7 +272,8 @@ class _Builder:
                 return str(number)
             case fmt.String(text):
                 return repr(text)
-            case fmt.IntList(items):  # items are indices of values; a value computed at run time becomes None
+            # the items are indices of Int values; show None for a value that is computed at run time
+            case fmt.IntList(items):
                 return str([getattr(self._value(item), "int_val", None) for item in items])
             case fmt.DoubleList(items) | fmt.BoolList(items):
                 return str(items)

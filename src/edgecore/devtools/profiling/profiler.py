@@ -265,7 +265,7 @@ def _recorded(program: Any) -> list[RunData]:
 
 
 def format_rows(summary: Summary, by: str, top: int, width: int = 100) -> list[str]:
-    """Format the rows as a table: the longest times, the sum of the other groups, the `rest` rows, and the total."""
+    """Format the rows as a table: the longest times, the sum of the others, time outside of operators, the total."""
     shown = [row for row in summary.rows if not row.rest]
     lines = [(row.label, row.backend, row.calls, row.mean) for row in shown[:top]]
     if shown[top:]:

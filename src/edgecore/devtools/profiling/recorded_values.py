@@ -55,7 +55,7 @@ class Values:
         try:
             flat = torch.frombuffer(elements, dtype=dtype) if size else torch.zeros(0, dtype=dtype)
             return flat.as_strided(tensor.sizes, tensor.strides) if _dense(tensor) else flat.view(tensor.sizes)
-        except RuntimeError:  # a damaged file has impossible sizes or strides
+        except RuntimeError:  # return no value: a damaged file has impossible sizes or strides
             return None
 
 

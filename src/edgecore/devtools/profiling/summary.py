@@ -107,14 +107,14 @@ def summarize(trace: Trace, by: str = "operator") -> Summary:
 
 
 def middle(runs: Sequence[Run]) -> list[Run]:
-    """Drop the fastest and the slowest quarter of the runs; return the others in the order of time."""
+    """Leave out the fastest and the slowest quarter of the runs; return the others in the order of time."""
     cut = len(runs) // 4
     kept = sorted(range(len(runs)), key=lambda index: runs[index].duration)[cut : len(runs) - cut]
     return [runs[index] for index in sorted(kept)]
 
 
 def parts(run: Run) -> Iterator[tuple[TraceEvent, str]]:
-    """Yield the events whose `own` times add up to the time of a run, each with a text.
+    """Yield the events of a run, each with a text; their `own` times (without nested events) add up to the run's time.
 
     The text is empty for an event of an operator; otherwise it describes the runtime's or delegate's time in between.
     """

@@ -51,7 +51,7 @@ class Symbols(Protocol):
         ...
 
     def size(self, method: str) -> int:
-        """Return the number of events of a run of the method that executes each instruction once."""
+        """Return the number of events in a run of the method in which each instruction is executed once."""
         ...
 
     def find(self, method: str, event: ProfileEvent) -> Meaning:
@@ -75,7 +75,7 @@ def operation_number(event: ProfileEvent) -> int | None:
 
 
 def method_of(symbols: Symbols, block: str | None, events: Sequence[ProfileEvent]) -> str:
-    """Find the method that caused a block of events; empty if no method fits.
+    """Find the method that caused a block of events (a run, or loading); empty if none fits.
 
     Args:
         symbols: The source of origins.
@@ -174,7 +174,7 @@ class ProgramSymbols:
                 number = operation_number(event)
                 handles = operations.get(name, () if number is None else operations.get(number, ()))
             elif REPEATED.sub("", event.name or "") != DELEGATE:
-                return Meaning((), backend)  # the event is the runtime's: it prepares the delegate or copies data
+                return Meaning((), backend)  # an event of the runtime, which prepares the delegate or copies data
         if name is None and meta and event.instruction_id < len(meta.instructions):
             handles = meta.instructions[event.instruction_id].handles
         nodes = self._nodes.get(method, {})

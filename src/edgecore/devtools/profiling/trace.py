@@ -111,7 +111,8 @@ class Trace:
 
     def __init__(self, etdump: ETDump, symbols: Symbols | None = None) -> None:
         self._symbols: Symbols = symbols or NoSymbols()
-        self._shapes: dict[Any, tuple[str, list[tuple[Any, ...]]]] = {}  # block name, event keys -> method, origins
+        # block with equal names and events -> its method and the origins of its events
+        self._shapes: dict[Any, tuple[str, list[tuple[Any, ...]]]] = {}
         self._meanings: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]] = {}  # method -> event -> meaning
         with garbage_kept():
             blocks = [self._block(run) for run in etdump.run_data]
@@ -155,7 +156,7 @@ class Trace:
         Path(path).write_bytes(write_etdump(ETDump(0, [block.data for block in blocks])))
 
     def _block(self, run: RunData) -> Run:
-        """Convert a block. Most runs have the same events, so the origins of equal blocks are found only once."""
+        """Convert a block (a run, or loading). Blocks mostly have equal events: find their origins only once."""
         events = [event.profile_event for event in run.events if event.profile_event]
         keys = [
             (e.name, e.instruction_id, e.delegate_debug_id_int, e.delegate_debug_id_str, e.delegate_debug_metadata)
@@ -246,5 +247,5 @@ def _nest(events: Sequence[TraceEvent]) -> None:
 
 def _contains(outer: TraceEvent, event: TraceEvent) -> bool:
     if outer.kind == "operation" and event.start == outer.end:
-        return False  # operations do not nest: `event`, too short for the clock, starts where `outer` ends
+        return False  # operations do not nest: the short `event` starts at the end of `outer`
     return outer.start <= event.start and event.end <= outer.end

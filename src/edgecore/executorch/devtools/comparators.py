@@ -108,7 +108,7 @@ def compare_results(
         reference_output: The expected outputs.
         run_output: The outputs of the run.
         metrics: Some of "snr", "mse" and "cosine_similarity"; by default all.
-        plot: Draw a bar beside each number.
+        plot: Print a bar after each number, with a length in proportion to it.
 
     Returns:
         Metric -> its value for each output, rounded to two digits; None for an output that is not a tensor.

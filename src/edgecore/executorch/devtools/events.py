@@ -26,7 +26,7 @@ class TimeScale(Enum):
 
     @property
     def per_second(self) -> int:
-        """Number of these units in a second; 1 for cycles."""
+        """Number of units of this time scale in one second; 1 for cycles."""
         return {"ns": 10**9, "us": 10**6, "ms": 1000}.get(self.value, 1)
 
 
@@ -253,7 +253,7 @@ def _is_output(event: DebugEvent) -> bool:
 
 
 def _signatures(run: RunData) -> dict[Signature, Sample]:
-    """Return the events of a run by signature (instruction, name, ids); of events with equal ones, the last one."""
+    """Return the events of a run by signature (instruction, name, ids); only the last event of each signature."""
     by_operation: dict[Signature, tuple[list[ProfileEvent], list[DebugEvent]]] = {}
     for event in run.events:
         recorded = event.profile_event or event.debug_event

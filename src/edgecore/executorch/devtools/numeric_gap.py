@@ -45,12 +45,12 @@ def load_graph(graph: Graph) -> ExportedProgram:
         for node in all_nodes(content["graph_module"]["graph"]):
             lists = [output for output in node["outputs"] if "as_tensors" in output]
             if node["target"].startswith("torch.ops.higher_order.") and lists:
-                node["is_hop_single_tensor_return"] = True  # makes torch read the list of results as one result
+                node["is_hop_single_tensor_return"] = True  # torch then reads the list of outputs as one result
         text = json.dumps(content).replace("executorch.exir.dialects.edge.ops.", "torch.ops.")
         parts = (graph.state_dict, graph.constants, graph.example_inputs)
         program = deserialize(SerializedArtifact(text.encode(), *parts))
         read_delegates(program, load_graph)
-    except Exception as error:  # torch raises errors of many types
+    except Exception as error:  # torch raises errors of many types, so catch all
         raise FormatError(f"torch cannot load a program of the ETRecord: {error!r}") from error
     for node in program.graph.nodes:
         if node.name in handles:
@@ -70,7 +70,7 @@ def loaded_values(saved: bytes | None) -> Any:
         return None
     try:
         return torch.load(io.BytesIO(saved), weights_only=True)
-    except Exception as error:  # torch raises errors of many types
+    except Exception as error:  # torch raises errors of many types, so catch all
         raise FormatError(f"torch cannot load the inputs or outputs of the ETRecord: {error!r}") from error
 
 
@@ -194,7 +194,7 @@ def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], 
 
     try:
         run_through_delegates(program, arguments, record)
-    except Exception as error:  # torch raises errors of many types
+    except Exception as error:  # torch raises errors of many types, so catch all
         raise ValueError(f"the graph cannot be run with the inputs of the ETRecord: {error}") from error
     return values, names
 

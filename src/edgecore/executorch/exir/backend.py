@@ -147,7 +147,7 @@ _backends: dict[str, type[BackendDetails]] = {}
 
 
 def __getattr__(name: str) -> Any:
-    """Return the function that makes the compiler of the backend `name`; `BackendInfo.compiler` refers to it."""
+    """Return the function that makes the compiler of the script's backend `name`: `BackendInfo.compiler` names it."""
     if name not in _backends:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     details = _backends[name]
@@ -193,7 +193,7 @@ class _LinkingCompiler(_Compiler):
     def link(self, partitions: Sequence[CompiledPartition]) -> Sequence[PreprocessResult]:
         programs: dict[str, list[ExportedProgram]] = {}
         specs: dict[str, list[list[CompileSpec]]] = {}
-        for partition in partitions:  # the partitions of a method are consecutive
+        for partition in partitions:  # grouping by method keeps the order: a method's partitions are consecutive
             programs.setdefault(partition.method, []).append(partition.program)
             specs.setdefault(partition.method, []).append(list(partition.specs))
         return self._results(programs, specs)

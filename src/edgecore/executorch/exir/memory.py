@@ -149,7 +149,7 @@ class MemoryPlanningPass(memory.MemoryPlanningPass):
             warn_no_effect("MemoryPlanningPass.run_multimethod", reason)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)  # ExecuTorch's class is not frozen: subclasses may set attributes
+        object.__setattr__(self, name, value)  # not frozen, as in ExecuTorch: subclasses may set attributes
 
     def choose_arenas(self, program: ExportedProgram) -> None:
         """Call `run` while the targets of nodes are out variants, as ExecuTorch's subclasses expect."""

@@ -103,7 +103,8 @@ class Program:
             self._options |= {"debug": "values", "debug_limit": debug_bytes}
         self._methods: dict[str, Method] = {}
         sources = [runtime._source(part) for part in data]
-        open_program(runtime._source(self._file), sources, {}, "mmap")  # raises an error now if the file is damaged
+        # checks the file: raises an error if it is damaged
+        open_program(runtime._source(self._file), sources, {}, "mmap")
 
     @property
     def method_names(self) -> set[str]:

@@ -173,18 +173,14 @@ def dtype_finding(target: OpOverload, args: Any, kwargs: Any, result: Any) -> st
 
 
 def _untried(slots: list[Any], key: str, patterns: frozenset[str]) -> bool:
-    """Return True if tools/make_dtype_rules.py tried no call with such arguments.
-
-    A rule has the keys of the calls that succeeded. A missing key means that torch rejects the call only if the tool
-    tried it.
-    """
+    """Return True if tools/make_dtype_rules.py tried no call with arguments like `slots`, in kinds and dtypes."""
     if "?" in key or "".join("-" if value is None else "x" for value in slots) not in patterns:
         return True
     lists = [_item(value) for value in slots if isinstance(value, (list, tuple))]
     if any(len(item) not in (3, 4) or "b" in item for item in lists):
-        return True  # make_dtype_rules.py tried only lists of one or two dtypes, and no boolean masks of fitting shapes
+        return True  # untried: the tool tried only lists of one or two dtypes, and no boolean masks of fitting shapes
     if not lists and not any(isinstance(value, torch.Tensor) for value in slots):
-        return True  # untried: without tensors, torch may have rejected the numbers' values, not their types
+        return True  # untried: without a tensor argument, torch may have rejected a number's value instead of its type
     items = [_item(value) for value in slots if value is not None]
     return len(items) > MAX_SLOTS and len(set(items[1:])) > 1
 

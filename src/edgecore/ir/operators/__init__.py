@@ -1,1 +1,1 @@
-"""Operators that edgecore defines: attention, integer arithmetic, packed weights, forms of custom operators."""
+"""Operators that edgecore defines: attention, integers, packed weights, functional forms of custom operators."""

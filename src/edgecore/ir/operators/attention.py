@@ -56,7 +56,7 @@ ATTENTION = frozenset(
 def scale_of(node: Node) -> Any:
     """Return the scale of an attention node: its argument, or 1 / sqrt(channels); None if `channels` is symbolic.
 
-    With 0 channels the scores are empty sums, so any finite scale gives the same result; it is 1.
+    With 0 channels the scores are empty sums, so any finite scale gives the same result: 1 is returned.
     """
     scale, channels = argument(node, "scale"), argument(node, "query").meta["val"].shape[-1]
     if scale is None and isinstance(channels, int):

@@ -78,7 +78,7 @@ class Arithmetic:
         Args:
             value: The integers, int64. In int8 operators they have 32 bits, in int16 operators they are below 2^46.
             multiplier: The multipliers: a number, or an int64 tensor that broadcasts.
-            shift: The shifts, likewise.
+            shift: The shifts: a number, or an int64 tensor that broadcasts.
         """
         shift = torch.as_tensor(shift, dtype=torch.int64)
         right = shift

@@ -50,7 +50,8 @@ class Constants:
         """Return True if `node` is a constant of the program."""
         if not isinstance(node, Node) or node.op != "placeholder" or node.name not in self.specs:
             return False
-        return node.graph is self.program.graph  # compare graphs: a placeholder of a loop body may have an equal name
+        # compare the graphs, too: a placeholder of a loop body may have the name of a constant
+        return node.graph is self.program.graph
 
     def get(self, node: Node) -> torch.Tensor:
         """Return the tensor of a constant placeholder, detached. A lazy constant is loaded."""

@@ -28,7 +28,7 @@ def make_program(
     constants: Mapping[str, Any],
     submodules: Mapping[str, torch.nn.Module] | None = None,
 ) -> ExportedProgram:
-    """Make an `ExportedProgram` from a graph. It is called with positional inputs and returns a tuple.
+    """Make an `ExportedProgram` from a graph. The program takes positional inputs and returns a tuple.
 
     Args:
         graph: The graph.

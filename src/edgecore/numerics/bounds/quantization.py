@@ -36,7 +36,7 @@ def quantize(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict
     # may end up to half a step before the min or max of the row. Clamping values near these ends adds a step of error.
     at_end = (zero_error > 0) & (torch.minimum(quantized - low, high - quantized) <= 1 + zero_error)
     error = error + at_end.double()
-    # Backends may differ by `model.steps` if x was computed (only inputs have no error) and the scale is constant.
+    # Allow `model.steps` more steps if the scale is constant and x was computed: inputs of the program have no error.
     if bool(x.error.any()) and not bool(step_error.any()):
         error = error + model.steps
     return Bounded(value, error, rounded_from=x.error)

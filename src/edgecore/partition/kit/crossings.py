@@ -24,10 +24,7 @@ value; otherwise it returns None."""
 
 
 def keep_inside(supported: UnsupportedReason, program: ExportedProgram, inside_only: InsideOnly) -> UnsupportedReason:
-    """Extend `supported` to refuse nodes that share a value that must stay inside a delegate with an unsupported node.
-
-    A refused node can make the nodes before and after it unsupported, so the check repeats until it refuses no more.
-    """
+    """Extend `supported` to refuse nodes that share, with an unsupported node, a value that must stay in a delegate."""
     constants = Constants(program)
     reasons = {node: supported(node) for node in program.graph.nodes if isinstance(node.target, OpOverload)}
     inside = [

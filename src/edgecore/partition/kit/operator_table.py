@@ -58,7 +58,7 @@ class OperatorRow(Generic[Lower]):
     constraints: str = ""
     unsupported_reason: Constraint | None = None
     do_not_decompose: bool = False
-    lower: Lower = None  # type: ignore[assignment]  # None if a compiler needs no data
+    lower: Lower = None  # type: ignore[assignment]  # None: the backend's compiler needs no data
     any_dtype: tuple[str, ...] = ()
 
     @property
@@ -290,7 +290,7 @@ def integers_of_32_bits(query: NodeQuery) -> str | None:
 
 
 def _ends(query: NodeQuery, name: str, value: Any) -> tuple[int, int] | None:
-    """Return the smallest and largest integer in an argument; None if it is unknown, or only a size or position."""
+    """Return the smallest and largest integer in an argument; None if unknown, and for a size or position."""
     if type(value) is int:
         return (value, value) if name in _NUMBERS else None
     if not isinstance(value, Node) or not query.constants.has(value) or value.meta["val"].dtype != torch.int64:

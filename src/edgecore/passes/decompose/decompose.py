@@ -153,7 +153,7 @@ def _expand(
     if isinstance(target, OpOverload):
         _numbers_to_tensors(Editor(graph_module, node, mode), node)
         _convert_tensors_without_dims(Editor(graph_module, node, mode), node)
-    if target is torch.ops.aten.nonzero.default:  # eager `nonzero` returns a column-major matrix, the kernel row-major
+    if target is torch.ops.aten.nonzero.default:  # the kernel's result is row-major, not column-major as in eager mode
         with mode:
             node.meta["val"] = node.meta["val"].new_empty(node.meta["val"].shape)
         layout_changed.add(node)
@@ -199,7 +199,7 @@ def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
     ]
     is_comparison = _is_tensor(node) and node.meta["val"].dtype == torch.bool
     if is_comparison and not dtype.is_floating_point:
-        return  # no conversion: integers compare the same in a wider dtype
+        return  # no conversion: a comparison of integers is the same in a wider dtype
     for leaf in wider:
         node.replace_input_with(leaf, editor.call(torch.ops.aten._to_copy.default, leaf, dtype=dtype))
 
@@ -310,7 +310,7 @@ def _make_dense(node: Node, mode: Any, layout_changed: set[Node]) -> None:
 
 
 def _make_results_representable(graph_module: GraphModule, mode: Any) -> None:
-    """Copy operands of nodes whose results are in neither the default nor the channels-last dim order.
+    """Make the operands of a node contiguous if its result has neither the default nor the channels-last dim order.
 
     For example, in the sum of a row [W] and a channels-last image [N, C, H, 1], eager mode broadcasts the image's
     strides, too. If all operands are contiguous, the result is contiguous.

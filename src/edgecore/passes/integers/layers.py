@@ -61,7 +61,7 @@ def fuse_layer(editor: Editor, node: Node, result: Integers, constants: Constant
 
 
 def _weight(node: Any, axis: int, constants: Constants) -> _Weight | None:
-    """Return the weight that `node` dequantizes with the zero point 0, and one scale or scales along dim `axis`."""
+    """Return the weight that `node` dequantizes with zero points of 0, and its scale or scales along dim `axis`."""
     parameters = parameters_of(node) if isinstance(node, Node) and is_dequantize(node) else None
     if parameters is None or parameters.dtype != torch.int8 or not constants.has(node.args[0]):
         return None

@@ -37,7 +37,7 @@ class Integers:
         return self.scale == other.scale and self.zero_point == other.zero_point
 
     def quantize(self, number: float) -> int:
-        """Return the integer that represents a number, which may be infinite."""
+        """Return the integer that represents a number; infinity becomes the largest or smallest integer."""
         if math.isinf(number):
             return self.high if number > 0 else self.low
         return max(self.low, min(self.high, round(number / self.scale) + self.zero_point))

@@ -56,7 +56,7 @@ def _copy_operands(part: GraphModule, node: Node, buffers: dict[str, str], mode:
         readers = [user for value in same for user in value.users if user.target is not operator.getitem]
         later = [
             reader for reader in readers if position.get(reader, -1) > position[node]
-        ]  # excludes copies that this function inserted before the call: they have the position -1
+        ]  # excludes copies that this function inserted before the call: they have no position
         uses = sum(argument in same for argument in _flat(node))
         is_constant = operand.op == "placeholder" and operand.name not in buffers
         if not is_constant and uses == 1 and not later:

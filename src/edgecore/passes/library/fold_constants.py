@@ -47,7 +47,7 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
                 assert isinstance(index, int)
                 known.put(item, value[index])
                 folded.append(item)
-        for node in reversed(folded):  # backwards: a value that only folded operators read needs no constant
+        for node in reversed(folded):  # iterate backwards: a value that only folded operators read needs no constant
             if node.users:
                 replace(node, constants.add(f"{node.name}_folded", known.folded[node], _first_constant(node)))
             else:
@@ -122,7 +122,7 @@ def _is_foldable(known: _Known, node: Node) -> bool:
     if not all(map(is_known, sources)):
         return False
     if any(map(known.is_lazy, sources)):
-        return False  # not folded: a result would occupy memory, while the lazy constant stays in its file
+        return False  # do not fold an operator on a lazy constant: its result would occupy memory
     if not all(isinstance(size, int) for result in results for size in result.shape):
         return False
     size = sum(result.nbytes for result in results)

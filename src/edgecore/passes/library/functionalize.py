@@ -60,8 +60,9 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
     """
     if any(spec.kind == InputKind.TOKEN for spec in program.graph_signature.input_specs):
         program = _without_tokens(program)
-    lift_body_constants(program)  # needed here, too: recipes pass programs on which no pass has run
-    assignments = _assignments(program)  # before `_drop_dropouts` removes nodes whose metadata `_assignments` reads
+    lift_body_constants(program)  # lift body constants here, too: recipes pass programs on which no pass has run
+    # first, because `_drop_dropouts` removes nodes whose metadata this function reads
+    assignments = _assignments(program)
     _drop_dropouts(program)
     nodes = all_calls(program.graph_module)
     norms = [node for node in nodes if writes_statistics(node)]
@@ -101,7 +102,8 @@ def _assignments(program: ExportedProgram) -> list[Node]:
         is_copy = node.target is aten.copy_.default and node.name.startswith("copy__default")
         source = node.args[1] if is_copy else None
         name = source.meta.get("torch_fn") if isinstance(source, Node) else None
-        if name is None or name != node.meta.get("torch_fn"):  # only an assignment's copy has its source's metadata
+        # for an assignment, torch.export copies `torch_fn` from the source to the copy
+        if name is None or name != node.meta.get("torch_fn"):
             break
         assignments.insert(0, node)
     return assignments
@@ -199,7 +201,7 @@ class _Functionalization:
             self._read_contents(node)
 
     def _read_contents(self, node: Node) -> None:
-        """Replace each input of a node that was written before by the node with its content after the last write."""
+        """Replace each input that was written before by the node that has its content after the last write."""
         editor = Editor(self.graph_module, node, self.mode)
         for read in node.all_input_nodes:
             content = self._content(editor, self.tensor.get(read, read))
@@ -253,7 +255,7 @@ class _Functionalization:
         contents = [(tensor, new)]
         while tensor in self.source:
             view, tensor = tensor, self.source[tensor]
-            if view.target is operator.getitem:  # an item of a list: go on to the tensor that the list views
+            if view.target is operator.getitem:  # an item of a list: continue with the tensor that the list views
                 tensor = self.source[tensor]
             new = put_back(editor, view, self._content(editor, tensor), new)
             contents.append((tensor, new))
@@ -289,7 +291,7 @@ class _Functionalization:
 def _copied(editor: Editor, written: Node, source: Any) -> Node:
     """Return `source` with the dtype and shape of the tensor to which it is copied."""
     val = written.meta["val"]
-    if not isinstance(source, Node):  # `torch.export` leaves a number where a tensor is expected
+    if not isinstance(source, Node):  # `torch.export` may pass a number in place of a tensor
         return editor.call(aten.full_like.default, written, source)
     source = _converted(editor, source, val.dtype)
     same = same_sizes(source.meta["val"].shape, val.shape)

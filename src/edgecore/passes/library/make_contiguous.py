@@ -92,7 +92,7 @@ def _is_fixed(node: Node) -> bool:
 
 
 def _copies_back(node: Node) -> bool:
-    """Return True for a copy to the dim order of a result of the program, or of a delegate's operand."""
+    """Return True for a copy that gives a program's result or a delegate's operand its required dim order."""
     return node.target is aten.clone.default and bool(_order(node)) and all(map(_is_sink, node.users))
 
 

@@ -48,7 +48,7 @@ def _check_custom(key: str, node: Node, runtime: str) -> None:
     namespace = key.partition("::")[0]
     allowed = fmt.profile_operators(runtime)
     if allowed is not None and key in allowed:
-        return  # ExecuTorch has this kernel; edgecore's runtime finds one in an installed package at load
+        return  # allowed: ExecuTorch has this kernel, and edgecore's runtime loads it from an installed package
     if runtime == fmt.EXECUTORCH_1_5:
         raise CompileError(
             f"{key} for {describe(node)} is an operator of your own, which the target runtime {runtime} does not have; "

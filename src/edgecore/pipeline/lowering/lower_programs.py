@@ -69,7 +69,7 @@ def _garbage_of_this_call() -> Iterator[None]:
 
     Without this, Python's full collections take a third of the time of lowering.
     """
-    if gc.get_freeze_count():  # the application, or an enclosing call, has frozen objects already
+    if gc.get_freeze_count():  # an enclosing call or the application has frozen objects, which must stay frozen
         yield
         return
     gc.freeze()
@@ -196,7 +196,7 @@ class _Lowering:
             self.dump_step(name, "exported", program)
             passes = self.options.passes.of_stage("exported")
             copied = copy_program(program)
-            complete_program(copied, f"method {name}")  # sets missing `val`s: the user may have edited the graph
+            complete_program(copied, f"method {name}")  # compute missing `val`s: the user may have edited the graph
             methods[name] = self.apply(name, copied, passes, PassContext(), edge=False)
         written = {name for program in methods.values() for name in written_buffers(program)}
         context = PassContext(written_buffers=frozenset(written))

@@ -77,7 +77,7 @@ class FinishOptions:
         planning = by_method.get(method, MemoryPlanningPass()) if isinstance(by_method, Mapping) else by_method
         if self.shares_views:
             return planning
-        changed = copy.copy(planning)  # unlike `dataclasses.replace`, works for subclasses with another constructor
+        changed = copy.copy(planning)  # `dataclasses.replace` would call the constructor, which a subclass may change
         object.__setattr__(changed, "reuse", False)
         return changed
 

@@ -107,7 +107,7 @@ def _call_lowered(number: int, inputs: Sequence[torch.Tensor]) -> list[torch.Ten
     in_spec, _ = module.edge_program.call_spec
     args, kwargs = pytree.tree_unflatten(list(inputs), in_spec)
     outputs = pytree.tree_leaves(module._eager(*args, **kwargs))
-    # An operator must not return its input, so clone. `forward` adds the constants.
+    # An operator must not return its inputs, so clone the outputs. `forward` adds outputs that are constants.
     return [output.clone() for output in outputs if isinstance(output, torch.Tensor)]
 
 
@@ -282,7 +282,7 @@ def _place_call(
 
 
 def _output_nodes(program: ExportedProgram) -> list[Node]:
-    """Return the output nodes of a program that a call of the program returns: all but constants."""
+    """Return those output nodes of a program that a call of the program returns, that is, all but constants."""
     outputs = program.graph.output_node().args[0]
     assert isinstance(outputs, (list, tuple))
     return [output for output in outputs if isinstance(output, Node)]

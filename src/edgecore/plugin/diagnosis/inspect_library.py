@@ -148,7 +148,7 @@ def main(path: str) -> int:
         return 1
     head = table.contents
     abi = f"{head.header.major}.{head.header.minor}"
-    if abi != (host_abi() or abi):  # in another version, only the struct's header has a known layout
+    if abi != (host_abi() or abi):  # print only the version: the rest of the struct may have another layout
         print(json.dumps({"abi": [head.header.major, head.header.minor]}))
         return 0
     if isinstance(head, _KernelLibrary):

@@ -146,7 +146,7 @@ def run(tasks: Sequence[Task], seconds: float = STEP_SECONDS) -> list[Trial]:
 
 
 def _run_in_child(tasks: Sequence[Task], seconds: float) -> list[Trial]:
-    """Run tasks in one child, until a task kills the child or exceeds the time limit; return the results so far."""
+    """Run tasks in one child, until a task kills the child or exceeds the time limit; return the results up to then."""
     child = Worker("edgecore.plugin.diagnosis.isolated_import:main", searched())
     trials: list[Trial] = []
     step, limit = "starting Python", max(seconds, _START_SECONDS)

@@ -89,7 +89,7 @@ class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
         elif target in MATMULS and len(float_args(node)) == 2 and _are_matrices(node.all_input_nodes):
             mark(node, activation, dict.fromkeys(float_args(node), activation))
         elif target in SOFTMAX and output_spec(node.args[0]) is None:
-            return  # keep the softmax in float: its input may have masked scores, infinite or far from all others
+            return  # keep the softmax in float: its input may have masked scores
         elif target in FIXED:
             mark(node, fixed_spec(target, activation.dtype), {node.args[0]: activation})
         elif target in MOVES:

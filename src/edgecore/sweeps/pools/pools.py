@@ -29,7 +29,7 @@ class Pool(Protocol):
         """The processor of the machine that measures times."""
 
     def width(self, kind: Kind) -> int:
-        """Return the maximum number of steps of a kind that may run at the same time."""
+        """Return the maximum number of steps of a kind ("build" or "time") that may run at the same time."""
 
     def submit(self, step: Step, folder: Path) -> None:
         """Begin a step: a compilation or a measurement.

@@ -35,7 +35,7 @@ _CANCEL_SECONDS = 5.0
 
 
 class NodeProblem(Exception):
-    """A node cannot run a step in the same way as this machine."""
+    """A node of the cluster has other packages or files, so it cannot run a step in the same way as this machine."""
 
 
 def run_on_node(request: dict[str, Any], files: dict[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -116,7 +116,7 @@ class Driver:
         self.nodes = {"cores": cores, "timing": len(measuring), "processors": processors}
 
     def ask(self, answered: threading.Event) -> None:
-        """Read the resources of the nodes again, then set the event `answered`."""
+        """Read the resources of the nodes again, and set the event `answered`, because the cluster has answered."""
         self.find_nodes()
         answered.set()
 
@@ -196,7 +196,7 @@ def _put(path: str, digest: str) -> Any:
     return ray.put(Path(path).read_bytes())
 
 
-_put_once = cache(_put)  # caches by path and digest, so that a changed file is stored again
+_put_once = cache(_put)  # a cache of stored files by path and digest: a changed file is stored again
 
 
 def _first_line(error: Exception) -> str:

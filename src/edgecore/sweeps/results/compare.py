@@ -1,4 +1,4 @@
-"""Compare two sweeps: regressions first, then improvements, new and missing cells."""
+"""Compare two sweeps: regressions first, then improvements, then cells (combinations) of only one sweep."""
 
 from __future__ import annotations
 

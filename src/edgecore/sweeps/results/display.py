@@ -38,7 +38,7 @@ class Display:
         self.live.stop()
 
     def planned(self, plan: SweepPlan, known: int, seconds: float, unknown: int) -> None:
-        """Print the number of cells, how many of them are known, and the estimated seconds of the others."""
+        """Print the number of cells, how many have a stored result, and the estimated seconds of the others."""
         missing = len(plan.cells) - known
         estimate = f", about {_duration(seconds)} by earlier results" if seconds else ""
         without = f" ({unknown} without an estimate)" if unknown and missing else ""

@@ -1,1 +1,1 @@
-"""ETRecords: a program's graphs, debug handles and instruction maps, for ExecuTorch's developer tools."""
+"""ETRecords: a program's graphs and the maps from instructions to debug handles, for ExecuTorch's developer tools."""

@@ -55,7 +55,7 @@ def with_serializable_delegates(program: ExportedProgram) -> tuple[ExportedProgr
         node.meta["debug_handle"] = first + index
         name = str(node.args[0].target)  # type: ignore[union-attr]
         owner: Any = node.graph.owning_module
-        # Number the modules over all graphs: another graph may have `name`, too.
+        # Number the delegates' modules over all graphs, because a name may occur in two graphs.
         modules.append(LoweredBackendModule(lowered, f"lowered_module_{index}"))
         node.target = executorch_call_delegate
         delattr(owner, name)
@@ -145,7 +145,7 @@ def _text(module: LoweredBackendModule, serialize: Serialize, weights: bool) -> 
     original = serialize(module.original_module)
     program = json.loads(original.program)
     for entry in program["graph_module"]["module_call_graph"]:
-        if entry["signature"]:  # remove the names in it: a reader that renames inputs would not find them
+        if entry["signature"]:  # drop the signature's names: a reader that renames inputs would not find them
             entry["signature"] |= {"inputs": [], "outputs": []}
     content = {
         "backend_id": module.backend_id,

@@ -84,7 +84,7 @@ class ETRecord:
     def restored(
         cls, programs: Mapping[str, ExportedProgram], file: EtRecordFile, inputs: Any, outputs: Any
     ) -> ETRecord:
-        """Return the record of a file whose programs (by their names in the file), inputs and outputs are loaded."""
+        """Make the record of a file from its loaded programs (by their names in the file), inputs and outputs."""
         record = cls()
         record.exported_program, record.export_graph_id = programs.get(EXPORTED), file.export_graph_id
         record._edge = {name: programs[f"{EDGE}/{name}"] for name in file.methods}
@@ -171,7 +171,7 @@ class ETRecord:
             self._inputs = representative_inputs
 
     def update_reference_outputs(self, reference_outputs: Mapping[str, Any] | Sequence[Any] | BundledProgram) -> None:
-        """Set the expected outputs: method -> a list with the outputs of each test case, or the list of `forward`."""
+        """Set the expected outputs: method -> the outputs of each test case; or only the list for `forward`."""
         if hasattr(reference_outputs, "method_test_suites"):
             self._outputs = {
                 suite.method_name: [case.expected_outputs for case in suite.test_cases]
@@ -205,7 +205,7 @@ class ETRecord:
             graphs[EXPORTED] = _graph(EXPORTED, self.exported_program, full)
         maps = self._maps
         if self._inputs is not None:
-            # ExecuTorch's Inspector expects as many values of an operation as its delegate has outputs: say one.
+            # ExecuTorch's Inspector expects a value for each output of an operation's delegate, so report one output.
             single = {method: dict.fromkeys(counts, 1) for method, counts in maps[2].items()}
             maps = maps[0], _comparable(maps[1], self._edge), single
         saved = [None if value is None else _saved(value) for value in (self._outputs, self._inputs)]
@@ -310,7 +310,7 @@ def _graph(name: str, program: ExportedProgram, weights: bool, sources: Mapping[
     program, modules = with_serializable_delegates(program)
     try:
         artifact = serialize(program if weights else _without_weights(program))
-    except Exception as error:  # torch raises errors of many types
+    except Exception as error:  # torch raises errors of many types, so catch all
         raise CompileError(f"torch cannot serialize the program {name} for the ETRecord: {error}") from error
     serialized = json.loads(artifact.exported_program)
     list_results(serialized["graph_module"]["graph"])
@@ -347,7 +347,7 @@ def _on_meta(value: Any) -> Any:
 def _without_new_keys(value: Any, by_name: bool = False) -> Any:
     if isinstance(value, dict):
         symbol = None if by_name else _SYMBOL.fullmatch(str(value.get("expr_str")))
-        if symbol:  # the older schema has only the symbol's name, under which it stores the range
+        if symbol:  # the older schema has only the symbol's name, and stores its range elsewhere, by this name
             return {**value, "expr_str": symbol[1]}
         return {
             key: _number(item)
@@ -397,7 +397,7 @@ def _name_unused(graph: dict[str, Any], names: Collection[str]) -> None:
 
 
 def _origin(name: str) -> dict[str, Any]:
-    """Return the entry of `from_node` for a node of the exported program."""
+    """Return an entry of `from_node` that refers to the node `name` of the exported program."""
     node = {"name": name, "target": name, "graph_id": _GRAPH_ID}
     return {**node, "pass_name": "edgecore", "action": "replace", "from_node": []}
 

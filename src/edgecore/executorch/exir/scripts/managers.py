@@ -57,7 +57,7 @@ class EdgeProgramManager(edge_program.EdgeProgramManager):
 
 
 class _OnGraph(PassBase):
-    """Makes a pass of a function over graph modules, or of a manager of passes."""
+    """Makes a pass from a function over graph modules, or from a manager of passes."""
 
     def __init__(self, function: GraphPass) -> None:
         self.__name__ = name_of(function)

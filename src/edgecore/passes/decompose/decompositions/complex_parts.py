@@ -103,7 +103,7 @@ def _moved(editor: Editor, value: Node) -> Node:
     arguments = [spec.name for spec in copy._schema.arguments[1:]]
     values = [from_front(argument(value, name), rank) if name in names else argument(value, name) for name in arguments]
     if copy is aten.permute_copy.default:
-        values[0].append(rank)  # real and imaginary parts stay in the last dim
+        values[0].append(rank)  # keep the last dim, which has the real and imaginary parts
     return editor.call(copy, parts(editor, source), *values)
 
 

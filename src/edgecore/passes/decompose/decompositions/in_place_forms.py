@@ -50,7 +50,7 @@ def _diagonal_scatter(value: Tensor, source: Tensor, offset: int = 0, dim1: int 
 
 @decomposes(aten.bernoulli.p, aten.bernoulli.Tensor, aten.bernoulli.default, applies=_uses_the_default_generator)
 def _bernoulli(value: Tensor, p: float | Tensor | None = None, *, generator: None = None) -> Tensor:
-    """Draw zeros and ones: one where a uniform number is below the probability `p`; without `p`, below `value`."""
+    """Return random zeros and ones: one where a uniform number is below the probability `p` (default: `value`)."""
     return (torch.rand(value.shape) < (value if p is None else p)).to(value.dtype)
 
 
@@ -73,7 +73,7 @@ def _has_a_row_of_memory(node: Node) -> bool:
 def _as_strided_scatter(
     value: Tensor, source: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """Write `source` to elements of the flattened tensor; calls come from torch's functionalization of views."""
+    """Write `source` to elements of the flattened tensor; torch's functionalization of views makes such calls."""
     places = torch.full([1] * len(size), 0 if storage_offset is None else storage_offset, dtype=torch.int64)
     for dim, (count, step) in enumerate(zip(size, stride, strict=True)):
         places = places + (torch.arange(count) * step).reshape([-1, *[1] * (len(size) - dim - 1)])

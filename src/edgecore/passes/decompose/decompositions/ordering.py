@@ -149,7 +149,7 @@ def _prefixes(value: Tensor, dim: int, filling: Any) -> Tensor:
 
 
 def _running(value: Tensor, dim: int, largest: bool) -> tuple[Tensor, Tensor]:
-    """Compute `cummax` or `cummin`, and the last index of each extremum so far."""
+    """Compute `cummax` or `cummin`, and the last index of each running extremum."""
     if value.dim() == 0:
         return value.clone(), torch.zeros((), dtype=torch.int64)
     if is_empty(*value.shape):

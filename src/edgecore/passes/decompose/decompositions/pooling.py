@@ -22,7 +22,7 @@ Numbers = Sequence[int]
 
 
 def has_static_space(node: Node) -> bool:
-    """Return True if the sizes of the pooled dims are known: the last two, or three for an operator of volumes."""
+    """Return True if the sizes of the pooled dims are static: the last two, or three for an operator of volumes."""
     dims = 3 if "3d" in str(node.target) else 2
     return all(isinstance(size, int) for size in argument(node, "self").meta["val"].shape[-dims:])
 
@@ -80,7 +80,7 @@ def _windows_of_equal_size(image: Tensor, dim: int, count: int) -> tuple[Tensor,
 
 @decomposes(aten.adaptive_max_pool2d.default, applies=has_static_space)
 def adaptive_max_pool_2d(value: Tensor, output_size: Numbers) -> tuple[Tensor, Tensor]:
-    """Pool with windows of equal size, in which elements repeat; return the indices in the original image, too."""
+    """Pool windows that repeated elements have made equally large; also return the indices in the original image."""
     height, width = for_each(output_size, 2)
     if is_empty(height, width, *value.shape):
         shape = (*value.shape[:-2], height, width)

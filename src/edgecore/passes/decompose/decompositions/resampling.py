@@ -39,7 +39,8 @@ def _cubic(distance: Tensor) -> Tensor:
 
 def _lanczos(distance: Tensor) -> Tensor:
     """Return the Lanczos filter with three lobes, sinc(x) sinc(x/3)."""
-    angle = torch.where(distance == 0, 1.0, distance * math.pi)  # avoid 0/0 below at distance 0
+    # avoid 0/0 in the next line; the last line sets the element to 1
+    angle = torch.where(distance == 0, 1.0, distance * math.pi)
     product = 3 * torch.sin(angle) * torch.sin(angle / 3) / (angle * angle)
     return torch.where(distance == 0, 1.0, torch.where(distance < 3, product, 0.0))
 

@@ -76,7 +76,7 @@ _EXTREMA = {"amax": torch.maximum, "amin": torch.minimum}
 
 @decomposes(aten.scatter.reduce)
 def _scatter_with_reduction(value: Tensor, dim: int, index: Tensor, source: Tensor, *, reduce: str) -> Tensor:
-    """Reduce with `scatter_reduce`, which has other names for the two reductions."""
+    """Reduce with `scatter_reduce`, in which "add" is called "sum", and "multiply" is called "prod"."""
     return value.scatter_reduce(dim, index, source, {"add": "sum", "multiply": "prod"}[reduce])
 
 
@@ -90,7 +90,7 @@ def _scatter_number_with_reduction(value: Tensor, dim: int, index: Tensor, numbe
 def _index_reduce(
     value: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """Reduce with `scatter_reduce`, with the index repeated along the other dims."""
+    """Reduce with `scatter_reduce`, with the index repeated along all dims but `dim`."""
     if value.dim() == 0:
         return value.scatter_reduce(0, index, source, reduce, include_self=include_self)
     shape = [1] * value.dim()

@@ -47,12 +47,12 @@ def decomposes(*targets: OpOverload, applies: Applies = lambda node: True) -> Ca
 
 
 def has_static_sizes(node: Node) -> bool:
-    """Return True if the sizes of the argument `self` are known."""
+    """Return True if the sizes of the argument `self` are static."""
     return all(isinstance(size, int) for size in argument(node, "self").meta["val"].shape)
 
 
 def is_empty(*sizes: int) -> bool:
-    """Return True if a size is known to be 0."""
+    """Return True if one of the sizes is static and 0."""
     return any(isinstance(size, int) and size == 0 for size in sizes)
 
 
@@ -94,7 +94,7 @@ def _col2im(
     covered = [count * kernel for count, kernel in zip(sizes, kernel_size, strict=True)] == list(output_size)
     if not side_by_side or not covered:
         padded = [size + 2 * pad for size, pad in zip(output_size, padding, strict=True)]
-        places = []  # for each of the two dims: [kernel, blocks], the index in the padded image
+        places = []  # index in the padded image: [kernel, blocks] for each of the two dims
         for size, kernel, gap, step in zip(padded, kernel_size, dilation, stride, strict=True):
             count = (size - gap * (kernel - 1) - 1) // step + 1
             places.append((torch.arange(kernel) * gap).unsqueeze(1) + torch.arange(count) * step)
@@ -188,7 +188,7 @@ def _bilinear(first: Tensor, second: Tensor, weight: Tensor, bias: Tensor | None
 
 @decomposes(aten.take.default, applies=lambda node: argument(node, "index").meta["val"].dim() == 0)
 def _take_one(value: Tensor, index: Tensor) -> Tensor:
-    """Read one element. torch's own decomposition converts the index to a number, but its value is unknown."""
+    """Read one element. torch's own decomposition converts the index to a number, whose value is unknown here."""
     element: Tensor = aten.index.Tensor(value.reshape(-1), [index])
     return element
 
@@ -334,7 +334,7 @@ _TORCH_DECOMPOSED = (
     aten.native_layer_norm_backward.default,
     aten.native_group_norm_backward.default,
 )
-for _operator in _TORCH_DECOMPOSED:  # torch tags these gradients `core`, but no runtime has kernels
+for _operator in _TORCH_DECOMPOSED:  # decompose these gradients: no runtime has kernels, though torch tags them `core`
     decomposes(_operator)(get_decompositions([_operator])[_operator])
 
 
