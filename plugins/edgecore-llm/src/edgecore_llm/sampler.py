@@ -88,8 +88,8 @@ def sample(logits: Logits, sampling: Sampling, position: int, history: Sequence[
 def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the tokens that pass top-k, top-p and min-p, and their probabilities.
 
-    The three filters run in this order, on the probabilities before the temperature. Tokens are sorted by falling
-    score, equal scores by rising token. Without any filter, tokens are in rising order.
+    The three filters run in this order, on the probabilities before the temperature. Tokens are sorted by falling score
+    (logit), equal scores by rising token. Without any filter, tokens are in rising order.
     """
     largest = float(scores.max())
 

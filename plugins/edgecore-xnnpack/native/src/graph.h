@@ -44,7 +44,7 @@ enum class Type : uint8_t {
   kInt32 = 12,
   kPfp32 = 13,
   kBf16 = 14,
-  kInt64 = 15,  // only for the positions of a CacheUpdate; XNNPACK has no such type
+  kInt64 = 15,  // type of the positions to which a CacheUpdate writes; XNNPACK has no such type
 };
 
 const char *type_name(Type type);
@@ -112,9 +112,10 @@ struct Node {
   Window window;
   uint32_t groups = 0, group_inputs = 0, group_outputs = 0;
   uint32_t axis = 0;
-  // Numbers by kind of node: permutation of a transpose, new shape, offsets of a slice, padding before, new image size.
+  // Numbers whose meaning depends on the kind of node: permutation of a transpose, new shape, offsets of a slice,
+  // padding before, new image size.
   Shape first;
-  Shape second;  // by kind: sizes of a slice; padding after each dim
+  Shape second;  // depends on the kind of node: sizes of a slice, or padding after each dim
 };
 
 // Returns true for values whose type XNNPACK supports.

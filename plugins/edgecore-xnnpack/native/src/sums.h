@@ -35,8 +35,9 @@ xnn_status define_with_sum(xnn_subgraph_t subgraph, const Graph &graph, const Su
 // add a tensor to its result. `taps` is the number of filter positions.
 bool kernel_adds(size_t taps, size_t inputs, size_t outputs);
 
-// Makes the convolution that was defined last add the value `other`. Its output then has the type and range of the sum.
-// Before the sum, its own result is rounded with the quantization `product` and clamped to [min, max].
+// Makes the convolution that was defined last add the value `other`. The output then has the type and range of the sum.
+// Before the addition, the convolution's own result is rounded with the quantization `product` and clamped to [min,
+// max].
 xnn_status add_to_convolution(xnn_subgraph_t subgraph, uint32_t other, const Quantization &product, float min,
                               float max);
 

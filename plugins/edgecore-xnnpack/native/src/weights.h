@@ -51,15 +51,15 @@ class Weights {
 
   xnn_weights_cache_t provider() { return &provider_; }
 
-  // Returns the packed weights, `bytes` bytes that `fill` writes, of a node that the delegate computes itself. If
-  // `is_shared`, equal nodes in the same form share them.
+  // Returns packed weights of a node that the delegate computes itself: `bytes` bytes, which `fill` writes. If
+  // `is_shared`, equal nodes with the same `form` (m of Winograd's F(m x m)) share them.
   const void *pack(const Graph &graph, const Node &node, uint32_t form, uint64_t bytes, bool is_shared,
                    const std::function<void(void *)> &fill);
 
-  // Returns true if XNNPACK lacks a packing that it needs; the runtime must not be used then.
+  // Returns true if XNNPACK could not get packed weights that the runtime needs; the runtime must not be used then.
   bool failed() const { return failed_; }
 
-  // Returns true if a packing of this runtime was written to a file.
+  // Returns true if packed weights of this runtime were written to a file.
   bool saved() const { return saved_; }
 
   Weights(const Weights &) = delete;

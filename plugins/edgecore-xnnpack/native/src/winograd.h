@@ -15,7 +15,7 @@ struct WinogradLayer {
   uint32_t form = 2;                                        // m: 2 or 4
   uint64_t batch = 0, height = 0, width = 0, channels = 0;  // of the input
   uint64_t rows = 0, columns = 0, outputs = 0;              // of the output
-  int64_t top = 0, left = 0;                                // padding before; the padding after follows from the sizes
+  int64_t top = 0, left = 0;  // zeros above and left of the image; the others follow from the sizes
   float min = 0, max = 0;                                   // output range
   const float *packed = nullptr;                            // packed weights, from pack_winograd
 };
@@ -57,7 +57,8 @@ struct WinogradSharing {
   uint64_t blocks;  // number of blocks of tiles; 1 if by slices
 };
 
-// Returns the way to share a layer that reads fewer bytes from beyond the L2 cache.
+// Returns the way to share a layer among workers (by blocks or by slices) that reads fewer bytes from beyond the L2
+// cache.
 WinogradSharing winograd_sharing(const WinogradTarget &target, const WinogradLayer &layer, uint64_t workers);
 uint64_t winograd_scratch_floats(const WinogradTarget &target, const WinogradLayer &layer, WinogradSharing sharing,
                                  uint64_t workers);

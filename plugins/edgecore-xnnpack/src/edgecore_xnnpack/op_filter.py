@@ -101,7 +101,7 @@ def _layers(node: Node) -> list[Node]:
 
 
 def weights_of_float_layers(program: ExportedProgram, options: XnnpackOptions) -> frozenset[str]:
-    """Return the names of the weights and biases that delegated linear layers in float32 read as they are."""
+    """Return the names of weights and biases that delegated float32 linear layers read without a dequantize node."""
     constants = Constants(program)
     names = set[str]()
     for node in calls(program.graph_module, *_LINEAR):

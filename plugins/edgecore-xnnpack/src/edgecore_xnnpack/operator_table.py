@@ -32,7 +32,7 @@ Lower = Callable[[Lowering, Node], Any]
 
 
 class Query(NodeQuery):
-    """A call that the table checks. `sizes` replaces its symbolic sizes by numbers, initially their upper bounds."""
+    """An fx node that the operator table checks; `sizes` gives its symbolic sizes numbers, first their upper bounds."""
 
     def __init__(self, node: Node, constants: Constants, is_decomposed: bool, symbols: Symbols) -> None:
         super().__init__(node, constants, is_decomposed)
@@ -46,13 +46,13 @@ class Query(NodeQuery):
         """Cache of the results of `XnnpackTable._size_reason`."""
 
     def with_sizes(self, sizes: Sizes) -> Query:
-        """Return a query about the same call, with symbolic sizes replaced by the numbers in `sizes`."""
+        """Return a query about the same fx node, whose symbolic sizes are the numbers in `sizes`."""
         other = self.about(self.node)
         other.sizes = sizes
         return other
 
     def argument(self, name: str) -> Any:
-        """Return an argument of the call by its name in the operator's schema, or the default of this argument."""
+        """Return an argument of the fx node by its name in the operator's schema, or the default of this argument."""
         return self.sizes.resolve(super().argument(name))
 
     def is_constant(self, node: Any) -> bool:
@@ -111,13 +111,13 @@ class XnnpackTable(OperatorTable[Lower]):
     """
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
-        """Return a function that creates the `Query` of a call."""
+        """Return a function that creates the `Query` of an fx node."""
         first = Query(program.graph.output_node(), Constants(program), is_decomposed, Symbols(program))
         first.buffers = {buffer.node: buffer for buffer in mutable_buffers(program)}
         return first.about
 
     def missing_reason(self, node: Node) -> str:
-        """Return why a call is not supported whose operator has no row in the table."""
+        """Return why an operator is not supported that has no row in the table."""
         return f"no lowering for {operator_name(node.target)}"
 
     def unsupported_reason(self, query: NodeQuery) -> str | None:
@@ -243,7 +243,7 @@ def lowers(
 
 
 def _sources(query: Query, row: OperatorRow[Lower]) -> list[Node]:
-    """List the tensors that a call reads, except symbolic sizes and the arguments `any_dtype` of the row."""
+    """List the tensors that a call reads, except symbolic sizes and the arguments that the row's `any_dtype` names."""
     exempt = query.nodes_of(row.any_dtype)
     return [
         source

@@ -43,7 +43,7 @@ class RoundedMatrix:
 def calibrate(
     config: DecoderConfig, weights: Weights, tokens: Sequence[int], context: int, precision: Precision
 ) -> Iterator[RoundedMatrix]:
-    """Round all linear layers but the output layer by their inputs on `tokens`, as rounded earlier layers compute them.
+    """Round each linear layer but the output layer, by its inputs when the layers before, rounded, compute `tokens`.
 
     Raises:
         ConfigError: There are no tokens, one is outside of the vocabulary, or `precision` does not round linear layers.

@@ -121,8 +121,8 @@ class Decoder(nn.Module):
         precision: The bits of the weights.
 
     Attributes:
-        rewindable: How many of the last positions can be dropped again; None for all. A position that a windowed layer
-            writes into its ring buffer overwrites an older one, which a shorter sequence may need.
+        rewindable: How many of the last positions may be removed from the sequence; None for all. A position that a
+            windowed layer writes into its ring buffer overwrites an older one, which a shorter sequence may need.
     """
 
     def __init__(self, config: DecoderConfig, *, context: int, chunk: int, precision: Precision = Precision()) -> None:

@@ -76,7 +76,7 @@ def _attention(b: Builder, node: Node) -> Any:
     query, key, value = (b.value(args[name]) for name in ("query", "key", "value"))
     mask = None if args["attn_mask"] is None else _mask(b, args["attn_mask"])
     scale = None if args["scale"] is None else number(args["scale"])
-    if scale is not None and mask is None:  # OpenVINO's attention takes a scale only with a mask
+    if scale is not None and mask is None:  # OpenVINO's attention accepts a scale only with a mask
         mask = number(0)
     result = ops.scaled_dot_product_attention(query, key, value, mask, scale, args["is_causal"])
     return result if args["attn_mask"] is None else _without_masked_rows(b, args["attn_mask"], result)

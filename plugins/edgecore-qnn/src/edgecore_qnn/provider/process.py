@@ -48,7 +48,7 @@ _REASON = re.compile(r"\s*REASON : (.*)")
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to a request.
+    """The provider's answer to a request.
 
     Attributes:
         result: The JSON that the child process wrote.
@@ -201,7 +201,7 @@ def _session_options(task: Task) -> dict[str, str]:
         "session.disable_cpu_ep_fallback": "1",
         "ep.context_enable": "1",
         "ep.context_embed_mode": "0",
-        "ep.context_file_path": CONTEXT_MODEL,  # relative to the request's folder, in which the child process runs
+        "ep.context_file_path": CONTEXT_MODEL,  # relative to the child's working folder
     }
 
 

@@ -72,7 +72,7 @@ class Row(OperatorRow[Lower]):
 
 
 class Query(NodeQuery):
-    """A call of an operator, for the checks of the operator table.
+    """An fx node that calls an operator, with the data that checks of the operator table need.
 
     Attributes:
         spec: The TOSA specification: profile and extensions.
@@ -118,7 +118,7 @@ class TosaTable(OperatorTable[Lower]):
         self._missing: dict[Any, str] = {target: reason for target, reason in reasons.items() if reason is not None}
 
     def missing_reason(self, node: Node) -> str:
-        """Return why a call is not supported whose operator has no row in this table."""
+        """Return why an operator is not supported that has no row in this table."""
         return self._missing.get(node.target) or super().missing_reason(node)
 
     def inside_only(self, node: Node) -> str | None:
@@ -135,7 +135,7 @@ class TosaTable(OperatorTable[Lower]):
         return "real numbers" if is_real and not self.spec.floating else None
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
-        """Return a function that creates the `Query` of a call."""
+        """Return a function that creates the `Query` of an fx node."""
         constants = Constants(program)
         first = Query(program.graph.output_node(), constants, is_decomposed)
         first.spec = self.spec

@@ -205,13 +205,13 @@ _REDUCTIONS = frozenset({"aten.mean.dim", "aten.sum.dim_IntList", "aten.amax.def
 
 
 def entry_of(name: str, profile: Profile) -> Entry | None:
-    """Return the registry's entry of an operator for the delegate of a profile; None if that delegate lacks it."""
+    """Return the registry's entry of an operator for the target `profile`; None if that target's delegate lacks it."""
     entry = REGISTRY.get(name)
     return entry if profile.is_stock else EXTRA.get(name, entry)
 
 
 def problem(call: Call, profile: Profile, layouts: Set[Layout] = WRITTEN) -> str | None:
-    """Return why the delegate of a profile does not support a call, or None if it does.
+    """Return why the delegate of the target `profile` does not support an operator call, or None if it does.
 
     Calls of `et_vk.prepack` are inserted later, so constants count as tensors in the memory that the call needs.
     """

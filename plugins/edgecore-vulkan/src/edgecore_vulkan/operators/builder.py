@@ -35,7 +35,7 @@ class Unsupported(Exception):
 
 
 class Query(NodeQuery):
-    """A call of the model that the operator table checks for a profile."""
+    """An fx node that the operator table checks for the target `profile` (runtime and options)."""
 
     profile: Profile = Profile()
     bounds: Bounds
@@ -89,7 +89,7 @@ class Builder:
 
     def value(self, node: Any) -> TensorValue:
         """Return the tensor of a node. The first call for a constant creates its tensor."""
-        # A constant has no value until a node reads it, and a dequantized constant has the value None.
+        # In `values`, a constant has no entry until a node reads it, and a dequantized constant has the entry None.
         if self.values.get(node) is None:
             constant = self.constant_of(node)
             assert constant is not None

@@ -105,7 +105,7 @@ class _Fusion:
         self.graph.calls = self.calls
 
     def _needed(self) -> set[Call]:
-        """Return the calls whose results are still read: a fused layer needs no second, unfused copy of its weights."""
+        """Return the calls whose results are still read; the others, which fusion replaced, must not keep their weights."""
         read: set[Any] = set(self.graph.outputs)
         calls: set[Call] = set()
         for call in reversed(self.graph.calls):
@@ -275,7 +275,7 @@ _Form = tuple[str, torch.Tensor, list[Argument]]
 
 
 def _convolution_form(layer: Call, integers: torch.Tensor, profile: Profile) -> _Form | None:
-    """Return the form of a convolution that an integer call supports; None if no call supports it."""
+    """Return the integer call for a convolution: its name, its weights as the call stores them, and its window."""
     if layer.name != _CONVOLUTION:
         return None
     stride, padding, dilation, is_transposed, _, groups = layer.args[3:]

@@ -25,7 +25,7 @@ struct Tensor {
   Dims dims;
   float scale = 1;                     // qint8, quint8, qint32
   int32_t zero = 0;                    // zero point of qint8, quint8, qint32 and 4-bit weights
-  size_t channel_dim = 0;              // dim that has a scale per channel, or per channel and block
+  size_t channel_dim = 0;  // index of the dim along which each channel (or each block of a channel) has a scale
   std::vector<float> scales;           // qcint8, qcint32, qcint4
   std::vector<uint16_t> block_scales;  // qbint4: bf16, [channels, blocks]
   size_t block = 0;                    // qbint4: number of elements in a block

@@ -373,9 +373,9 @@ class Lowering:
     def permute(self, value: SubgraphValue, order: tuple[int, ...]) -> SubgraphValue:
         """Permute the dimensions of `value` by `order`.
 
-        A permutation from NCHW to NHWC becomes an `Alias` whose input is an image with channels last. The output has
-        the same bytes as that image, so that the layout pass inserts a transpose only if the image has channels first.
-        A permutation from NHWC to NCHW is the reverse.
+        A permutation from NCHW to NHWC becomes an `Alias` (it only renames dimensions) whose input is an image with
+        channels last. The output has the same bytes as that image, so that the layout pass inserts a transpose only if
+        the image has channels first. A permutation from NHWC to NCHW is the reverse.
         """
         order = tuple(order)
         if order == tuple(range(len(order))):

@@ -186,7 +186,7 @@ def _is_used(node: Node, index: int) -> bool:
 
 
 def _check_amax(query: Query) -> str | None:
-    # The row has int64 only for the indices in the result.
+    # The operator table's row allows int64 because of the result's indices; the input must not be int64.
     if query.node.all_input_nodes[0].meta["val"].dtype == torch.int64:
         return "maxima of integers"
     return _check_window(query)

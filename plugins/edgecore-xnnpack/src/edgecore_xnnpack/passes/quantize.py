@@ -85,7 +85,7 @@ def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
 
 
 def _quantize_at_run_time(subgraph: Subgraph) -> None:
-    """Give integer weights to layers that read `QuantizePerToken` marks: XNNPACK quantizes their inputs at run time."""
+    """Give integer weights to layers that read `QuantizePerToken`, as XNNPACK quantizes their inputs at run time."""
     _mark_after_moves(subgraph)
     producers = subgraph.producers()
     quantized: dict[tuple[SubgraphValue, int], SubgraphNode] = {}
@@ -110,9 +110,10 @@ def _quantize_at_run_time(subgraph: Subgraph) -> None:
 
 
 def _mark_after_moves(subgraph: Subgraph) -> None:
-    """Move marks of dynamic quantization behind the reshapes and zero paddings that precede a layer.
+    """Move `QuantizePerToken` marks behind the reshapes and zero paddings that precede a layer.
 
-    Both keep rows and images intact, so the marks keep their meaning. Layers that read the same tensor share the mark.
+    Reshapes and paddings keep rows and images intact, so the marks keep their meaning. Layers that read the same tensor
+    share the mark.
     """
     producers = subgraph.producers()
     moved: dict[Any, SubgraphValue] = {}

@@ -106,7 +106,7 @@ def _make_linear(graph_module: GraphModule, constants: Constants, selects: Selec
             matrix = add_matrix(weight, constants.get(weight).flatten(1))
             result = editor.call(aten.linear.default, channels_last, matrix, argument(node, "bias"))
             pixels = editor.call(aten.permute.default, result, [0, rank - 1, *range(1, rank - 1)])
-            # A following view needs this in eager mode; lowering to the edge dialect drops the copy.
+            # A view that follows needs contiguous memory in eager mode; lowering to the edge dialect drops this copy.
             if node.meta["val"].is_contiguous():
                 pixels = editor.call(aten.clone.default, pixels, memory_format=torch.contiguous_format)
             replace(node, pixels)
