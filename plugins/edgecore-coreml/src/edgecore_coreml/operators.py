@@ -262,7 +262,7 @@ class CoreMLTable(OperatorTable[None]):
         return lambda node: _WithoutConstants(node, constants, is_decomposed)
 
     def row_reason(self, query: NodeQuery) -> str | None:
-        """Return why a call is not supported, or None: coremltools lacks its converter, or a constraint fails."""
+        """Return why an fx node is not supported, or None: coremltools lacks its converter, or a constraint fails."""
         target = query.node.target
         if (
             target in self.rows

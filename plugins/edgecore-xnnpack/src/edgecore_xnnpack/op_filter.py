@@ -42,7 +42,7 @@ def filter_ops(supported: UnsupportedReason, program: ExportedProgram, options: 
 
 
 def _excluded(node: Node, constants: Constants, options: XnnpackOptions) -> str | None:
-    """Return a sentence that names the option which excludes a call; None if the options allow the call."""
+    """Return a sentence that names the option which excludes an fx node; None if the options allow the node."""
     precision = _precision(node, constants, options)
     if precision not in options.config_precisions:
         return f"{precision} is not among config_precisions"
@@ -71,7 +71,7 @@ def _names_of(node: Node) -> tuple[str, ...]:
 
 
 def _precision(node: Node, constants: Constants, options: XnnpackOptions) -> Precision:
-    """Return the precision of a call, as one of the names that the option `config_precisions` takes."""
+    """Return the precision of an fx node, as one of the names that the option `config_precisions` takes."""
     if any(map(_is_dynamic, node.all_input_nodes)):
         return "DYNAMIC_QUANT"
     conversions = [

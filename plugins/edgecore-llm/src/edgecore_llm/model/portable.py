@@ -23,7 +23,7 @@ or with two matrix products and a softmax."""
 
 
 class Step:
-    """The values of a call of the decoder that all its layers share: positions and masks.
+    """The values of one run of the decoder that all its layers share: positions and masks.
 
     Attributes:
         start: The position of the first token.

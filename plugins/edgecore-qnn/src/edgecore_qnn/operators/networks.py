@@ -110,7 +110,7 @@ def _has_wrong_channels(node: Node) -> bool:
 
 
 def _constant_operands(query: NodeQuery, *names: str) -> str | None:
-    """Refuse a call if an operand in `names` is not constant; a dequantized constant counts as constant."""
+    """Refuse an fx node if an operand in `names` is not constant; a dequantized constant counts as constant."""
     for node in query.nodes_of(names):
         source = node.args[0] if _is_dequantize(node) else node
         if not query.is_constant(source):
@@ -199,7 +199,7 @@ def _image(query: NodeQuery) -> str | None:
 
 
 def _only_first(query: NodeQuery) -> str | None:
-    """Refuse a call if a result other than the first is read, because only the first is computed."""
+    """Refuse an fx node if a result other than its first is read, because only the first is computed."""
     for user in query.node.users:
         if user.args[1] != 0 and user.users:
             return f"result {user.args[1]} is read, but only result 0 is supported"

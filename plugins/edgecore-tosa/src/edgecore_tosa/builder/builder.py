@@ -141,7 +141,7 @@ class Builder:
         return self._constant_of(node) if isinstance(node, Node) else None
 
     def argument(self, name: str) -> Any:
-        """Return the argument `name` of the current node's call; its default if the call omits it."""
+        """Return the argument `name` of the current node; its default if the node omits it."""
         assert self.node is not None
         return argument(self.node, name)
 

@@ -73,7 +73,7 @@ class Tensor:
 
 @dataclass(eq=False)
 class Operator:
-    """A call of an operator in a TOSA graph.
+    """An operator in a TOSA graph, with its inputs, attribute and output.
 
     Attributes:
         op: The operator.

@@ -22,7 +22,7 @@ Real = Callable[[Builder, Tensor], Tensor]
 
 
 def tabulated(b: Builder) -> Value:
-    """Write a call as a lookup table (TOSA's TABLE), whose entries the PyTorch operator itself computes."""
+    """Write a node as a lookup table (TOSA's TABLE), whose entries the PyTorch operator itself computes."""
     node = b.node
     assert node is not None and callable(node.target)
     target, first = node.target, node.all_input_nodes[0]
@@ -190,7 +190,7 @@ def _check_prelu(query: Query) -> str | None:
 
 
 def quantized(query: Query) -> str | None:
-    """Return a reason if the result of a call is not quantized; None if it is."""
+    """Return a reason if the result of an fx node is not quantized; None if it is."""
     return "only quantized calls" if query.parameters.of(query.node) is None else None
 
 

@@ -236,7 +236,7 @@ def _of_rows(is_centred: bool) -> Lower:
 
 
 def _operand(b: Builder, x: Value, name: str) -> Array | None:
-    """Return a constant argument, transposed so that it broadcasts to the tensor of `x`; None if the call omits it."""
+    """Return a constant argument, transposed so that it broadcasts to the tensor of `x`; None if the node omits it."""
     constant = b.real_constant(b.argument(name))
     return None if constant is None else x.in_order(constant)
 

@@ -42,7 +42,7 @@ def decompose(model: GraphModule) -> GraphModule:
 
 
 def is_mask(node: Node) -> bool:
-    """Return True if a call fills masked elements with (about) minus infinity, which a softmax then ignores."""
+    """Return True if an fx node fills masked elements with (about) minus infinity, which a softmax then ignores."""
     return node.target in MASKS and bool(argument(node, "value") <= HIDDEN)
 
 

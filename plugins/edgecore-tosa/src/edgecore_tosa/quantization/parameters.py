@@ -71,7 +71,7 @@ class Parameters:
         return self._known[node]
 
     def _has_integers(self, node: Node) -> bool:
-        """Return True if a call can compute with integers: on targets without floats, or for quantized inputs."""
+        """Return True if an fx node can compute with integers: on targets without floats, or for quantized inputs."""
         if self._real_arguments is None or is_dequantize(node):
             return True
         if node.op != "call_function":
@@ -137,7 +137,7 @@ def _is_floating(node: Node) -> bool:
 
 
 def positive_factor(node: Node) -> float | None:
-    """Return the positive factor by which a call multiplies a tensor (1 / number for a division), or None."""
+    """Return the positive factor by which an fx node multiplies a tensor (1 / number for a division), or None."""
     if node.target not in _PRODUCTS and node.target not in _QUOTIENTS:
         return None
     number = argument(node, "other")

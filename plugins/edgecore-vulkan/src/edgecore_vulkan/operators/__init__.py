@@ -77,7 +77,7 @@ class VulkanTable(OperatorTable[Lower]):
         return first.about
 
     def tensor_reason(self, query: NodeQuery, row: Row) -> str | None:
-        """Return why the dtype or size of a tensor of an fx node is not supported, or None; inputs that are sizes pass."""
+        """Return why the dtype or size of an fx node's tensor is not supported, or None; inputs that are sizes pass."""
         assert isinstance(query, Query)
         unread = isinstance(query.node.meta["val"], (tuple, list))
         for name, val in query.vals(except_arguments=row.any_dtype):
@@ -96,7 +96,7 @@ class VulkanTable(OperatorTable[Lower]):
         return None
 
     def row_reason(self, query: NodeQuery) -> str | None:
-        """Return why an fx node violates the constraints of its row in the operator table or cannot be lowered, or None."""
+        """Return why an fx node violates its row's constraints or cannot be lowered; None if neither is true."""
         assert isinstance(query, Query)
         reason = super().row_reason(query)
         if reason or query.node.target not in self.rows:

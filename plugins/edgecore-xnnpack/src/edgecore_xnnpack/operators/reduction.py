@@ -54,7 +54,7 @@ def _softmax(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _dims(source: Any, rank: int) -> list[int]:
-    """Return the dims that a call reduces, sorted and not negative; `source` is the call's `Query` or `Lowering`."""
+    """Return the dims that an fx node reduces, sorted and not negative; `source` is its `Query` or `Lowering`."""
     dims = source.argument("dim")
     if dims is None or dims == []:
         return list(range(rank))
@@ -241,7 +241,7 @@ def _any_all(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _correction(source: Any) -> float:
-    """Return the correction c of a variance with divisor n - c; `source` is the call's `Query` or `Lowering`."""
+    """Return the correction c of a variance with divisor n - c; `source` is the node's `Query` or `Lowering`."""
     if source.node.target is aten.var.dim:
         return float(bool(source.argument("unbiased")))
     correction = source.argument("correction")

@@ -85,7 +85,7 @@ def _make_linear(graph_module: GraphModule, constants: Constants, selects: Selec
     matrices: dict[str | None, Node] = {}
 
     def add_matrix(weight: Node, tensor: torch.Tensor) -> Node:
-        """Return the constant for a linear layer's matrix; calls with the same `weight` share one constant."""
+        """Return the constant for a linear layer's matrix; nodes with the same `weight` share one constant."""
         target = constants.specs[weight.name].target
         if target not in matrices:
             matrices[target] = constants.add(f"{weight.name}_matrix", tensor.contiguous(), weight)
