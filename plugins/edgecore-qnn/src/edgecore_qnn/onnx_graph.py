@@ -155,7 +155,7 @@ def _input(name: str, node: Node) -> Tensor:
 
 
 def _tensor(name: str, node: Node) -> Tensor:
-    """Describe an input or output of the graph; integers have the scale of the node that quantizes or dequantizes them."""
+    """Describe an input or output of the graph; integers have the scale of the node that (de)quantizes them."""
     dtype = str(node.meta["val"].dtype).removeprefix("torch.")
     tensor = Tensor(name, dtype, [int(size) for size in shape(node)])
     scales = [scale_of(other) for other in (node, *node.users)]

@@ -20,8 +20,9 @@ struct Sums {
   bool skips(size_t node) const { return !add.empty() && is_in_kernel[node]; }
 };
 
-// Finds Add nodes that a convolution's kernel can compute with the same bits: the convolution is int8, its kernel on
-// this processor can add, only the Add uses its output, and the other operand has the same shape and precedes it.
+// Finds Add nodes that a convolution's kernel can compute with bit-identical results: the convolution is int8, its
+// kernel on this processor can add, only the Add uses its output, and the other operand has the same shape and precedes
+// it.
 Sums find_sums(const Graph &graph);
 
 // Returns the operand of the Add that `convolution` adds to its own result.

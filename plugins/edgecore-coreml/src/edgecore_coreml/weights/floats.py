@@ -80,7 +80,7 @@ def readers_of_weights(
 
 
 def store(constants: Constants, weight: Node, readers: Sequence[Node], values: torch.Tensor, suffix: str) -> None:
-    """Replace a weight for `readers`; if other nodes keep the old weight, add a second one, whose name ends in `suffix`."""
+    """Replace a weight for `readers`; if other nodes keep the old weight, add a new one, its name with `suffix`."""
     if set(weight.users) <= set(readers):
         constants.set(weight, values)
         return

@@ -87,7 +87,7 @@ class Query(NodeQuery):
         return super().is_constant(node) or (is_dequantize(node) and super().is_constant(node.args[0]))
 
     def vals(self, except_arguments: Sequence[str] = ()) -> list[tuple[str, Any]]:
-        """List (name for messages, `val`) of an fx node's inputs, and of each of its results that another node reads."""
+        """List (name for messages, `val`) of an fx node's inputs, and of each result that another node reads."""
         named = super().vals(except_arguments)
         several = self.node.meta["val"]
         if not isinstance(several, (tuple, list)):

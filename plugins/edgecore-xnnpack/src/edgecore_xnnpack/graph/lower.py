@@ -239,7 +239,7 @@ class Lowering:
         return value
 
     def has_value(self, node: Node) -> bool:
-        """Return True if the node has been lowered. `probe` lowers only one node and its inputs."""
+        """Return True if the node has been lowered; `probe` lowers only one node and its inputs, and so no other node."""
         return node in self._values
 
     def argument(self, name: str) -> Any:
