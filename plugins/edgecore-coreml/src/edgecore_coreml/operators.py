@@ -196,7 +196,7 @@ def _whole_factors(query: NodeQuery) -> str | None:
 
 
 def _known_size(query: NodeQuery) -> str | None:
-    """Return a reason if Core ML would compute another output size or other positions from the factors, or None."""
+    """Return a reason if Core ML, given the scale factors, would compute another output size or other positions."""
     before, after = (val.shape[-2:] for val in (query.argument("input").meta["val"], query.node.meta["val"]))
     if query.argument("scale_factors") is None:
         return None  # the size is given: coremltools derives fitting factors from it

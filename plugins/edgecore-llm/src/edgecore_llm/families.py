@@ -191,7 +191,7 @@ def _number(values: Config, key: str, default: float | None = None) -> float:
 
 
 def _embedding_multiplier(family: Family, values: Config, hidden: int) -> float:
-    """Return the factor of embeddings; a square root of the hidden size is rounded to the dtype of the training."""
+    """Return the factor of embeddings; the square root of the hidden size is rounded to the model's training dtype."""
     if not family.scales_embeddings:
         return _number(values, "embedding_multiplier", 1)
     root, dtype = math.sqrt(hidden), str(values.get("dtype", values.get("torch_dtype", "float32")))

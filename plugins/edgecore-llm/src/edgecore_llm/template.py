@@ -49,7 +49,7 @@ class ChatTemplate:
     ) -> str:
         """Return the text of a chat.
 
-        The text has the spellings of all special tokens, also of the sequence's first, so `encode` adds no `bos`.
+        The text has the spellings of all special tokens, also of `bos` at its start, so `encode` must not add `bos`.
 
         Args:
             messages: The messages, each with `role` and `content`.

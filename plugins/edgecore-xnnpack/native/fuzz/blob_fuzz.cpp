@@ -26,6 +26,7 @@ using namespace edgecore::xnnpack;
 
 constexpr uint64_t kConstantBytes = 1 << 18;
 constexpr uint64_t kMinKey = 16;  // minimum length in bytes of a constant's key
+
 // A graph beyond these limits is loaded but not run, so that an input takes only milliseconds.
 constexpr size_t kMaxArguments = 16;
 constexpr uint64_t kMaxElements = 1 << 14;  // maximum number of elements of a value

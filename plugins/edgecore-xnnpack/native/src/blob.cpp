@@ -72,7 +72,7 @@ void check_no_state(const Graph &graph) {
   fail(EDGECORE_INVALID_PROGRAM, "the blob has states, int64 values or attention nodes, but not the identifier XE01");
 }
 
-// Adds the state (a mutable buffer that the delegate keeps between calls) that `table` describes, and marks its value.
+// Adds the state (a mutable buffer that the delegate keeps between calls) that the flatbuffer describes at `table`.
 void read_state(const wire::State *table, const backend::Host &host, Graph *graph) {
   const auto *name = table->name();
   if (name == nullptr || name->size() == 0) fail(EDGECORE_INVALID_PROGRAM, "a state of the blob has no name");

@@ -27,7 +27,7 @@ namespace {
 
 constexpr char kMagic[8] = {'E', 'D', 'G', 'E', 'P', 'A', 'K', '1'};
 constexpr std::string_view kSuffix = ".packed", kTemporary = "tmp-";
-// the process of a temporary file that has not changed for this time is taken for dead
+// a temporary file that has not changed for this time counts as left behind by a dead process
 constexpr time_t kAbandonedSeconds = 3600;
 // number of zero bytes in a file after the packed weights, because kernels may read past their end
 constexpr uint64_t kTail = 64;

@@ -203,8 +203,8 @@ uint64_t times(uint64_t a, uint64_t b) {
   return __builtin_mul_overflow(a, b, &product) || product > UINT64_MAX / 4 ? UINT64_MAX / 4 : product;
 }
 
-// XNNPACK rounds sizes up to multiples of: the rows and the columns of a kernel's tile, and the bytes of input channels
-// that a kernel reads at a time. These are upper bounds of all three.
+// Upper bounds of three numbers to whose multiples XNNPACK rounds sizes up: the rows and the columns of a kernel's
+// tile, and the bytes of input channels that a kernel reads at a time.
 constexpr uint64_t kTileRows = 16, kTileColumns = 64, kInputBytes = 64;
 
 // Returns an upper bound in bytes of XNNPACK's indirection buffer (its table of input addresses) for a node with a
@@ -270,8 +270,8 @@ void node_cost(const Node &node, const Shape *shapes, uint64_t *work, uint64_t *
   if (w.height != 0) {
     each = static_cast<uint64_t>(w.height) * w.width * std::max(1u, node.group_inputs);
     if (output.rank == 4) *table = table_bytes(node, output);
-  // per output pixel: 4 input addresses, 2 weights
   } else if (node.kind->id == wire::NodeUnion_StaticResizeBilinear2D) {
+    // Count 4 input addresses and 2 interpolation weights per output pixel.
     *table = times(output[1] * output[2], 4 * sizeof(void *) + 2 * sizeof(float));
   } else if (is_own(node)) {
     // An output element of attention needs at most as many multiply-adds as the larger of the last two dims of the key;

@@ -40,7 +40,7 @@ std::vector<ConvolutionForm> choose_forms(const std::vector<ConvolutionSize> &la
 // fewer than 20)", or "direct (window 1x1), tiles of 7x16".
 std::string form_text(const ConvolutionForm &form);
 
-// Returns a sentence that sums up the forms of all convolutions of a delegate.
+// Returns a sentence with the number of convolutions per algorithm: Winograd F(4x4), Winograd F(2x2), direct.
 std::string summary_of(const std::vector<ConvolutionForm> &forms, uint64_t limit);
 
 }  // namespace edgecore::xnnpack

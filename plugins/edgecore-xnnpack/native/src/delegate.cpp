@@ -388,10 +388,10 @@ class Instance {
   pthreadpool pool_;  // the threads of runtime_
   Runtime runtime_;
   bool prepared_ = false;
-  uint64_t failures_ = 0;  // number of failed plans of the shared workspace when plan() last succeeded
-  std::vector<Shape> shapes_;                  // the shape of every value in the last prepare()
-  std::vector<xnn_external_value> externals_;  // ids and addresses of external values, as XNNPACK knows them
-  std::optional<Profile> profile_;             // set if the host profiles this instance
+  uint64_t failures_ = 0;      // number of failed plans of the shared workspace when plan() last succeeded
+  std::vector<Shape> shapes_;  // the shape of every value in the last prepare()
+  std::vector<xnn_external_value> externals_;  // ids and addresses of external values, as last passed to XNNPACK
+  std::optional<Profile> profile_;             // times of operators; set if the host profiles this instance
   const bool watches_;                         // true if the host wants the values of all nodes
   const Exposed exposed_;
   ExposedMemory memory_;

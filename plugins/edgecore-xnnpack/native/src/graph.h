@@ -76,6 +76,7 @@ struct Value {
   bool widens = false;         // true for an fp16 constant that is converted to fp32 for XNNPACK
   uint64_t bytes = 0;
   uint32_t last_use = 0;  // index of the last node that reads the value; not for inputs and outputs, which always live
+
   // Index in Graph::states, for a state and for the output of a CacheUpdate, which shares the memory of the state that
   // it updates; kNone for other values.
   uint32_t state = kNone;

@@ -13,8 +13,8 @@ namespace edgecore::xnnpack {
 
 // The Add nodes of a graph, each with the convolution whose kernel computes it.
 struct Sums {
-  std::vector<uint32_t> add;       // by node: for a convolution that computes an Add, the index of this Add; else kNone
-  std::vector<bool> is_in_kernel;  // by node: true for an Add that a convolution computes
+  std::vector<uint32_t> add;       // for each node: index of the Add that this convolution computes; else kNone
+  std::vector<bool> is_in_kernel;  // for each node: true for an Add that a convolution computes
 
   bool has(size_t node) const { return !add.empty() && add[node] != kNone; }
   bool skips(size_t node) const { return !add.empty() && is_in_kernel[node]; }

@@ -21,14 +21,14 @@ namespace edgecore::xnnpack {
 
 class Store;
 
-// Returns the store that keeps its packings in files in this folder, or, if the path is empty, the store that writes no
-// files. Calls with the same path return the same object.
+// Returns the store that keeps its packed weights in files in this folder, or, if the path is empty, the store that
+// writes no files. Calls with the same path return the same object.
 Store *find_store(const std::string &folder);
 
 // Returns the message of the store's last error ("": none), and clears it, so that the caller logs an error only once.
 std::string take_problem(Store *store);
 
-// Returns true if the store keeps its packings in a folder.
+// Returns true if the store keeps its packed weights in a folder.
 bool has_folder(const Store *store);
 
 // Returns the number that `measure` has returned on this processor, now or earlier: the store keeps the number under
@@ -80,7 +80,7 @@ class Weights {
   std::map<Addresses, Identity> identities_;
   std::vector<std::shared_ptr<const Packing>> used_;
   std::unique_ptr<Packing> reserved_;
-  Identity missed_;  // the identity of the last look-up that found nothing
+  Identity missed_;  // identity of the packed weights that the last failed look-up wanted
   bool failed_ = false;
   bool saved_ = false;
 };

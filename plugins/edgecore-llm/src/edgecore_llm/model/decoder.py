@@ -62,7 +62,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """The gated feed-forward network. Gate and value rows alternate in blocks of 16, after padding with zero rows."""
+    """The gated feed-forward network; in `gate_up_proj`, blocks of 16 gate rows and of 16 value rows alternate."""
 
     def __init__(self, config: DecoderConfig, precision: Precision) -> None:
         super().__init__()

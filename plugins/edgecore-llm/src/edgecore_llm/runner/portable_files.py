@@ -66,7 +66,7 @@ class PortableForward:
         self._takes_positions = int(self._method.inputs[1].shape[0]) > 1
 
     def __call__(self, tokens: NDArray[Any], positions: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
-        """Compute tokens, and return the logits [R, vocabulary] after each token that `rows` [R] selects."""
+        """Run the model on `tokens`, and return the logits [R, vocabulary] after each token that `rows` [R] selects."""
         if self._gives_all:
             logits: NDArray[Any] = self._logits(tokens, positions)[0][rows]
             return logits

@@ -201,7 +201,7 @@ def _session_options(task: Task) -> dict[str, str]:
         "session.disable_cpu_ep_fallback": "1",
         "ep.context_enable": "1",
         "ep.context_embed_mode": "0",
-        "ep.context_file_path": CONTEXT_MODEL,  # relative to the child's working folder
+        "ep.context_file_path": CONTEXT_MODEL,  # path relative to the child's working folder
     }
 
 

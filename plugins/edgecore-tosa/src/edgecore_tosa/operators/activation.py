@@ -62,7 +62,7 @@ def _multiplied_by(b: Builder, x: Tensor) -> Tensor:
 
 
 def _shifted(op: Op, *, swapped: bool = False) -> Callable[[Builder], Value]:
-    """Return the function that lowers a sum or difference with a number; for int8, it becomes a table."""
+    """Return the function that lowers a sum or difference with a number; for int8, it writes a lookup table."""
 
     def lower(b: Builder) -> Value:
         x = b.input()

@@ -56,7 +56,7 @@ def averages(
 
 
 def _pool(b: Builder) -> Value:
-    """Write average pooling. AVG_POOL2D leaves out its padding, so padding that counts is added to the image before."""
+    """Write average pooling; padding that counts is added to the image, since AVG_POOL2D never counts its padding."""
     x, divisor = b.input(), b.argument("divisor_override")
     kernel = for_each(b.argument("kernel_size"), 2)
     stride = for_each(b.argument("stride") or kernel, 2)

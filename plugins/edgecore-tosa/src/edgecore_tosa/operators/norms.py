@@ -127,7 +127,7 @@ def _exact(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tensor, 
 
 
 def _bits(count: int) -> int:
-    """Return by how many bits a sum of `count` numbers can be longer than the numbers."""
+    """Return how many more bits a sum of `count` numbers may have than the numbers."""
     return (count - 1).bit_length()
 
 
@@ -271,7 +271,7 @@ def _of_groups(channels: str) -> Lower:
 
 
 def _bits_of_sum(query: Query) -> int:
-    """Return by how many bits a sum over all elements of a norm can be longer than the elements."""
+    """Return how many more bits than its terms a sum over all elements that a norm averages may have."""
     names = query.node.target._schema.arguments  # type: ignore[union-attr]
     if any(argument.name == "normalized_shape" for argument in names):
         return sum(map(_bits, query.argument("normalized_shape")))

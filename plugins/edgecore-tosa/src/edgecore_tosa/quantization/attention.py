@@ -143,7 +143,8 @@ def _tensor(model: GraphModule, node: Node) -> torch.Tensor | None:
     """Return the tensor of a constant, or the result of operators on constants; None for other nodes."""
     needed: set[Node] = set()
     pending = [node]
-    while pending:  # a loop and a set, not recursion: networks are deep, and have many paths to a node
+    # walk with a loop and a set of visited nodes, not by recursion: networks are deep, and many paths lead to a node
+    while pending:
         source = pending.pop()
         if source in needed:
             continue

@@ -97,7 +97,7 @@ _FLOAT_OR_CHANNELS = ROW_BUFFER | CHANNELS
 
 
 def _int8(memories: Memories, results: Memories | None = None, *, prepares: bool = True) -> Entry:
-    """Return the entry of an operator on int8 tensors; by default, it prepares its constants itself."""
+    """Return the entry of an operator on int8 tensors; by default, the operator prepares its constants itself."""
     return Entry(
         UNCHECKED, memories, result_memories=(results or memories,), resizes=False, prepares=prepares,
         any_constants=True,

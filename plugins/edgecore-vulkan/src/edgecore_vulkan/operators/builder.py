@@ -230,17 +230,17 @@ def float_row(
     keep: bool = False,
     any_dtype: tuple[str, ...] = (),
 ) -> Row:
-    """Return a row of the operator table for floating-point tensors; with `keep`, its calls are not decomposed."""
+    """Return a row of the operator table for floating-point tensors; with `keep`, the operator is not decomposed."""
     return Row(target, FLOAT, constraints, check, keep, lower, any_dtype)
 
 
 def image_only(query: NodeQuery) -> str | None:
-    """Refuse a call whose first argument does not have 4 dims."""
+    """Refuse an fx node whose first argument does not have 4 dims."""
     return None if rank(query.node.args[0]) == 4 else f"{rank(query.node.args[0])} dims instead of 4"
 
 
 def only_first(query: NodeQuery) -> str | None:
-    """Refuse a call if a result other than the first is read."""
+    """Refuse an fx node if a result other than its first is read."""
     for user in query.node.users:
         if user.target.__name__ == "getitem" and user.args[1] != 0 and user.users:  # type: ignore[union-attr]
             return f"result {user.args[1]} is read"

@@ -17,7 +17,7 @@ namespace edgecore::xnnpack::trial {
 
 enum class Extent {
   kShort,  // few shapes, for `edgecore doctor`: tests all families in a second
-  kQuick,  // more shapes, for every run of the test suite
+  kQuick,  // more shapes than kShort, for every run of the test suite
   kFull,   // every shape: takes minutes
 };
 

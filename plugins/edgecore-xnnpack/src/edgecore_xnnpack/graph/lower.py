@@ -239,7 +239,7 @@ class Lowering:
         return value
 
     def has_value(self, node: Node) -> bool:
-        """Return True if the node has been lowered; `probe` lowers only one node and its inputs, and so no other node."""
+        """Return True if the node has been lowered; `probe` lowers no other nodes than one and its inputs."""
         return node in self._values
 
     def argument(self, name: str) -> Any:
@@ -275,7 +275,7 @@ class Lowering:
             return array
         key = (array.ctypes.data, array.shape, array.strides)
         if key not in self._arrays:
-            # Keeping `array` alive ensures that no other array gets its address.
+            # The key has the address of `array`: keep `array` alive, so that no other array gets this address.
             self._arrays[key] = array, np.ascontiguousarray(array)
         copy: Array = self._arrays[key][1]
         return copy

@@ -69,7 +69,7 @@ def _check_scheme(query: Query, weight: Node) -> str | None:
 
 
 def _check_quantized_input(query: Query) -> str | None:
-    """Return why the input of a linear layer is not quantized, as weights with a scale per group need."""
+    """Return why a linear layer whose weight has scales per group cannot quantize its input; None if it can."""
     weight = query.argument("weight")
     if not is_dequantize(weight) or not is_grouped(weight):
         return None

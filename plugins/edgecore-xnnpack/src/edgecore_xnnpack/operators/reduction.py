@@ -45,7 +45,7 @@ def _softmax(low: Lowering, node: Node) -> SubgraphValue:
     dim = int(low.argument("dim")) % rank
     if dim == rank - 1:
         return low.emit(g.Softmax, [value], value.shape, FIRST)
-    if rank == 4 and dim == 1:  # a softmax over channels: with channels last, they are the last dim in memory
+    if rank == 4 and dim == 1:  # a softmax over channels needs them last in memory (NHWC)
         return low.emit(g.Softmax, [value], value.shape, LAST)
     order = tuple([i for i in range(rank) if i != dim] + [dim])
     last = low.permute(value, order)

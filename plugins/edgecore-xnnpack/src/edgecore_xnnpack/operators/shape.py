@@ -267,9 +267,8 @@ def _split(low: Lowering, node: Node) -> list[Any]:
     dim, start, parts = int(low.argument("dim")) % len(value.shape), 0, []
     for val in node.meta["val"]:
         length = low.sizes.of(val)[dim]
-        parts.append(
-            slice_of(low, value, dim, start, length) if length else None
-        )  # None for an empty tensor, which no delegated node reads
+        # an empty tensor becomes None, because no delegated node reads it
+        parts.append(slice_of(low, value, dim, start, length) if length else None)
         start += length
     return parts
 
