@@ -131,7 +131,6 @@ def _largest(scores: Logits, count: int) -> NDArray[np.int64]:
 
 
 def _penalize(scores: Logits, sampling: Sampling, history: Sequence[int]) -> None:
-    """Apply the penalties in place."""
     recent = np.asarray(history[-sampling.penalty_window :], np.int64)
     tokens, counts = np.unique(recent[(recent >= 0) & (recent < len(scores))], return_counts=True)
     if not len(tokens):

@@ -138,7 +138,6 @@ def _best_scales(groups: torch.Tensor, bits: int) -> torch.Tensor:
 
 
 def _dequantized(graph_module: GraphModule, node: Node, weight: tuple[Node, ...], bits: int) -> Node:
-    """Insert the node that dequantizes a weight before the layer `node`."""
     editor, limit = Editor(graph_module, node, fake_mode(graph_module)), 1 << (bits - 1)
     limits = (-limit, limit - 1, torch.int8)
     if len(weight) == 3:

@@ -92,7 +92,6 @@ def _leaky_relu(b: Builder, x: Tensor) -> Tensor:
 
 
 def _polynomial(b: Builder, x: Tensor, coefficients: Sequence[float]) -> Tensor:
-    """Write the polynomial of x that is the sum of coefficients[i] * x^i."""
     *lower, highest = coefficients
     total = b.compute(Op.MUL, x, highest)
     for coefficient in reversed(lower[1:]):

@@ -206,7 +206,6 @@ def _constant(b: Builder, numbers: Array, bits: int, shift: int) -> Tensor:
 def _write(
     b: Builder, x: Tensor, q: Quantization | None, norm: Norm, weight: Array | None, bias: Array | None
 ) -> Value:
-    """Write a norm of a tensor x; weight and bias broadcast to x."""
     if q is None:
         tensor, scale = _real(b, x, norm), 1.0
     else:

@@ -107,7 +107,6 @@ def _cat(b: Builder, node: Node) -> TensorValue:
 
 
 def _stack(b: Builder, node: Node) -> TensorValue:
-    """Write a stack as a concatenation of views with a dim of size 1."""
     args = arguments_by_name(node)
     dim = args["dim"] % rank(node)
     output = b.result(node)
@@ -196,7 +195,6 @@ def _check_even_split(query: NodeQuery) -> str | None:
 
 
 def _glu(b: Builder, node: Node) -> TensorValue:
-    """Write glu(x) as first half * sigmoid(second half) along its dim."""
     source: Any = node.args[0]
     dim = arguments_by_name(node)["dim"] % rank(source)
     output = b.result(node)

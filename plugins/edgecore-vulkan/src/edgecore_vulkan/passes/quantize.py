@@ -65,8 +65,6 @@ def quantize(graph: CallGraph, profile: Profile) -> None:
 
 @dataclass(frozen=True)
 class _Parameters:
-    """The scale and zero point of an int8 tensor."""
-
     scale: float
     zero_point: int
 

@@ -111,7 +111,6 @@ def _linear(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _matmul(low: Lowering, left: SubgraphValue, right: SubgraphValue) -> SubgraphValue:
-    """Emit the matmul of two batches of matrices."""
     shape = (*left.shape[:-1], right.shape[-1])
     return low.emit(g.BatchMatrixMultiply, [left, right], shape, FIRST)
 

@@ -54,7 +54,6 @@ def _matmul(low: Lowering, state: SubgraphValue, weight: Array, bias: Array | No
 
 
 def _gates(low: Lowering, value: SubgraphValue, *widths: int) -> list[SubgraphValue]:
-    """Cut `value` along its last dimension into slices of these widths."""
     starts = np.cumsum((0, *widths))
     return [slice_of(low, value, len(value.shape) - 1, int(a), w) for a, w in zip(starts, widths, strict=False)]
 

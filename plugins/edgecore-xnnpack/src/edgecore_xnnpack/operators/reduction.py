@@ -90,7 +90,6 @@ def _reduce(
 
 
 def _keepdim_shape(value: SubgraphValue, dims: list[int]) -> Shape:
-    """Return the shape of `value` with `dims` reduced to sizes of 1."""
     return tuple(1 if dim in dims else size for dim, size in enumerate(value.shape))
 
 
@@ -174,14 +173,12 @@ _WINDOW = f"at most {MAX_IN_WINDOW} elements reduced to one"
 
 @lowers(aten.amax.default, aten.amin.default, check=_check_window, constraints=_WINDOW, scalar_result=True)
 def _amax_amin(low: Lowering, node: Node) -> SubgraphValue:
-    """Emit amax, or amin(x) as -amax(-x)."""
     value, is_min = low.input(), node.target is aten.amin.default
     result = amax(low, unary(low, g.Negate, value) if is_min else value, _dims(low, len(value.shape)), low.shape)
     return unary(low, g.Negate, result) if is_min else result
 
 
 def _is_used(node: Node, index: int) -> bool:
-    """Return True if a `getitem` reads result `index` of a node."""
     return any(user.args[1] == index for user in node.users)
 
 

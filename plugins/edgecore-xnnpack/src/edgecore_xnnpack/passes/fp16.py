@@ -52,7 +52,6 @@ def convert_to_fp16(subgraph: Subgraph, everything: bool) -> None:
 
 
 def _is_float(op: SubgraphNode) -> bool:
-    """Return True if an operation reads and writes floating point only."""
     return all(
         value.quantization is None
         and not value.is_index

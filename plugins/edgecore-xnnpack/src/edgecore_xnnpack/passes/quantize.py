@@ -399,13 +399,11 @@ def _weights(op: SubgraphNode, source: Quantization, output: Quantization) -> li
 
 
 def _integer_weight(weight: SubgraphValue) -> NDArray[np.int8]:
-    """Return the integers that a weight was dequantized from."""
     assert weight.constant is not None and weight.scales is not None
     return np.round(weight.constant / _along(weight.scales, weight)).astype(np.int8)
 
 
 def _along(scales: Array, weight: SubgraphValue) -> Array:
-    """Return the scales in a shape that broadcasts to the shape of `weight`."""
     if scales.ndim == 2:
         return np.repeat(scales, weight.shape[1] // scales.shape[1], axis=1)
     shape = [1] * len(weight.shape)
@@ -414,6 +412,5 @@ def _along(scales: Array, weight: SubgraphValue) -> Array:
 
 
 def _drop_unread(subgraph: Subgraph) -> None:
-    """Remove conversions whose result has no reader any more."""
     uses = subgraph.uses()
     subgraph.nodes = [op for op in subgraph.nodes if op.kind is not g.Convert or uses.get(op.output, 0) > 0]

@@ -93,7 +93,6 @@ def _rows_to_image(op: SubgraphNode, rows: SubgraphValue) -> list[SubgraphNode]:
 
 
 def _drop_unread(subgraph: Subgraph) -> None:
-    """Remove reshapes and transposes whose result has no reader any more."""
     uses = subgraph.uses()
     for op in reversed(subgraph.nodes):
         if op.kind in (g.StaticReshape, g.StaticTranspose) and not uses.get(op.output):
