@@ -1,7 +1,7 @@
 // libFuzzer target: loads any bytes as a delegate blob, prepares and executes it with two sets of shapes, and exports
-// and imports its state, if any. Named data (constants that a .pte file stores outside of the blob, under a key) exist
-// in this target for every key of at least 16 bytes, so that few blobs fail for a missing key. The mutations know the
-// schema (runtime_cpp/fuzz/mutate_file.h).
+// and imports its state. Named data (constants that a .pte file stores outside of the blob) exist in this target for
+// every key of at least 16 bytes, so few blobs fail for a missing key. The mutations know the schema
+// (runtime_cpp/fuzz/mutate_file.h).
 //
 //   blob_fuzz CORPUS   the folder CORPUS should contain real blobs at first (tests/fuzz/seeds.py)
 #include <algorithm>

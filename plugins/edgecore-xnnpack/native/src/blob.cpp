@@ -117,8 +117,7 @@ Graph read_blob(edgecore_bytes blob, const backend::Host &host) {
   if (!has_identifier("XN00") && !has_identifier("XN01") && !has_identifier("XE01")) {
     fail(EDGECORE_INVALID_PROGRAM, "the blob is no XNNPACK graph: identifier XN00, XN01 or XE01 is missing");
   }
-  // Limit the number of flatbuffer tables: in a crafted file many tables may share a vector, which makes verification
-  // slow.
+  // Limit the number of flatbuffer tables: in a crafted file many may share a vector, which makes verification slow.
   flatbuffers::Verifier verifier(bytes, size, 16, 1u << 20);
   if (!verifier.VerifyBuffer<wire::Graph>(nullptr)) {
     fail(EDGECORE_INVALID_PROGRAM, "the blob's flatbuffer is damaged");

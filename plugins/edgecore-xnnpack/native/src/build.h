@@ -38,8 +38,7 @@ struct Runtime {
   std::vector<const void *> constant_data = {};  // address of each constant, by value index; null for other values
   Copies constants = {};
 
-  // Returns true for a node whose result the operator of another, fused node computes, so that XNNPACK has no operator
-  // for the node itself.
+  // Returns true for a node without an XNNPACK operator of its own, because a fused node's operator computes it.
   bool skips(size_t node) const { return sums.skips(node) || tables.skips(node); }
 
   ~Runtime() {

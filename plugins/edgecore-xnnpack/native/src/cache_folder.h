@@ -42,8 +42,7 @@ class CacheFolder {
   // format or owned by another user. Thread-safe.
   std::unique_ptr<Packing> load(const Identity &identity, const HashKey &key, FileKind kind) const;
 
-  // Writes packed weights to their file in the folder. On failure, returns false and sets `problem` to an error
-  // message. Thread-safe.
+  // Writes packed weights to their file. On failure, returns false and sets `problem` to an error message. Thread-safe.
   bool save(const Packing &packing, const HashKey &key, FileKind kind, std::string *problem) const;
 
   // Removes the least recently used files of packed weights until at most `limit` bytes remain, and the unfinished

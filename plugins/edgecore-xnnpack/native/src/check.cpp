@@ -170,8 +170,7 @@ void link_states(Graph *graph) {
 }
 
 // Marks fp16 filters and biases of convolutions for conversion to fp32, because XNNPACK's fp16 convolutions support
-// only fp32 filters (as of its version of 2024-11). XNNPACK rounds them back to fp16 when it packs, so the numbers do
-// not change.
+// only fp32 filters (as of 2024-11). XNNPACK rounds them back to fp16 when it packs, so the numbers do not change.
 void widen_filters(Graph *graph) {
   std::unordered_map<uint32_t, uint32_t> wide;
   for (Node &node : graph->nodes) {
@@ -208,8 +207,8 @@ uint64_t times(uint64_t a, uint64_t b) {
 constexpr uint64_t kTileRows = 16, kTileColumns = 64, kInputBytes = 64;
 
 // Returns an upper bound in bytes of XNNPACK's indirection buffer (its table of input addresses) for a node with a
-// window. A transposed convolution has a separate table, rounded up to whole tiles, for each remainder of the output
-// column modulo the stride.
+// window. A transposed convolution has a separate table, rounded up to whole tiles, for each output column modulo the
+// stride.
 uint64_t table_bytes(const Node &node, const Shape &output) {
   const Window &w = node.window;
   const uint64_t window = static_cast<uint64_t>(w.height) * w.width;
@@ -221,8 +220,7 @@ uint64_t table_bytes(const Node &node, const Shape &output) {
 }
 
 // Returns an upper bound in bytes of the operand that XNNPACK packs, at load or in each run; 0 if it packs none. For a
-// transposed convolution, it packs a part of the filter and a copy of the biases for each output position modulo the
-// stride.
+// transposed convolution, it packs a part of the filter and the biases for each output position modulo the stride.
 uint64_t packed_bytes(const Graph &graph, const Node &node, const Shape *shapes) {
   if (is_own(node) || node.input_count < 2 || node.in[1] == kNone) return 0;
   const Shape &filter = shapes[node.in[1]];
@@ -274,8 +272,7 @@ void node_cost(const Node &node, const Shape *shapes, uint64_t *work, uint64_t *
     // Count 4 input addresses and 2 interpolation weights per output pixel.
     *table = times(output[1] * output[2], 4 * sizeof(void *) + 2 * sizeof(float));
   } else if (is_own(node)) {
-    // An output element of attention needs at most as many multiply-adds as the larger of the last two dims of the key;
-    // a cache update only copies.
+    // Attention needs, per output element, at most the larger of the key's last two dims; a cache update only copies.
     each = updates_state(node) ? 1 : std::max(shapes[node.in[1]].back(0), shapes[node.in[1]].back(1));
   } else if (node.input_count >= 2 && shapes[node.in[0]].rank != 0) {
     // Each output of a GEMM takes one multiply-add per input; elementwise nodes need fewer operations.

@@ -13,8 +13,8 @@ constexpr uint64_t kMinChannels = 16;
 // Minimum number of output tiles of a convolution that Winograd's algorithm computes. A transformed filter is 1.8 or 4
 // times as large as the filter, and is read from memory in each run: it pays only if it serves so many tiles that the
 // products take longer than reading it. 16 tiles are too few on a processor with two AVX512 units: 256 channels at
-// 14x14 took 1.5 ms with F(4x4) (16 tiles), 0.8 ms with F(2x2) (49 tiles); 512 channels at 7x7 were no faster with
-// F(2x2) (16 tiles) than directly.
+// 14x14 took 1.5 ms with F(4x4) (16 tiles), 0.8 ms with F(2x2) (49); 512 channels at 7x7 gained nothing from F(2x2) (16
+// tiles).
 constexpr uint64_t kMinTiles = 20;
 
 std::string text(uint64_t number) { return std::to_string(number); }

@@ -72,9 +72,8 @@ bool is_elementwise(const Node &node);
 // Returns the kind Conv2d.
 const NodeKind *find_conv2d();
 
-// Chooses for each convolution by choose_forms (convolution_forms.h) whether Winograd's algorithm computes it, and
-// changes those nodes so that the delegate computes them. Returns a sentence about all convolutions, then a line for
-// each.
+// Chooses by choose_forms (convolution_forms.h) which convolutions the delegate computes by Winograd's algorithm, and
+// changes these nodes. Returns a sentence about all convolutions, then a line for each.
 std::vector<std::string> choose_winograd(Winograd winograd, uint64_t limit, Graph *graph);
 
 // Returns true for a convolution that the delegate computes by Winograd's algorithm, because choose_winograd changed

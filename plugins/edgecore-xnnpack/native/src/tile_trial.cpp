@@ -19,8 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Microarchitectures that need no trial: XNNPACK's choice of rows per tile was measured on them
-// (third_party/patches/16-f32-tiles.patch).
+// Microarchitectures that need no trial, because third_party/patches/16-f32-tiles.patch was measured on them.
 constexpr uint32_t kMeasured[] = {cpuinfo_uarch_skylake_x, cpuinfo_uarch_zen4};
 
 // The layers that the trial times: convolutions of 10 to 14 million multiply-adds, 0.2 ms each on a core with one
@@ -100,8 +99,7 @@ struct Candidate {
   }
 };
 
-// Returns the numbers of rows per tile to try on this processor; none if no two of its tiles have the same number of
-// columns.
+// Returns the numbers of rows per tile to try on this processor; none if tiles with equal columns have equal rows.
 std::vector<uint32_t> row_choices() {
   std::vector<uint32_t> choices;
   const std::vector<Tile> all = tiles();

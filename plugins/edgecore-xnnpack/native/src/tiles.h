@@ -25,7 +25,7 @@ Tile chosen_tile(uint64_t outputs, uint64_t row_bytes);
 void check_tile(const Tile &tile);
 
 // Restricts the tiles of fp32 layers that this thread creates while the object exists: to tiles with exactly `columns`
-// columns and at most `rows` rows (0: any number).
+// columns and at most `rows` rows (0: XNNPACK chooses).
 class ForcedTile {
  public:
   explicit ForcedTile(const Tile &tile);

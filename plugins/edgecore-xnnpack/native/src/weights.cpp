@@ -79,8 +79,7 @@ class Store {
     return existing != nullptr && existing->bytes == shared->bytes ? existing : shared;
   }
 
-  // Writes packed weights to a file of the store's folder; returns true on success. After the first failure, writes no
-  // more files.
+  // Writes packed weights to a file of the store's folder; returns true on success. Writes no files after a failure.
   bool save(const Packing &packing, FileKind kind = FileKind::kPacking) {
     if (folder_ == nullptr || !writes_.load(std::memory_order_relaxed)) return false;
     std::string problem;
@@ -328,8 +327,7 @@ void *Weights::reserve(size_t bytes) {
   const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
   if (bytes > SIZE_MAX - kOverread || posix_memalign(&data, alignment, bytes + kOverread) != 0) return nullptr;
 #if defined(MADV_HUGEPAGE)
-  // Ask for huge pages only for the part that fills whole huge pages, so that memory does not grow. If the system
-  // refuses, the memory keeps small pages.
+  // Ask for huge pages only where whole ones fit, so that memory does not grow. If refused, pages stay small.
   if (bytes >= kHugePage) madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
 #endif
   reserved_.reset(new (std::nothrow) Packing);

@@ -57,8 +57,7 @@ struct WinogradSharing {
   uint64_t blocks;  // number of blocks of tiles that workers share; 1 if they share slices
 };
 
-// Returns the way to share a layer among workers (by blocks or by slices) that reads fewer bytes from beyond the L2
-// cache.
+// Returns how workers share a layer (by blocks or by slices) so that fewer bytes come from beyond the L2 cache.
 WinogradSharing winograd_sharing(const WinogradTarget &target, const WinogradLayer &layer, uint64_t workers);
 uint64_t winograd_scratch_floats(const WinogradTarget &target, const WinogradLayer &layer, WinogradSharing sharing,
                                  uint64_t workers);

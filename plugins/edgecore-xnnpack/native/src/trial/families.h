@@ -64,8 +64,7 @@ struct Family {
   void (*run)(Trial *trial);
 };
 
-// Adds four families of kernel tests for an operation to `families`, one per type: "NAME f32", "NAME f16", "NAME int8"
-// and "NAME uint8".
+// Adds four kernel tests of an operation to `families`: "NAME f32", "NAME f16", "NAME int8" and "NAME uint8".
 void add_each_type(const std::string &name, decltype(Family::run) f32, decltype(Family::run) f16,
                    decltype(Family::run) int8, decltype(Family::run) uint8, std::vector<Family> *families);
 
