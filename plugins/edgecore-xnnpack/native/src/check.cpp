@@ -269,7 +269,7 @@ void node_cost(const Node &node, const Shape *shapes, uint64_t *work, uint64_t *
     each = static_cast<uint64_t>(w.height) * w.width * std::max(1u, node.group_inputs);
     if (output.rank == 4) *table = table_bytes(node, output);
   } else if (node.kind->id == wire::NodeUnion_StaticResizeBilinear2D) {
-    // Count 4 input addresses and 2 interpolation weights per output pixel.
+    // A bilinear resize needs 4 input addresses and 2 interpolation weights per output pixel.
     *table = times(output[1] * output[2], 4 * sizeof(void *) + 2 * sizeof(float));
   } else if (is_own(node)) {
     // Attention needs, per output element, at most the larger of the key's last two dims; a cache update only copies.

@@ -45,7 +45,7 @@ using backend::Memory;
 constexpr uint64_t kAlignment = 16;
 // The placeholder address of the first argument, which XNNPACK gets until the real addresses are known. With 64 bits no
 // process can have this address: x86 processors refuse it as non-canonical, and on Arm it belongs to the kernel,
-// whatever the tag in the first byte.
+// whatever tag the top byte has.
 constexpr uintptr_t kPlaceholders = sizeof(uintptr_t) == 8 ? static_cast<uintptr_t>(0x0180'0000'0000'0000) : kAlignment;
 
 // Initializes XNNPACK once in the process. If the first call fails, it and every later call throw the same Failure.

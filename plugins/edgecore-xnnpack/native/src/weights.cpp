@@ -91,8 +91,8 @@ class Store {
 
   bool has_folder() const { return folder_ != nullptr; }
 
-  // Returns the number that `measure` has returned on this processor. Holds the lock while measuring, so that
-  // measurements do not disturb each other.
+  // Returns the stored result of `measure` for this processor; if there is none, calls `measure` and stores its result.
+  // Holds the lock while measuring, so that measurements do not disturb each other.
   uint64_t find_measurement(std::string_view name, const std::function<uint64_t()> &measure) {
     const Identity hash = key_->hash(name.data(), name.size());
     const uint64_t words[] = {hash.first, hash.second, environment_.first, environment_.second};

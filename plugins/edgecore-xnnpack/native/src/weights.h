@@ -31,8 +31,8 @@ std::string take_problem(Store *store);
 // Returns true if the store keeps its packed weights in a folder.
 bool has_folder(const Store *store);
 
-// Returns the number that `measure` has returned on this processor, now or earlier: the store keeps the number under
-// `name`, and writes it to a file if it has a folder.
+// Returns the stored result of `measure` for this processor; if there is none, calls `measure` and stores its result
+// under `name`, also in a file if the store has a folder.
 uint64_t find_measurement(Store *store, std::string_view name, const std::function<uint64_t()> &measure);
 
 // Removes the least recently used files of the store's folder until at most `limit` bytes remain.

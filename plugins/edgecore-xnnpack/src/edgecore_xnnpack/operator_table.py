@@ -117,7 +117,7 @@ class XnnpackTable(OperatorTable[Lower]):
         return first.about
 
     def missing_reason(self, node: Node) -> str:
-        """Return why an operator is not supported that has no row in the table."""
+        """Return why an operator without a row in the table is not supported."""
         return f"no lowering for {operator_name(node.target)}"
 
     def unsupported_reason(self, query: NodeQuery) -> str | None:

@@ -57,7 +57,7 @@ def _scales_of_8_bits(groups: Tensor) -> Tensor:
 
 
 def _scales_of_4_bits(groups: Tensor) -> Tensor:
-    """Return a 4-bit scale for each group w of weights: the best candidate, of one per number in `EXTREMES`.
+    """Return a 4-bit scale for each group w of weights: the best of the candidates, one for each number in `EXTREMES`.
 
     Each candidate has integers q, whose best scale is <w, q> / <q, q>, which reduces the squared error from <w, w> by
     <w, q>^2 / <q, q>.

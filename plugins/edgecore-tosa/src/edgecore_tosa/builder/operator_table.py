@@ -118,7 +118,7 @@ class TosaTable(OperatorTable[Lower]):
         self._missing: dict[Any, str] = {target: reason for target, reason in reasons.items() if reason is not None}
 
     def missing_reason(self, node: Node) -> str:
-        """Return why an operator is not supported that has no row in this table."""
+        """Return why an operator without a row in this table is not supported."""
         return self._missing.get(node.target) or super().missing_reason(node)
 
     def inside_only(self, node: Node) -> str | None:

@@ -60,7 +60,7 @@ def total(b: Builder, op: Op, first: str = "self", second: str = "other") -> Val
 def of_one_scale(
     b: Builder, tensors: Sequence[Tensor], quantizations: Sequence[Quantization], dtype: DType
 ) -> tuple[list[Tensor], float]:
-    """Rescale integer tensors to int32 of one scale, which `total` explains; return the tensors and the scale.
+    """Rescale integer tensors to int32 with one common scale (see `total`); return the tensors and the scale.
 
     Args:
         b: The builder.
