@@ -199,7 +199,7 @@ def _known_size(query: NodeQuery) -> str | None:
     """Return a reason if Core ML, given the scale factors, would compute another output size or other positions."""
     before, after = (val.shape[-2:] for val in (query.argument("input").meta["val"], query.node.meta["val"]))
     if query.argument("scale_factors") is None:
-        return None  # the size is given: coremltools derives fitting factors from it
+        return None  # the output size is given: coremltools derives fitting factors
     for factor, old, new in zip(_factors(query), before, after, strict=True):
         if not isinstance(old, int):
             is_exact = factor == int(factor)

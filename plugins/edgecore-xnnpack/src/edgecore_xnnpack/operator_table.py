@@ -111,7 +111,7 @@ class XnnpackTable(OperatorTable[Lower]):
     """
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
-        """Return a function that creates the `Query` of an fx node."""
+        """Return a function that creates the `Query` of an fx node, by which the table checks the node."""
         first = Query(program.graph.output_node(), Constants(program), is_decomposed, Symbols(program))
         first.buffers = {buffer.node: buffer for buffer in mutable_buffers(program)}
         return first.about

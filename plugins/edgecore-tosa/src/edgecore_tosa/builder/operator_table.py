@@ -135,7 +135,7 @@ class TosaTable(OperatorTable[Lower]):
         return "real numbers" if is_real and not self.spec.floating else None
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
-        """Return a function that creates the `Query` of an fx node."""
+        """Return a function that creates the `Query` of an fx node, by which the table checks the node."""
         constants = Constants(program)
         first = Query(program.graph.output_node(), constants, is_decomposed)
         first.spec = self.spec

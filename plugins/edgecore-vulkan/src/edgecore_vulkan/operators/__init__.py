@@ -70,14 +70,14 @@ class VulkanTable(OperatorTable[Lower]):
         self.profile = profile
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
-        """Return a function that creates the `Query` of an fx node."""
+        """Return a function that creates the `Query` of an fx node, by which the table checks the node."""
         first = Query(program.graph.output_node(), Constants(program), is_decomposed)
         first.profile, first.bounds = self.profile, Bounds(program)
         first.buffers = {buffer.node: buffer for buffer in mutable_buffers(program)}
         return first.about
 
     def tensor_reason(self, query: NodeQuery, row: Row) -> str | None:
-        """Return why the dtype or size of an fx node's tensor is not supported, or None; inputs that are sizes pass."""
+        """Return why the dtype or size of an fx node's tensor is not supported, or None; inputs may be sizes."""
         assert isinstance(query, Query)
         unread = isinstance(query.node.meta["val"], (tuple, list))
         for name, val in query.vals(except_arguments=row.any_dtype):

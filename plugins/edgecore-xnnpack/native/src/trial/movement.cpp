@@ -12,7 +12,7 @@ constexpr int kF32 = xnn_datatype_fp32, kF16 = xnn_datatype_fp16, kQ8 = xnn_data
 
 size_t size_of(xnn_datatype type) { return type == xnn_datatype_fp32 ? 4 : type == xnn_datatype_fp16 ? 2 : 1; }
 
-// Draws a tensor of random bytes.
+// Makes a tensor of random bytes.
 Tensor draw(Trial *trial, xnn_datatype type, const Dims &dims) {
   Tensor tensor = fp32_tensor(dims);
   tensor.type = type;

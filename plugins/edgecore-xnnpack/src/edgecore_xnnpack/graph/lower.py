@@ -157,7 +157,7 @@ class Lowering:
         # Skip the first results: the new contents of mutable buffers, which stay in the delegate's states.
         for result in results[len(self._buffers) :]:
             assert isinstance(result, Node)
-            self.node = result  # operations that are emitted next get the dtype and debug handle of this result
+            self.node = result  # operations emitted next get this output's dtype and debug handle
             value = self.value(result)
             if result.meta["val"].dtype == torch.float16:
                 value = self.emit(g.Convert, [value], value.shape)
