@@ -33,7 +33,7 @@ xnn_status define_with_sum(xnn_subgraph_t subgraph, const Graph &graph, const Su
                            const uint32_t *ids);
 
 // Returns true if the kernel of an int8 convolution of these sizes (with one group and a weight scale per channel) can
-// add a tensor to its result. `taps` is the number of filter positions.
+// add a tensor to its result. `taps` is height x width of the filter.
 bool kernel_adds(size_t taps, size_t inputs, size_t outputs);
 
 // Makes the convolution that was defined last add the value `other`. The output then has the type and range of the sum.

@@ -66,7 +66,7 @@ uint64_t winograd_scratch_floats(const WinogradTarget &target, const WinogradLay
 using WinogradLoop =
     std::function<void(uint64_t count, const std::function<void(uint64_t begin, uint64_t end, uint32_t worker)> &body)>;
 
-// Computes a layer in its Winograd form. `scratch` has winograd_scratch_floats() floats, aligned to 64 bytes.
+// Computes a layer by Winograd's algorithm. `scratch` has winograd_scratch_floats() floats, aligned to 64 bytes.
 void run_winograd(const WinogradTarget &target, const WinogradLayer &layer, WinogradSharing sharing, const float *input,
                   float *output, float *scratch, const WinogradLoop &loop);
 

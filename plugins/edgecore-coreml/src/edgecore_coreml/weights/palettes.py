@@ -31,7 +31,7 @@ PASS = "compression::palettize_weights"
 
 @dataclass(frozen=True)
 class Palette:
-    """The form of a weight's tables of values: their size, and the rows that share a table.
+    """The tables of values that store a weight: their size, and how many rows share a table.
 
     Attributes:
         bits: Bits per index; a table has 2^bits values.

@@ -58,7 +58,7 @@ def portable_facts(program: edgecore.Program, path: str | Path) -> dict[str, Any
 
 
 class PortableForward:
-    """Calls `forward(tokens [1, T], input_pos)` of ExecuTorch's form with the arguments of edgecore's `forward`."""
+    """Calls ExecuTorch's `forward(tokens [1, T], input_pos)` with the arguments of edgecore's `forward`."""
 
     def __init__(self, program: edgecore.Program) -> None:
         self._method = program["forward"]

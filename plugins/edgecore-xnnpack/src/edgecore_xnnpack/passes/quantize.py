@@ -99,7 +99,7 @@ def _quantize_at_run_time(subgraph: Subgraph) -> None:
         key = value, dims = source.inputs[0], QUANTIZED_DIMS[op.kind]
         if key not in quantized:
             result = SubgraphValue(value.shape, quantization=DynamicQuantization(dims))
-            # No operation moves elements between this conversion and the layer, so both have the same layout.
+            # No operation between the conversion and the layer moves elements, so the two have the same layout.
             layout = SAME_LAYOUT if op.kind is g.FullyConnected else LAST
             quantized[key] = SubgraphNode(g.Convert, [value], result, layout, handles=source.handles)
             ops.append(quantized[key])
