@@ -114,8 +114,7 @@ Tables find_tables(const Graph &graph) {
       tables.source[i] = source;
     }
   }
-  // Work backwards, so that all uses of a result are known: a node is not computed if only tables would read its
-  // result.
+  // Work backwards, so that all uses of a result are known: a node is not computed if only tables read it.
   std::vector<bool> has_use(graph.values.size()), has_other_use(graph.values.size());
   for (size_t i = count; i-- > 0;) {
     const Node &node = graph.nodes[i];

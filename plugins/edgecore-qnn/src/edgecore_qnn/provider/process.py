@@ -114,7 +114,7 @@ def ask(task: Task, model: bytes, soc: Soc, provider_options: Mapping[str, str],
             messages = _refusals(_log(request_folder)) if task == "assign" else {}
             if not messages:
                 raise
-            answer = Answer({"refused": messages}, b"", "")  # no node is left to run: the provider refused all
+            answer = Answer({"refused": messages}, b"", "")  # the provider refused all nodes, so none is left
     _store(entry, answer)
     return answer
 

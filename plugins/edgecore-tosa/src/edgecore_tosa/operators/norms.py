@@ -270,7 +270,7 @@ def _of_groups(channels: str) -> Lower:
 
 
 def _bits_of_sum(query: Query) -> int:
-    """Return how many more bits than its terms a sum over all elements that a norm averages may have."""
+    """Return how many more bits a sum over all elements that a norm averages may have than one element."""
     names = query.node.target._schema.arguments  # type: ignore[union-attr]
     if any(argument.name == "normalized_shape" for argument in names):
         return sum(map(_bits, query.argument("normalized_shape")))

@@ -90,7 +90,7 @@ size_t shifted(size_t i, const Dims &output_dims, const Dims &input_dims, const 
   size_t from = 0, stride = 1;
   for (size_t d = output_dims.size(); d-- > 0; i /= output_dims[d]) {
     const size_t at = grows ? i % output_dims[d] - offset[d] : i % output_dims[d] + offset[d];
-    // In the padding; a negative index is a large unsigned number.
+    // The element is padding; a negative index is a large unsigned number.
     if (at >= input_dims[d]) return element_count(input_dims);
     from += at * stride;
     stride *= input_dims[d];

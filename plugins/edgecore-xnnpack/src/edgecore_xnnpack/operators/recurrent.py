@@ -88,7 +88,7 @@ class GruCell(Cell):
     """A GRU: r, z = sigmoid(gates); n = tanh(input + r * state); h = n + z * (h - n)."""
 
     def inputs(self, low: Lowering, sequence: SubgraphValue) -> SubgraphValue:
-        # Gates r and z add both biases; gate n multiplies its state bias by r, so `step` adds it.
+        # A GRU's gates r and z add both biases here; gate n multiplies its state bias by r, so `step` adds that.
         bias = self.input_bias.copy()
         inner = 2 * len(bias) // 3
         bias[:inner] += self.state_bias[:inner]
