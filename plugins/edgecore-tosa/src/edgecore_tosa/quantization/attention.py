@@ -47,7 +47,7 @@ def is_mask(node: Node) -> bool:
 
 
 def _attention(model: GraphModule, editor: Editor) -> Node | None:
-    """Write attention as matmuls and a softmax: softmax(query @ key^T * scale + mask) @ value.
+    """Rewrite attention as matmuls and a softmax: softmax(query @ key^T * scale + mask) @ value.
 
     Return None for dropout, and for symbolic sizes or computed boolean masks, which TOSA does not support.
     """
@@ -84,7 +84,7 @@ def _hidden(model: GraphModule, node: Node, mask: Node | None, rows: int, column
 
 
 def _masked_sum(model: GraphModule, editor: Editor, scores: Node, mask: Node) -> Node:
-    """Write scores + mask; infinite elements of a constant mask become a masked_fill, as they cannot be quantized."""
+    """Emit scores + mask; infinite elements of a constant mask become a masked_fill, as they cannot be quantized."""
     tensor = _tensor(model, mask)
     if tensor is None:
         return editor.call(aten.add.Tensor, scores, mask)
@@ -117,7 +117,7 @@ def _sum_before_softmax(model: GraphModule, editor: Editor) -> Node | None:
 
 
 def _sum_with_product(model: GraphModule, editor: Editor) -> Node | None:
-    """Write `addmm` or `baddbmm` as a matmul and a sum: beta * self + alpha * first @ second."""
+    """Rewrite `addmm` or `baddbmm` as a matmul and a sum: beta * self + alpha * first @ second."""
     first, second = ("mat1", "mat2") if editor.origin.target is aten.addmm.default else ("batch1", "batch2")
     node = editor.origin
     product = editor.call(aten.matmul.default, argument(node, first), argument(node, second))

@@ -204,7 +204,7 @@ class Builder:
         return [changed[name] if name in changed else self.argument(values[name]) for name in names]
 
     def view(self, value: TensorValue, shape: Sequence[int], sizes: Sequence[Argument] | None = None) -> TensorValue:
-        """Write a view of a tensor with another shape; `sizes` replaces `shape` in the call if sizes are symbolic."""
+        """Emit a view of a tensor with another shape; `sizes` replaces `shape` in the call if sizes are symbolic."""
         output = TensorValue(tuple(shape), value.dtype)
         written = list(shape if sizes is None else sizes)
         result: TensorValue = self.call("aten.view_copy.default", [value, written], output)

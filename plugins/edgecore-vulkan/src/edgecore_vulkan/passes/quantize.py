@@ -205,7 +205,7 @@ class _Fusion:
         return Call("et_vk.q8ta_add.default", [a, b, *numbers, float(call.args[2])], [])
 
     def _linear(self, call: Call) -> None:
-        """Write a linear layer with integer weights, whose input is floating point or quantized at run time."""
+        """Emit a linear layer with integer weights, whose input is floating point or quantized at run time."""
         x, kernel, bias = call.args
         weight, integers = kernel.weight, kernel.weight.integers
         if not _fits_4_bits(weight, self.profile):

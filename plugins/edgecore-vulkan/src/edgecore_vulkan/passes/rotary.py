@@ -15,7 +15,7 @@ _MAX_RANK = 4
 
 
 def fuse_rotary(graph: CallGraph) -> None:
-    """Write one call for each rotary embedding in `graph`; calls whose results are no longer read stay in the graph."""
+    """Emit one call for each rotary embedding in `graph`; calls whose results are no longer read stay in the graph."""
     matcher = _Matcher(graph)
     graph.calls = [matcher.halves(call) or matcher.pairs(call) or call for call in graph.calls]
 
