@@ -60,7 +60,7 @@ struct Quantization {
   uint32_t group_size = 0;                 // qbint4: number of input channels that share a scale
   uint32_t nonbatch_dims = 0;              // qdint8: number of trailing dims that share a scale and a zero point
   const float *scales = nullptr;           // scales of the channels; the graph owns the memory
-  const uint16_t *group_scales = nullptr;  // bf16 scales of the groups; the graph owns the memory
+  const uint16_t *group_scales = nullptr;  // qbint4: bf16 scales of the groups of inputs; the graph owns the memory
 };
 
 enum class Role : uint8_t { kInternal, kConstant, kInput, kOutput, kState };
