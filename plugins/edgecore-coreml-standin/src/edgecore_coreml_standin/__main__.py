@@ -166,7 +166,7 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # send what libraries print to stderr, because stdout carries the replies
     torch.set_num_threads(1)
-    sys.modules.update(dict.fromkeys(UNUSED))  # type: ignore[arg-type]  # None: importing the module fails
+    sys.modules.update(dict.fromkeys(UNUSED))  # type: ignore[arg-type]  # None makes the import of the module fail
     server = Server()
     while (request := _read(sys.stdin.buffer)) is not None:
         try:

@@ -30,7 +30,7 @@ _ALIGNMENT = 16
 
 @dataclass(frozen=True)
 class CoreMLResult(PreprocessResult):
-    """A compiled partition, with facts about its Core ML model for the report."""
+    """A compiled partition, with the properties of its Core ML model that the report lists."""
 
     target: str = ""
     reason: str = ""  # why the target is needed

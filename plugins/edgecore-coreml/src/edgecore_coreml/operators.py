@@ -196,10 +196,10 @@ def _whole_factors(query: NodeQuery) -> str | None:
 
 
 def _known_size(query: NodeQuery) -> str | None:
-    """Return a reason if Core ML would compute another output size or other positions from the factors, or None."""
+    """Return a reason if Core ML, given the scale factors, would compute another output size or other positions."""
     before, after = (val.shape[-2:] for val in (query.argument("input").meta["val"], query.node.meta["val"]))
     if query.argument("scale_factors") is None:
-        return None  # the size is given: coremltools derives fitting factors from it
+        return None  # the output size is given: coremltools derives fitting factors
     for factor, old, new in zip(_factors(query), before, after, strict=True):
         if not isinstance(old, int):
             is_exact = factor == int(factor)
@@ -262,7 +262,7 @@ class CoreMLTable(OperatorTable[None]):
         return lambda node: _WithoutConstants(node, constants, is_decomposed)
 
     def row_reason(self, query: NodeQuery) -> str | None:
-        """Return why a call is not supported, or None: coremltools lacks its converter, or a constraint fails."""
+        """Return why an fx node is not supported, or None: coremltools lacks its converter, or a constraint fails."""
         target = query.node.target
         if (
             target in self.rows

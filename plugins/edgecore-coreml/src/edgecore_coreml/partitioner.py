@@ -53,7 +53,7 @@ class CoreMLPartitioner:
         return result
 
     def ops_to_not_decompose(self, exported_program: ExportedProgram) -> Any:
-        """Return operators that Core ML supports without decomposition, and a function that selects calls to keep."""
+        """Return operators that Core ML supports without decomposition, and a function that selects nodes to keep."""
         operators, selects = self._inner.ops_to_not_decompose(exported_program)
         return [operator for operator in operators if not self._is_skipped(operator)], selects
 

@@ -153,7 +153,7 @@ def _module_type(kind: Any) -> type[torch.nn.Module]:
 
 
 def _scheme(settings: Any) -> Scheme | None:
-    """Convert a `ModuleLinearQuantizerConfig` of coremltools to a scheme; None for a module that stays float."""
+    """Convert coremltools' `ModuleLinearQuantizerConfig` to a quantization scheme; None to stay in floating point."""
     if settings is None:
         return None
     if settings.algorithm != "vanilla":

@@ -45,7 +45,7 @@ class EthosUCompileSpec(TosaCompileSpec[EthosUOptions]):
 
 
 class EthosUPartitioner(SpecPartitioner):
-    """The partitioner: it tags the calls that the NPU of its compile spec supports."""
+    """The partitioner: it tags the fx nodes that the NPU of its compile spec supports."""
 
     backend_id = EthosUCompiler.backend_id
 

@@ -28,7 +28,8 @@ class Family:
         is_fused: The checkpoint stores q, k, v as one `qkv_proj`, and gate and up as `gate_up_proj`.
         is_interleaved: A GGUF file orders the rows of q and k as interleaved rotary pairs.
         scales_embeddings: Multiply embeddings by the square root of the hidden size.
-        has_window: Returns True if the layer with an index uses `sliding_window`; called if `layer_types` is missing.
+        has_window: Returns True if the layer with a given index uses `sliding_window`; called if `layer_types` is
+            missing.
         has_local_rope: Layers with a window use another rotary embedding than layers without.
         skips_rope: Some layers have no rotary embedding: see `no_rope_layers` or `no_rope_layer_interval`.
     """
@@ -190,7 +191,7 @@ def _number(values: Config, key: str, default: float | None = None) -> float:
 
 
 def _embedding_multiplier(family: Family, values: Config, hidden: int) -> float:
-    """Return the factor of embeddings; a square root of the hidden size is rounded to the dtype of the training."""
+    """Return the factor of embeddings; the square root of the hidden size is rounded to the model's training dtype."""
     if not family.scales_embeddings:
         return _number(values, "embedding_multiplier", 1)
     root, dtype = math.sqrt(hidden), str(values.get("dtype", values.get("torch_dtype", "float32")))

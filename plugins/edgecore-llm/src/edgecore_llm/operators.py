@@ -145,7 +145,7 @@ def rope_update_cache(
     k_scales: Tensor | None = None,
     v_scales: Tensor | None = None,
 ) -> Tensor:
-    """Write the keys and values of a call into the cache; return its queries [T, heads, key_size] after the rotation.
+    """Write the keys and values of T tokens into the cache; return their queries [T, heads, key_size], rotated.
 
     Args:
         k_cache: The keys of the cache, which are written.

@@ -21,7 +21,7 @@ EXECUTORCH = "executorch"
 
 @dataclass(frozen=True)
 class Target:
-    """The form of the decoder that a backend supports.
+    """The variant of the decoder that a backend supports.
 
     Attributes:
         form: The operators of attention, see `Form`.

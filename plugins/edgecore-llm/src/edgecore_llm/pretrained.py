@@ -50,7 +50,7 @@ class EdgecoreModelForCausalLM:
         self.model = Model(file, threads=threads)
         self.tokenizer.check_fit(self.model.metadata.vocabulary)
         self._session = self.model.new_session()
-        self._answers = 0  # number of answers so far: only the newest answer may continue, because all use one sequence
+        self._answers = 0  # number of answers begun: a new answer replaces the sequence, so an older one must stop
 
     @classmethod
     def from_pretrained(

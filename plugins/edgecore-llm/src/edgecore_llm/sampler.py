@@ -88,8 +88,8 @@ def sample(logits: Logits, sampling: Sampling, position: int, history: Sequence[
 def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the tokens that pass top-k, top-p and min-p, and their probabilities.
 
-    The three filters run in this order, on the probabilities before the temperature. Tokens are sorted by falling
-    score, equal scores by rising token. Without any filter, tokens are in rising order.
+    The three filters run in this order, on the probabilities before the temperature. Tokens are sorted by falling score
+    (logit), equal scores by rising token. Without any filter, tokens are in rising order.
     """
     largest = float(scores.max())
 
@@ -131,7 +131,6 @@ def _largest(scores: Logits, count: int) -> NDArray[np.int64]:
 
 
 def _penalize(scores: Logits, sampling: Sampling, history: Sequence[int]) -> None:
-    """Apply the penalties in place."""
     recent = np.asarray(history[-sampling.penalty_window :], np.int64)
     tokens, counts = np.unique(recent[(recent >= 0) & (recent < len(scores))], return_counts=True)
     if not len(tokens):

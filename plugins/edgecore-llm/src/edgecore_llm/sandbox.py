@@ -73,7 +73,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.used = self.steps = 0
 
     def step(self) -> bool:
-        """Return True. A call counts as one step of the template, because `call` counts all calls."""
+        """Return True. A template's call of this method counts as one step, because `call` counts all calls."""
         return True
 
     def text(self, value: Any) -> str:

@@ -49,7 +49,7 @@ class ChatTemplate:
     ) -> str:
         """Return the text of a chat.
 
-        The text has the spellings of all special tokens, also of the sequence's first, so `encode` adds no `bos`.
+        The text has the spellings of all special tokens, also of `bos` at its start, so `encode` must not add `bos`.
 
         Args:
             messages: The messages, each with `role` and `content`.
@@ -107,7 +107,8 @@ class ChatTemplate:
         tokens: list[int] = []
         for index, part in enumerate(parts):
             is_text = index % 2 == 1
-            # The template's text before its first special token continues a message, so encode it without a space.
+            # The template's text between a message and the next special token continues the message: encode it without
+            # a space.
             first = None if is_text else tokenizer.special_texts.search(part)
             cut = 0 if not is_text and not tokens else len(part) if first is None else first.start()
             if head := part[:cut]:
@@ -142,7 +143,7 @@ def open_template(tokenizer: Tokenizer, of_model: str | None = None) -> ChatTemp
 
 
 def _marked(value: Any, pattern: re.Pattern[str], opening: str, closing: str) -> Any:
-    """Put marks around all spellings of special tokens in a message; overlapping spellings share a pair of marks."""
+    """Put `opening` and `closing` around spellings of special tokens in a message; overlapping ones share a pair."""
     if isinstance(value, Mapping):
         items = value.items()
         return {key: item if key == "role" else _marked(item, pattern, opening, closing) for key, item in items}

@@ -69,6 +69,5 @@ class OpenvinoQuantizer(Quantizer):  # type: ignore[misc]
 
 
 def _is_value(node: Any) -> bool:
-    """Return True for a float32 tensor that is not constant."""
     val = node.meta.get("val") if isinstance(node, Node) and node.op != "get_attr" else None
     return isinstance(val, torch.Tensor) and val.dtype == torch.float32

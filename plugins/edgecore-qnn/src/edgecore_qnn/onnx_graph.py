@@ -109,7 +109,7 @@ def build(
         else:
             builder.values[node] = TABLE.rows[node.target].lower(builder, node)
     named = {}
-    for index, node in enumerate(outputs):  # ONNX needs a separate node for each output, and a name that no input has
+    for index, node in enumerate(outputs):  # ONNX needs a different name for each output, and not that of an input
         builder.owner = node
         value = builder.values[node]
         is_taken = value in named or not _is_produced(builder, value)
@@ -155,7 +155,7 @@ def _input(name: str, node: Node) -> Tensor:
 
 
 def _tensor(name: str, node: Node) -> Tensor:
-    """Describe an input or output of the graph; integers have the scale of the (de)quantize node beside it."""
+    """Describe an input or output of the graph; integers have the scale of the node that (de)quantizes them."""
     dtype = str(node.meta["val"].dtype).removeprefix("torch.")
     tensor = Tensor(name, dtype, [int(size) for size in shape(node)])
     scales = [scale_of(other) for other in (node, *node.users)]

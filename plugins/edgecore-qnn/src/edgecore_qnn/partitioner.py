@@ -57,12 +57,11 @@ def _reasons(program: ExportedProgram, options: QnnOptions) -> Reason:
 
 
 def _leave_useless(reasons: dict[Node, str | None], partition: PartitionView) -> None:
-    """Refuse nodes that are wrong or useless in a delegate because a node beside them is refused."""
+    """Refuse nodes that would be wrong or useless in a delegate because nodes before or after them are refused."""
     for node, reason in list(reasons.items()):
         if node.target is BLOCKS and reason is not None:
-            for user in (
-                reasons.keys() & node.users.keys()
-            ):  # the provider computes wrong results if a dequantized weight is an input
+            # the provider computes wrong results if a dequantized weight is an input
+            for user in reasons.keys() & node.users.keys():
                 reasons[user] = reasons[user] or "its weight is not supported"
     fixed = set(partition.constants)
     for node in reasons:
@@ -81,7 +80,7 @@ def _is_conversion(node: Node) -> bool:
 
 
 def _is_needed(node: Node, reasons: Mapping[Node, str | None]) -> bool:
-    """Return True if a delegated operator is next to a (de)quantize node, perhaps beyond another such node."""
+    """Return True if a delegated operator precedes or follows a (de)quantize node, directly or after another one."""
 
     def computes(other: Node) -> bool:
         return not _is_conversion(other) and other.target is not operator.getitem and reasons.get(other, "") is None

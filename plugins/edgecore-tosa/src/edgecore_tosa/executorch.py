@@ -46,7 +46,7 @@ class TosaCompileSpec(Generic[T]):
 
 
 class SpecPartitioner(TosaPartitioner):
-    """A partitioner: it tags the calls that the target of a compile spec supports.
+    """A partitioner: it tags the fx nodes that the target of a compile spec supports.
 
     Args:
         compile_spec: The compile spec, or the options of the backend.

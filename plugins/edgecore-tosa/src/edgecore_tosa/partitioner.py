@@ -29,7 +29,7 @@ class AdditionalCheck(Protocol):
 
 
 class TosaPartitioner(CapabilityPartitioner):
-    """The partitioner of TOSA devices: it tags the calls that the operator table of the target supports.
+    """The partitioner of TOSA devices: it tags the fx nodes that the operator table of the target supports.
 
     A partition that only moves data or changes quantization parameters is not delegated.
 
@@ -56,7 +56,7 @@ class TosaPartitioner(CapabilityPartitioner):
         )
 
     def is_operator(self, node: Node) -> bool:
-        """Return True if a call computes; False if it splits values or only changes quantization parameters."""
+        """Return True if an fx node computes; False if it splits values or only changes quantization parameters."""
         if node.target in _SPLITS or is_quantize(node) or is_dequantize(node):
             return False
         return super().is_operator(node)

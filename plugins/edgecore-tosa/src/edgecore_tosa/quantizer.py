@@ -102,7 +102,7 @@ class QuantizationConfig:
     eps: float = SMALLEST_SCALE
 
     def weight(self, axis: int | None) -> QuantizationSpec:
-        """Return the specification of an int8 weight, with a scale per index of dim `axis`; for None with one scale."""
+        """Return the specification of an int8 weight: a scale per index of dim `axis`; one scale if `axis` is None."""
         return weight_spec(torch.int8, *self.weight_range, axis, is_qat=self.is_qat, eps=self.eps)
 
 
@@ -225,7 +225,7 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
         of_branches._is_branch = True
         for name in branches:
             setattr(prepared, name, prepare(getattr(prepared, name), of_branches))
-        # Without gradients, because with them torch.cond traces its branches, which observers do not allow.
+        # Disable gradients, because with them torch.cond traces its branches, which observers do not allow.
         with torch.no_grad():
             for sample in calibration_samples:
                 prepared(*sample)

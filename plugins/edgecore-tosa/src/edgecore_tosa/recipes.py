@@ -54,6 +54,7 @@ def _recipe(config: Callable[..., QuantizationConfig], parameters: Int16x8) -> Q
 
 RECIPES: Mapping[str, RecipeSupport] = {
     "int8": RecipeSupport(Int8, _int8),
-    # For int48, RESCALE's multipliers have 15 bits, so a result near 2^15 may be off by 2^-15 of its value: one step.
+    # For int48, RESCALE's multipliers have 15 bits, so a rescaled int16 result near 2^15 may be off by 2^-15 of its
+    # value, which is one step.
     "int16x8": RecipeSupport(Int16x8, _int16x8, steps=1),
 }

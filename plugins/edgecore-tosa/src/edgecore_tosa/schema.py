@@ -373,7 +373,7 @@ class TosaShape:
 
 @dataclass(slots=True)
 class TosaOperator:
-    """A call of an operator in the graph, with the names of the tensors and shapes that it reads and writes."""
+    """An operator in the graph, with the names of the tensors and shapes that it reads and writes."""
 
     op: Op = scalar(0, "u32")
     attribute: Any = union(1, {op.value: cls for op, cls in ATTRIBUTES.items()})

@@ -32,7 +32,7 @@ class VgfCompileSpec(TosaCompileSpec[VgfOptions]):
 
 
 class VgfPartitioner(SpecPartitioner):
-    """The partitioner: it tags the calls that the TOSA specification of its compile spec supports."""
+    """The partitioner: it tags the fx nodes that the TOSA specification of its compile spec supports."""
 
     backend_id = VgfCompiler.backend_id
 

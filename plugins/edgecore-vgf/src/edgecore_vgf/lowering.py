@@ -42,7 +42,7 @@ def compile_graph(partition: LoweredPartition, options: VgfOptions) -> VgfResult
         debug_handle_map=debug_handle_map(partition.graph),
         compatibility=COMPATIBILITY,
         memory=(MemoryNeed("persistent", sum(tensor.size for tensor in tensors)),),
-        # The TOSA graph is what tools show, because the operations in the SPIR-V code have no names.
+        # Give tools the TOSA graph to show, because the operations in the SPIR-V code have no names.
         graph=blob_graph(partition.graph),
         vgf=vgf,
     )

@@ -129,7 +129,7 @@ class _Bench:
 
         Args:
             step: The measured operator.
-            more: Number of calls that the longer of two networks has in addition.
+            more: One measured network calls `step` once, the other 1 + `more` times.
             example: The input.
             fp16: Compute in float16.
         """

@@ -72,7 +72,7 @@ class VulkanOptions(BaseModel):
         return limits
 
     def profile(self, runtime: str) -> Profile:
-        """Return the profile of a compilation with these options for a target `runtime`."""
+        """Return the `Profile`: these options, and the target `runtime`."""
         x, y, z = self.texture_limits or (SMALL_LIMITS if self.small_texture_limits else STOCK_LIMITS)
         return Profile(
             is_stock=runtime != "edgecore",

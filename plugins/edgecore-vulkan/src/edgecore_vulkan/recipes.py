@@ -125,7 +125,7 @@ def _rounded(groups: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Ten
 
 
 def _best_scales(groups: torch.Tensor, bits: int) -> torch.Tensor:
-    """Return the scale with the smallest error for each group of weights; some candidates clip the largest weights."""
+    """Return each weight group's scale: the candidate with the smallest error; some candidates clip large weights."""
     largest = groups.abs().amax(2).clamp(min=SMALLEST_SCALE)
     limit = (1 << (bits - 1)) - 1
     smallest = torch.full_like(largest, torch.inf)
@@ -138,7 +138,6 @@ def _best_scales(groups: torch.Tensor, bits: int) -> torch.Tensor:
 
 
 def _dequantized(graph_module: GraphModule, node: Node, weight: tuple[Node, ...], bits: int) -> Node:
-    """Insert the node that dequantizes a weight before the layer `node`."""
     editor, limit = Editor(graph_module, node, fake_mode(graph_module)), 1 << (bits - 1)
     limits = (-limit, limit - 1, torch.int8)
     if len(weight) == 3:

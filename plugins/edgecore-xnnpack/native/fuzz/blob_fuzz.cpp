@@ -1,6 +1,7 @@
-// libFuzzer target: loads any bytes as a delegate blob, prepares and executes it with two sets of shapes, and moves its
-// state, if any. Named data (constants that a .pte file stores outside of the blob, under a key) exist here for every
-// long key, so that few blobs fail for a missing key. The mutations know the schema (runtime_cpp/fuzz/mutate_file.h).
+// libFuzzer target: loads any bytes as a delegate blob, prepares and executes it with two sets of shapes, and exports
+// and imports its state. Named data (constants that a .pte file stores outside of the blob) exist in this target for
+// every key of at least 16 bytes, so few blobs fail for a missing key. The mutations know the schema
+// (runtime_cpp/fuzz/mutate_file.h).
 //
 //   blob_fuzz CORPUS   the folder CORPUS should contain real blobs at first (tests/fuzz/seeds.py)
 #include <algorithm>
@@ -24,7 +25,8 @@ namespace {
 using namespace edgecore::xnnpack;
 
 constexpr uint64_t kConstantBytes = 1 << 18;
-constexpr uint64_t kMinKey = 16;  // minimum length of a constant's key; states in the seeds have shorter names
+constexpr uint64_t kMinKey = 16;  // minimum length in bytes of a constant's key
+
 // A graph beyond these limits is loaded but not run, so that an input takes only milliseconds.
 constexpr size_t kMaxArguments = 16;
 constexpr uint64_t kMaxElements = 1 << 14;  // maximum number of elements of a value
@@ -41,7 +43,7 @@ const std::vector<float> &any_constants() {
 }
 
 int32_t EDGECORE_CALL any_data(edgecore_scope *, edgecore_str key, edgecore_bytes *out, edgecore_error *) {
-  // States find no initial content by their short names, so they begin with zeros.
+  // Return no data for a short key: names of states (mutable buffers) are short, so states begin with zeros.
   if (key.size < kMinKey) return EDGECORE_NOT_FOUND;
   *out = {reinterpret_cast<const uint8_t *>(any_constants().data()), kConstantBytes};
   return EDGECORE_OK;
@@ -75,7 +77,7 @@ bool is_small(const Graph &graph) {
          });
 }
 
-// The host of one blob: calls the delegate as edgecore's runtime does, but without the runtime's checks.
+// Calls the delegate with one blob as edgecore's runtime does, but without the runtime's checks.
 class Session {
  public:
   Session(const edgecore_host *host, edgecore_scope *scope) : backend_(*edgecore_backend_v0()), scope_(scope) {

@@ -19,8 +19,8 @@ struct AttentionHead {
   const float *key = nullptr;              // [keys, width]
   const float *value = nullptr;            // [keys, value_width]
   const float *mask[kAttentionRows] = {};  // for each row, numbers to add to its scaled scores; null: none
-  uint64_t mask_step = 1;                  // distance of a row's mask numbers: 1, or 0 if one number is for all keys
-  float *output = nullptr;                 // [rows, value_width]
+  uint64_t mask_step = 1;   // elements from a key's number in a mask row to the next key's; 0: one number for all keys
+  float *output = nullptr;  // [rows, value_width]
 };
 
 // Returns the size in bytes of an attention kernel's scratch memory, a multiple of 64, to which the memory must be

@@ -62,8 +62,8 @@ void read_node(const wire::Node *table, Node *node) {
   node->kind->read(table->node(), node);
 }
 
-// Throws if a graph has features that only a blob with the identifier XE01 may have. In blobs of other toolchains, the
-// numbers of these node kinds and types may mean something else.
+// Throws if a graph has features of edgecore's own format, but its blob lacks the flatbuffer identifier XE01 of that
+// format. In blobs of other toolchains, the numbers of these node kinds and types may mean something else.
 void check_no_state(const Graph &graph) {
   const bool has_own = std::any_of(graph.nodes.begin(), graph.nodes.end(), is_own);
   const bool has_positions = std::any_of(graph.values.begin(), graph.values.end(),
@@ -72,7 +72,7 @@ void check_no_state(const Graph &graph) {
   fail(EDGECORE_INVALID_PROGRAM, "the blob has states, int64 values or attention nodes, but not the identifier XE01");
 }
 
-// Makes the value that `table` names a state: a mutable buffer that the delegate keeps.
+// Adds the state (a mutable buffer that the delegate keeps between calls) that the flatbuffer describes at `table`.
 void read_state(const wire::State *table, const backend::Host &host, Graph *graph) {
   const auto *name = table->name();
   if (name == nullptr || name->size() == 0) fail(EDGECORE_INVALID_PROGRAM, "a state of the blob has no name");
@@ -90,7 +90,7 @@ void read_state(const wire::State *table, const backend::Host &host, Graph *grap
   for (const State &other : graph->states) {
     if (other.name == state.name) fail(EDGECORE_INVALID_PROGRAM, "two states have the name '%s'", name->c_str());
   }
-  try {  // a .ptd file may have initial content even for a state that the blob fills with zeros
+  try {  // even if the blob fills the state with zeros, a .ptd file may have initial content for it
     state.initial = host.named_data(state.name);
   } catch (const backend::Failure &failure) {
     if (table->has_initial() || failure.code != EDGECORE_NOT_FOUND) throw;
@@ -117,7 +117,7 @@ Graph read_blob(edgecore_bytes blob, const backend::Host &host) {
   if (!has_identifier("XN00") && !has_identifier("XN01") && !has_identifier("XE01")) {
     fail(EDGECORE_INVALID_PROGRAM, "the blob is no XNNPACK graph: identifier XN00, XN01 or XE01 is missing");
   }
-  // Limit the number of tables: in a crafted file many tables may share a vector, which makes verification slow.
+  // Limit the number of flatbuffer tables: in a crafted file many may share a vector, which makes verification slow.
   flatbuffers::Verifier verifier(bytes, size, 16, 1u << 20);
   if (!verifier.VerifyBuffer<wire::Graph>(nullptr)) {
     fail(EDGECORE_INVALID_PROGRAM, "the blob's flatbuffer is damaged");

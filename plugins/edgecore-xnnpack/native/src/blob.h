@@ -11,7 +11,7 @@ namespace edgecore::xnnpack {
 // The two places where the constants of a blob can be.
 struct Sources {
   const backend::Host &host;  // named data
-  edgecore_bytes section;     // the constant section of the blob
+  edgecore_bytes section;     // the constants that are in the blob itself
 };
 
 // Reads a blob into a graph, and checks each value (tensor) separately; check_graph checks later that nodes and values

@@ -126,7 +126,7 @@ std::vector<Step> define(const Graph &graph, const Exposed &exposed, const Runti
     }
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    // The convolution's own result exists only inside of the fused kernel, so XNNPACK needs no value for it.
+    // Define no value for the own result of a convolution with a fused addition: it exists only inside of the kernel.
     if (sums.has(i)) is_used[graph.nodes[i].out[0]] = false;
   }
   std::vector<uint32_t> ids(graph.values.size(), XNN_INVALID_VALUE_ID);
@@ -248,7 +248,7 @@ void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t thr
   const std::unique_lock<std::mutex> lock = lock_workspace(runtime->workspace);
   const xnn_weights_cache_t weights = runtime->weight_cache ? runtime->weights.provider() : nullptr;
   const ForcedTile forced(runtime->tile);
-  // Use xnn_create_runtime_v3 without a shared workspace: xnn_create_runtime_v4 would leak its own one if a later step
+  // Use xnn_create_runtime_v3 without a shared workspace: xnn_create_runtime_v4 would leak its own if a later step
   // fails.
   status = runtime->workspace == nullptr
                ? xnn_create_runtime_v3(subgraph.get(), weights, threadpool, flags, &runtime->handle)

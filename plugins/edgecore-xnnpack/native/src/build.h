@@ -22,15 +22,15 @@ using Exposed = std::vector<uint32_t>;
 
 // A part of a run: XNNPACK's nodes [first, last), then one node that the delegate computes itself.
 struct Step {
-  size_t first, last;  // XNNPACK's nodes; `last` is SIZE_MAX if the delegate computes no node
-  const Node *own;     // the node that the delegate computes then; null in the last step
+  size_t first, last;  // range of XNNPACK's nodes; `last` is SIZE_MAX if none of the delegate's nodes follows
+  const Node *own;     // the node that the delegate computes after this range; null in the last part of a run
 };
 
 struct Runtime {
   Weights weights;
   bool weight_cache;                     // true: all runtimes share packed weights; false: each runtime packs its own
   std::shared_ptr<Workspace> workspace;  // memory for intermediate values; null: not shared with other runtimes
-  Tile tile;                             // tile of the kernels of fp32 layers; {}: XNNPACK chooses
+  Tile tile;  // output rows x columns that a kernel of fp32 layers computes at a time; {}: XNNPACK chooses
   xnn_runtime_t handle = nullptr;
   Sums sums = {};
   Tables tables = {};
@@ -38,7 +38,7 @@ struct Runtime {
   std::vector<const void *> constant_data = {};  // address of each constant, by value index; null for other values
   Copies constants = {};
 
-  // Returns true for a node that another node computes too (by fusion), so that XNNPACK has no operator for it.
+  // Returns true for a node without an XNNPACK operator of its own, because a fused node's operator computes it.
   bool skips(size_t node) const { return sums.skips(node) || tables.skips(node); }
 
   ~Runtime() {

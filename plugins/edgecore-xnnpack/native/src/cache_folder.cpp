@@ -27,8 +27,10 @@ namespace {
 
 constexpr char kMagic[8] = {'E', 'D', 'G', 'E', 'P', 'A', 'K', '1'};
 constexpr std::string_view kSuffix = ".packed", kTemporary = "tmp-";
-constexpr time_t kAbandonedSeconds = 3600;  // a temporary file unchanged for this time belongs to a dead process
-constexpr uint64_t kTail = 64;              // zero bytes after packed weights, whose end kernels may read past
+// a temporary file that has not changed for this time counts as left behind by a dead process
+constexpr time_t kAbandonedSeconds = 3600;
+// number of zero bytes in a file after the packed weights, because kernels may read past their end
+constexpr uint64_t kTail = 64;
 
 // Each file of packed weights begins with this header. Its size is XNNPACK's largest alignment, so that the packed
 // weights after the header are aligned.
@@ -144,7 +146,8 @@ bool CacheFolder::read_secret() {
 
 // Creates the file "key" with a random secret, which is part of the hash that names files. Holds the folder's lock
 // meanwhile: if several processes miss the file at the same time, the first creates it, and all use its secret. On a
-// file system without locks they may use different secrets; then each packs what it does not find.
+// file system without locks they may use different secrets; then each process finds only files that were written with
+// its own secret, and packs all other weights.
 bool CacheFolder::make_secret() {
   const bool is_locked = flock(folder_, LOCK_EX) == 0;
   Secret secret = random_secret();

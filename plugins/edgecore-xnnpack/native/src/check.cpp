@@ -150,8 +150,8 @@ void drop_unused(Graph *graph) {
   }
 }
 
-// Marks the output of each CacheUpdate as the state that it updates. Throws if another node accesses a state that a
-// node updates: the result would depend on the order of the nodes.
+// Marks the output of each CacheUpdate (a node that writes rows into a KV cache) as the state that it updates. Throws
+// if another node accesses a state that a node updates: the result would depend on the order of the nodes.
 void link_states(Graph *graph) {
   std::vector<uint32_t> readers(graph->states.size());
   for (const Node &node : graph->nodes) {
@@ -170,7 +170,7 @@ void link_states(Graph *graph) {
 }
 
 // Marks fp16 filters and biases of convolutions for conversion to fp32, because XNNPACK's fp16 convolutions support
-// only fp32 filters (version of 2024-11). XNNPACK rounds them back to fp16 when it packs, so the numbers do not change.
+// only fp32 filters (as of 2024-11). XNNPACK rounds them back to fp16 when it packs, so the numbers do not change.
 void widen_filters(Graph *graph) {
   std::unordered_map<uint32_t, uint32_t> wide;
   for (Node &node : graph->nodes) {
@@ -178,7 +178,7 @@ void widen_filters(Graph *graph) {
     for (uint32_t i = 1; i < 3; ++i) {
       if (node.in[i] == kNone || graph->values[node.in[i]].type != Type::kFp16) continue;
       const auto [entry, is_new] = wide.emplace(node.in[i], graph->values.size());
-      if (is_new) {  // widen a copy, because other nodes may read the fp16 value
+      if (is_new) {  // convert a copy to fp32, because other nodes may read the original constant as fp16
         Value value = graph->values[node.in[i]];
         value.widens = true;
         graph->values.push_back(value);
@@ -202,12 +202,13 @@ uint64_t times(uint64_t a, uint64_t b) {
   return __builtin_mul_overflow(a, b, &product) || product > UINT64_MAX / 4 ? UINT64_MAX / 4 : product;
 }
 
-// Upper bounds of the sizes to whose multiples XNNPACK rounds up: the rows and columns of its kernels' tiles, and the
-// bytes of the groups of input channels that they read at a time.
+// Upper bounds of three numbers to whose multiples XNNPACK rounds sizes up: the rows and the columns of a kernel's
+// tile, and the bytes of input channels that a kernel reads at a time.
 constexpr uint64_t kTileRows = 16, kTileColumns = 64, kInputBytes = 64;
 
 // Returns an upper bound in bytes of XNNPACK's indirection buffer (its table of input addresses) for a node with a
-// window. A transposed convolution has a separate table, rounded up to whole tiles, for each column of the stride.
+// window. A transposed convolution has a separate table, rounded up to whole tiles, for each output column modulo the
+// stride.
 uint64_t table_bytes(const Node &node, const Shape &output) {
   const Window &w = node.window;
   const uint64_t window = static_cast<uint64_t>(w.height) * w.width;
@@ -219,7 +220,7 @@ uint64_t table_bytes(const Node &node, const Shape &output) {
 }
 
 // Returns an upper bound in bytes of the operand that XNNPACK packs, at load or in each run; 0 if it packs none. For a
-// transposed convolution, it packs a part of the filter, with a copy of the biases, per position of the stride.
+// transposed convolution, it packs a part of the filter and the biases for each output position modulo the stride.
 uint64_t packed_bytes(const Graph &graph, const Node &node, const Shape *shapes) {
   if (is_own(node) || node.input_count < 2 || node.in[1] == kNone) return 0;
   const Shape &filter = shapes[node.in[1]];
@@ -267,10 +268,11 @@ void node_cost(const Node &node, const Shape *shapes, uint64_t *work, uint64_t *
   if (w.height != 0) {
     each = static_cast<uint64_t>(w.height) * w.width * std::max(1u, node.group_inputs);
     if (output.rank == 4) *table = table_bytes(node, output);
-  } else if (node.kind->id == wire::NodeUnion_StaticResizeBilinear2D) {  // 4 addresses, 2 weights per output pixel
+  } else if (node.kind->id == wire::NodeUnion_StaticResizeBilinear2D) {
+    // A bilinear resize needs 4 input addresses and 2 interpolation weights per output pixel.
     *table = times(output[1] * output[2], 4 * sizeof(void *) + 2 * sizeof(float));
   } else if (is_own(node)) {
-    // The larger dim of an attention's key bounds the multiply-adds per output element; a cache update only copies.
+    // Attention needs, per output element, at most the larger of the key's last two dims; a cache update only copies.
     each = updates_state(node) ? 1 : std::max(shapes[node.in[1]].back(0), shapes[node.in[1]].back(1));
   } else if (node.input_count >= 2 && shapes[node.in[0]].rank != 0) {
     // Each output of a GEMM takes one multiply-add per input; elementwise nodes need fewer operations.
@@ -304,7 +306,7 @@ void check_graph(Graph *graph) {
       if (out == kNone || shapes[out] == graph->values[out].shape) continue;
       Value &value = graph->values[out];
       if (value.type == Type::kQdint8 && element_count(value.shape) == element_count(shapes[out])) {
-        value.shape = shapes[out];  // ExecuTorch declares the quantized input of a convolution as NCHW
+        value.shape = shapes[out];  // accept NCHW, in which ExecuTorch declares the input of a convolution
       } else {
         refuse(node, "its output is %s, but the file says %s", shape_text(shapes[out]),
                shape_text(graph->values[out].shape));

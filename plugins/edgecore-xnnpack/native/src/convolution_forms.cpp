@@ -10,17 +10,18 @@ namespace edgecore::xnnpack {
 namespace {
 
 constexpr uint64_t kMinChannels = 16;
-// Minimum number of output tiles for a Winograd form. A transformed filter is 1.8 or 4 times as large as the filter,
-// and is read from memory in each run: it pays only if it serves so many tiles that the products take longer than
-// reading it. 16 tiles are too few on a processor with two AVX512 units: 256 channels at 14x14 took 1.5 ms with F(4x4),
-// 0.8 ms with F(2x2); 512 channels at 7x7 gained nothing from F(2x2).
+// Minimum number of output tiles of a convolution that Winograd's algorithm computes. A transformed filter is 1.8 or 4
+// times as large as the filter, and is read from memory in each run: it pays only if it serves so many tiles that the
+// products take longer than reading it. 16 tiles are too few on a processor with two AVX512 units: 256 channels at
+// 14x14 took 1.5 ms with F(4x4) (16 tiles), 0.8 ms with F(2x2) (49); 512 channels at 7x7 gained nothing from F(2x2) (16
+// tiles).
 constexpr uint64_t kMinTiles = 20;
 
 std::string text(uint64_t number) { return std::to_string(number); }
 std::string size_text(uint64_t height, uint64_t width) { return text(height) + "x" + text(width); }
 std::string kib(uint64_t bytes) { return text(bytes >> 10) + " KiB"; }
 
-// Returns the reason why no convolution may have a Winograd form; empty if convolutions may.
+// Returns the reason why Winograd's algorithm may compute no convolution at all; empty if there is no such reason.
 std::string general_reason(Winograd winograd) {
   if (winograd == Winograd::kOff) return "winograd is off";
   if (winograd_target() == nullptr) return "there are no Winograd kernels for this processor";
@@ -28,7 +29,7 @@ std::string general_reason(Winograd winograd) {
   return "";
 }
 
-// Returns the reason why this layer cannot have a Winograd form; empty if it can.
+// Returns the reason why Winograd's algorithm cannot compute this convolution; empty if it can.
 std::string layer_reason(const ConvolutionSize &layer) {
   if (layer.is_fp32 == 0) return "not fp32";
   if (layer.kernel_height != 3 || layer.kernel_width != 3) {
@@ -48,8 +49,8 @@ std::string layer_reason(const ConvolutionSize &layer) {
   return "";
 }
 
-// Returns the reason why a layer that can have a Winograd form should not have F(m x m). If there is no reason, returns
-// an empty text and sets `growth` to the additional bytes of the weights.
+// Returns the reason why Winograd's F(m x m) should not compute a convolution, though it could. If there is no reason,
+// returns an empty text and sets `growth` to the bytes by which F(m x m) increases the weights.
 std::string form_reason(uint32_t m, const ConvolutionSize &size, Winograd winograd, uint64_t rest, uint64_t *growth) {
   if (m == 4 && winograd != Winograd::kOn) return "winograd is accurate";
   WinogradLayer layer;
@@ -93,7 +94,8 @@ std::vector<ConvolutionForm> choose_forms(const std::vector<ConvolutionSize> &la
   }
   for (size_t i = 0; i < layers.size(); ++i) {
     const ConvolutionSize &layer = layers[i];
-    // Skip convolutions of one channel: XNNPACK has other kernels for some of them, without this tile.
+    // Choose no tile for convolutions with one input and one output channel: for some of them XNNPACK has other
+    // kernels, which have no tile of rows and columns.
     if (forms[i].form != 0 || layer.is_fp32 == 0 || (layer.channels == 1 && layer.outputs == 1)) continue;
     forms[i].tile = chosen_tile(layer.outputs, layer.stride_width * layer.groups * layer.channels * sizeof(float));
   }

@@ -13,8 +13,8 @@
 
 namespace edgecore::xnnpack {
 
-// The properties of a convolution that determine its form. describe.py passes the same numbers in the same order to the
-// library's function describe_forms.
+// The properties of a convolution that determine its form (direct or Winograd). describe.py passes the same numbers in
+// the same order to the library's function describe_forms.
 struct ConvolutionSize {
   uint64_t is_fp32;  // 1 if images and filter are fp32
   uint64_t kernel_height, kernel_width, stride_height, stride_width, dilation_height, dilation_width;
@@ -24,10 +24,10 @@ struct ConvolutionSize {
 };
 
 struct ConvolutionForm {
-  uint32_t form = 0;    // 0: computed directly; 2 or 4: m of Winograd's F(m x m)
+  uint32_t form = 0;    // 0: a direct convolution; 2 or 4: m of Winograd's F(m x m)
   uint64_t growth = 0;  // additional bytes of the packed weights, compared with the filter
-  Tile tile = {};       // tile of the kernel of a direct fp32 convolution
-  std::string reason;   // reason why m is not larger; empty for F(4x4)
+  Tile tile = {};       // direct fp32 convolution: output rows x columns that its kernel computes at a time
+  std::string reason;   // reason why no larger F(m x m) computes the convolution; empty for F(4x4)
 };
 
 // Chooses the forms of all convolutions of a delegate. Their packed weights may grow by at most `limit` bytes in total:
@@ -36,11 +36,11 @@ struct ConvolutionForm {
 std::vector<ConvolutionForm> choose_forms(const std::vector<ConvolutionSize> &layers, Winograd winograd,
                                           uint64_t limit);
 
-// Describes a form, such as "Winograd F(2x2), weights + 112 KiB (16 tiles of 4x4, fewer than 20)", or "direct (window
-// 1x1), tiles of 7x16".
+// Returns a text about how a convolution is computed, such as "Winograd F(2x2), weights + 112 KiB (16 tiles of 4x4,
+// fewer than 20)", or "direct (window 1x1), tiles of 7x16".
 std::string form_text(const ConvolutionForm &form);
 
-// Returns a sentence that sums up the forms of all convolutions of a delegate.
+// Returns a sentence with the number of convolutions per algorithm: Winograd F(4x4), Winograd F(2x2), direct.
 std::string summary_of(const std::vector<ConvolutionForm> &forms, uint64_t limit);
 
 }  // namespace edgecore::xnnpack

@@ -45,7 +45,7 @@ using backend::Memory;
 constexpr uint64_t kAlignment = 16;
 // The placeholder address of the first argument, which XNNPACK gets until the real addresses are known. With 64 bits no
 // process can have this address: x86 processors refuse it as non-canonical, and on Arm it belongs to the kernel,
-// whatever the tag in the first byte.
+// whatever tag the top byte has.
 constexpr uintptr_t kPlaceholders = sizeof(uintptr_t) == 8 ? static_cast<uintptr_t>(0x0180'0000'0000'0000) : kAlignment;
 
 // Initializes XNNPACK once in the process. If the first call fails, it and every later call throw the same Failure.
@@ -134,7 +134,7 @@ struct Program {
 
   const LoadOptions options;
   Store *const weights;
-  // Intermediate values of all delegates; null: each runtime has a separate workspace.
+  // XNNPACK's memory for intermediate values, which all delegates share; null: each runtime has its own.
   std::shared_ptr<Workspace> workspace;
 };
 
@@ -166,7 +166,7 @@ struct Delegate {
 
   const Program &program;
   Graph graph;
-  Tile tile;  // tile of the kernels of fp32 layers; {}: XNNPACK chooses
+  Tile tile;  // output rows x columns that a kernel of fp32 layers computes at a time; {}: XNNPACK chooses
 };
 
 class Instance {
@@ -217,7 +217,7 @@ class Instance {
       plan();
       prepared_ = true;
     }
-    return {};  // the runtime need not plan memory, because XNNPACK allocates its workspace itself
+    return {};  // edgecore need not plan memory for this delegate, because XNNPACK allocates its workspace itself
   }
 
   void execute(const Arguments &args, const Memory &) {
@@ -232,7 +232,7 @@ class Instance {
     if (profile_) profile_->start_operators();
     if (status == xnn_status_success) status = run_steps();
     if (status != xnn_status_success) {
-      // Forget all addresses, so that the next run passes them to XNNPACK again.
+      // Forget the addresses of all arguments, so that the next run passes them to XNNPACK again.
       for (xnn_external_value &external : externals_) external.data = nullptr;
       fail(EDGECORE_INTERNAL, "XNNPACK failed: %s", status_name(status));
     }
@@ -388,10 +388,10 @@ class Instance {
   pthreadpool pool_;  // the threads of runtime_
   Runtime runtime_;
   bool prepared_ = false;
-  uint64_t failures_ = 0;                      // Workspace::failures of the shared workspace at the last plan()
-  std::vector<Shape> shapes_;                  // the shape of every value in the last prepare()
-  std::vector<xnn_external_value> externals_;  // ids and addresses of external values, as XNNPACK knows them
-  std::optional<Profile> profile_;             // set if the host profiles this instance
+  uint64_t failures_ = 0;      // number of failed plans of the shared workspace when plan() last succeeded
+  std::vector<Shape> shapes_;  // the shape of every value in the last prepare()
+  std::vector<xnn_external_value> externals_;  // ids and addresses of external values, as last passed to XNNPACK
+  std::optional<Profile> profile_;             // times of operators; set if the host profiles this instance
   const bool watches_;                         // true if the host wants the values of all nodes
   const Exposed exposed_;
   ExposedMemory memory_;
@@ -415,9 +415,9 @@ uint64_t try_kernels(char *text, uint64_t size) noexcept {
   return lines.size();
 }
 
-// Describes the forms (direct or Winograd) of convolutions on this processor with the default options: a line about all
-// of them, then a line for each. `sizes` has the numbers of `count` ConvolutionSizes. Stores at most `size` bytes of
-// the lines in `text`, and returns the size of all lines.
+// Writes whether this processor computes convolutions directly or by Winograd's algorithm with the default options: a
+// line about all of them, then a line for each. `sizes` has the numbers of `count` ConvolutionSizes. Stores at most
+// `size` bytes of the lines in `text`, and returns the size of all lines.
 uint64_t describe_forms(const uint64_t *sizes, uint64_t count, char *text, uint64_t size) noexcept {
   std::string lines;
   try {

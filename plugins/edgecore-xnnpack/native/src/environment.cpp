@@ -18,7 +18,7 @@ namespace {
 #if defined(__x86_64__)
 void describe_processor(std::vector<uint64_t> *words) {
   unsigned a = 0, b = 0, c = 0, d = 0;
-  __get_cpuid(1, &a, &b, &c, &d);  // skip register b: it has the number of the current core
+  __get_cpuid(1, &a, &b, &c, &d);  // skip CPUID's EBX: it has the current core's number
   words->insert(words->end(), {a, c, d});
   if ((c & bit_OSXSAVE) != 0) {
     unsigned low = 0, high = 0;
@@ -40,7 +40,7 @@ void describe_processor(std::vector<uint64_t> *words) {
 // The state of the search for the build id of the loaded binary that contains `address`.
 struct Search {
   uintptr_t address;
-  std::vector<uint64_t> *words;  // where the search appends the build id
+  std::vector<uint64_t> *words;  // list to which the search appends the words of the build id
   bool has_build_id;
 };
 

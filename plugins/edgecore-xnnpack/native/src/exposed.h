@@ -20,7 +20,8 @@ std::vector<void *> add_states(const Graph &graph, const edgecore_instance_info 
 
 class ExposedMemory {
  public:
-  // `states` has the address of each state. If `is_kept`, values do not share memory, so all can be read after a run.
+  // `states` has the address of each state. If `is_kept`, exposed values do not share memory, so all can be read after
+  // a run.
   ExposedMemory(const Graph &graph, const Exposed &exposed, std::vector<void *> states, bool is_kept);
 
   // Allocates memory for the exposed values; `shapes` has the shape of each value of the graph.
@@ -32,7 +33,7 @@ class ExposedMemory {
  private:
   struct Block {
     uint64_t bytes;
-    uint32_t last_use;  // index of the last node that uses the block's current value
+    uint32_t last_use;  // index of the last node that uses the value to which the memory block belongs now
   };
 
   const Graph &graph_;

@@ -47,7 +47,7 @@ bool has_fp16_kernels() { return may_use(kFeature, true); }
 void compute_in_fp32_if_needed(Graph *graph) {
   const auto is_fp16 = [](const Value &value) { return value.type == Type::kFp16; };
   if (std::none_of(graph->values.begin(), graph->values.end(), is_fp16) || has_fp16_kernels()) return;
-  // Leave graphs with fp16 states alone: the host shares states with other methods, in the file's type.
+  // Do not convert graphs with fp16 states (mutable buffers): the host shares the states with other methods, as fp16.
   const auto is_fp16_state = [&](const State &state) { return is_fp16(graph->values[state.value]); };
   if (std::any_of(graph->states.begin(), graph->states.end(), is_fp16_state)) return;
   uint32_t next_index = graph->nodes.empty() ? 0 : graph->nodes.back().index + 1;

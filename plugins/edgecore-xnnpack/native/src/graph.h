@@ -44,7 +44,7 @@ enum class Type : uint8_t {
   kInt32 = 12,
   kPfp32 = 13,
   kBf16 = 14,
-  kInt64 = 15,  // only for the positions of a CacheUpdate; XNNPACK has no such type
+  kInt64 = 15,  // type of the positions to which a CacheUpdate writes; XNNPACK has no such type
 };
 
 const char *type_name(Type type);
@@ -60,7 +60,7 @@ struct Quantization {
   uint32_t group_size = 0;                 // qbint4: number of input channels that share a scale
   uint32_t nonbatch_dims = 0;              // qdint8: number of trailing dims that share a scale and a zero point
   const float *scales = nullptr;           // scales of the channels; the graph owns the memory
-  const uint16_t *group_scales = nullptr;  // bf16 scales of the groups; the graph owns the memory
+  const uint16_t *group_scales = nullptr;  // qbint4: bf16 scales of the groups of inputs; the graph owns the memory
 };
 
 enum class Role : uint8_t { kInternal, kConstant, kInput, kOutput, kState };
@@ -76,6 +76,7 @@ struct Value {
   bool widens = false;         // true for an fp16 constant that is converted to fp32 for XNNPACK
   uint64_t bytes = 0;
   uint32_t last_use = 0;  // index of the last node that reads the value; not for inputs and outputs, which always live
+
   // Index in Graph::states, for a state and for the output of a CacheUpdate, which shares the memory of the state that
   // it updates; kNone for other values.
   uint32_t state = kNone;
@@ -112,9 +113,10 @@ struct Node {
   Window window;
   uint32_t groups = 0, group_inputs = 0, group_outputs = 0;
   uint32_t axis = 0;
-  // Numbers by kind of node: permutation of a transpose, new shape, offsets of a slice, padding before, new image size.
+  // Numbers whose meaning depends on the kind of node: permutation of a transpose, new shape, offsets of a slice,
+  // padding before, new image size.
   Shape first;
-  Shape second;  // by kind: sizes of a slice; padding after each dim
+  Shape second;  // depends on the kind of node: sizes of a slice, or padding after each dim
 };
 
 // Returns true for values whose type XNNPACK supports.

@@ -81,7 +81,7 @@ Identity HashKey::hash(const void *data, uint64_t bytes) const {
     const auto block_bytes = static_cast<size_t>(std::min<uint64_t>(remaining, kBlockBytes));
     const uint8_t *block = at;
     size_t words = kBlockWords;
-    if (block_bytes < kBlockBytes) {  // pad the last block with zeros to pairs of words
+    if (block_bytes < kBlockBytes) {  // pad the last block with zeros to a whole number of word pairs
       words = (block_bytes + 15) / 16 * 2;
       std::memset(padded, 0, words * sizeof(uint64_t));
       std::memcpy(padded, at, block_bytes);

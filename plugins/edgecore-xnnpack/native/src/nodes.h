@@ -19,7 +19,7 @@ struct NodeKind {
   uint8_t id;  // the kind's number in the node union of the flatbuffer
   const char *name;
   uint32_t flags;      // the node flags of XNNPACK (XNN_FLAG_*) that this kind supports
-  int32_t operation;   // an xnn_unary_operator or xnn_binary_operator, or the number of concatenated inputs
+  int32_t operation;   // number of concatenated inputs, or the xnn_unary_operator or xnn_binary_operator
   uint32_t constants;  // a bit for each input that must be a constant, because XNNPACK packs it
   uint32_t optional;   // a bit for each input that may be absent
 
@@ -29,14 +29,15 @@ struct NodeKind {
   void (*check)(const Graph &graph, const Node &node);
   // Infers the output shapes from the input shapes, and checks the conditions that XNNPACK has on shapes.
   void (*infer)(const Graph &graph, const Node &node, Shape *shapes);
-  // Defines the node in XNNPACK. `ids` maps indices of values to XNNPACK's ids. Null if the delegate computes it
-  // itself.
+  // Defines the node in XNNPACK. `ids` maps indices of values to XNNPACK's ids. The pointer is null for a kind that the
+  // delegate computes itself.
   xnn_status (*define)(xnn_subgraph_t subgraph, const Graph &graph, const Node &node, const uint32_t *ids);
   // Computes a node that XNNPACK lacks. `shapes` and `data` have one entry per value; `scratch` has scratch_bytes()
   // bytes.
   void (*run)(const Graph &graph, const Node &node, const Shape *shapes, void *const *data, const backend::Host &host,
               uint8_t *scratch) = nullptr;
-  // Returns the number of bytes of scratch memory that `run` needs on a host with this many workers. Null: none.
+  // Returns the number of bytes of scratch memory that `run` needs on a host with this many workers. Null: `run` needs
+  // none.
   uint64_t (*scratch_bytes)(const Node &node, const Shape *shapes, uint32_t workers) = nullptr;
 };
 
@@ -71,15 +72,16 @@ bool is_elementwise(const Node &node);
 // Returns the kind Conv2d.
 const NodeKind *find_conv2d();
 
-// Chooses the form of each convolution by choose_forms (convolution_forms.h), and changes nodes with a Winograd form so
-// that the delegate computes them. Returns a sentence about all convolutions and a line for each, if any.
+// Chooses by choose_forms (convolution_forms.h) which convolutions the delegate computes by Winograd's algorithm, and
+// changes these nodes. Returns a sentence about all convolutions, then a line for each.
 std::vector<std::string> choose_winograd(Winograd winograd, uint64_t limit, Graph *graph);
 
-// Returns true for a convolution that choose_winograd has changed, so that the delegate computes it in a Winograd form.
+// Returns true for a convolution that the delegate computes by Winograd's algorithm, because choose_winograd changed
+// it.
 bool is_winograd(const Node &node);
 
-// Returns the packed weights of a convolution in a Winograd form; they live as long as `weights`. `data` has the
-// address of each constant. `is_shared`: equal nodes of the process share the packed weights.
+// Returns the packed weights of a convolution that Winograd's algorithm computes; they live as long as `weights`.
+// `data` has the address of each constant. `is_shared`: equal nodes of the process share the packed weights.
 const void *pack_winograd(const Graph &graph, const Node &node, const std::vector<const void *> &data, bool is_shared,
                           Weights *weights);
 

@@ -14,7 +14,8 @@ using backend::fail;
 
 namespace {
 
-// --- CacheUpdate: inputs state, rows, positions ----------------------------------------------------------------------
+// --- CacheUpdate writes rows into a state; its inputs: state, rows, positions
+// -------------------------------------------
 
 void read_update(const void *table, Node *node) {
   const auto *t = static_cast<const wire::CacheUpdate *>(table);
@@ -26,7 +27,6 @@ void read_update(const void *table, Node *node) {
   node->axis = t->dim();
 }
 
-// Throws if a node has an output range.
 void check_no_range(const Node &node) {
   if (std::isfinite(node.min) || std::isfinite(node.max)) refuse(node, "does not support an output range");
 }
@@ -83,7 +83,8 @@ void run_update(const Graph &graph, const Node &node, const Shape *shapes, void 
   }
 }
 
-// --- ScaledDotProductAttention: inputs query, key, value, scale, mask ------------------------------------------------
+// --- ScaledDotProductAttention; its inputs: query, key, value, scale, mask
+// ----------------------------------------------
 
 void read_attention(const void *table, Node *node) {
   const auto *t = static_cast<const wire::ScaledDotProductAttention *>(table);
@@ -145,7 +146,7 @@ void run_attention(const Graph &, const Node &node, const Shape *shapes, void *c
   head.width = query.back(0);
   head.value_width = shapes[node.in[2]].back(0);
   head.scale = *static_cast<const float *>(data[node.in[3]]);
-  // Count the rows of all query heads that share a key head together: they are consecutive in the query.
+  // Treat the query rows of all heads that share a key head as one list of rows: they are consecutive in memory.
   const uint64_t tokens = query.back(1), group = query.back(2) / key.back(2), rows = group * tokens;
   uint64_t heads = key.back(2);
   for (uint32_t d = 0; d + 3 < rank; ++d) heads *= key[d];

@@ -8,7 +8,7 @@ namespace edgecore::xnnpack {
 
 namespace {
 
-// Maximum image size of a resize: fp32 positions have errors of less than a pixel.
+// Maximum image size of a resize, in pixels per side: up to it, pixel positions in fp32 are wrong by less than a pixel.
 constexpr uint64_t kMaxResize = 1u << 20;
 
 template <typename Table>

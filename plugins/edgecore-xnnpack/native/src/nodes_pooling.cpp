@@ -23,7 +23,7 @@ void read_pooling(const void *table, Node *node) {
   node->flags = t->flags();
 }
 
-// Reads an average pooling. XNNPACK's has no dilation: blobs store 0, which is replaced by 1.
+// Reads an average pooling. XNNPACK's average pooling has no dilation: blobs store 0, which is replaced by 1.
 void read_average(const void *table, Node *node) {
   read_pooling(table, node);
   node->window.dilation_height = node->window.dilation_width = 1;

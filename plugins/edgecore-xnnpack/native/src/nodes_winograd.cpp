@@ -40,7 +40,7 @@ void run(const Graph &, const Node &node, const Shape *shapes, void *const *data
                [&](uint64_t count, const auto &body) { host.parallel_for(count, 1, body); });
 }
 
-// Returns a copy of the node kind Conv2d, named `name`, whose nodes the delegate computes in Winograd form kForm.
+// Returns a copy of the kind Conv2d, named `name`, whose nodes the delegate computes by Winograd's F(kForm x kForm).
 template <uint32_t kForm>
 const NodeKind *winograd_kind(const NodeKind &direct, const char *name) {
   static const NodeKind kind = [&] {
@@ -84,7 +84,7 @@ std::vector<std::string> choose_winograd(Winograd winograd, uint64_t limit, Grap
     if (forms[i].form == 0) continue;
     node->kind = forms[i].form == 4 ? winograd_kind<4>(*node->kind, "Conv2d (Winograd F(4x4))")
                                     : winograd_kind<2>(*node->kind, "Conv2d (Winograd F(2x2))");
-    // Copy the filter's value, because other nodes may read the original.
+    // Copy the filter's description (Value) for this convolution, because other nodes may read the original.
     const Value filter = graph->values[node->in[1]];
     node->in[1] = static_cast<uint32_t>(graph->values.size());
     graph->values.push_back(filter);

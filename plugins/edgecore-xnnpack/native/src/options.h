@@ -11,13 +11,13 @@ namespace edgecore::xnnpack {
 
 enum class Sharing : uint8_t { kDisabled, kPerModel, kGlobal };
 
-// Allows forms of Winograd's algorithm for convolutions. kOff: none; kAccurate: F(2x2); kOn: F(2x2) and F(4x4).
+// Which of Winograd's algorithms may compute convolutions. kOff: none; kAccurate: F(2x2); kOn: F(2x2) and F(4x4).
 enum class Winograd : uint8_t { kOff, kAccurate, kOn };
 
 struct LoadOptions {
   Winograd winograd = Winograd::kOn;
   uint64_t winograd_memory = 128ull << 20;  // bytes by which Winograd may increase a delegate's packed weights
-  Tile tile;                                // tile of fp32 layers' kernels; {}: XNNPACK chooses for each layer
+  Tile tile;  // output rows x columns that fp32 layers' kernels compute at a time; {}: XNNPACK chooses for each layer
   Sharing workspace_sharing = Sharing::kDisabled;
   bool weight_cache = true;
   std::string weight_cache_folder;           // folder for files of packed weights; empty: none are written

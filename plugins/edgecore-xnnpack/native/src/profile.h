@@ -28,6 +28,7 @@ class Profile {
   void start();            // starts the clock, at the beginning of execute()
   void start_operators();  // marks the time right before XNNPACK runs
   uint64_t now() const;    // returns the nanoseconds since start()
+
   // Adds a node that the delegate computed itself, with its times from now().
   void add_own(const Node &node, uint64_t begin, uint64_t end);
 

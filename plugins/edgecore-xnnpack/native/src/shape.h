@@ -34,10 +34,10 @@ uint64_t element_count(const Shape &shape);
 // Broadcasts two shapes by NumPy's rule into `out`. Returns false if the shapes do not broadcast.
 bool broadcast(const Shape &a, const Shape &b, Shape *out);
 
-// Returns the dims of a shape in the form that XNNPACK's functions expect.
+// Returns the dims of a shape as size_t, which XNNPACK's functions expect.
 std::array<size_t, kMaxRank> xnn_dims(const Shape &shape);
 
-// Returns the dims of a shape in the form that the host's functions expect.
+// Returns the dims of a shape as int64_t, which the host's functions expect.
 std::vector<int64_t> sizes_of(const Shape &shape);
 
 // Formats a shape such as "[1, 3, 224, 224]" for messages. The text is valid until the thread's fourth next call.

@@ -31,7 +31,7 @@ bool can_add(const Graph &graph, const Node &node) {
 
 bool kernel_adds(size_t taps, size_t inputs, size_t outputs) {
   if (xnn_can_add_to_convolution_2d == nullptr || xnn_add_to_convolution_2d == nullptr) return false;
-  // XNNPACK computes a convolution with one input and one output channel by other kernels, which cannot add.
+  // XNNPACK computes a convolution with one input and one output channel by other kernels, which cannot add a tensor.
   return (inputs > 1 || outputs > 1) && xnn_can_add_to_convolution_2d(taps, inputs, outputs);
 }
 

@@ -13,15 +13,16 @@ namespace edgecore::xnnpack {
 
 // The Add nodes of a graph, each with the convolution whose kernel computes it.
 struct Sums {
-  std::vector<uint32_t> add;       // by node: for a convolution that computes an Add, the index of this Add; else kNone
-  std::vector<bool> is_in_kernel;  // by node: true for an Add that a convolution computes
+  std::vector<uint32_t> add;       // for each node: index of the Add that this convolution computes; else kNone
+  std::vector<bool> is_in_kernel;  // for each node: true for an Add that a convolution computes
 
   bool has(size_t node) const { return !add.empty() && add[node] != kNone; }
   bool skips(size_t node) const { return !add.empty() && is_in_kernel[node]; }
 };
 
-// Finds Add nodes that a convolution's kernel can compute with the same bits: the convolution is int8, its kernel on
-// this processor can add, only the Add uses its output, and the other operand has the same shape and precedes it.
+// Finds Add nodes that a convolution's kernel can compute with bit-identical results: the convolution is int8, its
+// kernel on this processor can add, only the Add uses its output, and the other operand has the same shape and precedes
+// it.
 Sums find_sums(const Graph &graph);
 
 // Returns the operand of the Add that `convolution` adds to its own result.
@@ -32,11 +33,12 @@ xnn_status define_with_sum(xnn_subgraph_t subgraph, const Graph &graph, const Su
                            const uint32_t *ids);
 
 // Returns true if the kernel of an int8 convolution of these sizes (with one group and a weight scale per channel) can
-// add a tensor to its result. `taps` is the number of filter positions.
+// add a tensor to its result. `taps` is height x width of the filter.
 bool kernel_adds(size_t taps, size_t inputs, size_t outputs);
 
-// Makes the convolution that was defined last add the value `other`. Its output then has the type and range of the sum.
-// Before the sum, its own result is rounded with the quantization `product` and clamped to [min, max].
+// Makes the convolution that was defined last add the value `other`. The output then has the type and range of the sum.
+// Before the addition, the convolution's own result is rounded with the quantization `product` and clamped to [min,
+// max].
 xnn_status add_to_convolution(xnn_subgraph_t subgraph, uint32_t other, const Quantization &product, float min,
                               float max);
 

@@ -23,8 +23,8 @@ using backend::fail;
 
 bool is_scalar(const Value &value) { return value.role == Role::kConstant && element_count(value.shape) == 1; }
 
-// Returns the 8-bit value of the graph that alone determines the output of `node`, or kNone. `sources` has the answer
-// for each float value that earlier nodes compute.
+// Returns the 8-bit value of the graph that alone determines the output of `node`, or kNone. `sources` has, for each
+// float value that an earlier node computes, the 8-bit value that determines it.
 uint32_t source_of(const Graph &graph, const Node &node, const std::vector<uint32_t> &sources) {
   uint32_t source = kNone;
   for (uint32_t i = 0; i < node.input_count; ++i) {
@@ -38,7 +38,8 @@ uint32_t source_of(const Graph &graph, const Node &node, const std::vector<uint3
   return source != kNone && output_value(graph, node).shape == graph.values[source].shape ? source : kNone;
 }
 
-// Returns, by index, true for each node between the value `source` and the node `end`, which a table replaces.
+// Returns a flag for each node up to `end`: true if it lies between the value `source` and the node `end`, so that the
+// table of `end` replaces it.
 std::vector<bool> nodes_of_table(const Graph &graph, size_t end, uint32_t source) {
   std::vector<bool> is_needed(graph.values.size()), is_in_table(end + 1);
   is_needed[graph.nodes[end].out[0]] = true;
@@ -53,7 +54,7 @@ std::vector<bool> nodes_of_table(const Graph &graph, size_t end, uint32_t source
   return is_in_table;
 }
 
-// Runs the nodes between the value `source` and the node `end` on all 256 bytes, and returns the results.
+// Runs the nodes between the value `source` and the node `end` on all 256 bytes, and returns the 256 results.
 Tables::Bytes compute_table(const Graph &graph, const std::vector<const void *> &data, size_t end, uint32_t source) {
   const uint32_t result = graph.nodes[end].out[0];
   xnn_subgraph_t subgraph = nullptr;
@@ -113,7 +114,7 @@ Tables find_tables(const Graph &graph) {
       tables.source[i] = source;
     }
   }
-  // Work backwards, so that all uses of a result are known: if only tables use it, its node is not computed.
+  // Work backwards, so that all uses of a result are known: a node is not computed if only tables read it.
   std::vector<bool> has_use(graph.values.size()), has_other_use(graph.values.size());
   for (size_t i = count; i-- > 0;) {
     const Node &node = graph.nodes[i];

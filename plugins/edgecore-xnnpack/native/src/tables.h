@@ -15,11 +15,11 @@ namespace edgecore::xnnpack {
 
 // The nodes of a graph that are computed as tables, and the nodes that need not be computed because of that.
 struct Tables {
-  using Bytes = std::array<uint8_t, 256>;  // the result for each byte of the 8-bit value
+  using Bytes = std::array<uint8_t, 256>;  // the result for each of the 256 possible bytes
 
-  std::vector<uint32_t> source;    // by node: the 8-bit value that alone determines the output, else kNone
-  std::vector<bool> is_in_tables;  // by node: true if only tables would use the output
-  std::vector<Bytes> bytes;        // by node: the table, set by compute_tables
+  std::vector<uint32_t> source;    // for each node: the only 8-bit value on which its output depends, else kNone
+  std::vector<bool> is_in_tables;  // for each node: true if only tables would use its output
+  std::vector<Bytes> bytes;        // for each node: its table, set by compute_tables
 
   bool has(size_t node) const { return !source.empty() && source[node] != kNone; }
   bool skips(size_t node) const { return !source.empty() && is_in_tables[node]; }

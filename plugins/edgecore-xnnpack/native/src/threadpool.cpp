@@ -122,8 +122,8 @@ void run(pthreadpool_t pool, std::array<size_t, Rank> range, std::array<size_t, 
   });
 }
 
-// The microarchitecture index that XNNPACK's tasks receive on every core: XNNPACK has kernels for index 0 on every
-// processor.
+// The microarchitecture index that XNNPACK's tasks receive on every core: always 0, for which XNNPACK has kernels on
+// every processor.
 constexpr uint32_t kUarch = 0;
 
 using Size = size_t;

@@ -9,7 +9,7 @@
 #include "edgecore/backend.hpp"
 
 struct pthreadpool {
-  edgecore::backend::Host host;  // gives access to the parallel_for of a delegate instance's host
+  edgecore::backend::Host host;  // gives access to the parallel_for of the runtime that hosts a delegate instance
 };
 
 #endif  // EDGECORE_XNNPACK_THREADPOOL_H_

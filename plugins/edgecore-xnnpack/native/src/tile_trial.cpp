@@ -19,18 +19,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Microarchitectures on which XNNPACK's choice of rows was measured (third_party/patches/16-f32-tiles.patch).
+// Microarchitectures that need no trial, because third_party/patches/16-f32-tiles.patch was measured on them.
 constexpr uint32_t kMeasured[] = {cpuinfo_uarch_skylake_x, cpuinfo_uarch_zen4};
 
 // The layers that the trial times: convolutions of 10 to 14 million multiply-adds, 0.2 ms each on a core with one
 // AVX512 unit. The input rows of the first layer are a multiple of 4 KiB apart, so they map to the same set in most L1
-// caches; the last layer has 48 = 3 x 16 output channels.
+// caches; the last layer has 48 output channels, a multiple of 16 columns but not of 32.
 constexpr struct {
   size_t size, kernel, channels, outputs;
 } kLayers[] = {{14, 1, 1024, 64}, {28, 1, 128, 128}, {14, 3, 128, 64}, {28, 1, 256, 48}};
 
-// Number of times that the trial runs each layer; the first run brings the layer's data into the caches. No round
-// begins after kMaxTime, so that the trial ends soon on a slow or busy processor.
+// Number of times that the trial runs each layer; the first run brings the layer's data into the caches. No further run
+// of all layers begins after kMaxTime, so that the trial ends soon on a slow or busy processor.
 constexpr int kRounds = 3;
 constexpr std::chrono::milliseconds kMaxTime{30};
 
@@ -38,7 +38,7 @@ constexpr std::chrono::milliseconds kMaxTime{30};
 // of two trials differ by about 1 % on a quiet processor.
 constexpr double kGain = 0.98;
 
-// A convolution with zero weights, which XNNPACK has created for the tile that was forced at that time (ForcedTile).
+// A convolution with zero weights, which was created while a ForcedTile object made XNNPACK use a certain tile.
 class Layer {
  public:
   explicit Layer(size_t index) {
@@ -87,7 +87,7 @@ class Layer {
   double time_ = std::numeric_limits<double>::infinity();
 };
 
-// A number of rows per tile that the trial measures (0: XNNPACK's choice), and the layers that were created with it.
+// A number of rows per tile that the trial measures (0: XNNPACK's choice), and the convolutions that use this number.
 struct Candidate {
   uint32_t rows;
   std::vector<Layer> layers;
@@ -99,7 +99,7 @@ struct Candidate {
   }
 };
 
-// Returns the numbers of rows per tile to try on this processor; none if each number of columns has only one tile.
+// Returns the numbers of rows per tile to try on this processor; none if tiles with equal columns have equal rows.
 std::vector<uint32_t> row_choices() {
   std::vector<uint32_t> choices;
   const std::vector<Tile> all = tiles();

@@ -18,13 +18,14 @@ struct Tile {
 std::vector<Tile> tiles();
 
 // Returns the tile with the most rows that XNNPACK uses for a layer with this many output channels per group and this
-// distance of its input rows in memory; {0, 0} if the linked XNNPACK lacks the patch.
+// distance in bytes between its input rows; {0, 0} if the linked XNNPACK lacks the patch.
 Tile chosen_tile(uint64_t outputs, uint64_t row_bytes);
 
 // Throws backend::Failure if XNNPACK has no tile with this number of columns on this processor.
 void check_tile(const Tile &tile);
 
-// While an object lives, fp32 layers that its thread creates use tiles with this many columns and at most as many rows.
+// Restricts the tiles of fp32 layers that this thread creates while the object exists: to tiles with exactly `columns`
+// columns and at most `rows` rows (0: XNNPACK chooses).
 class ForcedTile {
  public:
   explicit ForcedTile(const Tile &tile);

@@ -239,7 +239,7 @@ uint8_t *allocate_copy(uint64_t bytes, Copies *copies) {
   constexpr uint64_t kCopyAlignment = 64;
   if (bytes > SIZE_MAX - kOverread - kCopyAlignment) throw std::bad_alloc();
   std::unique_ptr<uint8_t[]> memory(
-      // Not make_unique, which would clear the memory.
+      // Use new instead of make_unique, which would also set all bytes to zero.
       new uint8_t[static_cast<size_t>(bytes + kOverread + kCopyAlignment)]);
   const auto address = reinterpret_cast<uintptr_t>(memory.get());
   copies->push_back(std::move(memory));

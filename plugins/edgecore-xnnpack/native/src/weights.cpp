@@ -33,7 +33,7 @@ struct FirstWord {
 }  // namespace
 
 // Packed weights by identity (a hash of everything on which they depend). All loaded .pte files of the process with the
-// same cache folder share a store; so do all files without a cache folder.
+// same cache folder share one object of this class (a store); so do all files without a cache folder.
 class Store {
  public:
   explicit Store(const std::string &path) {
@@ -65,7 +65,7 @@ class Store {
     return packing == nullptr ? nullptr : insert(std::move(packing));
   }
 
-  // Adds `packing` and returns it. If another thread has added an equal packing, returns that one.
+  // Adds packed weights to the store, and returns them. If another thread has added equal ones, returns those instead.
   std::shared_ptr<const Packing> insert(std::unique_ptr<Packing> packing) {
     const Identity identity = packing->identity;
     std::shared_ptr<const Packing> shared(packing.release(), [this](Packing *last) { remove(last); });
@@ -79,7 +79,7 @@ class Store {
     return existing != nullptr && existing->bytes == shared->bytes ? existing : shared;
   }
 
-  // Writes a packing to a file of the store's folder; returns true on success. Writes nothing after a failure.
+  // Writes packed weights to a file of the store's folder; returns true on success. Writes no files after a failure.
   bool save(const Packing &packing, FileKind kind = FileKind::kPacking) {
     if (folder_ == nullptr || !writes_.load(std::memory_order_relaxed)) return false;
     std::string problem;
@@ -91,8 +91,8 @@ class Store {
 
   bool has_folder() const { return folder_ != nullptr; }
 
-  // Returns the number that `measure` has returned on this processor. Holds the lock while measuring, so that
-  // measurements do not disturb each other.
+  // Returns the stored result of `measure` for this processor; if there is none, calls `measure` and stores its result.
+  // Holds the lock while measuring, so that measurements do not disturb each other.
   uint64_t find_measurement(std::string_view name, const std::function<uint64_t()> &measure) {
     const Identity hash = key_->hash(name.data(), name.size());
     const uint64_t words[] = {hash.first, hash.second, environment_.first, environment_.second};
@@ -127,7 +127,7 @@ class Store {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       const auto entry = packings_.find(packing->identity);
-      // Keep the entry if another thread has replaced it by a new packing meanwhile.
+      // Keep the map's entry if another thread has put new packed weights into it meanwhile.
       if (entry != packings_.end() && entry->second.expired()) packings_.erase(entry);
     }
     delete packing;
@@ -327,7 +327,7 @@ void *Weights::reserve(size_t bytes) {
   const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
   if (bytes > SIZE_MAX - kOverread || posix_memalign(&data, alignment, bytes + kOverread) != 0) return nullptr;
 #if defined(MADV_HUGEPAGE)
-  // Use huge pages only for whole ones, so that memory does not grow. If the system refuses, pages stay small.
+  // Ask for huge pages only where whole ones fit, so that memory does not grow. If refused, pages stay small.
   if (bytes >= kHugePage) madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
 #endif
   reserved_.reset(new (std::nothrow) Packing);
@@ -349,8 +349,8 @@ size_t Weights::insert(const xnn_weights_cache_look_up_key *key, void *packed, s
   }
   if (!identify(key, &reserved_->identity)) return use(std::shared_ptr<const Packing>(std::move(reserved_)));
   const size_t index = use(store_->insert(std::move(reserved_)));
-  // Write a file only after a failed look-up: depthwise and transposed convolutions insert packings without looking
-  // them up first, and would otherwise write the same file at each load.
+  // Write a file only after a failed look-up: depthwise and transposed convolutions insert packed weights without
+  // looking them up first, and would otherwise write the same file at each load.
   const Packing &packing = *used_[index];
   if (packing.identity == missed_ && packing.bytes >= kMinFileBytes && store_->save(packing)) saved_ = true;
   return index;

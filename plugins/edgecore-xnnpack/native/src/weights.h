@@ -21,18 +21,18 @@ namespace edgecore::xnnpack {
 
 class Store;
 
-// Returns the store that keeps its packings in files in this folder, or, if the path is empty, the store that writes no
-// files. Calls with the same path return the same object.
+// Returns the store that keeps its packed weights in files in this folder, or, if the path is empty, the store that
+// writes no files. Calls with the same path return the same object.
 Store *find_store(const std::string &folder);
 
 // Returns the message of the store's last error ("": none), and clears it, so that the caller logs an error only once.
 std::string take_problem(Store *store);
 
-// Returns true if the store keeps its packings in a folder.
+// Returns true if the store keeps its packed weights in a folder.
 bool has_folder(const Store *store);
 
-// Returns the number that `measure` has returned on this processor, now or earlier: the store keeps the number under
-// `name`, and writes it to a file if it has a folder.
+// Returns the stored result of `measure` for this processor; if there is none, calls `measure` and stores its result
+// under `name`, also in a file if the store has a folder.
 uint64_t find_measurement(Store *store, std::string_view name, const std::function<uint64_t()> &measure);
 
 // Removes the least recently used files of the store's folder until at most `limit` bytes remain.
@@ -44,22 +44,22 @@ class Weights {
  public:
   explicit Weights(Store *store);
 
-  // Computes the identity of each packing that the graph needs: a hash of everything on which it may depend, which are
-  // the contents of filter, bias and scales, and fields of the node and of its operands. `data` has the address of each
-  // constant, because XNNPACK looks weights up by address.
+  // Computes the identity of all packed weights that the graph needs: a hash of everything on which it may depend,
+  // which are the contents of filter, bias and scales, and fields of the node and of its operands. `data` has the
+  // address of each constant, because XNNPACK looks weights up by address.
   void name_packings(const Graph &graph, const std::vector<const void *> &data);
 
   xnn_weights_cache_t provider() { return &provider_; }
 
-  // Returns the packed weights, `bytes` bytes that `fill` writes, of a node that the delegate computes itself. If
-  // `is_shared`, equal nodes in the same form share them.
+  // Returns packed weights of a node that the delegate computes itself: `bytes` bytes, which `fill` writes. If
+  // `is_shared`, equal nodes with the same `form` (m of Winograd's F(m x m)) share them.
   const void *pack(const Graph &graph, const Node &node, uint32_t form, uint64_t bytes, bool is_shared,
                    const std::function<void(void *)> &fill);
 
-  // Returns true if XNNPACK lacks a packing that it needs; the runtime must not be used then.
+  // Returns true if XNNPACK could not get packed weights that the runtime needs; the runtime must not be used then.
   bool failed() const { return failed_; }
 
-  // Returns true if a packing of this runtime was written to a file.
+  // Returns true if packed weights of this runtime were written to a file.
   bool saved() const { return saved_; }
 
   Weights(const Weights &) = delete;
@@ -80,7 +80,7 @@ class Weights {
   std::map<Addresses, Identity> identities_;
   std::vector<std::shared_ptr<const Packing>> used_;
   std::unique_ptr<Packing> reserved_;
-  Identity missed_;  // the identity of the last look-up that found nothing
+  Identity missed_;  // identity of the packed weights that the last failed look-up wanted
   bool failed_ = false;
   bool saved_ = false;
 };

@@ -24,10 +24,10 @@ uint64_t product_floats(const WinogradTarget &target, const WinogradLayer &layer
   return positions(layer) * winograd_stride(tiles, target.slice);
 }
 
-// Sets Winograd's matrix G, which transforms a column of a filter: 3 taps to m + 2 numbers.
+// Sets Winograd's matrix G, which transforms the 3 numbers of a filter's column to m + 2 numbers.
 void set_transform(uint32_t form, double (*g)[3]) {
   const double a = form == 2 ? 1 : std::sqrt(0.5), b = std::sqrt(2.0);
-  // Sets the rows of G for the points +p and -p, divided by `scale`; F(2x2) has only one such pair of points.
+  // Sets two rows of G, for the interpolation points +p and -p, divided by `scale`; F(2x2) has one such pair.
   const auto set = [&](double *plus, double *minus, double p, double scale) {
     const double row[3] = {1 / scale, p / scale, p * p / scale};
     for (int i = 0; i < 3; ++i) plus[i] = row[i], minus[i] = i == 1 ? -row[i] : row[i];

@@ -15,9 +15,9 @@ struct WinogradLayer {
   uint32_t form = 2;                                        // m: 2 or 4
   uint64_t batch = 0, height = 0, width = 0, channels = 0;  // of the input
   uint64_t rows = 0, columns = 0, outputs = 0;              // of the output
-  int64_t top = 0, left = 0;                                // padding before; the padding after follows from the sizes
-  float min = 0, max = 0;                                   // output range
-  const float *packed = nullptr;                            // packed weights, from pack_winograd
+  int64_t top = 0, left = 0;      // zeros above and left of the image; the others follow from the sizes
+  float min = 0, max = 0;         // output range
+  const float *packed = nullptr;  // packed weights, from pack_winograd
 };
 
 // Tiles [first, last) of outputs that are computed together. Tiles are numbered row by row, over all images.
@@ -54,10 +54,10 @@ uint64_t winograd_tiles(const WinogradLayer &layer);
 // once.
 struct WinogradSharing {
   bool by_slices;
-  uint64_t blocks;  // number of blocks of tiles; 1 if by slices
+  uint64_t blocks;  // number of blocks of tiles that workers share; 1 if they share slices
 };
 
-// Returns the way to share a layer that reads fewer bytes from beyond the L2 cache.
+// Returns how workers share a layer (by blocks or by slices) so that fewer bytes come from beyond the L2 cache.
 WinogradSharing winograd_sharing(const WinogradTarget &target, const WinogradLayer &layer, uint64_t workers);
 uint64_t winograd_scratch_floats(const WinogradTarget &target, const WinogradLayer &layer, WinogradSharing sharing,
                                  uint64_t workers);
@@ -66,7 +66,7 @@ uint64_t winograd_scratch_floats(const WinogradTarget &target, const WinogradLay
 using WinogradLoop =
     std::function<void(uint64_t count, const std::function<void(uint64_t begin, uint64_t end, uint32_t worker)> &body)>;
 
-// Computes a layer in its Winograd form. `scratch` has winograd_scratch_floats() floats, aligned to 64 bytes.
+// Computes a layer by Winograd's algorithm. `scratch` has winograd_scratch_floats() floats, aligned to 64 bytes.
 void run_winograd(const WinogradTarget &target, const WinogradLayer &layer, WinogradSharing sharing, const float *input,
                   float *output, float *scratch, const WinogradLoop &loop);
 

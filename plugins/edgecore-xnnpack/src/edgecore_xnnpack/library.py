@@ -1,4 +1,4 @@
-"""Call the two additional functions of the delegate's library, without torch: try kernels, describe forms."""
+"""Call two functions of the delegate's library without torch: test kernels, tell how convolutions are computed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def call(library: str, function: int, *arguments: ctypes.Array[ctypes.c_uint64] 
 
     Args:
         library: Path of the delegate's shared library.
-        function: Number of the function.
+        function: Number of the function, counted from 0 after the table of backend functions.
         arguments: The arguments that precede the output buffer: arrays and numbers of 64 bits.
 
     Raises:
@@ -23,7 +23,7 @@ def call(library: str, function: int, *arguments: ctypes.Array[ctypes.c_uint64] 
     entry = ctypes.CDLL(library).edgecore_backend_v0
     entry.restype = ctypes.c_void_p
     table = entry()
-    # Size of the function table; the addresses of the additional functions follow the table.
+    # size of the table of backend functions in bytes; the addresses of this library's own functions follow it
     size = ctypes.c_uint32.from_address(table).value
     address = ctypes.c_void_p.from_address(table + size + function * ctypes.sizeof(ctypes.c_void_p)).value
     kinds = [ctypes.c_uint64 if isinstance(argument, int) else ctypes.c_void_p for argument in arguments]

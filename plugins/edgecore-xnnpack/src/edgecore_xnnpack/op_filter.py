@@ -42,7 +42,7 @@ def filter_ops(supported: UnsupportedReason, program: ExportedProgram, options: 
 
 
 def _excluded(node: Node, constants: Constants, options: XnnpackOptions) -> str | None:
-    """Return a sentence that names the option which excludes a call; None if the options allow the call."""
+    """Return a sentence that names the option which excludes an fx node; None if the options allow the node."""
     precision = _precision(node, constants, options)
     if precision not in options.config_precisions:
         return f"{precision} is not among config_precisions"
@@ -71,7 +71,7 @@ def _names_of(node: Node) -> tuple[str, ...]:
 
 
 def _precision(node: Node, constants: Constants, options: XnnpackOptions) -> Precision:
-    """Return the precision of a call, as one of the names that the option `config_precisions` takes."""
+    """Return the precision of an fx node, as one of the names that the option `config_precisions` takes."""
     if any(map(_is_dynamic, node.all_input_nodes)):
         return "DYNAMIC_QUANT"
     conversions = [
@@ -101,7 +101,7 @@ def _layers(node: Node) -> list[Node]:
 
 
 def weights_of_float_layers(program: ExportedProgram, options: XnnpackOptions) -> frozenset[str]:
-    """Return the names of the weights and biases that delegated linear layers in float32 read as they are."""
+    """Return the names of weights and biases that delegated float32 linear layers read without a dequantize node."""
     constants = Constants(program)
     names = set[str]()
     for node in calls(program.graph_module, *_LINEAR):

@@ -32,7 +32,7 @@ Lower = Callable[[Lowering, Node], Any]
 
 
 class Query(NodeQuery):
-    """A call that the table checks. `sizes` replaces its symbolic sizes by numbers, initially their upper bounds."""
+    """An fx node that the operator table checks; `sizes` gives its symbolic sizes numbers, first their upper bounds."""
 
     def __init__(self, node: Node, constants: Constants, is_decomposed: bool, symbols: Symbols) -> None:
         super().__init__(node, constants, is_decomposed)
@@ -46,13 +46,13 @@ class Query(NodeQuery):
         """Cache of the results of `XnnpackTable._size_reason`."""
 
     def with_sizes(self, sizes: Sizes) -> Query:
-        """Return a query about the same call, with symbolic sizes replaced by the numbers in `sizes`."""
+        """Return a query about the same fx node, whose symbolic sizes are the numbers in `sizes`."""
         other = self.about(self.node)
         other.sizes = sizes
         return other
 
     def argument(self, name: str) -> Any:
-        """Return an argument of the call by its name in the operator's schema, or the default of this argument."""
+        """Return an argument of the fx node by its name in the operator's schema, or the default of this argument."""
         return self.sizes.resolve(super().argument(name))
 
     def is_constant(self, node: Any) -> bool:
@@ -103,25 +103,25 @@ class Row(OperatorRow[Lower]):
 
 
 class XnnpackTable(OperatorTable[Lower]):
-    """edgecore's `OperatorTable` with the requirements that XNNPACK has for every call.
+    """edgecore's `OperatorTable` with the requirements that XNNPACK has for every fx node.
 
     A dequantize node of a weight is supported only if all its readers are: XNNPACK has no node that dequantizes a
-    weight, but its layers read integer weights. A call with symbolic sizes is supported only if its lowering does not
+    weight, but its layers read integer weights. A node with symbolic sizes is supported only if its lowering does not
     depend on their values (`symbolic_shapes.py`).
     """
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
-        """Return a function that creates the `Query` of a call."""
+        """Return a function that creates the `Query` of an fx node, by which the table checks the node."""
         first = Query(program.graph.output_node(), Constants(program), is_decomposed, Symbols(program))
         first.buffers = {buffer.node: buffer for buffer in mutable_buffers(program)}
         return first.about
 
     def missing_reason(self, node: Node) -> str:
-        """Return why a call is not supported whose operator has no row in the table."""
+        """Return why an operator without a row in the table is not supported."""
         return f"no lowering for {operator_name(node.target)}"
 
     def unsupported_reason(self, query: NodeQuery) -> str | None:
-        """Return why XNNPACK does not support a call; None if it does."""
+        """Return why XNNPACK does not support an fx node; None if it does."""
         assert isinstance(query, Query)
         node = query.node
         if node.target not in self.rows:
@@ -139,7 +139,7 @@ class XnnpackTable(OperatorTable[Lower]):
         return self.own_reason(query) or (row.needs(query) if row.needs is not None else None)
 
     def own_reason(self, query: NodeQuery) -> str | None:
-        """Return why XNNPACK does not support a call, regardless of the operators around it; None if it does."""
+        """Return why XNNPACK does not support an fx node, regardless of the nodes around it; None if it does."""
         assert isinstance(query, Query)
         reason = super().unsupported_reason(query)
         if reason is not None:
@@ -149,7 +149,7 @@ class XnnpackTable(OperatorTable[Lower]):
         return query.size_reasons[query.node]
 
     def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
-        """Return why XNNPACK does not support the dtype or shape of a tensor of a call; None if it supports all.
+        """Return why XNNPACK does not support the dtype or shape of a tensor of an fx node; None if it supports all.
 
         Each tensor must have a dtype of the row, bounded sizes, rank 1 to 6 and at least one element. Constants, and
         results of rows with `scalar_result`, may also have rank 0. At least one input must be computed at run time.
@@ -176,9 +176,9 @@ class XnnpackTable(OperatorTable[Lower]):
         return "rank 0" if any(tensor.dim() == 0 for tensor in ranked) else None
 
     def _size_reason(self, query: Query) -> str | None:
-        """Return how the lowering of a call depends on the values of symbolic sizes; None if it does not.
+        """Return how the lowering of an fx node depends on the values of symbolic sizes; None if it does not.
 
-        The call is lowered with several samples of the symbolic sizes, and the resulting subgraphs are compared.
+        The node is lowered with several samples of the symbolic sizes, and the resulting subgraphs are compared.
         """
         symbols = symbol_names(_tensors(query.node))
         if not symbols:
@@ -243,7 +243,7 @@ def lowers(
 
 
 def _sources(query: Query, row: OperatorRow[Lower]) -> list[Node]:
-    """List the tensors that a call reads, except symbolic sizes and the arguments `any_dtype` of the row."""
+    """List the tensors that a node reads, except symbolic sizes and the arguments that the row's `any_dtype` names."""
     exempt = query.nodes_of(row.any_dtype)
     return [
         source
@@ -253,7 +253,7 @@ def _sources(query: Query, row: OperatorRow[Lower]) -> list[Node]:
 
 
 def _used_results(node: Node) -> list[Any]:
-    """List the `val`s of the results of a call; if it returns several, only those that have users."""
+    """List the `val`s of the results of an fx node; if it returns several, only those that have users."""
     val = node.meta["val"]
     if not isinstance(val, (tuple, list)):
         return [val]
@@ -261,6 +261,6 @@ def _used_results(node: Node) -> list[Any]:
 
 
 def _tensors(node: Node) -> Iterator[torch.Tensor]:
-    """Yield the `val`s of the inputs of a call, and of its results that have users."""
+    """Yield the `val`s of the inputs of an fx node, and of its results that have users."""
     yield from (source.meta["val"] for source in node.all_input_nodes)
     yield from _used_results(node)

@@ -56,7 +56,7 @@ class XnnpackPartitioner(CapabilityPartitioner):
         )
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        """Tag each supported node with its partition, and record for each other call why it is not supported."""
+        """Tag each supported node with its partition, and record why each other node is not supported."""
         result = super().partition(exported_program)
         if self.options.per_op_mode:
             result = self._split(result)

@@ -103,7 +103,7 @@ def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgr
 
 
 def _mask(node: Node, constants: Constants) -> Node | None:
-    """Return the attention mask of a call if `masked` must rewrite it: it is computed, has width 1, or hides a row."""
+    """Return a node's attention mask if `masked` must rewrite it: it is computed, has width 1, or hides a row."""
     mask = argument(node, "attn_mask") if node.target is _ATTENTION else None
     if not isinstance(mask, Node):
         return None
@@ -130,8 +130,8 @@ def _in_range(value: Any, limit: float) -> Any:
 def _rewritten(
     graph: Graph, target: Any, args: tuple[Any, ...], is_constant: Callable[[Any], bool]
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Return the target and arguments with which coremltools converts a call; add the nodes needed before it."""
-    # coremltools misreads several dims of one squeeze as a permutation of dims: squeeze one dim per call.
+    """Return the operator and arguments with which coremltools converts an fx node; add the nodes needed before it."""
+    # coremltools misreads a squeeze of several dims as a permutation of dims, so write one squeeze for each dim.
     if target is aten.squeeze_copy.dims:
         value, dims = args
         *others, last = sorted((dim % value.meta["val"].dim() for dim in dims), reverse=True)
@@ -180,7 +180,7 @@ def _added(graph: Graph, target: Any, args: tuple[Any, ...], **kwargs: Any) -> N
 
 
 def _with_defaults(target: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the arguments of a call with the defaults that coremltools' converter does not know."""
+    """Return the arguments of an fx node, with the default values that coremltools' converter does not know."""
     if target is aten.max_pool2d.default and (len(args) < 3 or not args[2]):
         return (*args[:2], args[1], *args[3:])  # PyTorch's default stride of a pooling is its kernel size
     if target is aten.elu.default and len(args) == 1:

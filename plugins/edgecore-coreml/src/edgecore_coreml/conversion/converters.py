@@ -63,7 +63,7 @@ def _register_weights() -> None:
         return values.astype(types.nptype_from_builtin(types.string_to_builtin(name)))
 
     def named(node: Any) -> str:
-        """Name the stored weight of a node: the name of its integers or indices, and SUFFIX."""
+        """Name the stored weight of a node after the constant with its integers or indices, followed by SUFFIX."""
         return f"{node.inputs[0]}{SUFFIX}"
 
     @register_torch_op(torch_alias=[channel_weight.__name__])  # type: ignore[untyped-decorator]

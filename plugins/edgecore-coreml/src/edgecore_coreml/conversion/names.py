@@ -38,7 +38,7 @@ def names_by_precision(program: ExportedProgram, weights: Sequence[StoredWeight]
 
 
 def _names(program: ExportedProgram) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the names of a partition's weights twice: by placeholder, and by the call that reads the weight.
+    """Return the names of a partition's weights twice: by placeholder, and by the fx node that reads the weight.
 
     `convert_pt2e` drops the names of quantized weights. A weight without a name is named after the layer that reads it.
     """
@@ -57,7 +57,7 @@ def _names(program: ExportedProgram) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _readers(value: Node) -> Iterator[tuple[Node, Node]]:
-    """Yield (call, argument) for each call that reads a weight, directly or after dequantizing or moving it."""
+    """Yield (node, argument) for each fx node that reads a weight, directly or after dequantizing or moving it."""
     for user in value.users:
         if user.target in STORED or user.target in _MOVES:
             yield from _readers(user) if user.args[0] is value else ()  # excludes readers of scales

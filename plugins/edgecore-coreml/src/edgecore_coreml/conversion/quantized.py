@@ -87,7 +87,7 @@ WEIGHTS = (channel_weight, block_weight, table_weight)
 def stored(
     target: Any, args: tuple[Any, ...], is_constant: Callable[[Any], bool]
 ) -> tuple[Any, tuple[Any, ...]] | None:
-    """Return the function of this module, and its arguments, that replace a call; None if the call stays unchanged.
+    """Return the function of this module, and its arguments, that replace an fx node; None if the node stays unchanged.
 
     Args:
         target: Operator of the call.
@@ -144,7 +144,7 @@ def quantizes(query: NodeQuery) -> str | None:
 
 
 def stores_channels(query: NodeQuery) -> str | None:
-    """Return why Core ML does not support a dequantize call with a scale per channel or block, or None if it does."""
+    """Return why Core ML does not support a dequantize node with a scale per channel or block, or None if it does."""
     if not _is_weight(query):
         return "its integers, scales or zero points are computed at run time"
     args = arguments_by_name(query.node)
@@ -169,7 +169,7 @@ def stores_table(query: NodeQuery) -> str | None:
 
 
 def needed_system(node: Node, is_constant: Callable[[Any], bool]) -> tuple[str, str] | None:
-    """Return (oldest system that supports a quantize or dequantize call, description of the feature), or None."""
+    """Return (oldest system that supports a quantize or dequantize node, description of the feature), or None."""
     if node.target not in (QUANTIZE, *STORED):
         return None
     if node.target is CODEBOOK:
@@ -198,7 +198,7 @@ def _fits(matrix: Sequence[int], blocks: int, shape: Sequence[int]) -> bool:
 
 
 def _is_weight(query: NodeQuery) -> bool:
-    """Return True if the integers, scales and zero points of a dequantize call are constant."""
+    """Return True if the integers, scales and zero points of a dequantize node are constant."""
     return all(query.is_constant(_before_cast(source)) for source in query.node.all_input_nodes)
 
 

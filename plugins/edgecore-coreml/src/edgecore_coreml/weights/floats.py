@@ -63,7 +63,7 @@ def rewrite_weights(
 def readers_of_weights(
     graph_module: GraphModule, constants: Constants, selects: Selects, is_weight: Callable[[torch.Tensor], bool]
 ) -> dict[Node, list[Node]]:
-    """Map each weight of a layer, and each constant factor of a matmul, to the calls that read it, in execution order.
+    """Map each weight of a layer, and each constant factor of a matmul, to the nodes that read it, in execution order.
 
     Args:
         graph_module: The graph.
@@ -80,7 +80,7 @@ def readers_of_weights(
 
 
 def store(constants: Constants, weight: Node, readers: Sequence[Node], values: torch.Tensor, suffix: str) -> None:
-    """Replace a weight for `readers`; if other calls keep the old weight, add the new one, its name with `suffix`."""
+    """Replace a weight for `readers`; if other nodes keep the old weight, add a new one, its name with `suffix`."""
     if set(weight.users) <= set(readers):
         constants.set(weight, values)
         return

@@ -125,7 +125,7 @@ def _rounded(rows: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Tenso
 
 
 def _best_scales(rows: torch.Tensor, bits: int) -> torch.Tensor:
-    """Return each row's scale of least squared error, [rows, 1]; candidates clip more or fewer large values."""
+    """Return each row's scale [rows, 1]: of candidates that clip large values, the one of least squared error."""
     magnitude = rows.abs().amax(1, keepdim=True).clamp(min=SMALLEST_SCALE)
     smallest, best = torch.full_like(magnitude, torch.inf), magnitude
     for step in _STEPS[bits]:

@@ -31,7 +31,7 @@ PASS = "compression::palettize_weights"
 
 @dataclass(frozen=True)
 class Palette:
-    """The form of a weight's tables of values: their size, and the rows that share a table.
+    """The tables of values that store a weight: their size, and how many rows share a table.
 
     Attributes:
         bits: Bits per index; a table has 2^bits values.
@@ -115,13 +115,13 @@ def _clustered(values: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
 
 
 def describe_weights(node: Node) -> str | None:
-    """Describe how a call's weights are stored, for the report; None if the recipe did not mark the call."""
+    """Describe how the weights of an fx node are stored, for the report; None if the recipe did not mark the node."""
     fields = (node.meta.get("custom") or {}).get(MARK)
     return None if fields is None else f"weights as {Palette(*fields)}"
 
 
 def palettes_of(partition: PartitionView) -> dict[str, Palette]:
-    """Return the palettes of the weights that marked calls of a partition read: name of the placeholder -> palette."""
+    """Return the palettes of the weights that marked nodes of a partition read: name of the placeholder -> palette."""
     marked = {}
     for node in partition.calls:
         fields = (node.meta.get("custom") or {}).get(MARK)

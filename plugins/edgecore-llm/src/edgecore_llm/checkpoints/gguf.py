@@ -85,7 +85,7 @@ class GgufCheckpoint:
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
         tensor, rows = self.file.tensors[self._tensors[name]], self.file.raw(self._tensors[name])
         projection = re.search(r"self_attn\.([qk])_proj", name) if self.family.is_interleaved else None
-        # In GGUF, a bias or the weight of a norm is one-dimensional: its values are a single row.
+        # In GGUF, a bias or the weight of a norm is a one-dimensional tensor, stored as a single row of values.
         if len(tensor.shape) == 1:
             values = decode_rows(tensor.type, rows)[0]
             return torch.from_numpy(values[self._order(projection[1])] if projection else values)[start:stop]

@@ -204,7 +204,6 @@ class MetaCheckpoint:
         return rank, float(scale)
 
     def _values(self) -> dict[str, Any]:
-        """Translate `params.json` to the keys of Hugging Face's `config.json`."""
         params = self.params
         for key in ("dim", "n_layers", "n_heads"):
             if not isinstance(params.get(key), int):

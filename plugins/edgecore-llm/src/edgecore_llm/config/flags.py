@@ -119,7 +119,7 @@ def config_from_flags(arguments: Sequence[str]) -> LlmConfig:
     if settings.pop("torchao", False):
         settings |= {key: True for key in _SWITCHES if key.startswith("backend.torchao.")}
     for key, other in _ALSO.items():
-        if settings.get(key, "0") != "0":  # `-G 0` changes the quantization, but not OpenVINO's groups
+        if settings.get(key, "0") != "0":  # `-G 0` (no weight groups) does not set OpenVINO's group size
             settings[other] = settings[key]
     if "base.lora_config.adapter_checkpoint" in settings and "base.lora_config.adapter_config" not in settings:
         raise ConfigError("--adapter_checkpoint needs --adapter_config")

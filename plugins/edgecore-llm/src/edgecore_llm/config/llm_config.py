@@ -108,7 +108,6 @@ def _apply(values: dict[str, Any], setting: str) -> None:
 
 
 def _sentence(error: ValidationError) -> str:
-    """Return the first error of pydantic's validation as one sentence."""
     first = error.errors(include_url=False, include_context=False)[0]
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":

@@ -140,7 +140,8 @@ def plan(config: LlmConfig) -> Plan:
         ConfigError: A setting is not supported; the error says why, and what to do.
     """
     changed = dict(_changed(config, LlmConfig()))
-    # `--group_size` also sets `backend.openvino.nncf_compression_group_size` (flags.py), so ignore a value equal to it.
+    # `--group_size` also sets `backend.openvino.nncf_compression_group_size` (flags.py), so ignore that setting if it
+    # is equal.
     if changed.get("backend.openvino.nncf_compression_group_size") == config.quantization.group_size:
         changed.pop("backend.openvino.nncf_compression_group_size", None)
     for key, value in changed.items():

@@ -43,7 +43,9 @@ class RoundedMatrix:
 def calibrate(
     config: DecoderConfig, weights: Weights, tokens: Sequence[int], context: int, precision: Precision
 ) -> Iterator[RoundedMatrix]:
-    """Round all linear layers but the output layer by their inputs on `tokens`, as rounded earlier layers compute them.
+    """Round all linear layers except the output layer, in order of computation, by samples of their inputs.
+
+    A layer's samples are its inputs when the decoder, with all earlier layers rounded, computes `tokens`.
 
     Raises:
         ConfigError: There are no tokens, one is outside of the vocabulary, or `precision` does not round linear layers.

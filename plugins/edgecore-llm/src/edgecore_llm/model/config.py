@@ -103,7 +103,7 @@ class DecoderConfig:
 def llama3_divisors(
     theta: float, dims: int, *, factor: float, low: float, high: float, original_context: int
 ) -> tuple[float, ...]:
-    """Return Llama 3.1's divisors: `factor` for frequencies of long wavelength, 1 for short, a blend between them."""
+    """Return Llama 3.1's divisors of RoPE frequencies: `factor` for long wavelengths, 1 for short, a blend between."""
     divisors = []
     for pair in range(dims // 2):
         waves = original_context * theta ** (-2 * pair / dims) / (2 * math.pi)  # wavelengths per original context

@@ -62,7 +62,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """The gated feed-forward network. Gate and value rows alternate in blocks of 16, after padding with zero rows."""
+    """The gated feed-forward network; in `gate_up_proj`, blocks of 16 gate rows and of 16 value rows alternate."""
 
     def __init__(self, config: DecoderConfig, precision: Precision) -> None:
         super().__init__()
@@ -121,8 +121,8 @@ class Decoder(nn.Module):
         precision: The bits of the weights.
 
     Attributes:
-        rewindable: How many of the last positions can be dropped again; None for all. A position that a windowed layer
-            writes into its ring buffer overwrites an older one, which a shorter sequence may need.
+        rewindable: How many of the last positions may be removed from the sequence; None for all. A position that a
+            windowed layer writes into its ring buffer overwrites an older one, which a shorter sequence may need.
     """
 
     def __init__(self, config: DecoderConfig, *, context: int, chunk: int, precision: Precision = Precision()) -> None:

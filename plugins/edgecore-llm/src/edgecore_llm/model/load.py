@@ -175,7 +175,7 @@ class Reader:
             self._check(source)
 
     def rows(self, name: str, columns: int, bits: Literal[4, 8] | None) -> Iterator[Part]:
-        """Read a matrix of the decoder in parts of some rows; keep quantized rows as integers if `bits` suffice."""
+        """Read a matrix of the decoder in parts of rows; keep quantized rows of at most `bits` bits as integers."""
         sources = self._sources(name, columns)
         for source in sources:
             self._check(source)

@@ -23,7 +23,7 @@ or with two matrix products and a softmax."""
 
 
 class Step:
-    """The values of a call of the decoder that all its layers share: positions and masks.
+    """The values of one run of the decoder that all its layers share: positions and masks.
 
     Attributes:
         start: The position of the first token.
@@ -52,7 +52,7 @@ class Step:
 
 
 class PortableAttention(nn.Module):
-    """Attention with a key-value cache for the whole context, in one of the forms of `Form`.
+    """Attention with a key-value cache for the whole context, by the operators that a member of `Form` names.
 
     The caches have the shape [1, context, heads, size] for the form "llama", otherwise [1, heads, context, size].
     """

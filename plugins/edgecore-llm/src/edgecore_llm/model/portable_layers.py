@@ -41,7 +41,7 @@ class PortableMatrix(nn.Module):
             self.zeros: Tensor
 
     def put(self, start: int, part: Tensor | QuantizedMatrix) -> None:
-        """Store rows of the weight from row `start` on: round them, or keep quantized rows if their scales fit."""
+        """Store rows of the weight from row `start` on: round float rows; keep quantized rows if their groups fit."""
         stop = start + len(part)
         if isinstance(part, QuantizedMatrix):
             scales = self._kept_scales(part)
@@ -116,7 +116,7 @@ class PortableLinear(PortableMatrix):
 
 
 def _scales(groups: Tensor, bits: int) -> Tensor:
-    """Return a scale for each group of [rows, groups, size]; of 4 bits, the candidate of least squared error."""
+    """Return scales for weights [rows, groups, size]; for 4 bits, the candidates with the least squared error."""
     largest = groups.abs().amax(-1)
     if bits == 8:
         return _positive(largest / 127)

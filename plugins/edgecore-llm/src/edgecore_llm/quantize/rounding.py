@@ -57,9 +57,10 @@ def _scales_of_8_bits(groups: Tensor) -> Tensor:
 
 
 def _scales_of_4_bits(groups: Tensor) -> Tensor:
-    """Return a 4-bit scale for each group w of weights, the best of those that `EXTREMES` lead to.
+    """Return a 4-bit scale for each group w of weights: the best of the candidates, one for each number in `EXTREMES`.
 
-    Integers q have the best scale <w, q> / <q, q>, which reduces the squared error from <w, w> by <w, q>^2 / <q, q>.
+    Each candidate has integers q, whose best scale is <w, q> / <q, q>, which reduces the squared error from <w, w> by
+    <w, q>^2 / <q, q>.
     """
     largest = groups.gather(-1, groups.abs().argmax(-1, keepdim=True))
     inverse = torch.where(largest == 0, torch.zeros(()), 1 / largest)

@@ -46,7 +46,8 @@ def portable_facts(program: edgecore.Program, path: str | Path) -> dict[str, Any
         "chunk": chunk,
         "vocabulary": int(forward.outputs[0].shape[-1]),
         "eos_ids": tuple(token for token in (eos if isinstance(eos, (list, tuple)) else [eos]) if token >= 0),
-        # A file without the mark `KEEPS_ALL` may have ring buffers, so assume that no position can be dropped again.
+        # A file without the constant method `KEEPS_ALL` may have ring buffers, which keep no older positions to go back
+        # to.
         "rewindable": None if _constant(program, KEEPS_ALL, False) else 0,
     }
     return {
@@ -57,7 +58,7 @@ def portable_facts(program: edgecore.Program, path: str | Path) -> dict[str, Any
 
 
 class PortableForward:
-    """Calls `forward(tokens [1, T], input_pos)` of ExecuTorch's form with the arguments of edgecore's `forward`."""
+    """Calls ExecuTorch's `forward(tokens [1, T], input_pos)` with the arguments of edgecore's `forward`."""
 
     def __init__(self, program: edgecore.Program) -> None:
         self._method = program["forward"]
@@ -65,7 +66,7 @@ class PortableForward:
         self._takes_positions = int(self._method.inputs[1].shape[0]) > 1
 
     def __call__(self, tokens: NDArray[Any], positions: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
-        """Compute tokens, and return the logits [R, vocabulary] after each token that `rows` [R] selects."""
+        """Run the model on `tokens`, and return the logits [R, vocabulary] after each token that `rows` [R] selects."""
         if self._gives_all:
             logits: NDArray[Any] = self._logits(tokens, positions)[0][rows]
             return logits

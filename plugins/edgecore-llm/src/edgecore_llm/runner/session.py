@@ -38,7 +38,7 @@ class Metadata:
         chunk: Maximum number of tokens per call.
         vocabulary: The number of logits.
         eos_ids: The ids of the tokens that end a text.
-        rewindable: How many of the last positions the caches can drop again; None for all.
+        rewindable: How many of the last positions can be removed from the caches; None for all.
         chat_template: The model's chat template in Jinja; None if the checkpoint had none.
         text: The metadata as JSON text. It contains a random id of the export, so two exports of a model differ.
     """
@@ -87,7 +87,7 @@ class Metadata:
 
 @dataclass
 class Statistics:
-    """Token counts and seconds of a session since its begin."""
+    """Numbers of computed tokens, and the seconds that they took, since a session began."""
 
     load_seconds: float = 0.0
     prompt_tokens: int = 0
@@ -140,7 +140,7 @@ class Session:
         metadata: The metadata of the model.
         tokens: The tokens whose keys and values are in the caches, in order.
         dropped: How many tokens `shift` has dropped since the sequence was empty.
-        statistics: Token counts and seconds so far.
+        statistics: Numbers of computed tokens, and the seconds that they took.
     """
 
     _program: edgecore.Program

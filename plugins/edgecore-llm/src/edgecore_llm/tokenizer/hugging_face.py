@@ -93,7 +93,7 @@ class HuggingFaceTokenizer(Tokenizer):
 
     @cached_property
     def _continued(self) -> tuple[Any, Any]:
-        """The tokenizers `_plain` and `_with_specials` for text that continues another text, so without a space."""
+        """Variants of `_plain` and `_with_specials` that put no space before a text, because it continues another."""
         if not self._has_prefix:
             return self._plain, self._with_specials
         content = json.loads(self.text)

@@ -47,7 +47,7 @@ class TiktokenTokenizer(Tokenizer):
             self._encoding = tiktoken.Encoding(
                 path.name, pat_str=pattern, mergeable_ranks=ranks, special_tokens=self._specials
             )
-        except Exception as error:  # tiktoken raises errors of several classes
+        except Exception as error:  # tiktoken raises exceptions of several classes, so catch all
             raise TokenizerError(f"{path} cannot be used: {error}") from error
         self._bytes = {rank: value for value, rank in ranks.items()}
         self._special_names = {token: name for name, token in self._specials.items()}

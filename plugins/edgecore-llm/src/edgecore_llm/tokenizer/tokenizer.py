@@ -16,7 +16,7 @@ class Tokenizer(ABC):
     Attributes:
         vocabulary: The number of token ids: one more than the largest id.
         bos_id: The id of the token that begins a text; None if there is no such token.
-        adds_bos: Texts must begin with `bos_id`. False for Qwen and SmolLM2, which do not use their token.
+        adds_bos: Texts must begin with `bos_id`. False for Qwen and SmolLM2, which have the token but do not use it.
         eos_ids: The ids of the tokens that end a text.
         strips_first_space: Encoding puts a space before a text, and decoding removes it.
         spaces_after_specials: Encoding also puts a space before text that follows a special token.

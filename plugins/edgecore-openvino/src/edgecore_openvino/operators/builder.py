@@ -86,7 +86,8 @@ class Builder:
             if op.get_name() not in self.owners:
                 self.owners[op.get_name()] = node
                 sources = [op.input_value(index) for index in range(op.get_input_size())]
-                # In a precision below f32, OpenVINO would replace an infinite constant by the largest finite number.
+                # In a precision below f32, OpenVINO would replace an infinite constant by the largest finite number, so
+                # compute the operator that reads it in f32.
                 if self.precision != "f32" and any(map(_has_infinity, sources)):
                     self.in_float32(op)
                 pending += sources

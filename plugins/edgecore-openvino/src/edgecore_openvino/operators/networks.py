@@ -76,7 +76,7 @@ def _attention(b: Builder, node: Node) -> Any:
     query, key, value = (b.value(args[name]) for name in ("query", "key", "value"))
     mask = None if args["attn_mask"] is None else _mask(b, args["attn_mask"])
     scale = None if args["scale"] is None else number(args["scale"])
-    if scale is not None and mask is None:  # OpenVINO's attention takes a scale only with a mask
+    if scale is not None and mask is None:  # OpenVINO's attention accepts a scale only with a mask
         mask = number(0)
     result = ops.scaled_dot_product_attention(query, key, value, mask, scale, args["is_causal"])
     return result if args["attn_mask"] is None else _without_masked_rows(b, args["attn_mask"], result)
@@ -157,7 +157,7 @@ def _adaptive(b: Builder, node: Node) -> Any:
 
 
 def _only_first(query: NodeQuery) -> str | None:
-    """Refuse a call if a result other than the first is read, because only the first is computed."""
+    """Refuse an fx node if a result other than its first is read, because only the first is computed."""
     for user in query.node.users:
         if user.args[1] != 0 and user.users:
             return f"result {user.args[1]} is read, but only result 0 is supported"

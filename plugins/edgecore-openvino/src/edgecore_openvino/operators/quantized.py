@@ -97,7 +97,6 @@ def _bits(args: dict[str, Any]) -> int:
 
 
 def _scaled(value: Any, zero: Any, scale: Any) -> Any:
-    """Return (value - zero) * scale in float32."""
     value = ops.convert(value, "f32")
     if np.any(zero):
         value = ops.subtract(value, ops.constant(zero))

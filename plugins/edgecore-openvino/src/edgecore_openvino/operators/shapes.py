@@ -32,7 +32,6 @@ def _view(b: Builder, node: Node) -> Any:
 
 
 def _sizes(node: Node) -> list[int]:
-    """Return the sizes of a result, with -1 for symbolic sizes."""
     return [size if isinstance(size, int) else -1 for size in shape(node)]
 
 

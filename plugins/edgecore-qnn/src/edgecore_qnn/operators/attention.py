@@ -32,7 +32,7 @@ def _attention(b: Builder, node: Node) -> Any:
 
 
 def _mask(b: Builder, args: dict[str, Any]) -> str | None:
-    """Return the attention mask to add to the scores; None if the call has none."""
+    """Return the mask that attention adds to the scores; None if the model's attention has no mask."""
     if args["is_causal"]:
         rows, columns = shape(args["query"])[-2], shape(args["key"])[-2]
         return b.array(np.triu(np.full((rows, columns), _HIDDEN, np.float32), 1))

@@ -17,7 +17,8 @@ aten = torch.ops.aten
 F32 = (torch.float32,)
 _BIAS = np.iinfo(np.int32)
 _MATRIX = 2
-# `_has_wrong_channels` refuses depthwise convolutions with a multiple of _BLOCK plus 1 to _WRONG channels.
+# `_has_wrong_channels` refuses depthwise convolutions whose number of channels is 1 to _WRONG above a multiple of
+# _BLOCK.
 _BLOCK, _WRONG = 32, 4
 
 
@@ -109,7 +110,7 @@ def _has_wrong_channels(node: Node) -> bool:
 
 
 def _constant_operands(query: NodeQuery, *names: str) -> str | None:
-    """Refuse a call if an operand in `names` is not constant; a dequantized constant counts as constant."""
+    """Refuse an fx node if an operand in `names` is not constant; a dequantized constant counts as constant."""
     for node in query.nodes_of(names):
         source = node.args[0] if _is_dequantize(node) else node
         if not query.is_constant(source):
@@ -198,7 +199,7 @@ def _image(query: NodeQuery) -> str | None:
 
 
 def _only_first(query: NodeQuery) -> str | None:
-    """Refuse a call if a result other than the first is read, because only the first is computed."""
+    """Refuse an fx node if a result other than its first is read, because only the first is computed."""
     for user in query.node.users:
         if user.args[1] != 0 and user.users:
             return f"result {user.args[1]} is read, but only result 0 is supported"
@@ -227,9 +228,10 @@ def _only_layer_norm(b: Builder, node: Node) -> Any:
 def _limited(b: Builder, node: Node, value: str) -> str:
     """Clip the 16-bit result of a norm to its integer range, which changes no value.
 
-    Without the Clip, onnxruntime-qnn 2.7.0 computes a matmul that reads a layer norm of 16 rows incorrectly, by 1.4
-    times the maximum, for SM8450, SM8550, SM8650 and SM8750. It is correct with all other tested row counts (4 to 64),
-    with 8-bit integers, and for additions, convolutions, softmax and norms that read a norm.
+    Without the Clip, onnxruntime-qnn 2.7.0 computes wrong results of a matmul that reads a layer norm of 16 rows: the
+    error is 1.4 times the largest correct result, for SM8450, SM8550, SM8650 and SM8750. Results are correct with all
+    other tested row counts (4 to 64), with 8-bit integers, and for additions, convolutions, softmax and norms that read
+    a norm.
     """
     readers = [user for user in node.users if user.target is operator.getitem] or [node]
     scale = result_scale(readers[0])

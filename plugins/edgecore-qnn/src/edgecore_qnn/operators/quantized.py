@@ -64,7 +64,7 @@ _OWN_SCALES = {
 
 
 def limits(node: Node) -> tuple[float, float]:
-    """Return the minimum and maximum result of a call of a clamp, such as relu or hardtanh (`CLAMPS`)."""
+    """Return the smallest and largest result of a clamp, such as relu or hardtanh (`CLAMPS`)."""
     args, (low, high) = arguments_by_name(node), CLAMPS[node.target]  # type: ignore[index]
     low = args.get("min", args.get("min_val", low))
     high = args.get("max", args.get("max_val", high))

@@ -48,7 +48,7 @@ _REASON = re.compile(r"\s*REASON : (.*)")
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to a request.
+    """The provider's answer to a request.
 
     Attributes:
         result: The JSON that the child process wrote.
@@ -114,7 +114,7 @@ def ask(task: Task, model: bytes, soc: Soc, provider_options: Mapping[str, str],
             messages = _refusals(_log(request_folder)) if task == "assign" else {}
             if not messages:
                 raise
-            answer = Answer({"refused": messages}, b"", "")  # no node is left to run: the provider refused all
+            answer = Answer({"refused": messages}, b"", "")  # the provider refused all nodes, so none is left
     _store(entry, answer)
     return answer
 
@@ -201,7 +201,7 @@ def _session_options(task: Task) -> dict[str, str]:
         "session.disable_cpu_ep_fallback": "1",
         "ep.context_enable": "1",
         "ep.context_embed_mode": "0",
-        "ep.context_file_path": CONTEXT_MODEL,  # relative to the request's folder, in which the child process runs
+        "ep.context_file_path": CONTEXT_MODEL,  # path relative to the child's working folder
     }
 
 

@@ -127,7 +127,7 @@ class Builder:
         if q is None:
             return value
         if value.tensor.data is not None:
-            constant = q.real(self.read(value).data)  # type: ignore[arg-type]  # a constant has data
+            constant = q.real(self.read(value).data)  # type: ignore[arg-type]  # a constant's `data` is not None
             return Value(self.constant(constant, DType.FP32), tuple(range(len(value.order))))
         if value not in self._real:
             numbers = self.emit(Op.CAST, [value.tensor], value.tensor.shape, DType.FP32)
@@ -141,7 +141,7 @@ class Builder:
         return self._constant_of(node) if isinstance(node, Node) else None
 
     def argument(self, name: str) -> Any:
-        """Return the argument `name` of the current node's call; its default if the call omits it."""
+        """Return the argument `name` of the current node; its default if the node omits it."""
         assert self.node is not None
         return argument(self.node, name)
 
@@ -179,7 +179,7 @@ class Builder:
         value = self.values.get(argument) if isinstance(argument, Node) else None
         if value is None or value.tensor.data is None or value.quantization is None:
             return None
-        return value.quantization.real(self.read(value).data)  # type: ignore[arg-type]  # a constant has data
+        return value.quantization.real(self.read(value).data)  # type: ignore[arg-type]  # `data` is not None here
 
     @property
     def dtype_of_operands(self) -> DType:
@@ -340,7 +340,7 @@ class Builder:
             return self.constant(np.clip(scaled, *LIMITS[dtype]), dtype)
         is_cast = tensor.dtype in (DType.INT8, DType.INT16) and dtype == DType.INT32
         if is_cast and scale == 1.0 and not input_zero and not output_zero:
-            # CAST takes one operation on an NPU, RESCALE takes two.
+            # Use CAST, because it takes one operation on an NPU, but RESCALE two.
             return self.emit(Op.CAST, [tensor], tensor.shape, dtype)
         # For INT48, RESCALE's multiplier has only 15 bits; its error of up to 2^-15 is 0.004 steps of the largest int8
         # weight. A RESCALE by a power of two to INT32, then a second one with 31 bits, would be exact. But for such a
@@ -373,9 +373,9 @@ class Builder:
         if result is None:
             return Value(tensor, tuple(order))
         factors = [unit / result.step for unit in (scale if isinstance(scale, Sequence) else [scale])]
-        # Factors above 1 (INT48) or 2**8 (INT32) occur if the calibrated range is only a few steps of the accumulator,
-        # such as for a result that is always 0. Clamp the accumulators first, because RESCALE's products must fit into
-        # 32 bits before they saturate.
+        # Scale factors above 1 (INT48) or 2**8 (INT32) occur if the calibrated range of a result is only a few steps of
+        # the accumulator, for example if it is always 0. Clamp the accumulators first, because RESCALE's products must
+        # fit into 32 bits before they saturate.
         if tensor.dtype == DType.INT48 and max(factors) > 1:
             first = [min(factor, 1.0) for factor in factors]
             tensor = self.rescale(tensor, first if isinstance(scale, Sequence) else first[0], DType.INT32)

@@ -49,7 +49,8 @@ def table(b: Builder, x: Value, function: Function) -> Value:
     finer = 1.0 if result.dtype == DType.INT16 else float(FRACTION)
     points = np.nan_to_num(points / (result.step / finer), nan=0.0, posinf=1e9, neginf=-1e9)
     outside = np.abs(points) > LIMIT
-    # Results that cross the 16-bit limit between two entries need entries beyond the limit, so store half of each.
+    # Where results leave the 16-bit range between two entries, entries within 16 bits would bend the interpolation:
+    # store half of each entry.
     if q.dtype == DType.INT16 and (outside[1:] != outside[:-1]).any():
         points, finer = points / 2, finer / 2
     raw = lookup(b, index, np.rint(points))

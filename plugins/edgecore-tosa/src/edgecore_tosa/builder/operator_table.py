@@ -1,4 +1,4 @@
-"""The operator table of TOSA: which calls a TOSA specification (profile and extensions) supports."""
+"""The operator table of TOSA: which operators a TOSA specification (profile and extensions) supports, and when."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def needs_more_than_u55(spec: TosaSpec) -> str | None:
 
 @dataclass(frozen=True)
 class Row(OperatorRow[Lower]):
-    """A row of the operator table: an operator, its constraints, and `lower`, the function that writes TOSA for a call.
+    """A row of the operator table: an operator, its constraints, and `lower`, the function that writes TOSA for a node.
 
     Attributes:
         real: Arguments that may be floating-point constants while the other values are quantized.
@@ -72,7 +72,7 @@ class Row(OperatorRow[Lower]):
 
 
 class Query(NodeQuery):
-    """A call of an operator, for the checks of the operator table.
+    """An fx node that calls an operator, with the data that checks of the operator table need.
 
     Attributes:
         spec: The TOSA specification: profile and extensions.
@@ -87,7 +87,7 @@ class Query(NodeQuery):
         return super().is_constant(node) or (is_dequantize(node) and super().is_constant(node.args[0]))
 
     def vals(self, except_arguments: Sequence[str] = ()) -> list[tuple[str, Any]]:
-        """List (name for messages, `val`) of the call's inputs, and of each result that another node reads."""
+        """List (name for messages, `val`) of an fx node's inputs, and of each result that another node reads."""
         named = super().vals(except_arguments)
         several = self.node.meta["val"]
         if not isinstance(several, (tuple, list)):
@@ -118,7 +118,7 @@ class TosaTable(OperatorTable[Lower]):
         self._missing: dict[Any, str] = {target: reason for target, reason in reasons.items() if reason is not None}
 
     def missing_reason(self, node: Node) -> str:
-        """Return why a call is not supported whose operator has no row in this table."""
+        """Return why an operator without a row in this table is not supported."""
         return self._missing.get(node.target) or super().missing_reason(node)
 
     def inside_only(self, node: Node) -> str | None:
@@ -135,7 +135,7 @@ class TosaTable(OperatorTable[Lower]):
         return "real numbers" if is_real and not self.spec.floating else None
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
-        """Return a function that creates the `Query` of a call."""
+        """Return a function that creates the `Query` of an fx node, by which the table checks the node."""
         constants = Constants(program)
         first = Query(program.graph.output_node(), constants, is_decomposed)
         first.spec = self.spec
@@ -153,7 +153,7 @@ class TosaTable(OperatorTable[Lower]):
         return {argument for argument in arguments if isinstance(argument, Node)}
 
     def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
-        """Return why the dtype or quantization of a tensor of a call is not supported, or None if all are."""
+        """Return why the dtype or quantization of a tensor of an fx node is not supported, or None if all are."""
         assert isinstance(query, Query)
         reason = super().tensor_reason(query, row)
         if reason or is_quantize(query.node) or is_dequantize(query.node):
@@ -172,7 +172,7 @@ class TosaTable(OperatorTable[Lower]):
             return f"computes with {' and '.join(sorted(map(dtype_name, dtypes)))}"
         quantizations = {node: query.parameters.of(node) for node in floats}
         if self.spec.floating and not (self.spec.integer and all(quantizations.values())):
-            return None  # the call computes in floating point, which the specification supports
+            return None  # accept: the specification supports floating point
         reasons = (self._quantization_reason(name, quantizations[node]) for node, name in floats.items())
         return next(filter(None, reasons), None)
 
@@ -193,7 +193,7 @@ def _specialized(row: Row, spec: TosaSpec) -> Row:
 
 
 def results(node: Node) -> list[Node]:
-    """Return the nodes that hold a call's results: the call itself, or for a list of results its `getitem` nodes."""
+    """Return the nodes that hold an fx node's results: the node itself, or its `getitem` nodes if it returns a list."""
     if not isinstance(node.meta["val"], (tuple, list)):
         return [node]
     return [user for user in node.users if user.target is operator.getitem]

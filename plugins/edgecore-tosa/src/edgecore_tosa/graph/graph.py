@@ -73,15 +73,15 @@ class Tensor:
 
 @dataclass(eq=False)
 class Operator:
-    """A call of an operator in a TOSA graph.
+    """An operator in a TOSA graph, with its inputs, attribute and output.
 
     Attributes:
         op: The operator.
         attribute: The constant arguments, an instance of the class in `schema.ATTRIBUTES`.
         inputs: The tensors that it reads, including constants, in the order of TOSA's specification.
         output: The tensor of its result.
-        source: The call of the model from which this operator was made, an fx node.
-        others: Further calls of the model that this operator also computes, such as quantize nodes.
+        source: The fx node from which this operator was made.
+        others: Further fx nodes that this operator also computes, such as quantize nodes.
     """
 
     op: Op

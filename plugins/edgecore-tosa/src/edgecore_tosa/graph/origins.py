@@ -1,4 +1,4 @@
-"""Map each operator of a TOSA graph to the calls of the model that it computes."""
+"""Map each operator of a TOSA graph to the fx nodes of the model that it computes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from edgecore_tosa.graph.graph import Graph, Operator, Tensor
 
 
 def assign_unwritten(graph: Graph, calls: Sequence[Node], tensors: Mapping[Node, Tensor]) -> None:
-    """Assign each call of the model for which no operator was written to the operators that compute it.
+    """Assign each fx node for which no operator was written to the operators that compute it too.
 
-    If an operator's result is the tensor of the call, the call is assigned to that operator: for example a quantize
-    node to the convolution before it. Any other call, such as a dequantize node, is assigned to the operators of its
-    users.
+    If an operator's result is the node's tensor, the node is assigned to that operator: for example a quantize node to
+    the convolution before it. Any other node, such as a dequantize node, is assigned to the operators of its users.
 
     Args:
-        graph: The graph. Each operator names the call that wrote it.
-        calls: The calls of the partition in execution order.
+        graph: The graph. Each operator names the fx node that it was written for.
+        calls: The fx nodes of the partition in execution order.
         tensors: The tensor of each call's result in the TOSA graph.
     """
     producers = {operator.output: operator for operator in graph.operators}
@@ -44,7 +43,7 @@ WHOLE = 0
 
 
 def debug_handle_map(graph: Graph) -> dict[int | str, tuple[int, ...]]:
-    """Map `Operator.name` to the debug handles of the calls that the operator computes, in the model's order.
+    """Map `Operator.name` to the debug handles of the fx nodes that the operator computes, in the model's order.
 
     `WHOLE` maps to all handles. Call `Graph.to_bytes` first, because it names the operators.
     """

@@ -22,7 +22,7 @@ Real = Callable[[Builder, Tensor], Tensor]
 
 
 def tabulated(b: Builder) -> Value:
-    """Write a call as a lookup table (TOSA's TABLE), whose entries the PyTorch operator itself computes."""
+    """Emit a lookup table (TOSA's TABLE) for the node, whose entries the PyTorch operator itself computes."""
     node = b.node
     assert node is not None and callable(node.target)
     target, first = node.target, node.all_input_nodes[0]
@@ -62,7 +62,7 @@ def _multiplied_by(b: Builder, x: Tensor) -> Tensor:
 
 
 def _shifted(op: Op, *, swapped: bool = False) -> Callable[[Builder], Value]:
-    """Return the function that lowers a sum or difference with a number; for int8, it becomes a table."""
+    """Return the function that lowers a sum or difference with a number; for int8, it writes a lookup table."""
 
     def lower(b: Builder) -> Value:
         x = b.input()
@@ -78,7 +78,7 @@ def _divided(b: Builder, x: Tensor) -> Tensor:
 
 
 def _power(b: Builder, x: Tensor) -> Tensor:
-    """Write a power in floating point; exponents 2 and 3 become products, because POW is undefined for negative x."""
+    """Emit a power in floating point; exponents 2 and 3 become products, because POW is undefined for negative x."""
     exponent = b.argument("exponent")
     if exponent in (2, 3):
         square = b.compute(Op.MUL, x, x)
@@ -92,7 +92,6 @@ def _leaky_relu(b: Builder, x: Tensor) -> Tensor:
 
 
 def _polynomial(b: Builder, x: Tensor, coefficients: Sequence[float]) -> Tensor:
-    """Write the polynomial of x that is the sum of coefficients[i] * x^i."""
     *lower, highest = coefficients
     total = b.compute(Op.MUL, x, highest)
     for coefficient in reversed(lower[1:]):
@@ -101,14 +100,14 @@ def _polynomial(b: Builder, x: Tensor, coefficients: Sequence[float]) -> Tensor:
 
 
 def _expm1(b: Builder, x: Tensor) -> Tensor:
-    """Write e^x - 1 in floating point; near 0, where the subtraction loses digits, use the Taylor series."""
+    """Emit e^x - 1 in floating point; near 0, where the subtraction loses digits, use the Taylor series."""
     far = b.compute(Op.SUB, b.compute(Op.EXP, x), 1.0)
     near = b.compute(Op.MUL, x, _polynomial(b, x, [1 / math.factorial(i) for i in range(1, 9)]))
     return b.compute(Op.SELECT, b.compute(Op.GREATER, b.compute(Op.ABS, x), 0.5), far, near)
 
 
 def _log1p(b: Builder, x: Tensor) -> Tensor:
-    """Write log(1 + x) in floating point; near 0, where the addition loses digits of x, use the series of 2 atanh(y).
+    """Emit log(1 + x) in floating point; near 0, where the addition loses digits of x, use the series of 2 atanh(y).
 
     With y = x / (2 + x), log(1 + x) = 2 atanh(y) = 2 (y + y^3 / 3 + ...).
     """
@@ -149,7 +148,7 @@ def _multiplied(b: Builder) -> Value:
 
 
 def _prelu(b: Builder) -> Value:
-    """Write a quantized PReLU, max(x, 0) + weight * min(x, 0), with a 16-bit weight per channel."""
+    """Emit a quantized PReLU, max(x, 0) + weight * min(x, 0), with a 16-bit weight per channel."""
     x, weights = b.input(), b.real_constant(b.argument("weight"))
     q = x.quantization
     assert weights is not None and q is not None
@@ -165,7 +164,7 @@ def _prelu(b: Builder) -> Value:
 
 
 def _softshrink(b: Builder) -> Value:
-    """Write a quantized softshrink, x - min(max(x, -lambd), lambd); for int8, it becomes a table.
+    """Emit a quantized softshrink, x - min(max(x, -lambd), lambd); for int8, it becomes a table.
 
     A table for int16 interpolates, so it would be inexact where the slope changes.
     """
@@ -190,7 +189,7 @@ def _check_prelu(query: Query) -> str | None:
 
 
 def quantized(query: Query) -> str | None:
-    """Return a reason if the result of a call is not quantized; None if it is."""
+    """Return a reason if the result of an fx node is not quantized; None if it is."""
     return "only quantized calls" if query.parameters.of(query.node) is None else None
 
 

@@ -20,7 +20,7 @@ aten = torch.ops.aten
 def averages(
     b: Builder, x: Value, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], divisor: int | None
 ) -> Value:
-    """Write the averages of the windows of an image, or their sums divided by `divisor`.
+    """Emit the averages of the windows of an image, or their sums divided by `divisor`.
 
     TOSA's AVG_POOL2D keeps the scale of the image. If the result has another scale, a depthwise convolution with a
     kernel of ones computes the sums instead, unless padding leaves fewer elements in windows at the border.
@@ -56,7 +56,7 @@ def averages(
 
 
 def _pool(b: Builder) -> Value:
-    """Write average pooling; padding that counts is added to the image, because AVG_POOL2D leaves out its padding."""
+    """Emit average pooling; padding that counts is added to the image, since AVG_POOL2D never counts its padding."""
     x, divisor = b.input(), b.argument("divisor_override")
     kernel = for_each(b.argument("kernel_size"), 2)
     stride = for_each(b.argument("stride") or kernel, 2)

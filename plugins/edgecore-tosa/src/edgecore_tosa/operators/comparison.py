@@ -37,7 +37,7 @@ _CLOSED = {"gt": "ge", "lt": "le"}
 
 
 def _written(b: Builder, name: str, left: Tensor, right: Tensor) -> Tensor:
-    """Write the comparison `name`, such as "gt", of two tensors of one dtype; return its boolean result."""
+    """Emit the comparison `name`, such as "gt", of two tensors of one dtype; return its boolean result."""
     op, is_exchanged, is_inverted = _OPERATORS[name]
     result = b.compute(op, right, left) if is_exchanged else b.compute(op, left, right)
     return b.compute(Op.LOGICAL_NOT, result) if is_inverted else result
@@ -69,7 +69,7 @@ def _compared(name: str) -> Lower:
 
 
 def _compared_with_number(name: str) -> Lower:
-    """Return the function that lowers a comparison with a number, for integers turned into an integer limit."""
+    """Return the function that lowers a comparison with a number; for integers, the number becomes an integer limit."""
 
     def lower(b: Builder) -> Value:
         x, number = _whole(b, b.input()), float(b.argument("other"))
@@ -113,7 +113,7 @@ def _where(b: Builder) -> Value:
 
 
 def _extreme(op: Op) -> Lower:
-    """Return the function that lowers an elementwise maximum or minimum; TOSA has it for int32, not int8 or int16."""
+    """Return the function that lowers an elementwise maximum or minimum, which TOSA has for int32, not for int8."""
 
     def lower(b: Builder) -> Value:
         values = [b.operand("self"), b.operand("other")]

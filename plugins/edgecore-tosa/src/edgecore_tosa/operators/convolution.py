@@ -162,7 +162,7 @@ def _direct(b: Builder, layer: Layer, image: Tensor, form: _Form, groups: int, s
 def _by_group(
     b: Builder, layer: Layer, image: Tensor, filters: Sequence[Array], shape: Sequence[int], op: Op, attribute: Any
 ) -> Value:
-    """Write a convolution once per group of channels, and concatenate the results.
+    """Emit a convolution once per group of channels, and concatenate the results.
 
     Each result is scaled before the concatenation, because CONCAT does not support INT48, the accumulator of int16.
     """
@@ -182,7 +182,7 @@ _STRIDES_OF_U55 = ([1, 1], [2, 2])
 
 
 def _transposed(b: Builder, layer: Layer, image: Tensor, form: _Form, groups: int, shape: Sequence[int]) -> Value:
-    """Write a transposed convolution; if the target lacks it, write a convolution of the image with zeros inserted.
+    """Emit a transposed convolution; if the target lacks it, emit a convolution of the image with zeros inserted.
 
     The weight is [input channels, output channels / groups, H, W].
     """
@@ -220,7 +220,7 @@ def _spread(b: Builder, image: Tensor, stride: Sequence[int], zero_point: Tensor
 
 
 def _linear(b: Builder) -> Value:
-    """Write a linear layer as a 1 x 1 convolution of an image, [1, input rows, 1, features]."""
+    """Emit a linear layer as a 1 x 1 convolution of an image, [1, input rows, 1, features]."""
     x, weight = b.input("input"), b.input("weight")
     layer = Layer(b, x, weight, b.real_constant(b.argument("bias")), b.shape[-1])
     features = x.shape[-1]

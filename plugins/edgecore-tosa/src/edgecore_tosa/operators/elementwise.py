@@ -42,7 +42,7 @@ def aligned(b: Builder, values: Sequence[Value]) -> tuple[list[Tensor], tuple[in
 
 
 def total(b: Builder, op: Op, first: str = "self", second: str = "other") -> Value:
-    """Write the sum or difference of two arguments.
+    """Emit the sum or difference of two arguments.
 
     If the result is quantized, both arguments are rescaled to int32 with the common scale 2 * max(ranges) / 255 /
     2**20, or for 16 bits 2 * max(ranges) / 65535 / 2**12. With this scale the sum fits into 32 bits, and rounding the
@@ -60,7 +60,7 @@ def total(b: Builder, op: Op, first: str = "self", second: str = "other") -> Val
 def of_one_scale(
     b: Builder, tensors: Sequence[Tensor], quantizations: Sequence[Quantization], dtype: DType
 ) -> tuple[list[Tensor], float]:
-    """Rescale integer tensors to int32 of one scale, which `total` explains; return the tensors and the scale.
+    """Rescale integer tensors to int32 with one common scale (see `total`); return the tensors and the scale.
 
     Args:
         b: The builder.
@@ -78,7 +78,7 @@ def of_one_scale(
 
 
 def product(b: Builder, x: Value, y: Value) -> Value:
-    """Write the product of two values; zero points of quantized values are subtracted first."""
+    """Emit the product of two values; zero points of quantized values are subtracted first."""
     (left, right), order = aligned(b, [x, y])
     q, p = x.quantization, y.quantization
     if b.quantization is None or q is None or p is None:
@@ -88,7 +88,7 @@ def product(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _quotient(b: Builder) -> Value:
-    """Write a quotient; a constant divisor (as quantized values need) becomes a product with its reciprocal."""
+    """Emit a quotient; a constant divisor (as quantized values need) becomes a product with its reciprocal."""
     divisor = b.real_constant(b.argument("other"))
     if divisor is not None:
         return product(b, b.input(), b.real_operand(1 / divisor))

@@ -31,7 +31,7 @@ def runs(indices: Array) -> list[tuple[int, int]]:
 
 
 def gathered(b: Builder, tensor: Tensor, axis: int, indices: Tensor) -> Tensor:
-    """Write a GATHER of a tensor along dim `axis`, by a tensor of int32 indices."""
+    """Emit a GATHER of a tensor along dim `axis`, by a tensor of int32 indices."""
     shape, count = tensor.shape, indices.elements
     batch, after = prod(shape[:axis]), prod(shape[axis + 1 :])
     rows = b.reshape(tensor, (batch, shape[axis], after))

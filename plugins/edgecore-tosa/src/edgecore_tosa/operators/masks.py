@@ -79,7 +79,7 @@ def _check(query: NodeQuery) -> str | None:
 
 
 def _check_readers(query: Query) -> str | None:
-    """Return a reason unless all calls that read the result are softmaxes that can ignore elements of -infinity."""
+    """Return a reason unless all nodes that read the result are softmaxes that can ignore elements of -infinity."""
     for user in query.node.users:
         if user.target not in SOFTMAX:
             return "a user that is not softmax"

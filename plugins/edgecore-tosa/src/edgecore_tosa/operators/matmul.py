@@ -21,7 +21,7 @@ _SUMS = {DType.INT8: DType.INT32, DType.INT16: DType.INT48}
 
 
 def _product(b: Builder, left: Value, right: Value) -> Tensor:
-    """Write left @ right as one MATMUL; return its accumulators, [batch, rows, columns].
+    """Emit left @ right as one MATMUL; return its accumulators, [batch, rows, columns].
 
     If only the left operand is batched, its matrices are stacked into one matrix, and the batch is 1.
     """
@@ -56,7 +56,7 @@ def _addmm(b: Builder) -> Value:
 
 
 def _attention(b: Builder) -> Value:
-    """Write floating-point attention: softmax(query @ key^T * scale + mask) @ value."""
+    """Emit floating-point attention: softmax(query @ key^T * scale + mask) @ value."""
     query, key, value = (b.input(name) for name in ("query", "key", "value"))
     scale = b.argument("scale")
     swapped = (*range(len(key.order) - 2), len(key.order) - 1, len(key.order) - 2)

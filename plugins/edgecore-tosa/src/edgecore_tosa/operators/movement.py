@@ -119,7 +119,7 @@ def _flip(b: Builder) -> Value:
 
 
 def _shuffle(b: Builder) -> Value:
-    """Write pixel_shuffle, which moves channels to blocks of pixels: (C * r * r, H, W) to (C, H * r, W * r)."""
+    """Emit pixel_shuffle, which moves channels to blocks of pixels: (C * r * r, H, W) to (C, H * r, W * r)."""
     x, r = b.convert(b.input(), b.quantization), b.argument("upscale_factor")
     *batch, channels, rows, columns = x.shape
     n = len(batch)
@@ -129,7 +129,7 @@ def _shuffle(b: Builder) -> Value:
 
 
 def _unshuffle(b: Builder) -> Value:
-    """Write pixel_unshuffle, which moves blocks of pixels to channels: (C, H * r, W * r) to (C * r * r, H, W)."""
+    """Emit pixel_unshuffle, which moves blocks of pixels to channels: (C, H * r, W * r) to (C * r * r, H, W)."""
     x, r = b.convert(b.input(), b.quantization), b.argument("downscale_factor")
     *batch, channels, rows, columns = x.shape
     n = len(batch)

@@ -127,7 +127,7 @@ def _exact(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tensor, 
 
 
 def _bits(count: int) -> int:
-    """Return by how many bits a sum of `count` numbers can be longer than the numbers."""
+    """Return how many more bits a sum of `count` numbers may have than the numbers."""
     return (count - 1).bit_length()
 
 
@@ -206,7 +206,6 @@ def _constant(b: Builder, numbers: Array, bits: int, shift: int) -> Tensor:
 def _write(
     b: Builder, x: Tensor, q: Quantization | None, norm: Norm, weight: Array | None, bias: Array | None
 ) -> Value:
-    """Write a norm of a tensor x; weight and bias broadcast to x."""
     if q is None:
         tensor, scale = _real(b, x, norm), 1.0
     else:
@@ -236,7 +235,7 @@ def _of_rows(is_centred: bool) -> Lower:
 
 
 def _operand(b: Builder, x: Value, name: str) -> Array | None:
-    """Return a constant argument, transposed so that it broadcasts to the tensor of `x`; None if the call omits it."""
+    """Return a constant argument, transposed so that it broadcasts to the tensor of `x`; None if the node omits it."""
     constant = b.real_constant(b.argument(name))
     return None if constant is None else x.in_order(constant)
 
@@ -271,7 +270,7 @@ def _of_groups(channels: str) -> Lower:
 
 
 def _bits_of_sum(query: Query) -> int:
-    """Return by how many bits a sum over all elements of a norm can be longer than the elements."""
+    """Return how many more bits a sum over all elements that a norm averages may have than one element."""
     names = query.node.target._schema.arguments  # type: ignore[union-attr]
     if any(argument.name == "normalized_shape" for argument in names):
         return sum(map(_bits, query.argument("normalized_shape")))

@@ -75,7 +75,7 @@ def _strided(b: Builder, x: Value, axis: int, start: int, count: int, step: int)
     """Take `count` indices of a dim, `step` apart: split the dim into windows, and slice one index of each."""
     shape = x.tensor.shape
     missing = start + count * step - shape[axis]
-    # Begin up to `step - 1` indices before `start`, if padding at the end of the dim is saved by that.
+    # Begin up to `step - 1` indices before `start`, if this saves padding at the end of the dim.
     first = start - max(min(missing, start, step - 1), 0)
     end = first + count * step - shape[axis]
     borders = [(0, 0)] * len(shape)

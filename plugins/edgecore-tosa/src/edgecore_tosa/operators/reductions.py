@@ -22,7 +22,7 @@ _BITS = {DType.INT8: 8, DType.INT16: 16}
 
 
 def _dims(node: Node, rank: int) -> list[int]:
-    """Return the dims of a reduction, sorted; all dims if the call names none."""
+    """Return the dims that the current reduction node reduces, sorted; all dims if the node names none."""
     dims = argument(node, "dim") if _has(node, "dim") else None
     if isinstance(dims, int):
         return [dims % rank]
@@ -34,7 +34,7 @@ def _has(node: Node, name: str) -> bool:
 
 
 def _without(b: Builder, value: Value, dims: list[int]) -> Value:
-    """Remove the dims of size 1 that a reduction leaves, unless the current call has keepdim=True."""
+    """Remove the dims of size 1 that a reduction leaves, unless the current node has keepdim=True."""
     assert b.node is not None
     if _has(b.node, "keepdim") and b.argument("keepdim"):
         return value

@@ -85,14 +85,14 @@ class _Exponentials:
         index = b.rescale(shifted, 1 / factor, DType.INT16)
         points = np.exp((np.arange(ENTRIES) / (ENTRIES - 1) - 1) * reach)
         if reach == width:
-            points[0] = 0.0  # entry 0 also stands for all differences below the range, which may be many
+            points[0] = 0.0  # entry 0 serves all differences below the range, which may be many: add 0
         curvature = (reach / (ENTRIES - 1)) ** 2 / 16
         wide = lookup(b, index, np.rint(points * (1 - curvature) * 2**15))
         return shift_right(b, wide, 15 + 7 - self.bits)
 
 
 def _softmax(b: Builder) -> Value:
-    """Write a softmax: exponentials times the reciprocal of their sum, which a table gives for the sum's mantissa.
+    """Emit a softmax: exponentials times the reciprocal of their sum, which a table gives for the sum's mantissa.
 
     For int8, exponentials are exact to 21 bits, or to fewer if the sum would exceed 31 bits, and the reciprocal is
     exact to 15 bits. So before rounding, a result differs from the exact softmax by less than count**2 / 2**30 +
@@ -114,7 +114,7 @@ def _softmax(b: Builder) -> Value:
 
 
 def _log_softmax(b: Builder) -> Value:
-    """Write a log-softmax: x - max(x) - log(sum of exponentials); the error is below 2**-13."""
+    """Emit a log-softmax: x - max(x) - log(sum of exponentials); the error is below 2**-13."""
     x = b.input()
     axis = x.axis(b.argument("dim"))
     if b.quantization is None:
@@ -138,7 +138,7 @@ def _logarithm(b: Builder, x: Normalized, bits: int) -> Tensor:
 
 
 def softmax_of_reals(b: Builder, x: Tensor, axis: int) -> Tensor:
-    """Write the softmax of floating-point numbers along dim `axis`."""
+    """Emit the softmax of floating-point numbers along dim `axis`."""
     largest = b.reduce(Op.REDUCE_MAX, x, axis)
     terms = b.compute(Op.EXP, b.compute(Op.SUB, x, largest))
     return b.compute(Op.MUL, terms, b.compute(Op.RECIPROCAL, b.reduce(Op.REDUCE_SUM, terms, axis)))

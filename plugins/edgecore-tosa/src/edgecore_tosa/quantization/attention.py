@@ -42,12 +42,12 @@ def decompose(model: GraphModule) -> GraphModule:
 
 
 def is_mask(node: Node) -> bool:
-    """Return True if a call fills masked elements with (about) minus infinity, which a softmax then ignores."""
+    """Return True if an fx node fills masked elements with (about) minus infinity, which a softmax then ignores."""
     return node.target in MASKS and bool(argument(node, "value") <= HIDDEN)
 
 
 def _attention(model: GraphModule, editor: Editor) -> Node | None:
-    """Write attention as matmuls and a softmax: softmax(query @ key^T * scale + mask) @ value.
+    """Rewrite attention as matmuls and a softmax: softmax(query @ key^T * scale + mask) @ value.
 
     Return None for dropout, and for symbolic sizes or computed boolean masks, which TOSA does not support.
     """
@@ -84,7 +84,7 @@ def _hidden(model: GraphModule, node: Node, mask: Node | None, rows: int, column
 
 
 def _masked_sum(model: GraphModule, editor: Editor, scores: Node, mask: Node) -> Node:
-    """Write scores + mask; infinite elements of a constant mask become a masked_fill, as they cannot be quantized."""
+    """Emit scores + mask; infinite elements of a constant mask become a masked_fill, as they cannot be quantized."""
     tensor = _tensor(model, mask)
     if tensor is None:
         return editor.call(aten.add.Tensor, scores, mask)
@@ -117,7 +117,7 @@ def _sum_before_softmax(model: GraphModule, editor: Editor) -> Node | None:
 
 
 def _sum_with_product(model: GraphModule, editor: Editor) -> Node | None:
-    """Write `addmm` or `baddbmm` as a matmul and a sum: beta * self + alpha * first @ second."""
+    """Rewrite `addmm` or `baddbmm` as a matmul and a sum: beta * self + alpha * first @ second."""
     first, second = ("mat1", "mat2") if editor.origin.target is aten.addmm.default else ("batch1", "batch2")
     node = editor.origin
     product = editor.call(aten.matmul.default, argument(node, first), argument(node, second))
@@ -143,7 +143,8 @@ def _tensor(model: GraphModule, node: Node) -> torch.Tensor | None:
     """Return the tensor of a constant, or the result of operators on constants; None for other nodes."""
     needed: set[Node] = set()
     pending = [node]
-    while pending:  # a loop and a set, not recursion: networks are deep, and have many paths to a node
+    # walk with a loop and a set of visited nodes, not by recursion: networks are deep, and many paths lead to a node
+    while pending:
         source = pending.pop()
         if source in needed:
             continue

@@ -71,7 +71,7 @@ class Parameters:
         return self._known[node]
 
     def _has_integers(self, node: Node) -> bool:
-        """Return True if a call can compute with integers: on targets without floats, or for quantized inputs."""
+        """Return True if an fx node can compute with integers: on targets without floats, or for quantized inputs."""
         if self._real_arguments is None or is_dequantize(node):
             return True
         if node.op != "call_function":
@@ -111,7 +111,7 @@ class Parameters:
         if node.target in NORMS:
             return self._meaning(users[0]) if len(users) == 1 else None
         if is_mask(node):
-            return self._meaning(node.args[0])  # type: ignore[arg-type]  # a masked_fill keeps its input's parameters
+            return self._meaning(node.args[0])  # type: ignore[arg-type]  # `node.args[0]` is a node
         if users and all(is_quantize(user) for user in users):
             first, *others = [self.of_node(user) for user in users]
             return first if all(other == first for other in others) else None
@@ -124,9 +124,9 @@ class Parameters:
             return self._meaning(node.args[0])
         if node.target in JOINS or (node.target in MOVES and isinstance(node.args[0], Node)):
             sources = node.all_input_nodes if node.target in JOINS else [node.args[0]]
-            first, *others = map(self._meaning, sources)  # type: ignore[arg-type]  # all sources are nodes
+            first, *others = map(self._meaning, sources)  # type: ignore[arg-type]  # all elements of `sources` are nodes
             is_one = all(other == first for other in others) and (first is None or first.axis is None)
-            return first if is_one else None  # refuse a scale per index: moving data might move the dim `axis`
+            return first if is_one else None  # refuse scales along dim `axis`: moving data might move it
         return None
 
 
@@ -137,7 +137,7 @@ def _is_floating(node: Node) -> bool:
 
 
 def positive_factor(node: Node) -> float | None:
-    """Return the positive factor by which a call multiplies a tensor (1 / number for a division), or None."""
+    """Return the positive factor by which an fx node multiplies a tensor (1 / number for a division), or None."""
     if node.target not in _PRODUCTS and node.target not in _QUOTIENTS:
         return None
     number = argument(node, "other")

@@ -24,7 +24,7 @@ _TYPES = {
 
 @dataclass
 class Encoded:
-    """A blob, its named data by key, and the debug handles of each operator call by number."""
+    """A blob, its named data (key -> bytes), and the debug handles of each operator call by the call's number."""
 
     blob: bytes
     named_data: dict[str, NamedBlob] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from edgecore_vulkan.schema.graph import Layout, Storage
 
 
 class Memory(NamedTuple):
-    """A place of a tensor in memory: its storage (buffer or texture) and its layout (order of elements)."""
+    """How a tensor is stored on the device: as a buffer or a texture, and with which layout (order of elements)."""
 
     storage: Storage
     layout: Layout

@@ -52,7 +52,7 @@ class IntegerWeight:
         return numbers.reshape(moved.shape).movedim(0, self.axis).contiguous()
 
     def with_whole_vectors(self) -> IntegerWeight:
-        """Pad the matrix with rows of zeros to whole vectors of rows, as ExecuTorch's delegate reads them."""
+        """Pad the matrix with rows of zeros to a multiple of `ALIGNMENT` rows, as ExecuTorch's delegate reads them."""
         missing = -self.integers.shape[0] % ALIGNMENT
         return IntegerWeight(F.pad(self.integers, (0, 0, 0, missing)), F.pad(self.scales, (0, 0, 0, missing)))
 

@@ -75,7 +75,7 @@ class Profile:
 
     @classmethod
     def of_specs(cls, specs: Sequence[CompileSpec]) -> Profile:
-        """Return the profile that compile specs describe; unknown keys are ignored."""
+        """Return the `Profile` (target runtime and options) that compile specs describe; unknown keys are ignored."""
         values = {spec.key: spec.value for spec in specs}
 
         def number(key: str, default: int) -> int:

@@ -97,7 +97,7 @@ _FLOAT_OR_CHANNELS = ROW_BUFFER | CHANNELS
 
 
 def _int8(memories: Memories, results: Memories | None = None, *, prepares: bool = True) -> Entry:
-    """Return the entry of an operator on int8 tensors; by default, it prepares its constants itself."""
+    """Return the entry of an operator on int8 tensors; by default, the operator prepares its constants itself."""
     return Entry(
         UNCHECKED, memories, result_memories=(results or memories,), resizes=False, prepares=prepares,
         any_constants=True,
@@ -205,13 +205,13 @@ _REDUCTIONS = frozenset({"aten.mean.dim", "aten.sum.dim_IntList", "aten.amax.def
 
 
 def entry_of(name: str, profile: Profile) -> Entry | None:
-    """Return the registry's entry of an operator for the delegate of a profile; None if that delegate lacks it."""
+    """Return the registry's entry of an operator for the target `profile`; None if that target's delegate lacks it."""
     entry = REGISTRY.get(name)
     return entry if profile.is_stock else EXTRA.get(name, entry)
 
 
 def problem(call: Call, profile: Profile, layouts: Set[Layout] = WRITTEN) -> str | None:
-    """Return why the delegate of a profile does not support a call, or None if it does.
+    """Return why the delegate of the target `profile` does not support an operator call, or None if it does.
 
     Calls of `et_vk.prepack` are inserted later, so constants count as tensors in the memory that the call needs.
     """

@@ -58,10 +58,10 @@ def _contiguous_or_channels_last(query: NodeQuery) -> str | None:
 
 
 class VulkanTable(OperatorTable[Lower]):
-    """The table of the operators that the delegate of a profile supports.
+    """The table of the operators that the delegate supports for a target (`Profile`: runtime and options).
 
-    To check a call, the table lowers it to operator calls, and checks these by the registry. So the partitioner cannot
-    accept a call that the lowering cannot handle.
+    To check an fx node, the table lowers it to the delegate's operator calls, and checks these by the registry. So the
+    partitioner cannot accept a node that the lowering cannot handle.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -70,14 +70,14 @@ class VulkanTable(OperatorTable[Lower]):
         self.profile = profile
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
-        """Return a function that creates the `Query` of a call."""
+        """Return a function that creates the `Query` of an fx node, by which the table checks the node."""
         first = Query(program.graph.output_node(), Constants(program), is_decomposed)
         first.profile, first.bounds = self.profile, Bounds(program)
         first.buffers = {buffer.node: buffer for buffer in mutable_buffers(program)}
         return first.about
 
     def tensor_reason(self, query: NodeQuery, row: Row) -> str | None:
-        """Return why the dtype or size of a tensor of a call is not supported, or None; inputs that are sizes pass."""
+        """Return why the dtype or size of an fx node's tensor is not supported, or None; inputs may be sizes."""
         assert isinstance(query, Query)
         unread = isinstance(query.node.meta["val"], (tuple, list))
         for name, val in query.vals(except_arguments=row.any_dtype):
@@ -96,7 +96,7 @@ class VulkanTable(OperatorTable[Lower]):
         return None
 
     def row_reason(self, query: NodeQuery) -> str | None:
-        """Return why a call violates the constraints of its row or cannot be lowered, or None."""
+        """Return why an fx node violates its row's constraints or cannot be lowered; None if neither is true."""
         assert isinstance(query, Query)
         reason = super().row_reason(query)
         if reason or query.node.target not in self.rows:

@@ -35,7 +35,7 @@ class Unsupported(Exception):
 
 
 class Query(NodeQuery):
-    """A call of the model that the operator table checks for a profile."""
+    """An fx node that the operator table checks for the target `profile` (runtime and options)."""
 
     profile: Profile = Profile()
     bounds: Bounds
@@ -89,7 +89,7 @@ class Builder:
 
     def value(self, node: Any) -> TensorValue:
         """Return the tensor of a node. The first call for a constant creates its tensor."""
-        # A constant has no value until a node reads it, and a dequantized constant has the value None.
+        # In `values`, a constant has no entry until a node reads it, and a dequantized constant has the entry None.
         if self.values.get(node) is None:
             constant = self.constant_of(node)
             assert constant is not None
@@ -204,7 +204,7 @@ class Builder:
         return [changed[name] if name in changed else self.argument(values[name]) for name in names]
 
     def view(self, value: TensorValue, shape: Sequence[int], sizes: Sequence[Argument] | None = None) -> TensorValue:
-        """Write a view of a tensor with another shape; `sizes` replaces `shape` in the call if sizes are symbolic."""
+        """Emit a view of a tensor with another shape; `sizes` replaces `shape` in the call if sizes are symbolic."""
         output = TensorValue(tuple(shape), value.dtype)
         written = list(shape if sizes is None else sizes)
         result: TensorValue = self.call("aten.view_copy.default", [value, written], output)
@@ -230,17 +230,17 @@ def float_row(
     keep: bool = False,
     any_dtype: tuple[str, ...] = (),
 ) -> Row:
-    """Return a row of the operator table for floating-point tensors; with `keep`, its calls are not decomposed."""
+    """Return a row of the operator table for floating-point tensors; with `keep`, the operator is not decomposed."""
     return Row(target, FLOAT, constraints, check, keep, lower, any_dtype)
 
 
 def image_only(query: NodeQuery) -> str | None:
-    """Refuse a call whose first argument does not have 4 dims."""
+    """Refuse an fx node whose first argument does not have 4 dims."""
     return None if rank(query.node.args[0]) == 4 else f"{rank(query.node.args[0])} dims instead of 4"
 
 
 def only_first(query: NodeQuery) -> str | None:
-    """Refuse a call if a result other than the first is read."""
+    """Refuse an fx node if a result other than its first is read."""
     for user in query.node.users:
         if user.target.__name__ == "getitem" and user.args[1] != 0 and user.users:  # type: ignore[union-attr]
             return f"result {user.args[1]} is read"

@@ -18,7 +18,7 @@ _MAX_BATCH = 8
 
 
 def _convolution(b: Builder, node: Node) -> TensorValue:
-    """Write a convolution; a sequence [N, C, L] becomes an image of height 1."""
+    """Emit a convolution; a sequence [N, C, L] becomes an image of height 1."""
     args = arguments_by_name(node)
     count = rank(node) - 2
     stride, padding, dilation, extra = (

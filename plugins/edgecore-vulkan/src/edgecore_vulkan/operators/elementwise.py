@@ -129,7 +129,7 @@ def _compare_number(name: str) -> Lower:
 
 
 def _rounded_division(b: Builder, node: Node) -> TensorValue:
-    """Write a division with a rounding mode ("floor" or "trunc"), or a plain division if it does not round."""
+    """Emit a division with a rounding mode ("floor" or "trunc"), or a plain division if it does not round."""
     mode = "floor" if node.target is aten.floor_divide.default else arguments_by_name(node)["rounding_mode"]
     left, right = operands(b, node)
     name, rest = ("aten.div.Tensor", []) if mode is None else ("aten.div.Tensor_mode", [mode])
@@ -244,7 +244,7 @@ def _leaky_relu(b: Builder, node: Node) -> TensorValue:
 
 
 def _convert(b: Builder, node: Node) -> TensorValue:
-    """Write a dtype conversion if the dtype changes; changes of the dim order are left to the layout pass."""
+    """Emit a dtype conversion if the dtype changes; changes of the dim order are left to the layout pass."""
     return _converted(b, b.value(node.args[0]), node.meta["val"].dtype)
 
 
@@ -258,7 +258,7 @@ def _where(b: Builder, node: Node) -> TensorValue:
 
 
 def _masked_fill(b: Builder, node: Node) -> TensorValue:
-    """Write a masked_fill as a `where` that chooses between the fill value and the input."""
+    """Emit a masked_fill as a `where` that chooses between the fill value and the input."""
     source, mask, filling = node.args
     output = b.result(node)
     value = b.value(filling) if _is_tensor(filling) else b.scalar(_number(filling), output)
@@ -268,7 +268,7 @@ def _masked_fill(b: Builder, node: Node) -> TensorValue:
 def _choice(
     b: Builder, node: Node, condition: TensorValue, left: TensorValue, right: TensorValue, output: TensorValue
 ) -> TensorValue:
-    """Write `where` in the result's dtype; expand its inputs for ExecuTorch's delegate, which does not broadcast."""
+    """Emit `where` in the result's dtype; expand its inputs for ExecuTorch's delegate, which does not broadcast."""
     sources = [condition, _converted(b, left, output.dtype), _converted(b, right, output.dtype)]
     if b.profile.is_stock:
         if not is_static(node) and any(source.shape != output.shape for source in sources):

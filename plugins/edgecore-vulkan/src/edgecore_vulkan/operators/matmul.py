@@ -22,7 +22,7 @@ _BLOCKED = torch.finfo(torch.float16).min
 
 
 def _linear(b: Builder, node: Node) -> TensorValue:
-    """Write a linear layer; for ExecuTorch's delegate, which needs an input of 2 dims, flatten the leading dims."""
+    """Emit a linear layer; for ExecuTorch's delegate, which needs an input of 2 dims, flatten the leading dims."""
     args = arguments_by_name(node)
     x, output = b.value(args["input"]), b.result(node)
     weight = b.weight(args["weight"])
@@ -43,7 +43,7 @@ def _linear(b: Builder, node: Node) -> TensorValue:
 def _matrix_linear(
     b: Builder, x: TensorValue, weight: TensorValue, bias: TensorValue | None, output: TensorValue
 ) -> TensorValue:
-    """Write a linear layer for ExecuTorch's delegate; with computed weights, it becomes a product and a sum."""
+    """Emit a linear layer for ExecuTorch's delegate; with computed weights, it becomes a product and a sum."""
     if weight.constant is not None and (bias is None or bias.constant is not None):
         b.call("aten.linear.default", [x, weight, bias], output)
         return output
@@ -72,7 +72,7 @@ def _check_linear(query: Any) -> str | None:
 
 
 def _addmm(b: Builder, node: Node) -> TensorValue:
-    """Write a matrix product and a sum; if the second matrix and the bias are constant, write a linear layer."""
+    """Emit a matrix product and a sum; if the second matrix and the bias are constant, emit a linear layer."""
     bias, left, right = node.args[:3]
     output = b.result(node)
     matrix, row = b.constant_of(right), b.constant_of(bias)
@@ -90,7 +90,7 @@ def _check_addmm(query: NodeQuery) -> str | None:
 
 
 def _attention(b: Builder, node: Node) -> TensorValue:
-    """Write attention as `et_vk.sdpa` (query, key, value, added mask or None, scale or None).
+    """Emit attention as `et_vk.sdpa` (query, key, value, added mask or None, scale or None).
 
     ExecuTorch's delegate needs a mask of the scores' shape; edgecore's delegate broadcasts a mask. If several query
     heads share a key head, their queries become rows of one head.

@@ -35,7 +35,7 @@ def _is_computed(b: Builder, node: Any) -> bool:
 
 
 def _scaled(b: Builder, value: TensorValue, weight: Any, bias: Any) -> TensorValue:
-    """Write the multiplication and addition of a norm whose weight or bias is computed."""
+    """Emit the multiplication and addition of a norm whose weight or bias is computed."""
     if weight is not None:
         value = b.call("aten.mul.Tensor", [value, b.value(weight)], value.like())
     if bias is not None:
@@ -76,7 +76,7 @@ def _check_group_norm(query: NodeQuery) -> str | None:
 
 
 def _batch_norm(b: Builder, node: Node) -> list[TensorValue]:
-    """Write a batch norm that could not be folded into a convolution, as a multiplication and an addition."""
+    """Emit a batch norm that could not be folded into a convolution, as a multiplication and an addition."""
     args = arguments_by_name(node)
     mean, var = (b.constant_of(args[name]) for name in ("running_mean", "running_var"))
     assert mean is not None and var is not None

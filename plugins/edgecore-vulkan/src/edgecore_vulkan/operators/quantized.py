@@ -18,7 +18,7 @@ INT8 = (-128, 127)
 
 
 def _convert(b: Builder, node: Node) -> TensorValue | None:
-    """Write a quantize or dequantize node as a call (input, scale, zero point, minimum, maximum, dtype, ...).
+    """Emit a quantize or dequantize node as a call (input, scale, zero point, minimum, maximum, dtype, ...).
 
     A node that dequantizes constants needs no call, because its readers use the integers or the dequantized constant.
     """
@@ -30,7 +30,7 @@ def _convert(b: Builder, node: Node) -> TensorValue | None:
 
 
 def _convert_all(b: Builder, node: Node) -> TensorValue:
-    """Write a quantize or dequantize node with one computed scale as per-row quantization of a tensor of one row.
+    """Emit a quantize or dequantize node with one computed scale as per-row quantization of a tensor of one row.
 
     The tensor is flattened to that row. The integers stay a row, because only dequantize nodes read them.
     """
@@ -71,7 +71,7 @@ def _name(node: Node) -> str:
 
 
 def _choose(b: Builder, node: Node) -> list[TensorValue]:
-    """Write the call that computes a scale and zero point, which the delegate stores as float32 and int32."""
+    """Emit the call that computes a scale and zero point, which the delegate stores as float32 and int32."""
     results = [b.result(node, index) for index in range(2)]
     outputs = [
         TensorValue(value.shape, dtype) for value, dtype in zip(results, (torch.float32, torch.int32), strict=True)

@@ -66,7 +66,7 @@ def _index(name: str) -> Lower:
 
 
 def _any(b: Builder, node: Node) -> TensorValue:
-    """Write any(x) as max(x) != 0, with the booleans x converted to zeros and ones."""
+    """Emit any(x) as max(x) != 0, with the booleans x converted to zeros and ones."""
     args = arguments_by_name(node)
     x, output = b.value(node.args[0]), b.result(node)
     dim = args["dim"] % len(x.shape)

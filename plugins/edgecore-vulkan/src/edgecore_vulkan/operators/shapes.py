@@ -27,7 +27,7 @@ _END = 2**63 - 1
 
 
 def _view(b: Builder, node: Node) -> TensorValue:
-    """Write a view (input, sizes); sizes are numbers, or with symbolic sizes a list of numbers and `SizeValue`s."""
+    """Emit a view (input, sizes); sizes are numbers, or with symbolic sizes a list of numbers and `SizeValue`s."""
     output = b.result(node)
     sizes = list(output.shape) if is_static(node) else b.sizes(node.args[1])  # type: ignore[arg-type]
     b.call("aten.view_copy.default", [b.value(node.args[0]), sizes], output)
@@ -35,7 +35,7 @@ def _view(b: Builder, node: Node) -> TensorValue:
 
 
 def _reshaped(b: Builder, node: Node) -> TensorValue:
-    """Write a squeeze or an unsqueeze as a view; a symbolic size is written as -1."""
+    """Emit a squeeze or an unsqueeze as a view; a symbolic size becomes -1."""
     output = b.result(node)
     sizes = [size if isinstance(size, int) else -1 for size in shape(node)]
     b.call("aten.view_copy.default", [b.value(node.args[0]), sizes], output)
@@ -43,7 +43,7 @@ def _reshaped(b: Builder, node: Node) -> TensorValue:
 
 
 def _squeeze(b: Builder, node: Node) -> TensorValue:
-    """Write a squeeze as a view; with several symbolic sizes, as the call squeeze (input, dims)."""
+    """Emit a squeeze as a view; with several symbolic sizes, as the call squeeze (input, dims)."""
     if sum(not isinstance(size, int) for size in shape(node)) < 2:
         return _reshaped(b, node)
     source: Any = node.args[0]
@@ -55,7 +55,7 @@ def _squeeze(b: Builder, node: Node) -> TensorValue:
 
 
 def _unsqueeze(b: Builder, node: Node) -> TensorValue:
-    """Write an unsqueeze as a view; with several symbolic sizes, as the call unsqueeze (input, dim)."""
+    """Emit an unsqueeze as a view; with several symbolic sizes, as the call unsqueeze (input, dim)."""
     if sum(not isinstance(size, int) for size in shape(node)) < 2:
         return _reshaped(b, node)
     dim = node.args[1] % rank(node)  # type: ignore[operator]
@@ -64,7 +64,7 @@ def _unsqueeze(b: Builder, node: Node) -> TensorValue:
 
 
 def _along_dims(b: Builder, node: Node) -> TensorValue:
-    """Write a permute or flip as a call (input, dims); negative dims are replaced."""
+    """Emit a permute or flip as a call (input, dims); negative dims are replaced."""
     dims = [dim % rank(node) for dim in node.args[1]]  # type: ignore[union-attr,operator]
     output: TensorValue = b.call(str(node.target), [b.value(node.args[0]), dims], b.result(node))
     return output
@@ -80,7 +80,7 @@ def _transpose(b: Builder, node: Node) -> TensorValue:
 
 
 def _expand(b: Builder, node: Node) -> TensorValue:
-    """Write an expand as a call (input, sizes, implicit=False), where the size -1 means unchanged."""
+    """Emit an expand as a call (input, sizes, implicit=False), where the size -1 means unchanged."""
     output = b.result(node)
     source, requested = node.args[:2]
     x = b.value(source)
@@ -107,7 +107,6 @@ def _cat(b: Builder, node: Node) -> TensorValue:
 
 
 def _stack(b: Builder, node: Node) -> TensorValue:
-    """Write a stack as a concatenation of views with a dim of size 1."""
     args = arguments_by_name(node)
     dim = args["dim"] % rank(node)
     output = b.result(node)
@@ -126,7 +125,7 @@ def _check_stack(query: NodeQuery) -> str | None:
 
 
 def _slice(b: Builder, node: Node) -> TensorValue:
-    """Write a slice (input, dim, start, end, step); clamp start and end, and replace negative ones if possible."""
+    """Emit a slice (input, dim, start, end, step); clamp start and end, and replace negative ones if possible."""
     args = arguments_by_name(node)
     source: Any = node.args[0]
     dim = args["dim"] % rank(source)
@@ -148,7 +147,7 @@ def _slice(b: Builder, node: Node) -> TensorValue:
 
 
 def _select(b: Builder, node: Node) -> TensorValue:
-    """Write a select as a call (input, dim, index); a negative index is replaced if the size is known."""
+    """Emit a select as a call (input, dim, index); a negative index is replaced if the size is known."""
     source: Any = node.args[0]
     dim: int = node.args[1] % rank(source)  # type: ignore[operator, assignment]
     index: Any = node.args[2]
@@ -179,7 +178,7 @@ def _unbind(b: Builder, node: Node) -> list[TensorValue]:
 
 
 def _even_split(b: Builder, node: Node) -> list[TensorValue]:
-    """Write a split into parts of equal size as a split with sizes; the last part may be smaller."""
+    """Emit a split into parts of equal size as a split with sizes; the last part may be smaller."""
     args = arguments_by_name(node)
     source: Any = node.args[0]
     dim = args["dim"] % rank(source)
@@ -196,7 +195,6 @@ def _check_even_split(query: NodeQuery) -> str | None:
 
 
 def _glu(b: Builder, node: Node) -> TensorValue:
-    """Write glu(x) as first half * sigmoid(second half) along its dim."""
     source: Any = node.args[0]
     dim = arguments_by_name(node)["dim"] % rank(source)
     output = b.result(node)
@@ -216,7 +214,7 @@ def _pad(b: Builder, node: Node) -> TensorValue:
 
 
 def _along_dim(b: Builder, node: Node) -> TensorValue:
-    """Write an operator such as gather with its argument `dim`; a negative `dim` is replaced."""
+    """Emit an operator such as gather with its argument `dim`; a negative `dim` is replaced."""
     source: Any = node.args[0]
     dim = node.args[1] % max(rank(source), 1)  # type: ignore[operator]
     output: TensorValue = b.call(str(node.target), b.arguments(node, dim=dim), b.result(node))
@@ -224,7 +222,7 @@ def _along_dim(b: Builder, node: Node) -> TensorValue:
 
 
 def _index(b: Builder, node: Node) -> TensorValue:
-    """Write an indexing along one dim as index_select by the flattened indices, then a view for their shape."""
+    """Emit an indexing along one dim as index_select by the flattened indices, then a view for their shape."""
     x, output = b.value(node.args[0]), b.result(node)
     dim, source = _only_index(node)
     indices = b.value(source)
@@ -256,7 +254,7 @@ def _check_index(query: Any) -> str | None:
 
 
 def _filled(b: Builder, node: Node) -> TensorValue:
-    """Return a tensor filled with a number as a constant; with symbolic sizes, write a call that fills it."""
+    """Return a tensor filled with a number as a constant; with symbolic sizes, emit a call that fills it."""
     val = node.meta["val"]
     name = str(node.target)
     args = arguments_by_name(node)
@@ -280,7 +278,7 @@ def _check_filled(query: NodeQuery) -> str | None:
 
 
 def _range(b: Builder, node: Node) -> TensorValue:
-    """Return the result of an `arange` as a constant; with symbolic sizes, write a call with its arguments."""
+    """Return the result of an `arange` as a constant; with symbolic sizes, emit a call with its arguments."""
     args = arguments_by_name(node)
     start, step = args.get("start", 0), args.get("step", 1)
     val = node.meta["val"]
@@ -292,7 +290,7 @@ def _range(b: Builder, node: Node) -> TensorValue:
 
 
 def _resize(b: Builder, node: Node) -> TensorValue:
-    """Write an upsampling with its arguments: either output sizes or scale factors are None."""
+    """Emit an upsampling with its arguments: either output sizes or scale factors are None."""
     args = arguments_by_name(node)
     factors = None if args["scale_factors"] is None else [float(factor) for factor in args["scale_factors"]]
     sizes = None if args["output_size"] is None else list(args["output_size"])

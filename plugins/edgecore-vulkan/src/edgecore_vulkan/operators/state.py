@@ -34,7 +34,7 @@ def is_update(node: Node) -> bool:
 
 
 def add_states(b: Builder, buffers: list[MutableBuffer]) -> list[tuple[TensorValue, Node]]:
-    """Write a call `edgecore.state` (name, initial content) that declares each mutable buffer of a partition.
+    """Emit a call `edgecore.state` (name, initial content) that declares each mutable buffer of a partition.
 
     Returns:
         The buffers that `store_states` writes at the end, each with the node of its new content. Other calls read
@@ -56,7 +56,7 @@ def add_states(b: Builder, buffers: list[MutableBuffer]) -> list[tuple[TensorVal
 
 
 def store_states(b: Builder, stored: list[tuple[TensorValue, Node]]) -> None:
-    """Write the calls (buffer, content) that copy new contents into buffers that are not updated in place."""
+    """Emit the calls (buffer, content) that copy new contents into buffers that are not updated in place."""
     for state, update in stored:
         b.call("edgecore.store.default", [state, b.value(update)], state.like())
 
@@ -69,7 +69,7 @@ def _only_index(node: Node) -> tuple[int, Any] | None:
 
 
 def _update(b: Builder, node: Node) -> TensorValue:
-    """Write an `index_put` of a buffer as a call (buffer, positions, rows, dim), whose result is the buffer."""
+    """Emit an `index_put` of a buffer as a call (buffer, positions, rows, dim), whose result is the buffer."""
     indexed = _only_index(node)
     assert indexed is not None
     dim, index = indexed

@@ -85,7 +85,7 @@ class _Assignment:
         return min(sorted(memories), key=cost)
 
     def _rank(self, memory: Memory) -> tuple[int, int]:
-        """Return a sort key for memories that need equal copies: the storage and layout of the options come first."""
+        """Return a sort key for memories with equal copying costs: the options' storage and layout come first."""
         layout = W if self.profile.layout == Layout.DEFAULT else self.profile.layout
         storage = Storage.TEXTURE_3D if self.profile.storage == Storage.DEFAULT else self.profile.storage
         return int(memory.storage != storage), int(memory.layout != layout)

@@ -33,7 +33,7 @@ Producers = dict[TensorValue | SizeValue, Call]
 
 
 def weight_problem(weight: IntegerWeight | None, profile: Profile) -> str | None:
-    """Return why no call supports a linear layer's integer weight, or None if one does."""
+    """Return why no operator of the delegate supports a linear layer's integer weight, or None if one does."""
     if weight is None:
         return "weights with zero points, or of another type than int8"
     if weight.axis != 0:
@@ -65,8 +65,6 @@ def quantize(graph: CallGraph, profile: Profile) -> None:
 
 @dataclass(frozen=True)
 class _Parameters:
-    """The scale and zero point of an int8 tensor."""
-
     scale: float
     zero_point: int
 
@@ -105,7 +103,7 @@ class _Fusion:
         self.graph.calls = self.calls
 
     def _needed(self) -> set[Call]:
-        """Return the calls whose results are still read: a fused layer needs no second, unfused copy of its weights."""
+        """Return the calls whose results are still read; calls that fusion replaced must not keep their weights."""
         read: set[Any] = set(self.graph.outputs)
         calls: set[Call] = set()
         for call in reversed(self.graph.calls):
@@ -207,7 +205,7 @@ class _Fusion:
         return Call("et_vk.q8ta_add.default", [a, b, *numbers, float(call.args[2])], [])
 
     def _linear(self, call: Call) -> None:
-        """Write a linear layer with integer weights, whose input is floating point or quantized at run time."""
+        """Emit a linear layer with integer weights, whose input is floating point or quantized at run time."""
         x, kernel, bias = call.args
         weight, integers = kernel.weight, kernel.weight.integers
         if not _fits_4_bits(weight, self.profile):
@@ -275,7 +273,7 @@ _Form = tuple[str, torch.Tensor, list[Argument]]
 
 
 def _convolution_form(layer: Call, integers: torch.Tensor, profile: Profile) -> _Form | None:
-    """Return the form of a convolution that an integer call supports; None if no call supports it."""
+    """Return the integer call for a convolution: its name, its weights as the call stores them, and its window."""
     if layer.name != _CONVOLUTION:
         return None
     stride, padding, dilation, is_transposed, _, groups = layer.args[3:]

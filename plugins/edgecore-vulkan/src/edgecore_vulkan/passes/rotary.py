@@ -15,7 +15,7 @@ _MAX_RANK = 4
 
 
 def fuse_rotary(graph: CallGraph) -> None:
-    """Write one call for each rotary embedding in `graph`; calls whose results are no longer read stay in the graph."""
+    """Emit one call for each rotary embedding in `graph`; calls whose results are no longer read stay in the graph."""
     matcher = _Matcher(graph)
     graph.calls = [matcher.halves(call) or matcher.pairs(call) or call for call in graph.calls]
 
@@ -89,7 +89,7 @@ class _Matcher:
         return None
 
     def _neighbours(self, a: Argument, b: Argument) -> TensorValue | None:
-        """Return the tensor with the even elements `a` and the odd elements `b` in its rows; None if there is none."""
+        """Return the tensor whose rows have the even elements `a` and the odd elements `b`; None if there is none."""
         first, second = self._args(a, _SELECT), self._args(b, _SELECT)
         if first is None or second is None or first[0] is not second[0] or (first[2], second[2]) != (0, 1):
             return None

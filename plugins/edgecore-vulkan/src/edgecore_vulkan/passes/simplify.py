@@ -64,7 +64,7 @@ def _fuse_clamps(graph: CallGraph) -> None:
         if before is None or before.name != "aten.convolution.default" or uses[call.args[0]] != 1:
             continue
         low, high = (0.0, None) if call.name == "aten.relu.default" else call.args[1:3]
-        limit = sys.float_info.max  # means no limit, because ExecuTorch writes no infinities
+        limit = sys.float_info.max  # the delegate's number for "no limit"; ExecuTorch writes no infinities
         before.name = "et_vk.conv_with_clamp.default"
         before.args += [-limit if low is None else low, limit if high is None else high]
         before.outputs = call.outputs

@@ -1,4 +1,4 @@
-// Kernel tests (trials) of elementwise functions of two tensorswith broadcasting, against a reference in double.
+// Kernel tests (trials) of elementwise functions of two tensors with broadcasting, against a reference in double.
 #include <algorithm>
 #include <cmath>
 #include <limits>

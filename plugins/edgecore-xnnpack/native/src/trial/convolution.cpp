@@ -10,7 +10,7 @@ namespace edgecore::xnnpack::trial {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr size_t kMaxEdge = 40;  // maximum number of pixels, and of output channels, in each_tile
+constexpr size_t kMaxEdge = 40;  // the test each_tile uses at most this many pixels, and output channels
 
 struct Window {
   uint32_t height, width, stride, dilation, padding;
@@ -77,8 +77,8 @@ void convolve(const Convolution &c, const std::vector<double> &input, const Weig
   for (size_t b = 0; b < c.batch; ++b) {
     for (uint32_t tap = 0; tap < w.height * w.width; ++tap) {
       const size_t i = tap / w.width * w.dilation, j = tap % w.width * w.dilation;
-      // The output at position o depends on the input at o * stride + tap - padding. A transposed convolution has the
-      // same pairs of positions, with input and output exchanged; "other" is the position that the formula computes.
+      // An output at position o reads the input at o * stride + tap * dilation - padding. A transposed convolution has
+      // the same pairs of positions, with input and output exchanged; other_y, other_x are what the formula computes.
       const size_t rows = c.is_transposed ? c.height : output[1], columns = c.is_transposed ? c.width : output[2];
       const size_t other_rows = c.is_transposed ? output[1] : c.height;
       const size_t other_columns = c.is_transposed ? output[2] : c.width;

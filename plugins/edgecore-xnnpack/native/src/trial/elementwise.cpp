@@ -23,6 +23,7 @@ struct Function {
   double error;      // allowed relative error in fp32 (fp16: see compare_floats); 0: must equal the rounded reference
   double absolute;   // allowed absolute error in fp32, for functions with cancellation; fp16 allows 2^13 times as much
   double steps;      // allowed error of int8 outputs, in multiples of the output's scale
+
   // Special inputs for which some of XNNPACK's kernels differ from IEEE 754; the plugin's README lists them for users.
   unsigned nonstandard_fp32 = 0, nonstandard_fp16 = 0;
 };

@@ -8,7 +8,7 @@
 namespace edgecore::xnnpack::trial {
 
 double Trial::uniform(double low, double high) {
-  // Draws by the generator splitmix64 of Steele, Lea and Flood; the upper 53 bits become a double in [0, 1).
+  // Draws a random number by splitmix64 (Steele, Lea and Flood); the upper 53 bits become a double in [0, 1).
   state_ += 0x9E3779B97F4A7C15u;
   uint64_t mixed = state_;
   mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9u;

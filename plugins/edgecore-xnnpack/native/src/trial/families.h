@@ -17,7 +17,7 @@ namespace edgecore::xnnpack::trial {
 
 enum class Extent {
   kShort,  // few shapes, for `edgecore doctor`: tests all families in a second
-  kQuick,  // more shapes, for every run of the test suite
+  kQuick,  // more shapes than kShort, for every run of the test suite
   kFull,   // every shape: takes minutes
 };
 
@@ -26,7 +26,7 @@ struct Outcome {
   std::string family;
   uint64_t cases = 0;  // shapes that were run
   uint64_t errors = 0;
-  std::string first_error;   // shape, element, wrong number and reference of the first error
+  std::string first_error;   // text about the first error: shape, element's index, wrong number, reference
   bool unsupported = false;  // true if XNNPACK has no such kernels for this processor
 };
 
@@ -64,7 +64,7 @@ struct Family {
   void (*run)(Trial *trial);
 };
 
-// Adds four families of an operation, one per type: "NAME f32", "NAME f16", "NAME int8" and "NAME uint8".
+// Adds four kernel tests of an operation to `families`: "NAME f32", "NAME f16", "NAME int8" and "NAME uint8".
 void add_each_type(const std::string &name, decltype(Family::run) f32, decltype(Family::run) f16,
                    decltype(Family::run) int8, decltype(Family::run) uint8, std::vector<Family> *families);
 

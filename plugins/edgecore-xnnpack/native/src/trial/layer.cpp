@@ -31,8 +31,8 @@ size_t channel_of(const Dims &dims, size_t channel_dim, size_t element) {
   return element % dims[channel_dim];
 }
 
-// Draws an integer filter and its scales: a single scale, a scale per output channel (qcint8, qcint4), or a scale per
-// `block` consecutive elements (qbint4; `block` is 0 for other types).
+// Draws random integers for a filter, and their scales: a single scale, a scale per output channel (qcint8, qcint4), or
+// a scale per `block` consecutive elements (qbint4; `block` is 0 for other types).
 void draw_integers(Trial *trial, const LayerTypes &types, size_t block, Weights *weights) {
   Tensor &filter = weights->filter;
   const size_t count = element_count(filter.dims);
@@ -78,7 +78,7 @@ Weights draw_weights(Trial *trial, const LayerTypes &types, const Dims &dims, si
   filter.channel_dim = channel_dim;
   const size_t channels = dims[channel_dim];
   if (is_float(types.filter)) {
-    // Draw small integers for fp16: some kernels round each partial sum to fp16, which is exact below 2048.
+    // Draw small random integers for fp16: some kernels round each partial sum to fp16, which is exact below 2048.
     const bool is_fp16 = types.output == xnn_datatype_fp16;
     for (size_t i = 0; i < element_count(dims); ++i) {
       weights.filter_numbers.push_back(is_fp16 ? trial->uniform_int(-2, 2) : trial->uniform(-1, 1));

@@ -34,15 +34,15 @@ struct LayerScales {
 
 bool is_int8(xnn_datatype type);
 
-// Draws a filter of shape `dims` and a bias. `channel_dim` is the dim of the output channels. `block` is the number of
-// inputs that share a scale (qbint4), else 0. `terms` is the number of products that each output sums up.
+// Draws a random filter of shape `dims` and a bias. `channel_dim` is the dim of the output channels. `block` is the
+// number of inputs that share a scale (qbint4), else 0. `terms` is the number of products that each output sums up.
 Weights draw_weights(Trial *trial, const LayerTypes &types, const Dims &dims, size_t channel_dim, size_t block,
                      const LayerScales &scales, size_t terms);
 
-// Draws an input of shape `dims`. With dynamic quantization, each batch of `batch` consecutive elements has its own
-// scale and zero point. Elements of a batch are integer multiples of a power of two, and their min and max (including
-// 0) are 255 such steps apart. So XNNPACK's scale, (max - min) / 255, is that power of two, quantization is exact, and
-// the comparison needs no tolerance for it. The minimum, and thus the zero point, differs between batches.
+// Draws a random input of shape `dims`. With dynamic quantization, each batch of `batch` consecutive elements has its
+// own scale and zero point. Elements of a batch are integer multiples of a power of two, and their min and max
+// (including 0) are 255 such steps apart. So XNNPACK's scale, (max - min) / 255, is that power of two, quantization is
+// exact, and the comparison needs no tolerance for it. The minimum, and thus the zero point, differs between batches.
 Tensor draw_input(Trial *trial, const LayerTypes &types, const Dims &dims, size_t batch, const LayerScales &scales);
 
 Tensor declare_output(const LayerTypes &types, const Dims &dims, const LayerScales &scales);

@@ -12,7 +12,8 @@ namespace {
 constexpr size_t kMaxRows = 70;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Layer sizes to test: around the columns (nr) and inputs (kr) of XNNPACK's tiles (1, 2, 4, .. 64), and their sums.
+// Numbers of inputs and outputs of the layers to test: near the sizes of XNNPACK's tiles (1, 2, 4, .. 64 columns or
+// inputs), near sums of these sizes, and one larger.
 constexpr size_t kEdges[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 47, 48, 49, 63, 64, 65, 100, 129};
 
 struct Layer {
@@ -30,7 +31,7 @@ std::vector<Layer> layer_cases(Extent extent) {
     }
   }
   if (extent == Extent::kShort) return {{64, 65}, {35, 17}};
-  // A layer whose weights are larger than half of many L2 caches.
+  // Add a layer whose weights are larger than half of the L2 cache of many processors.
   if (extent == Extent::kFull) layers.push_back({520, 1030});
   return layers;
 }

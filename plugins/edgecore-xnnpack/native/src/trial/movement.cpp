@@ -12,7 +12,7 @@ constexpr int kF32 = xnn_datatype_fp32, kF16 = xnn_datatype_fp16, kQ8 = xnn_data
 
 size_t size_of(xnn_datatype type) { return type == xnn_datatype_fp32 ? 4 : type == xnn_datatype_fp16 ? 2 : 1; }
 
-// Draws a tensor of random bytes.
+// Makes a tensor of random bytes.
 Tensor draw(Trial *trial, xnn_datatype type, const Dims &dims) {
   Tensor tensor = fp32_tensor(dims);
   tensor.type = type;
@@ -90,7 +90,7 @@ size_t shifted(size_t i, const Dims &output_dims, const Dims &input_dims, const 
   size_t from = 0, stride = 1;
   for (size_t d = output_dims.size(); d-- > 0; i /= output_dims[d]) {
     const size_t at = grows ? i % output_dims[d] - offset[d] : i % output_dims[d] + offset[d];
-    // In the padding; a negative index is a large unsigned number.
+    // The element is padding; a negative index is a large unsigned number.
     if (at >= input_dims[d]) return element_count(input_dims);
     from += at * stride;
     stride *= input_dims[d];

@@ -23,10 +23,10 @@ std::string shape_text(const Dims &dims);
 struct Tensor {
   xnn_datatype type = xnn_datatype_fp32;
   Dims dims;
-  float scale = 1;                     // qint8, quint8, qint32
-  int32_t zero = 0;                    // zero point of qint8, quint8, qint32 and 4-bit weights
-  size_t channel_dim = 0;              // dim that has a scale per channel, or per channel and block
-  std::vector<float> scales;           // qcint8, qcint32, qcint4
+  float scale = 1;            // qint8, quint8, qint32
+  int32_t zero = 0;           // zero point of qint8, quint8, qint32 and 4-bit weights
+  size_t channel_dim = 0;     // index of the dim along which each channel (or each block of a channel) has a scale
+  std::vector<float> scales;  // qcint8, qcint32, qcint4
   std::vector<uint16_t> block_scales;  // qbint4: bf16, [channels, blocks]
   size_t block = 0;                    // qbint4: number of elements in a block
   size_t nonbatch_dims = 0;            // qdint8
@@ -34,7 +34,7 @@ struct Tensor {
 
   // Returns the elements as real numbers, dequantized. Supports fp32, fp16, int32, qint8 and quint8.
   std::vector<double> numbers() const;
-  // Stores real numbers, rounded to the tensor's type, and before quantized if this is qint8 or quint8.
+  // Stores real numbers: quantizes them for qint8 and quint8, otherwise rounds them to the tensor's type.
   void set(const std::vector<double> &numbers);
 };
 

@@ -101,7 +101,7 @@ class _Encoder:
         self.result = Encoded(b"")
         self.ids: dict[SubgraphValue, int] = {}
         self.buffers: dict[str, int] = {}
-        self.reading: tuple[int, ...] = ()  # debug handles of the operation being written
+        self.reading: tuple[int, ...] = ()  # debug handles (ids of the model's nodes) of the operation being written
 
     def run(self) -> Encoded:
         for value in self.subgraph.inputs:

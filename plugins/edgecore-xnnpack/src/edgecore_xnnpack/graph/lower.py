@@ -157,7 +157,7 @@ class Lowering:
         # Skip the first results: the new contents of mutable buffers, which stay in the delegate's states.
         for result in results[len(self._buffers) :]:
             assert isinstance(result, Node)
-            self.node = result  # operations that are emitted next get the dtype and debug handle of this result
+            self.node = result  # operations emitted next get this output's dtype and debug handle
             value = self.value(result)
             if result.meta["val"].dtype == torch.float16:
                 value = self.emit(g.Convert, [value], value.shape)
@@ -239,7 +239,7 @@ class Lowering:
         return value
 
     def has_value(self, node: Node) -> bool:
-        """Return True if the node has been lowered. `probe` lowers only one node and its inputs."""
+        """Return True if the node has been lowered; `probe` lowers no other nodes than one and its inputs."""
         return node in self._values
 
     def argument(self, name: str) -> Any:
@@ -275,7 +275,7 @@ class Lowering:
             return array
         key = (array.ctypes.data, array.shape, array.strides)
         if key not in self._arrays:
-            # Keeping `array` alive ensures that no other array gets its address.
+            # The key has the address of `array`: keep `array` alive, so that no other array gets this address.
             self._arrays[key] = array, np.ascontiguousarray(array)
         copy: Array = self._arrays[key][1]
         return copy
@@ -373,9 +373,9 @@ class Lowering:
     def permute(self, value: SubgraphValue, order: tuple[int, ...]) -> SubgraphValue:
         """Permute the dimensions of `value` by `order`.
 
-        A permutation from NCHW to NHWC becomes an `Alias` whose input is an image with channels last. The output has
-        the same bytes as that image, so that the layout pass inserts a transpose only if the image has channels first.
-        A permutation from NHWC to NCHW is the reverse.
+        A permutation from NCHW to NHWC becomes an `Alias` (it only renames dimensions) whose input is an image with
+        channels last. The output has the same bytes as that image, so that the layout pass inserts a transpose only if
+        the image has channels first. A permutation from NHWC to NCHW is the reverse.
         """
         order = tuple(order)
         if order == tuple(range(len(order))):

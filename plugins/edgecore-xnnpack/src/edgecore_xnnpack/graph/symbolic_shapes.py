@@ -52,7 +52,7 @@ class Sizes:
         return self._known[expression]
 
     def resolve(self, value: Any) -> Any:
-        """Return an argument of a call with its symbolic sizes replaced by numbers."""
+        """Return an argument of an fx node with its symbolic sizes replaced by numbers."""
         if isinstance(value, (list, tuple)):
             return type(value)(map(self.resolve, value))
         if isinstance(value, Node) and isinstance(value.meta.get("val"), torch.SymInt):
@@ -108,7 +108,7 @@ def symbolic(val: Any) -> list[Any]:
 
 
 class SizeDependent(Exception):
-    """The lowering of a call depends on the value of a symbolic size; the message says how."""
+    """How an fx node is lowered depends on the value of a symbolic size; the message says how."""
 
 
 def merge(subgraphs: Sequence[Subgraph]) -> Subgraph:

@@ -75,7 +75,6 @@ def _elu(low: Lowering, node: Node) -> SubgraphValue:
 
 @lowers(aten.celu.default, check=_check_elu, constraints="finite alpha above 0", do_not_decompose=True)
 def _celu(low: Lowering, node: Node) -> SubgraphValue:
-    """Emit celu(x) = alpha * elu(x / alpha)."""
     alpha = float(low.argument("alpha"))
     return _times(low, unary(low, g.ELU, _times(low, low.input(), 1 / alpha), alpha=1.0), alpha)
 

@@ -154,7 +154,7 @@ def _not(low: Lowering, node: Node) -> SubgraphValue:
 
 @lowers(aten._to_copy.default, dtypes=FLOAT_OR_BOOL)
 def _cast(low: Lowering, node: Node) -> SubgraphValue:
-    """Emit a cast: to fp16 by a conversion to fp16 and back, because values are fp32, whatever their node's dtype."""
+    """Emit a cast; a cast to fp16 converts to fp16 and back, because values stay fp32, whatever the node's dtype."""
     source, dtype = node.args[0], node.meta["val"].dtype
     assert isinstance(source, Node)
     if dtype == torch.bool:

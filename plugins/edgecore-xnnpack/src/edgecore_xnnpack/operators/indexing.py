@@ -163,7 +163,7 @@ def _check_nearest(query: Query) -> str | None:
 @lowers(aten.upsample_nearest2d.vec, aten.upsample_nearest1d.vec, check=_check_nearest, do_not_decompose=True,
         constraints=f"integer factors, or at most {MAX_PIECES} runs of consecutive pixels")  # fmt: skip
 def _upsample_nearest(low: Lowering, node: Node) -> SubgraphValue:
-    """Emit nearest resizing: of images in channels last, which the operations before and after likely have, too."""
+    """Emit nearest resizing of images with channels last, the layout that the neighbouring operations likely have."""
     shape, factors = low.shape, _factors(low)
     is_image = len(shape) == 4
     value = low.permute(low.input(), (0, 2, 3, 1)) if is_image else low.input()

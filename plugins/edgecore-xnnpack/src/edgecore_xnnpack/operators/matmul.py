@@ -69,7 +69,7 @@ def _check_scheme(query: Query, weight: Node) -> str | None:
 
 
 def _check_quantized_input(query: Query) -> str | None:
-    """Return why a linear layer with a scale per group of weights is not supported, if its input is not quantized."""
+    """Return why a linear layer whose weight has scales per group cannot quantize its input; None if it can."""
     weight = query.argument("weight")
     if not is_dequantize(weight) or not is_grouped(weight):
         return None
@@ -111,7 +111,6 @@ def _linear(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _matmul(low: Lowering, left: SubgraphValue, right: SubgraphValue) -> SubgraphValue:
-    """Emit the matmul of two batches of matrices."""
     shape = (*left.shape[:-1], right.shape[-1])
     return low.emit(g.BatchMatrixMultiply, [left, right], shape, FIRST)
 

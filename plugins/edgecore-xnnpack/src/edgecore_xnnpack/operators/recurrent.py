@@ -54,7 +54,6 @@ def _matmul(low: Lowering, state: SubgraphValue, weight: Array, bias: Array | No
 
 
 def _gates(low: Lowering, value: SubgraphValue, *widths: int) -> list[SubgraphValue]:
-    """Cut `value` along its last dimension into slices of these widths."""
     starts = np.cumsum((0, *widths))
     return [slice_of(low, value, len(value.shape) - 1, int(a), w) for a, w in zip(starts, widths, strict=False)]
 
@@ -89,7 +88,7 @@ class GruCell(Cell):
     """A GRU: r, z = sigmoid(gates); n = tanh(input + r * state); h = n + z * (h - n)."""
 
     def inputs(self, low: Lowering, sequence: SubgraphValue) -> SubgraphValue:
-        # Gates r and z add both biases; gate n multiplies its state bias by r, so `step` adds it.
+        # A GRU's gates r and z add both biases here; gate n multiplies its state bias by r, so `step` adds that.
         bias = self.input_bias.copy()
         inner = 2 * len(bias) // 3
         bias[:inner] += self.state_bias[:inner]

@@ -45,7 +45,7 @@ def _softmax(low: Lowering, node: Node) -> SubgraphValue:
     dim = int(low.argument("dim")) % rank
     if dim == rank - 1:
         return low.emit(g.Softmax, [value], value.shape, FIRST)
-    if rank == 4 and dim == 1:  # a softmax over channels: with channels last, they are the last dim in memory
+    if rank == 4 and dim == 1:  # a softmax over channels needs them last in memory (NHWC)
         return low.emit(g.Softmax, [value], value.shape, LAST)
     order = tuple([i for i in range(rank) if i != dim] + [dim])
     last = low.permute(value, order)
@@ -54,7 +54,7 @@ def _softmax(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _dims(source: Any, rank: int) -> list[int]:
-    """Return the dims that a call reduces, sorted and not negative; `source` is the call's `Query` or `Lowering`."""
+    """Return the dims that an fx node reduces, sorted and not negative; `source` is its `Query` or `Lowering`."""
     dims = source.argument("dim")
     if dims is None or dims == []:
         return list(range(rank))
@@ -90,7 +90,6 @@ def _reduce(
 
 
 def _keepdim_shape(value: SubgraphValue, dims: list[int]) -> Shape:
-    """Return the shape of `value` with `dims` reduced to sizes of 1."""
     return tuple(1 if dim in dims else size for dim, size in enumerate(value.shape))
 
 
@@ -174,19 +173,17 @@ _WINDOW = f"at most {MAX_IN_WINDOW} elements reduced to one"
 
 @lowers(aten.amax.default, aten.amin.default, check=_check_window, constraints=_WINDOW, scalar_result=True)
 def _amax_amin(low: Lowering, node: Node) -> SubgraphValue:
-    """Emit amax, or amin(x) as -amax(-x)."""
     value, is_min = low.input(), node.target is aten.amin.default
     result = amax(low, unary(low, g.Negate, value) if is_min else value, _dims(low, len(value.shape)), low.shape)
     return unary(low, g.Negate, result) if is_min else result
 
 
 def _is_used(node: Node, index: int) -> bool:
-    """Return True if a `getitem` reads result `index` of a node."""
     return any(user.args[1] == index for user in node.users)
 
 
 def _check_amax(query: Query) -> str | None:
-    # The row has int64 only for the indices in the result.
+    # The operator table's row allows int64 because of the result's indices; the input must not be int64.
     if query.node.all_input_nodes[0].meta["val"].dtype == torch.int64:
         return "maxima of integers"
     return _check_window(query)
@@ -241,7 +238,7 @@ def _any_all(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _correction(source: Any) -> float:
-    """Return the correction c of a variance with divisor n - c; `source` is the call's `Query` or `Lowering`."""
+    """Return the correction c of a variance with divisor n - c; `source` is the node's `Query` or `Lowering`."""
     if source.node.target is aten.var.dim:
         return float(bool(source.argument("unbiased")))
     correction = source.argument("correction")

@@ -57,7 +57,7 @@ def choose(low: Lowering, mask: SubgraphValue, chosen: SubgraphValue, other: Sub
 
 
 def _check_constants(query: Query) -> str | None:
-    """Return why a call is not supported if a constant contains NaN, which this lowering cannot select; else None."""
+    """Return why an fx node is not supported if a constant has a NaN, which this lowering cannot select; else None."""
     value = query.node.args[2] if query.node.target is aten.masked_fill.Scalar else None
     if isinstance(value, float) and isnan(value):
         return "selects from a constant with NaN"

@@ -243,7 +243,7 @@ def _slice(low: Lowering, node: Node) -> SubgraphValue:
     start = min(max(start + size if start < 0 else start, 0), size)
     if step == 1:
         return slice_of(low, value, dim, start, length)
-    # Pad the dimension to length * step, view it as [..., length, step, ...], and take the first element of each step.
+    # Pad the dimension to length * step, view it as [..., length, step, ...], and take index 0 along `step`.
     span = length * step
     value = slice_of(low, value, dim, start, min(span, size - start))
     missing = tuple(span - value.shape[dim] if axis == dim else 0 for axis in range(len(value.shape)))
@@ -267,9 +267,8 @@ def _split(low: Lowering, node: Node) -> list[Any]:
     dim, start, parts = int(low.argument("dim")) % len(value.shape), 0, []
     for val in node.meta["val"]:
         length = low.sizes.of(val)[dim]
-        parts.append(
-            slice_of(low, value, dim, start, length) if length else None
-        )  # None for an empty tensor, which no delegated node reads
+        # an empty tensor becomes None, because no delegated node reads it
+        parts.append(slice_of(low, value, dim, start, length) if length else None)
         start += length
     return parts
 

@@ -52,7 +52,6 @@ def convert_to_fp16(subgraph: Subgraph, everything: bool) -> None:
 
 
 def _is_float(op: SubgraphNode) -> bool:
-    """Return True if an operation reads and writes floating point only."""
     return all(
         value.quantization is None
         and not value.is_index
@@ -114,13 +113,13 @@ class _Fp16Converter:
                 self.wide.add(op.output)
             is_average = op.kind is g.FullyConnected and op.output.shape[-1] == 1
             is_softmax_of_fp32 = op.kind is g.Softmax and op.inputs[0] not in self.fp16_values
-            # A fully connected node may have a weight that is computed at run time only in fp32.
+            # A fully connected node whose weight is computed at run time exists in fp32 only.
             has_computed_filter = op.kind is g.FullyConnected and op.inputs[1].constant is None
             is_wanted = (
                 (self.everything or op.is_fp16) and op.kind in FP16_KINDS and _is_float(op) and not op.needs_fp32
             )
             if is_wanted and not (wide or is_average or has_computed_filter or is_softmax_of_fp32):
-                keeps_weight = op.kind is g.ConvTranspose2d  # executorch 1.5: only fp32 weights in these
+                keeps_weight = op.kind is g.ConvTranspose2d  # transposed convolutions of executorch 1.5 need fp32
                 op.inputs = [v if keeps_weight and v.constant is not None else self._to_fp16(v, op) for v in op.inputs]
                 if op.clamp is not None:
                     op.clamp = (_in_fp16_range(op.clamp[0]), _in_fp16_range(op.clamp[1]))

@@ -85,7 +85,7 @@ def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
 
 
 def _quantize_at_run_time(subgraph: Subgraph) -> None:
-    """Give integer weights to layers that read `QuantizePerToken` marks: XNNPACK quantizes their inputs at run time."""
+    """Give integer weights to layers that read `QuantizePerToken`, as XNNPACK quantizes their inputs at run time."""
     _mark_after_moves(subgraph)
     producers = subgraph.producers()
     quantized: dict[tuple[SubgraphValue, int], SubgraphNode] = {}
@@ -99,7 +99,7 @@ def _quantize_at_run_time(subgraph: Subgraph) -> None:
         key = value, dims = source.inputs[0], QUANTIZED_DIMS[op.kind]
         if key not in quantized:
             result = SubgraphValue(value.shape, quantization=DynamicQuantization(dims))
-            # No operation moves elements between this conversion and the layer, so both have the same layout.
+            # No operation between the conversion and the layer moves elements, so the two have the same layout.
             layout = SAME_LAYOUT if op.kind is g.FullyConnected else LAST
             quantized[key] = SubgraphNode(g.Convert, [value], result, layout, handles=source.handles)
             ops.append(quantized[key])
@@ -110,9 +110,10 @@ def _quantize_at_run_time(subgraph: Subgraph) -> None:
 
 
 def _mark_after_moves(subgraph: Subgraph) -> None:
-    """Move marks of dynamic quantization behind the reshapes and zero paddings that precede a layer.
+    """Move `QuantizePerToken` marks behind the reshapes and zero paddings that precede a layer.
 
-    Both keep rows and images intact, so the marks keep their meaning. Layers that read the same tensor share the mark.
+    Reshapes and paddings keep rows and images intact, so the marks keep their meaning. Layers that read the same tensor
+    share the mark.
     """
     producers = subgraph.producers()
     moved: dict[Any, SubgraphValue] = {}
@@ -398,13 +399,11 @@ def _weights(op: SubgraphNode, source: Quantization, output: Quantization) -> li
 
 
 def _integer_weight(weight: SubgraphValue) -> NDArray[np.int8]:
-    """Return the integers that a weight was dequantized from."""
     assert weight.constant is not None and weight.scales is not None
     return np.round(weight.constant / _along(weight.scales, weight)).astype(np.int8)
 
 
 def _along(scales: Array, weight: SubgraphValue) -> Array:
-    """Return the scales in a shape that broadcasts to the shape of `weight`."""
     if scales.ndim == 2:
         return np.repeat(scales, weight.shape[1] // scales.shape[1], axis=1)
     shape = [1] * len(weight.shape)
@@ -413,6 +412,5 @@ def _along(scales: Array, weight: SubgraphValue) -> Array:
 
 
 def _drop_unread(subgraph: Subgraph) -> None:
-    """Remove conversions whose result has no reader any more."""
     uses = subgraph.uses()
     subgraph.nodes = [op for op in subgraph.nodes if op.kind is not g.Convert or uses.get(op.output, 0) > 0]

@@ -59,13 +59,13 @@ def _swaps_rows_and_columns(op: SubgraphNode) -> bool:
 
 
 def _is_pixels_as_rows(source: SubgraphNode, op: SubgraphNode) -> bool:
-    """Return True if `source` and then `op` are [N, C, H, W] -> [N, C, HW] -> [N, HW, C]."""
+    """Return True if `source` reshapes [N, C, H, W] to [N, C, HW], and `op` then transposes it to [N, HW, C]."""
     image, rows = source.inputs[0].shape, source.output.shape
     return _swaps_rows_and_columns(op) and source.kind is g.StaticReshape and len(image) == 4 and image[:2] == rows[:2]
 
 
 def _is_rows_as_pixels(source: SubgraphNode, op: SubgraphNode) -> bool:
-    """Return True if `source` and then `op` are [N, HW, C] -> [N, C, HW] -> [N, C, H, W]."""
+    """Return True if `source` transposes [N, HW, C] to [N, C, HW], and `op` then reshapes it to [N, C, H, W]."""
     image, rows = op.output.shape, source.output.shape
     return _swaps_rows_and_columns(source) and op.kind is g.StaticReshape and len(image) == 4 and image[:2] == rows[:2]
 
@@ -93,7 +93,6 @@ def _rows_to_image(op: SubgraphNode, rows: SubgraphValue) -> list[SubgraphNode]:
 
 
 def _drop_unread(subgraph: Subgraph) -> None:
-    """Remove reshapes and transposes whose result has no reader any more."""
     uses = subgraph.uses()
     for op in reversed(subgraph.nodes):
         if op.kind in (g.StaticReshape, g.StaticTranspose) and not uses.get(op.output):

@@ -19,7 +19,7 @@ def float_weights(
     selects: Selects,
     dtypes: tuple[torch.dtype, ...] = (torch.float32,),
 ) -> Iterator[tuple[Node, Node]]:
-    """Yield each call whose weight is a non-empty constant tensor of at least 2 dims, together with the weight.
+    """Yield each fx node whose weight is a non-empty constant tensor of at least 2 dims, together with the weight.
 
     Args:
         graph_module: The graph.

@@ -85,7 +85,7 @@ def _make_linear(graph_module: GraphModule, constants: Constants, selects: Selec
     matrices: dict[str | None, Node] = {}
 
     def add_matrix(weight: Node, tensor: torch.Tensor) -> Node:
-        """Return the constant for a linear layer's matrix; calls with the same `weight` share one constant."""
+        """Return the constant for a linear layer's matrix; nodes with the same `weight` share one constant."""
         target = constants.specs[weight.name].target
         if target not in matrices:
             matrices[target] = constants.add(f"{weight.name}_matrix", tensor.contiguous(), weight)
@@ -106,7 +106,7 @@ def _make_linear(graph_module: GraphModule, constants: Constants, selects: Selec
             matrix = add_matrix(weight, constants.get(weight).flatten(1))
             result = editor.call(aten.linear.default, channels_last, matrix, argument(node, "bias"))
             pixels = editor.call(aten.permute.default, result, [0, rank - 1, *range(1, rank - 1)])
-            # A following view needs this in eager mode; lowering to the edge dialect drops the copy.
+            # A view that follows needs contiguous memory in eager mode; lowering to the edge dialect drops this copy.
             if node.meta["val"].is_contiguous():
                 pixels = editor.call(aten.clone.default, pixels, memory_format=torch.contiguous_format)
             replace(node, pixels)
