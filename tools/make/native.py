@@ -127,10 +127,11 @@ def build_upstream_tests() -> None:
 
 
 def build_tests(plugins: list[Plugin]) -> None:
+    """Build the C++ tests with the compiler options of the wheels, so that ccache has most of the objects."""
     options = "-DEDGECORE_BUILD_TESTS=ON", "-DEDGECORE_BUILD_TOOLS=ON"
-    cmake(".", "build/test", *options, targets=("all", "edgecore_kernels_test"))
+    cmake(".", "build/test", *options, targets=("all", "edgecore_kernels_test"), build_type="Release")
     for plugin in plugins:
-        build_plugin(plugin, f"build/test-{plugin.name}")
+        build_plugin(plugin, f"build/test-{plugin.name}", build_type="Release")
 
 
 def build_with_address_sanitizer(plugins: list[Plugin]) -> None:
