@@ -236,7 +236,7 @@ Status MethodImpl::resolve_kernels(Error &error) {
     break;
   }
   size_t missing = 0;
-  size_t other_dtypes = 0;  // number of operators of which no kernel supports all dtypes in the method
+  size_t other_dtypes = 0;  // number of operators that have no kernel for all of their dtypes in the method
   for (size_t i = 0; i < kernels.size(); ++i) {
     const OperatorName op = operator_name(i);
     KernelMatch match;

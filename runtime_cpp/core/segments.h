@@ -12,7 +12,7 @@ namespace edgecore {
 // of bytes), MEMORY_ALLOCATION_FAILED (`size` exceeds the address space), and the errors of the loader.
 Result<Bytes> load_bytes(DataLoader &loader, uint64_t offset, uint64_t size, LoadUse use, Error &error);
 
-// Copies the first `size` bytes of the file to `to`. Errors: those of load_bytes.
+// Copies the first `size` bytes of the file to `to`. Errors: as load_bytes.
 Status copy_start(DataLoader &loader, size_t size, uint8_t *to, Error &error);
 
 // The position of a segment in the file, and the address of its bytes if they have been loaded to stay.

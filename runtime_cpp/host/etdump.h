@@ -39,8 +39,9 @@ std::vector<TracedDelegate> delegates_of(const Program &program, size_t method);
 // name and instruction, the second is called "NAME (2)", because ExecuTorch's Inspector would keep only the last one.
 // The id of an event within a delegate is the kind and number of its operation, "Conv2d [5]"; the part of the backend's
 // name after ": ", the kernel, is in the event's metadata as JSON. Recorded values become debug events, whose elements
-// are appended to `buffer`, row-major in the graph's order of dims. Runs whose values differ from those of the first
-// run get different test case numbers, because the Inspector accepts only equal values within the runs of one block.
+// are appended to `buffer`, row-major in the graph's order of dims. Runs whose values differ from the values of the
+// first run get different test case numbers, because the Inspector accepts only equal values within the runs of one
+// block.
 std::vector<uint8_t> etdump_of(const std::vector<TracedMethod> &methods, std::vector<uint8_t> *buffer = nullptr);
 
 }  // namespace edgecore

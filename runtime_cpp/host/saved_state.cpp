@@ -198,7 +198,7 @@ Status import_state(Span<Method *const> methods, const StateStore &store, Bytes 
                 " bytes.");
   }
   for (StateSet *set = store.first_state_set(); set != nullptr; set = set->next) set->interrupted = true;
-  // import the buffers of backends first: if one fails, those of the runtime are unchanged
+  // import the buffers of backends first: if one fails, the runtime's buffers are unchanged
   for (const bool in_sets : {true, false}) {
     for (size_t i = 0; i < buffers.size(); ++i) {
       if ((buffers[i].set != nullptr) == in_sets) EDGECORE_TRY(import_buffer(buffers[i], part_of[i]->data, error));

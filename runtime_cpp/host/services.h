@@ -16,8 +16,8 @@ struct HostContext {
   Trace *loops = nullptr;  // receives the time of each thread in each loop; NULL: no trace
 };
 
-// Returns the table of services, which all backends and kernels share. Its log and heap functions are those of the
-// platform (edgecore/platform.h), by default those of host/platform.h.
+// Returns the table of services, which all backends and kernels share. Its log and heap functions come from the
+// platform (edgecore/platform.h), by default from host/platform.h.
 const edgecore_host *host_services();
 
 }  // namespace edgecore

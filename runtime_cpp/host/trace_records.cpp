@@ -154,7 +154,7 @@ class Reader {
     return {};
   }
 
-  // Adds the totals of all runs, and then, in a second pass over the records, those of the events within runs.
+  // Adds the totals of all runs, and then, in a second pass over the records, the totals of the events within runs.
   Status read_totals() {
     uint64_t dropped = header_.dropped;
     std::unordered_map<Rebuilt *, uint64_t> ends;

@@ -14,8 +14,8 @@ namespace {
 // check takes two system calls.
 constexpr uint32_t kLoopsPerLook = 4096;
 
-// Sets `out` to the CPUs on which the process may run: the union of those of its main thread and of the calling thread,
-// because an application may bind one of the two to a CPU. Returns their number; 0 if it is unknown.
+// Sets `out` to the CPUs on which the process may run: the union of the CPUs of its main thread and of the calling
+// thread, because an application may bind one of the two to a CPU. Returns their number; 0 if it is unknown.
 int allowed_cpus(cpu_set_t &out) {
   cpu_set_t of_main;
   if (sched_getaffinity(0, sizeof out, &out) != 0) return 0;

@@ -24,14 +24,14 @@ class WorkerCpus {
   // CPUs of the process have changed, which is checked only every few thousand loops.
   bool update(uint32_t threads, uint32_t workers);
 
-  // Lets a worker run on all CPUs of the process except that of the thread that called the last update; on all CPUs if
-  // there are fewer of them than participants.
+  // Lets a worker run on all CPUs of the process except the CPU of the thread that called the last update; on all CPUs
+  // if there are fewer of them than participants.
   void apply(pthread_t worker) const;
 
  private:
 #if defined(__linux__)
   cpu_set_t mask_ = {};
-  int avoided_ = -1;  // CPU that workers avoid: that of the thread that called the last update
+  int avoided_ = -1;  // CPU that workers avoid, on which the thread ran that called the last update
   uint32_t threads_ = 0;
   uint32_t workers_ = 0;
   uint32_t loops_ = 0;

@@ -12,7 +12,7 @@ namespace edgecore::tools {
 
 // Sets tensor inputs to the contents of `files`, other inputs to the values there, and inputs without an entry to
 // zeros. If `all` is false, sets only inputs that must be set before each run. `arrays` receives the values, and must
-// live until the run has ended. Errors: INVALID_ARGUMENT (more files than inputs), those of read_npy and set_input.
+// live until the run has ended. Errors: INVALID_ARGUMENT (more files than inputs), and as read_npy and set_input.
 Status set_inputs(Method &method, const std::vector<const char *> &files, bool all, std::vector<Array> &arrays,
                   Error &error);
 
@@ -20,7 +20,7 @@ Status set_inputs(Method &method, const std::vector<const char *> &files, bool a
 void print_output(const Method &method, size_t index);
 
 // Writes output `index` of the last run to the file `prefix`INDEX.npy in row-major order: a number as an array without
-// dims, a list as an array with one dim. Writes nothing for None. Errors: those of write_npy.
+// dims, a list as an array with one dim. Writes nothing for None. Errors: as write_npy.
 Status write_output(const Method &method, size_t index, const std::string &prefix, Error &error);
 
 }  // namespace edgecore::tools

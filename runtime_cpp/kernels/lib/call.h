@@ -45,7 +45,7 @@ struct Tensor {
   bool is_channels_last() const;
 };
 
-// A number argument. `d` has the value of a float (tag EDGECORE_TAG_DOUBLE), `i` that of an integer or bool.
+// A number argument. `d` has the value of a float (tag EDGECORE_TAG_DOUBLE), `i` the value of an integer or bool.
 struct Scalar {
   uint32_t tag = EDGECORE_TAG_INT;
   int64_t i = 0;

@@ -7,7 +7,7 @@ inline namespace EDGECORE_VARIANT {
 namespace {
 
 // Do not use edgecore/half.h in kernels: this file is compiled for each instruction set, and its inline functions would
-// have the same names in all of them, of which the linker would keep an arbitrary one.
+// have the same names in all of them, and the linker would keep an arbitrary one.
 struct Float16 {
   uint16_t bits;
 };

@@ -17,7 +17,7 @@ constexpr int64_t kChunk = 256;
 #endif
 
 // Loads n elements of dtype `type`, `stride` bytes apart (0 repeats one element), and converts them to a dense array,
-// whose element type is that of `target`, or `compute`.
+// whose element type is the type of `target`, or `compute`.
 void load(Type type, const char *source, int64_t stride, int64_t n, float *target);
 void load(Type type, const char *source, int64_t stride, int64_t n, double *target);
 void load(Type type, const char *source, int64_t stride, int64_t n, int64_t *target);

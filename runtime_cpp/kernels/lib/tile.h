@@ -151,7 +151,7 @@ inline void finish_tile(const C *block, int64_t width, const GemmResult<C> &resu
 }
 
 // Computes result[m, n], the product of m <= kTileRows rows and a panel of `width` >= n columns, a multiple of the
-// vector length. `rows`, `runs` and `k` are those of accumulate_tile.
+// vector length. `rows`, `runs` and `k` have the meaning of accumulate_tile.
 template <class C>
 inline void multiply_panel(const C *const *rows, int64_t runs, int64_t k, Panel<C> panel, int64_t width,
                            const GemmResult<C> &result, int64_t m, int64_t n) {

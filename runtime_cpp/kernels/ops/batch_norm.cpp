@@ -94,7 +94,7 @@ void normalize(Call &call, Tensor input, Tensor weight, Tensor bias, const Tenso
 }
 
 // Checks the arguments of a call and normalizes. `running` has the running mean and variance, or two absent tensors.
-// `training_index` is the index of the argument `training`, `outs_index` that of the first output.
+// `training_index` is the index of the argument `training`, `outs_index` the index of the first output.
 int32_t batch_norm(Call &call, const Tensor *running, uint64_t training_index, uint64_t outs_index) {
   const Tensor input = call.tensor(0);
   const Tensor weight = call.optional_tensor(1);

@@ -8,7 +8,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
 // The sizes of a 2-d convolution; a 1-d convolution has height 1. in_* are the sizes of the operator's input and out_*
-// those of its output, also for a transposed convolution.
+// the sizes of its output, also for a transposed convolution.
 struct Conv {
   int64_t batch, in_channels, in_h, in_w;
   int64_t out_channels, out_h, out_w;

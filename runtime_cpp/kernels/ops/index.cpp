@@ -74,7 +74,7 @@ bool Indexing::read(Call &call, uint64_t list, Tensor self) {
   return !call.failed();
 }
 
-// Converts a mask over k dims of self to k lists of indices, those of the mask's true elements.
+// Converts a mask over k dims of self to k lists of indices: the indices of the mask's true elements.
 void Indexing::add_mask(Call &call, Tensor mask, Tensor self) {
   const int covered = mask.ndim();
   for (int c = 0; c < covered; ++c)

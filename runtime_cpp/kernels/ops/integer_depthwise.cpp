@@ -66,7 +66,7 @@ class Depthwise {
            planes_y_ * planes_x_ * plane() < kLimit * kLimit;
   }
 
-  // Return the bytes of scratch memory that all workers share, and those of each worker.
+  // Return the bytes of scratch memory that all workers share, and the bytes of each worker.
   int64_t shared_scratch() const { return round_up(taps() * static_cast<int64_t>(sizeof(ptrdiff_t)), 64); }
   int64_t scratch() const {
     constexpr int64_t kSize = sizeof(Value);

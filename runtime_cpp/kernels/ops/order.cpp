@@ -8,7 +8,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// A row-major tensor as [outer, size, inner]: `size` is that of one dim; the dims before and after it are merged.
+// A row-major tensor as [outer, size, inner]: `size` is the size of one dim; the dims before and after it are merged.
 struct DimSplit {
   int64_t outer = 1;
   int64_t size = 1;

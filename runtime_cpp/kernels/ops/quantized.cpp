@@ -170,7 +170,7 @@ void choose_qparams(float min, float max, Range range, float eps, double *scale,
   *zero_point = clamped(zero, range);
 }
 
-// Sets min and max to those of n elements. Ignores NaN.
+// Sets min and max to the minimum and maximum of n elements. Ignores NaN.
 void find_min_max(const float *x, int64_t n, float *min, float *max) {
   *min = __builtin_inff();
   *max = -__builtin_inff();

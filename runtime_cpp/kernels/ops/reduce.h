@@ -27,8 +27,8 @@ struct Reduction {
 constexpr int64_t kReduceBlock = 256;
 
 // Calls body(input, input_stride, output, output_stride, m) for blocks of m outputs, on several threads. Strides are in
-// bytes: input_stride is the distance of the first input elements of two adjacent outputs, output_stride that of the
-// outputs.
+// bytes: input_stride is the distance of the first input elements of two adjacent outputs, output_stride the distance
+// of the outputs themselves.
 template <class Body>
 void for_each_output(Call &call, const Reduction &r, const Body &body) {
   const int64_t grain = 32768 / (r.count + 1) + 1;

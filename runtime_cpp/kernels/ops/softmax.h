@@ -51,7 +51,7 @@ C sum_of_exp(const C *x, C *y, int64_t n, C shift) {
   return static_cast<C>(sum);
 }
 
-// Computes the softmax of a row of n elements, the largest of which is `max`. y may be x.
+// Computes the softmax of a row of n elements, whose largest is `max`. y may be x.
 template <class C>
 void softmax_row(const C *x, C *y, int64_t n, C max) {
   const C factor = C{1} / sum_of_exp<C, true>(x, y, n, max);

@@ -20,7 +20,7 @@ inline float sum_lanes(Vector v) {
   return lanes[0];
 }
 
-// Computes the scores of `kCount` queries with the rows [0, rows); those of query i begin at scores[i * stride].
+// Computes the scores of `kCount` queries with the rows [0, rows); the scores of query i begin at scores[i * stride].
 template <int kCount>
 inline void score_rows(const LlamaAttention &a, int64_t rows, float *scores, int64_t stride) {
   const int64_t whole = a.size / kLanes * kLanes;

@@ -1,4 +1,4 @@
-// Chooses the instruction set at run time. This file and those of the operators are compiled for the baseline set.
+// Chooses the instruction set at run time. This file and the operators' files are compiled for the baseline set.
 #include "variant.h"
 
 #include <stdlib.h>

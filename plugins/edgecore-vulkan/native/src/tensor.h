@@ -70,7 +70,7 @@ struct Tensor {
   size_t rank() const { return shape.size(); }
   int64_t count() const { return vulkan::count(shape); }
   Shape strides() const { return vulkan::strides(shape, layout); }
-  // Returns the size of a dim counted from the end: size(1) is that of the last dim; 1 for a dim that does not exist.
+  // Returns the size of a dim counted from the end: size(1) is the last dim's size; 1 for a dim that does not exist.
   int64_t size(size_t from_end) const { return from_end > rank() ? 1 : shape[rank() - from_end]; }
   // Returns true if this tensor and `other` have their elements in the same order in memory. Ignores strides of dims of
   // size 1: a tensor with at most one larger dim has the same order in each layout.

@@ -9,7 +9,7 @@ namespace edgecore::xnnpack {
 
 struct Hardware {
   uint64_t flags;  // XNNPACK's xnn_arch_flags
-  uint32_t uarch;  // microarchitecture: a cpuinfo_uarch number; UINT32_MAX: that of this processor
+  uint32_t uarch;  // microarchitecture: a cpuinfo_uarch number; UINT32_MAX: this processor's
 };
 
 // Returns the processor features that XNNPACK uses. The flags are 0 if XNNPACK was built without the patch

@@ -45,7 +45,7 @@ EDGECORE_TOSA_EXPORT int edgecore_tosa_load(const void *graph, size_t size, edge
 // Releases a model; NULL is allowed.
 EDGECORE_TOSA_EXPORT void edgecore_tosa_destroy(edgecore_tosa_model *model);
 
-// Return the number of inputs, or of outputs, of the graph. Their order is that of the first block of its first region.
+// Return the number of inputs, or of outputs, of the graph. They have the order of the first block of its first region.
 EDGECORE_TOSA_EXPORT size_t edgecore_tosa_input_count(const edgecore_tosa_model *model);
 EDGECORE_TOSA_EXPORT size_t edgecore_tosa_output_count(const edgecore_tosa_model *model);
 

@@ -30,14 +30,15 @@ Rows rows_of(const Call &call, const std::vector<Dim> &kept, const std::vector<D
 // `x`, and either lacks the reduced dims or has them with size 1.
 Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_reduced, const Tensor &result);
 
-// What a thread reads at once: one element, four adjacent elements of a row, or one element each of four rows.
+// The elements that a thread reads at once: one element, four adjacent elements of a row, or one element each of four
+// rows.
 enum class RowVectors : uint8_t { kNone, kTerms, kRows };
 
 // Returns how a shader can read the rows in vectors: along rows if `may_use_terms`, else across if `may_use_rows`.
 RowVectors vectors_of(const Rows &rows, bool may_use_terms, bool may_use_rows);
 
 // Adds a dispatch of a shader (variant `kind`) that computes a result for each row. The first of `read` is the input.
-// `push` are the push constants after those of the rows, `constants` the specialization constants from id 8 on.
+// `push` are the push constants that follow the rows' own, `constants` the specialization constants from id 8 on.
 void dispatch_rows(const Call &call, const char *shader, const char *kind, std::vector<Tensor> written,
                    std::vector<Tensor> read, Rows rows, RowVectors vectors, const std::vector<uint32_t> &push = {},
                    const std::vector<uint32_t> &constants = {});

@@ -68,7 +68,7 @@ struct Family {
 void add_each_type(const std::string &name, decltype(Family::run) f32, decltype(Family::run) f16,
                    decltype(Family::run) int8, decltype(Family::run) uint8, std::vector<Family> *families);
 
-// families() returns all families of kernels, each of the other functions those of one file in this folder.
+// families() returns all families of kernels, each of the other functions the families of one file in this folder.
 std::vector<Family> families();
 std::vector<Family> matrix_families();
 std::vector<Family> convolution_families();

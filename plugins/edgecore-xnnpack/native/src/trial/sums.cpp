@@ -1,5 +1,5 @@
 // Kernel tests (trials) of int8 convolutions that add another tensor in the kernel. The results must have the same bits
-// as those of a convolution followed by an addition.
+// as the results of a convolution followed by an addition.
 #include "sums.h"
 
 #include <limits>
