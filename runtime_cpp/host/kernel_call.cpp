@@ -34,7 +34,7 @@ struct CTensor {
   }
 };
 
-// An argument in the form in which the kernel receives it. A list entry without a tensor is NULL.
+// A tensor, or a list of tensors, that a kernel receives as an argument. A list entry without a tensor is NULL.
 struct Argument {
   CTensor *tensor = nullptr;
   std::vector<CTensor *> list;

@@ -70,7 +70,7 @@ class Trace final : public EventTracer {
   size_t max_blocks_;
   std::vector<std::unique_ptr<TraceEvent[]>> blocks_;
   size_t position_ = 0;  // position in the ring buffer of the next event
-  uint32_t wraps_ = 0;   // number of times that the full ring began again at position 0
+  uint32_t wraps_ = 0;   // number of times that the ring was full and writing went on at position 0
   std::vector<TraceEvent> load_;
   uint64_t load_dropped_ = 0;
   std::deque<std::string> names_;

@@ -76,7 +76,7 @@ struct NoZeroPoint {
   static constexpr int32_t zero_point = 0;  // NOLINT(readability-identifier-naming)
 };
 
-// How kernels calculate with int8 or int16 values: the types of sums, factors and zero points, and limits for them.
+// How kernels calculate with int8 or int16 values: the types of sums, fixed-point factors and zero points, and limits.
 template <class Value>
 struct Arithmetic;
 template <>

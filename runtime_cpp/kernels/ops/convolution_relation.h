@@ -1,5 +1,5 @@
-// A slow but general form of convolutions with one to three spatial dims, as a relation between the elements of three
-// tensors. It computes 3-d convolutions and gradients, which have no fast kernels.
+// A slow but general implementation of convolutions with one to three spatial dims, as a relation between the elements
+// of three tensors. It computes 3-d convolutions and gradients, which have no fast kernels.
 #ifndef EDGECORE_KERNELS_CONVOLUTION_RELATION_H_
 #define EDGECORE_KERNELS_CONVOLUTION_RELATION_H_
 

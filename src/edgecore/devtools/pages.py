@@ -140,7 +140,7 @@ def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
 
 
 def memory_views(pte: PteFile, method: str) -> list[dict[str, Any]]:
-    """Return the arenas of a method in the form that `edgecore.html.page` draws."""
+    """Return the arenas of a method as the part "memory" of a report by `edgecore.html.page`."""
     rows = allocations(pte, method)
     steps = max((row.last for row in rows), default=0) + 1
     views = []

@@ -159,7 +159,7 @@ class DimMeta:
     """The sizes that one dim may have: at least `min`, and at most its size in the program.
 
     If `symbol` is not -1, the size is `multiple` * n + `offset`, where the integer n is the same for all dims of the
-    method with that symbol. `symbol` is -1 for fixed sizes, and for sizes of another form.
+    method with that symbol. `symbol` is -1 for fixed sizes, and for other expressions.
     """
 
     name: str = string(0)

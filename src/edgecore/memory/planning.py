@@ -48,7 +48,7 @@ class MemoryPlan:
 
     @property
     def sizes(self) -> list[int]:
-        """The arena sizes in the form of the file's `non_const_buffer_sizes`, whose entry 0 is unused."""
+        """The arena sizes by number of the arena, as in the file's `non_const_buffer_sizes`; entry 0 is unused."""
         return [self.arenas.get(index, 0) for index in range(max(self.arenas, default=0) + 1)]
 
 

@@ -182,7 +182,7 @@ class _Sharer:
         self._join([(storage, 0)], state)
 
     def in_place(self, node: Node) -> None:
-        """Compute the result of `node` over the first operand with its dtype and shape that is not read afterwards."""
+        """Let the result of `node` reuse the memory of an operand of its dtype and shape that no later node reads."""
         spec = node.meta.get(SPEC)
         # Skip a result that lies in a mutable buffer (`owned` has no buffers). Otherwise its operand would be computed
         # in the buffer, too, at an earlier time, when later nodes may still have to read the buffer's old content.
@@ -266,7 +266,7 @@ def _new_state(program: ExportedProgram) -> Iterator[tuple[Node, TensorSpec]]:
 
 
 def _may_overwrite(node: Node, state: TensorSpec) -> bool:
-    """Return True if the kernel of `node` may write its result over its operand, the mutable buffer `state`."""
+    """Return True if the kernel of `node` may overwrite its operand, the mutable buffer `state`, with its result."""
     if _layout(node.meta[SPEC]) != _layout(state):
         return False
     if _name(node) in IN_PLACE:

@@ -144,7 +144,7 @@ def _delegate_in_bodies(
 ) -> list[_Partition]:
     """Pass branches and loop bodies to the partitioner as programs, and delegate the nodes that it tags.
 
-    Appends the partitioner's answers to `results`.
+    Appends the partitioner's results for them to `results`.
     """
     delegated: list[_Partition] = []
     name_apart(program)
@@ -162,7 +162,7 @@ def _delegate_in_bodies(
 
 
 def _warn_if_all_do(results: Sequence[PartitionResult | None]) -> None:
-    """Issue the partitioner's warning if its answers to all methods and bodies have a warning."""
+    """Issue the partitioner's warning if its results for all methods, branches and loop bodies have a warning."""
     warned = [result.warning for result in results if result is not None and result.warning]
     if warned and len(warned) == len(results):
         warnings.warn(warned[0], stacklevel=3)
@@ -185,7 +185,7 @@ def _delegate_all(
 
 @dataclass
 class _Answer:
-    """The answer of a partitioner about one method: its result, or the exception that it raised."""
+    """The result of a partitioner for one method, or the exception that it raised."""
 
     name: str
     result: PartitionResult | None

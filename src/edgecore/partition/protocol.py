@@ -69,7 +69,7 @@ class UnsupportedNode:
 
 @dataclass
 class PartitionResult:
-    """The answer of a partitioner.
+    """The result of a partitioner for one program.
 
     Attributes:
         tagged_exported_program: The program, with tags.
@@ -78,8 +78,8 @@ class PartitionResult:
         claimed_buffers: Qualified names of the mutable buffers whose state the backend wants to keep, such as a KV
             cache; see `claimable_buffers`.
         copied_nodes: Name of a tagged node -> the tags of further partitions that read it; each receives its own copy.
-        warning: A problem of the user's options for this program; "" if there is none. The user is warned once, if the
-            answers to all methods, branches and loop bodies have a warning.
+        warning: A warning about the user's options for this program; "" if there is none. The user is warned once, if
+            the results for all methods, branches and loop bodies have a warning.
     """
 
     tagged_exported_program: ExportedProgram

@@ -86,7 +86,7 @@ class PassList(Sequence[NamedPass]):
     """An immutable list of passes in the order in which they run. Methods that edit the list return a new list.
 
     A pass is a `NamedPass`, a function or a `PassBase`. A function is named after itself, a `PassBase` after its class;
-    both run in the stage of the pass beside which they are inserted.
+    both run in the stage of the pass before or after which they are inserted.
 
     Example:
         >>> from edgecore.passes import EDGE_PASSES

@@ -227,8 +227,8 @@ class RewriteRecipe:
 
     Attributes:
         rewrite: Takes a program and a function that returns True for the nodes to quantize; returns a rewritten copy.
-            It may raise `CompileError`. Nodes that `edgecore.sdk.Editor` makes inherit the answer of that function from
-            the nodes that they replace, through their `meta`.
+            It may raise `CompileError`. For nodes that `edgecore.sdk.Editor` makes, that function returns the same as
+            for the nodes that they replace, because they inherit their `meta`.
         options: Options of the backend that the recipe requires. Options that the user sets take precedence.
         computes_in: Dtype in which the backend computes floating-point values with these options. The quantization
             report and `compare` round results to this dtype.

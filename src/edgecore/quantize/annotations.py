@@ -255,7 +255,7 @@ def activation_observer(observer: Any, low: int, high: int, *, is_qat: bool, eps
 def _is_lost(node: Node) -> bool:
     """Return True for a call whose write torchao loses: through a view, to a tensor with views, or to a buffer.
 
-    A `copy_` to a buffer or input is kept: a functional module writes back its state in this form.
+    A `copy_` to a buffer or input is kept: a functional module writes back its state by `copy_`.
     """
     if node.op != "call_function" or not is_mutable(node) or functional_form(node.target) is None:
         return False

@@ -81,7 +81,7 @@ def _module_names(node: Node) -> Iterator[str]:
 
 
 def _module_types(node: Node) -> Iterator[str]:
-    """Yield the type names of the modules that contain a node: `torch.nn.modules.linear.Linear` and shorter forms."""
+    """Yield type names of the modules around a node: `torch.nn.modules.linear.Linear`, `torch.nn.Linear`, `Linear`."""
     for _, kind in (node.meta.get("nn_module_stack") or {}).values():
         name = f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) else str(kind)
         yield from (name, re.sub(r"^torch\.nn\.modules\.\w+\.", "torch.nn.", name), name.rpartition(".")[2])

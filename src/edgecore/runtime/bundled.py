@@ -220,7 +220,7 @@ def _array(tensor: fmt.BundledTensor) -> Any:
 
 
 def _compare(output: Any, value: Any, rtol: float, atol: float) -> tuple[str, float, float]:
-    """Return (reason of a failure or "", largest absolute error, largest error relative to the expected element)."""
+    """Return (why the output is wrong or "", largest absolute error, largest error relative to the expected number)."""
     import numpy
 
     if isinstance(value, fmt.BundledTensor):

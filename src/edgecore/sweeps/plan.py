@@ -179,7 +179,11 @@ def named_files(build: Build) -> dict[str, Path]:
 
 
 def _python_files(module: str, file: Path) -> Iterator[Path]:
-    """Yield the Python files that a module may import: beside it or its top-level package, and in this package."""
+    """Yield the Python files that a user's module may import.
+
+    For a single module (`m`), these are the files of its folder; for a module in a package (`p.m`), all files of the
+    package `p`, and the files of the folder that contains `p`.
+    """
     names = module.split(".")
     place = file.parents[len(names) - (file.name != "__init__.py")]
     yield from place.glob("*.py")

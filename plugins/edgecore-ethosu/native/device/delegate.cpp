@@ -175,7 +175,7 @@ uint8_t *data_of(const edgecore_tensor &tensor) {
   return static_cast<uint8_t *>(tensor.dl.data) + static_cast<size_t>(tensor.dl.byte_offset);
 }
 
-// Checks that a tensor has integers of the width that the command stream expects, and as many bytes in total.
+// Checks that a tensor has the integer width and the total number of bytes that the command stream expects.
 int32_t check_tensor(const edgecore_tensor *tensor, const ArenaTensor &expected, uint64_t index,
                      edgecore_error *error) {
   if (tensor == nullptr || tensor->buffer != nullptr || tensor->dl.device_type != EDGECORE_DEVICE_CPU) {

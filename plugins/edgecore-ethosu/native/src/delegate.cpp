@@ -1,5 +1,5 @@
 // The Ethos-U backend on the host: checks the blob of a delegate, which is made for an NPU, and computes its results
-// with the TOSA graph that the file stores beside it. The results equal the NPU's bit by bit, as far as Vela and the
+// with the TOSA graph that the file stores with it. The results equal the NPU's bit by bit, as far as Vela and the
 // NPU implement TOSA.
 #include <cstdio>
 #include <map>

@@ -10,7 +10,7 @@ namespace edgecore::llm {
 inline namespace EDGECORE_LLM_VARIANT {
 namespace {
 
-constexpr int64_t kRoundedBytes = 512 * 1024;  // bytes of rounded inputs that fit into the L2 cache beside the weights
+constexpr int64_t kRoundedBytes = 512 * 1024;  // bytes of rounded inputs that fit into the L2 cache with the weights
 
 // Multiplying a single row takes as long as reading its weights, and a core reads several streams faster than one.
 // Streams must be long: on Zen 4, 8 tiles at once take 0.71 of the time of 8 tiles one after the other with 8,192

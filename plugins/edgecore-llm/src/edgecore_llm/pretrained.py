@@ -50,7 +50,8 @@ class EdgecoreModelForCausalLM:
         self.model = Model(file, threads=threads)
         self.tokenizer.check_fit(self.model.metadata.vocabulary)
         self._session = self.model.new_session()
-        self._answers = 0  # number of answers begun: a new answer replaces the sequence, so an older one must stop
+        # Number of answers begun. They share one KV cache, which a new answer overwrites, so older ones must stop.
+        self._answers = 0
 
     @classmethod
     def from_pretrained(

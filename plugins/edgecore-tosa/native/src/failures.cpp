@@ -62,7 +62,7 @@ std::string Supervisor::problem() const {
     return "a check of the reference model fails: " +
            line.substr(condition == line.npos ? 0 : condition + kFunction.size());
   }
-  // Text for another problem: "SubgraphTraverser::validateGraph(): the problem".
+  // Text for another error: "SubgraphTraverser::validateGraph(): message".
   const size_t function = last.find(kFunction);
   return function < last.find(' ') ? last.substr(function + kFunction.size()) : last;
 }

@@ -27,19 +27,19 @@ class Supervisor {
   Supervisor(const Supervisor &) = delete;
   Supervisor &operator=(const Supervisor &) = delete;
 
-  // Calls `body`. Throws Failure(code, the problem) if a library reports a problem.
+  // Calls `body`. Throws Failure(code, message) if a library reports an error.
   template <typename Body>
   void call(int code, const Body &body) {
     bool completed = false;
     try {
       completed = returns(body);
     } catch (const Stop &) {
-      // text_ contains the problem that the library has reported.
+      // text_ contains the error message of the library.
     }
     if (!completed) throw Failure(code, problem());
   }
 
-  // Returns the problem that a library has reported, as a sentence.
+  // Returns the error that a library has reported, as a sentence.
   std::string problem() const;
 
  private:

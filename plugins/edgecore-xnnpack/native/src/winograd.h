@@ -75,8 +75,8 @@ void run_winograd(const WinogradTarget &target, const WinogradLayer &layer, Wino
 uint64_t winograd_packed_floats(const WinogradLayer &layer);
 
 // Packs weights: transforms a filter [outputs, 3, 3, channels], in double precision, and appends the bias (null:
-// zeros). The packed order is [outputs / slice][P][channels][slice], so that a slice of outputs reads one sequential
-// stream; the last slice may be narrower.
+// zeros). Weights are ordered by slice (target.slice output channels; the last slice may have fewer), then by the
+// (m + 2)^2 positions of a tile, input channel and output channel. So the weights of each slice are contiguous.
 void pack_winograd(const WinogradTarget &target, const WinogradLayer &layer, const float *filter, const float *bias,
                    float *packed);
 

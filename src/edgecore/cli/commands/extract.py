@@ -74,7 +74,7 @@ def _write(folder: Path, kind: str, number: int, name: str, data: Buffer, facts:
 
 
 def _unpack(folder: Path, row: dict[str, Any], blob: Buffer, named_data: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the files inside a blob into a folder beside it, and return `row` of index.json with the folder's path.
+    """Write the files inside a blob NAME.bin into a folder NAME, and return `row` of index.json with the folder's path.
 
     If the backend cannot read the blob, the row has the reason. If the backend is not installed, the row is unchanged.
     """

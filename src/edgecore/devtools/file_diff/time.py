@@ -70,7 +70,7 @@ def _ratio(a: float, b: float) -> float:
 
 
 def _medians(times: Sequence[float]) -> list[float]:
-    """Return the medians of groups of consecutive times; there are about as many groups as times in a group."""
+    """Split n consecutive times into about sqrt(n) groups, but at least 4 if possible; return each group's median."""
     groups = min(len(times), max(_GROUPS, math.isqrt(len(times))))
     ends = [len(times) * index // groups for index in range(groups + 1)]
     return [statistics.median(times[start:end]) for start, end in itertools.pairwise(ends)]

@@ -79,7 +79,7 @@ def naive(
 def _result(
     planner: Planner, alignment: int, specs: Collection[TensorSpec], graph_module: GraphModule | None, padding: int
 ) -> MemoryAlgoResult:
-    """Run a planner of edgecore for each arena, and return the places and sizes in ExecuTorch's form."""
+    """Run a planner of edgecore for each arena, and return the offsets and sizes as ExecuTorch's `MemoryAlgoResult`."""
     reserved = dict(enumerate(getattr(graph_module, "input_mem_buffer_sizes", None) or ()))
     arenas: dict[int, list[TensorSpec]] = {}
     for spec in sorted(specs, key=_order):

@@ -52,7 +52,7 @@ def _slots(target: OpOverload) -> tuple[tuple[int, str, Any], ...]:
 
 
 def is_slot(spec: Any) -> bool:
-    """Return True if a schema argument affects dtypes. Factors with a default, such as `alpha`, do not."""
+    """Return True if a schema argument affects dtypes. Numbers with a default, such as `alpha`, do not."""
     kind = str(spec.real_type)
     if "number" in kind and spec.has_default_value() and spec.default_value is not None:
         return False

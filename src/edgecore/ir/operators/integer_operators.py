@@ -127,13 +127,18 @@ def _operator(
     factors: str = "",
     arithmetics: Sequence[Arithmetic] = (INT8, INT16),
 ) -> Callable[[Callable[..., torch.Tensor]], Callable[..., torch.Tensor]]:
-    """Register the decorated function as an operator, once for each arithmetic (int8, int16).
+    """Register the decorated function as the operators `int8_NAME` and `int16_NAME`, or as one of them.
 
-    The operator's arguments are `arguments`, the zero points of `operands`, `factors`, the zero point of the result,
-    and the limits of the result, from the dtype or a fused activation. Operators on int16 have no zero points.
+    An operator has these arguments; on int16 values it has no zero points:
 
-    The function takes an arithmetic, `arguments`, the zero points of `operands` and `factors`, and returns int64: the
-    result before its zero point is added and the limits are applied.
+    - `arguments`, in the syntax of an operator schema;
+    - a zero point for each of `operands`;
+    - `factors`, in the same syntax: integers that represent the scale factors of the result;
+    - the zero point of the result;
+    - the smallest and largest result, from the dtype or a fused activation.
+
+    The function takes an `Arithmetic` and the first three of these, where zero points of int16 values are 0. It returns
+    int64: the result before its zero point is added and the limits are applied.
     """
     count = arguments.count(",") + 1
 

@@ -16,7 +16,7 @@ Query = TypeVar("Query", bound="NodeQuery")
 
 
 class NodeQuery:
-    """Answers questions about one call of a program for constraints, such as whether an argument is constant.
+    """Facts about one call (fx node) of a program for constraints, such as whether an argument is constant.
 
     Attributes:
         node: The call.

@@ -1,4 +1,4 @@
-"""Fuse layers with int8 weights into integer layers: compute the integers of the weight, the bias and the factors."""
+"""Fuse layers with int8 weights into integer layers: compute their integer weights, biases and scale factors."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def fuse_windows(editor: Editor, node: Node, result: Integers, constants: Consta
     divisors = math.prod(max(divisor for _, _, divisor in dim) for dim in windows)
     if divisors > MAX_DEPTH:
         return None
-    # The kernel looks factors up by divisor, so the table has all divisors, also those that no window has.
+    # The kernel looks up a window's factor at index divisor - 1, so the table has all divisors up to the largest.
     factors = [
         result.arithmetic.fixed_point(source.scale / (result.scale * (override or divisor)))
         for divisor in range(1, divisors + 1)

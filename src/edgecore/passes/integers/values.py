@@ -120,7 +120,7 @@ def call_operator(
         name: Name of the operator without the dtype, such as `add`.
         arguments: The arguments before the zero points of the operands.
         sources: The operands whose zero points the operator takes.
-        factors: The arguments after the zero points.
+        factors: The arguments after these zero points: multipliers, shifts and the like.
         result: The value that the operator computes.
         bounds: Real limits of the result, from a clamp that follows.
     """

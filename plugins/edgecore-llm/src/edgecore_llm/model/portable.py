@@ -52,7 +52,7 @@ class Step:
 
 
 class PortableAttention(nn.Module):
-    """Attention with a key-value cache for the whole context, by the operators that a member of `Form` names.
+    """Attention with a key-value cache for the whole context. `form` selects its operators, see `Form`.
 
     The caches have the shape [1, context, heads, size] for the form "llama", otherwise [1, heads, context, size].
     """

@@ -46,8 +46,8 @@ def portable_facts(program: edgecore.Program, path: str | Path) -> dict[str, Any
         "chunk": chunk,
         "vocabulary": int(forward.outputs[0].shape[-1]),
         "eos_ids": tuple(token for token in (eos if isinstance(eos, (list, tuple)) else [eos]) if token >= 0),
-        # A file without the constant method `KEEPS_ALL` may have ring buffers, which keep no older positions to go back
-        # to.
+        # Without the constant method `KEEPS_ALL`, the KV caches may be ring buffers: each new position overwrites an
+        # older one, which a shorter sequence would need, so 0 positions may be removed from the end of the sequence.
         "rewindable": None if _constant(program, KEEPS_ALL, False) else 0,
     }
     return {

@@ -55,7 +55,7 @@ class Tokenizer(ABC):
         """Return True if a token is not text, but begins or ends a text, marks a role, or pads."""
 
     def decode(self, tokens: Sequence[int], *, specials: bool = False) -> str:
-        """Return the text of tokens, special tokens only with `specials`; invalid UTF-8 becomes U+FFFD."""
+        """Return the text of tokens, without special tokens unless `specials` is True; invalid UTF-8 becomes U+FFFD."""
         shown = [token for token in tokens if specials or not self.is_special(token)]
         data = b"".join(map(self.token_bytes, shown))
         if self.strips_first_space and shown and not self.is_special(shown[0]):

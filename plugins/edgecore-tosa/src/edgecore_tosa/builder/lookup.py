@@ -62,7 +62,7 @@ def _interpolated(function: Function, q: Quantization) -> Array:
     """Return the entries of the lookup table for a function of an int16 value.
 
     TABLE interpolates linearly between entries. Each entry is corrected by half of the interpolation error in the
-    middle of the intervals beside it, so that the error, partly positive and partly negative, is half as large.
+    middle of the adjacent intervals, so that the error, partly positive and partly negative, is half as large.
     """
     halves = np.arange(2 * ENTRIES - 1) * (FRACTION // 2) - 32768
     values = _real(function, q, halves)

@@ -101,7 +101,7 @@ def _convolution(b: Builder) -> Value:
     shape = [b.shape[dim] for dim in order]
     channels = b.shape[1]
     layer = Layer(b, x, weight, b.real_constant(b.argument("bias")), channels)
-    if dims == 1:  # treat a sequence as an image of one row, because TOSA has no 1-d convolution
+    if dims == 1:  # compute a 1-d convolution on images of one row, because TOSA has only 2-d and 3-d ones
         image = b.reshape(image, (image.shape[0], 1, *image.shape[1:]))
         shape.insert(1, 1)
         layer.weight = np.expand_dims(layer.weight, 2)
@@ -121,7 +121,7 @@ def _volume(b: Builder) -> Value:
 
 
 def _of_image(b: Builder, name: str, dims: int) -> list[int]:
-    """Return a convolution's argument, such as its stride, as (rows, columns), also for a sequence."""
+    """Return an argument of a 1-d or 2-d convolution, such as its stride, as [number for rows, number for columns]."""
     numbers = list(for_each(b.argument(name), dims))
     return numbers if dims == 2 else [0 if name == "padding" else 1, *numbers]
 

@@ -35,7 +35,10 @@ class Unsupported(Exception):
 
 
 class Query(NodeQuery):
-    """An fx node that the operator table checks for the target `profile` (runtime and options)."""
+    """An fx node, with the facts by which the operator table decides if the delegate supports it.
+
+    `profile` has the runtime and the options for which the program is compiled.
+    """
 
     profile: Profile = Profile()
     bounds: Bounds
@@ -132,7 +135,7 @@ class Builder:
     def keep_exact(self, kernel: TensorValue, bias: TensorValue | None) -> None:
         """Keep a convolution's weight of few elements, and its bias, in float32 for ExecuTorch's delegate.
 
-        The delegate's shader supports float32 weights beside float16 tensors, but needs weight and bias in one dtype.
+        The delegate's shader supports float32 weights with float16 inputs, but needs weight and bias in one dtype.
         """
         if not (self.profile.is_stock and self.profile.force_fp16 and _is_few(kernel)):
             return

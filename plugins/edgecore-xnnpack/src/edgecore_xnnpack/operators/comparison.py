@@ -180,7 +180,7 @@ def _trunc(low: Lowering, node: Node) -> SubgraphValue:
 
 @lowers(aten.round.default)
 def _round(low: Lowering, node: Node) -> SubgraphValue:
-    """Round to the nearest integer, ties to even; the node schema of executorch 1.5 has no rounding.
+    """Round to the nearest integer, ties to even, by additions: executorch 1.5's XNNPACK nodes include no rounding.
 
     round(x) = sign(x) * (min(|x|, 2^23) + 2^23 - 2^24 + max(|x|, 2^23)), computed from left to right. The first sum is
     between 2^23 and 2^24, where float32 numbers are integers, so that the addition itself rounds to nearest, ties to

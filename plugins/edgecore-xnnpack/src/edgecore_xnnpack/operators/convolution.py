@@ -90,7 +90,7 @@ def _convolution(low: Lowering, node: Node) -> SubgraphValue:
         tuple(map(int, for_each(low.argument(name), count)))
         for name in ("stride", "padding", "dilation", "output_padding")
     )
-    if len(shape) == 3:  # treat a sequence as an image of one row
+    if len(shape) == 3:  # compute a 1-d convolution on images of one row
         value = low.reshape(value, (*value.shape[:2], 1, value.shape[2]))
         weight = weight[:, :, None, :]
         stride, padding, dilation, output_padding = (1, *stride), (0, *padding), (1, *dilation), (0, *output_padding)

@@ -116,7 +116,7 @@ def max_pool_image(
 
 
 def _average_window(source: Any) -> tuple[Pair, Pair, Pair]:
-    """Return kernel, stride and padding of an average pooling; a sequence is an image of one row."""
+    """Return kernel, stride and padding of an average pooling; a 1-d pooling is computed on images of one row."""
     kernel, stride, padding = _window(source)
     if len(source.shape) == 3:
         return (1, kernel[1]), (1, stride[1]), (0, padding[1])

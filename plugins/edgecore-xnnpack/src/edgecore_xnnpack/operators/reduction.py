@@ -143,7 +143,7 @@ def _amax_adjacent(low: Lowering, value: SubgraphValue, dims: list[int]) -> Subg
 
 
 def amax(low: Lowering, value: SubgraphValue, dims: list[int], shape: Shape) -> SubgraphValue:
-    """Emit the maximum over `dims`, reshaped to `shape`. The node schema of executorch 1.5 has no maximum reduction."""
+    """Emit max poolings for the maximum over `dims`: executorch 1.5's schema of XNNPACK nodes has no such reduction."""
     return _reduce(low, value, dims, shape, _amax_adjacent)
 
 

@@ -160,7 +160,7 @@ def _text(module: LoweredBackendModule, serialize: Serialize, weights: bool) -> 
 
 
 def _store(named_data: Mapping[str, NamedBlob]) -> dict[str, Any]:
-    """Return named data in ExecuTorch's form, which stores equal data once."""
+    """Convert named data to ExecuTorch's JSON, which stores equal data once."""
     numbers = {
         data: number for number, data in enumerate(dict.fromkeys(bytes(blob.data) for blob in named_data.values()))
     }

@@ -340,8 +340,8 @@ def _rounded_number(editor: Editor, node: Node) -> Node:
 def _attention(editor: Editor, node: Node) -> Node | None:
     """Rewrite attention without a mask on [batch, heads, length, channels] into softmax(q k^T scale) v.
 
-    torch's decomposition handles all other forms. It also handles rows whose elements are all masked, which do not
-    occur without a mask.
+    torch's decomposition handles all other calls: with a mask or dropout, of other ranks, with dynamic sizes. It also
+    handles rows whose elements are all masked, which do not occur without a mask.
     """
     query, key, value = (argument(node, name) for name in ("query", "key", "value"))
     shapes = [list(x.meta["val"].shape) for x in (query, key, value)]

@@ -74,7 +74,7 @@ class Session {
 
   // Drops old tokens after the first `keep`: half of them, or more if `count` new tokens need more room. Recomputes the
   // remaining tokens as in a new session. Errors: INVALID_ARGUMENT (the sequence has fewer tokens than `keep`, or
-  // `count` more do not fit beside them).
+  // the context has no room for them and `count` more).
   Status shift(size_t keep, size_t count, Error &error);
 
   Session(const Session &) = delete;
