@@ -1,6 +1,6 @@
 # Everything that a fresh machine needs is made on the way: `make demo`, `make test`. A repeat does only what changed.
 #
-# `make help` lists the targets. What they need is built and installed by steps of tools/make: `make .stamps/core`, or
+# `make help` lists the targets. Steps of tools/make build and install what they need: `make .stamps/core`, or
 # `make .stamps/NAME` for a plugin of plugins.toml. `python3 tools/make --help` lists the steps.
 #
 # PYTHON=python3.12 chooses the interpreter of .venv, TORCH its torch; PYTEST_ARGS and JOBS may be set too.
@@ -48,7 +48,6 @@ demo:  ## train and compile two networks, run them, print a table
 	$(PY) examples/demo.py
 
 test: lint ctest pytest  ## formatters, linters, types, C++ tests and Python tests
-	@echo "make test: lint, C++ tests and Python tests passed"
 
 test-all: .stamps/test-all  ## everything that is tested, in parts, for hours; goes on where it was stopped
 

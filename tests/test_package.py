@@ -78,7 +78,8 @@ def test_the_wheel_holds_what_runs_and_what_a_cpp_build_needs_but_no_tests():
     assert not [name for name in names if re.search(r"(^|[/_])(tests?|fuzzer|benchmarks?|examples?)([/_.]|$)", name)]
 
 
-RUNTIME_BYTES = 12_100_000  # of all files that the wheels of edgecore and edgecore-xnnpack hold, 1.2 MB of comments among them
+RUNTIME_BYTES = 12_100_000
+"""The files of edgecore's and edgecore-xnnpack's wheels may take this much; 1.2 MB of it are comments in sources."""
 
 
 def runtime_distributions(*names: str) -> set[str]:
