@@ -43,11 +43,11 @@ install: .stamps/core .stamps/xnnpack  ## edgecore and edgecore-xnnpack in .venv
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read name text; do printf '%-17s %s\n' "$$name" "$$text"; done
 
-demo:  ## train and compile two networks, run them, print a table
-	@$(STEPS) xnnpack torchvision sklearn
+demo: .stamps/demo  ## train and compile two networks, run them, print a table
 	$(PY) examples/demo.py
 
 test: lint ctest pytest  ## formatters, linters, types, C++ tests and Python tests
+	@echo "make test: lint, C++ tests and Python tests passed"
 
 test-all: .stamps/test-all  ## everything that is tested, in parts, for hours; goes on where it was stopped
 

@@ -132,9 +132,9 @@ def apt_options(root: Path, architecture: str = "amd64") -> list[str]:
 def private_apt(suite: str, architecture: str = "amd64", sources: bool = False) -> Iterator[tuple[list[str], Path]]:
     """Yield the first words of the commands of an apt-get for ``suite``, and its temporary folder.
 
-    apt has its own lists, which the caller's first command, ``update``, fetches; with ``sources`` also those of source
-    packages. Other commands run in the subfolder ``files``. Raises FetchError if the machine has no apt-get, or if apt
-    has no Debian archive.
+    The caller first runs the command ``update``, which fetches apt's own lists of binary packages, and of source
+    packages if ``sources`` is true. Other commands run in the subfolder ``files``. Raises FetchError if the machine has
+    no apt-get, or if apt has no Debian archive.
     """
     if shutil.which("apt-get") is None:
         raise FetchError("This machine has no apt-get; no file is fetched from the Debian archive.")
@@ -156,7 +156,7 @@ def private_apt(suite: str, architecture: str = "amd64", sources: bool = False) 
 
 
 def apt_fetch(pins: list[Pin], into: Path, unpinned: tuple[str, ...] = ()) -> None:
-    """Download those of ``pins`` that apt can get, and of the ``unpinned`` packages the version of the suite.
+    """Download the files of ``pins`` that apt can get, and the ``unpinned`` packages in the suite's version.
 
     The caller checks which files exist afterwards. apt itself verifies the unpinned packages, by the signature of the
     archive. Its exit status is ignored: it is 100 also if only a file beside the wanted one, such as its .dsc, is

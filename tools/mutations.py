@@ -187,11 +187,10 @@ def is_caught(fault: Fault, tree: Path, tests: list[str], place: tuple[Path, int
     try:
         path.write_text("".join(lines), encoding="utf-8")
         failed, reason = first_failure(tree, tests[:TESTS])
-        path.write_text(original, encoding="utf-8")
-        if failed and first_failure(tree, [failed])[0]:
-            return f"{failed} fails without the fault, too: mend it first"
     finally:
         path.write_text(original, encoding="utf-8")
+    if failed and first_failure(tree, [failed])[0]:
+        return f"{failed} fails without the fault, too: mend it first"
     return f"caught by {failed}" if failed else f"escaped: {reason}"
 
 

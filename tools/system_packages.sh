@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the Debian packages that a wheel's build needs, and those of the arguments, if this machine lacks them. Without
-# root or sudo it prints them and fails.
+# Installs the Debian packages that a wheel's build needs, and MORE PACKAGES, if this machine lacks them. Without root or
+# sudo it prints them and fails.
 # Usage: system_packages.sh PYTHON [MORE PACKAGES]
 set -eu
 python=${1:-python3}

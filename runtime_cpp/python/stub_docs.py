@@ -1,4 +1,4 @@
-"""Write the header with the docstrings of the Python module: those of its stub, as constants such as ``kMethodStart``.
+"""Write the header with the Python module's docstrings, taken from its stub, as constants such as ``kMethodStart``.
 
 CMake runs ``python3 stub_docs.py STUB HEADER``: ``help()`` shows the same texts as an editor that reads the stub.
 """
@@ -37,7 +37,7 @@ def docstrings(body: list[ast.stmt], owner: str = "k") -> Iterator[tuple[str, st
 
 
 def main() -> None:
-    """Write the header; the arguments are its path, after that of the stub."""
+    """Write the header; the arguments are the stub's path and the header's path."""
     stub, header = map(Path, sys.argv[1:])
     texts = docstrings(ast.parse(stub.read_text(encoding="utf-8")).body)
     constants = "".join(f'constexpr const char *{name} = R"doc({text})doc";\n' for name, text in texts)

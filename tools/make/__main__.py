@@ -28,6 +28,7 @@ def all_steps(plugins: dict[str, Plugin]) -> dict[str, Step]:
         **part_steps(),
         "core": core_step(),
         **{name: plugin_step(plugin) for name, plugin in plugins.items()},
+        "demo": Step("all that the demo needs is installed", lambda: None, needs=("xnnpack", "torchvision", "sklearn")),
         "plugins": Step("all plugins are installed", lambda: None, needs=tuple(plugins)),
         "conformance": Step("all conformance suites passed", lambda: None, needs=tuple(conformance)),
         "clang-tidy": Step("names in C++", lambda: steps.run("tools/clang_tidy.sh"), tidy, needs=("native-tests",)),

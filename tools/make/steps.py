@@ -130,8 +130,6 @@ def run_build(*command: str | Path) -> None:
             if counts and 5 * int(counts[1]) // int(counts[2]) != fifth:
                 fifth = 5 * int(counts[1]) // int(counts[2])
                 print(f"{20 * fifth} % of {counts[2]} files", flush=True)
-            elif line.startswith("xnnpack: "):
-                print(line, end="", flush=True)
     if process.returncode:
         sys.exit("".join(lines))
 

@@ -94,7 +94,7 @@ def file_page(facts: dict[str, Any], pte: PteFile) -> str:
 
 
 def estimate_tables(pte: PteFile, methods: Sequence[str]) -> list[dict[str, Any]]:
-    """Return a table of estimated cycles for each method of which the file stores such estimates."""
+    """Return a table of estimated cycles for each method with such estimates in the file."""
     tables = []
     for method in methods:
         labels = ("operator", "module", "line")

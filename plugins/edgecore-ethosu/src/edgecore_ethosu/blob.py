@@ -143,7 +143,7 @@ def tosa_key(blob: bytes) -> str:
     state into the lower half. It hashes words because FNV-1a over bytes takes a second per 4 MB in Python.
 
     Raises:
-        FormatError: The size of the blob is no multiple of 8 bytes: it is truncated.
+        FormatError: The blob is truncated: its size must be a multiple of 8 bytes.
     """
     if len(blob) % struct.calcsize("<Q"):
         raise FormatError(f"the blob is damaged: its {len(blob):,} bytes are no whole number of blocks")

@@ -109,7 +109,7 @@ def build(
         else:
             builder.values[node] = TABLE.rows[node.target].lower(builder, node)
     named = {}
-    for index, node in enumerate(outputs):  # ONNX needs a different name for each output, and not that of an input
+    for index, node in enumerate(outputs):  # ONNX forbids two outputs, or an input and an output, of one name
         builder.owner = node
         value = builder.values[node]
         is_taken = value in named or not _is_produced(builder, value)

@@ -5,8 +5,8 @@ The plugin's CMake runs this script; it can also be run by hand. The wheel of ``
 machine's processor is taken from the folder that ``EDGECORE_THIRD_PARTY`` names, else pip downloads it. The result
 (``include/``, ``lib/`` and ``licenses/``) is kept in ``$EDGECORE_CACHE/third_party/tosa-reference-model-<key>``
 (default cache: ``~/.cache/edgecore``), where the key is a hash of the pins, of this script and of the licences.
-Progress goes to stderr, the folder's path to stdout. CMake names the folder of ``third_party.py``, which is that of
-the package edgecore's CMake files, in EDGECORE_CMAKE_DIR; without it, the script runs in edgecore's repository.
+Progress goes to stderr, the folder's path to stdout. CMake passes the folder of edgecore's CMake files, where
+``third_party.py`` lies, in EDGECORE_CMAKE_DIR; without this variable, the script runs in edgecore's repository.
 """
 
 from __future__ import annotations

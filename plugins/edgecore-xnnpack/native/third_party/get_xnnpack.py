@@ -13,8 +13,8 @@ build options and the compiler. Progress goes to stderr, the folder's path to st
 that it includes, and the compilers that it chooses (``cross.py``). ``--define NAME=VALUE`` sets a variable that the
 file reads.
 
-CMake names the folder of ``third_party.py``, which is that of the package edgecore's CMake files, in the variable
-EDGECORE_CMAKE_DIR. Without the variable, the script runs in edgecore's repository.
+CMake passes the folder of edgecore's CMake files, where ``third_party.py`` lies, in EDGECORE_CMAKE_DIR. Without this
+variable, the script runs in edgecore's repository.
 
 ``--emulated`` builds ``xnnpack-emulated-<key>``, a library for tests, from the same sources: its kernels for AVX512 and
 later extensions are compiled for any processor with AVX2 (``emulated.py``), and XNNPACK selects them on any such

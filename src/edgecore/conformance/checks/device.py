@@ -239,7 +239,7 @@ _OUTSIDE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "aten.tan.default": torch.tan,
     "aten.flip.default": lambda x: torch.flip(x, [1]),
 }
-"""Operators of which `_zigzag` uses the first one that the backend does not support."""
+"""Candidates for `_zigzag`, which uses the first operator that the backend does not support."""
 
 
 def _zigzag(subject: BackendUnderTest, dynamic: bool = False) -> tuple[nn.Module, Inputs, Any]:

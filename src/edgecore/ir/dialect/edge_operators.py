@@ -2,7 +2,7 @@
 
 The dialect has the functional core ATen operators (torch's tag `core`), further ATen operators for which the runtimes
 have kernels, and registered custom operators. Views are replaced by their copy variants (`view_copy`), so that every
-value is a dense tensor with its own memory. The dim order of a value is that of the fake tensor in `node.meta["val"]`.
+value is a dense tensor with its own memory. The fake tensor in `node.meta["val"]` has the dim order of the value.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ class Tokenizer(ABC):
 
     Attributes:
         vocabulary: The number of token ids: one more than the largest id.
-        bos_id: The id of the token that begins a text; None if there is no such token.
+        bos_id: The id of the token that begins a text; None if the tokenizer has none.
         adds_bos: Texts must begin with `bos_id`. False for Qwen and SmolLM2, which have the token but do not use it.
         eos_ids: The ids of the tokens that end a text.
         strips_first_space: Encoding puts a space before a text, and decoding removes it.
