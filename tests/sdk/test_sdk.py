@@ -15,7 +15,8 @@ import edgecore.sdk
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLIC = {"edgecore", "edgecore.executorch.export.export", "edgecore.executorch.export.recipes", "edgecore.conformance", "edgecore.errors",
-          "edgecore.plugin", "edgecore.sdk", "edgecore.sdk.annotations", "edgecore.sdk.commands", "edgecore.sdk.flat"}  # fmt: skip
+          "edgecore.plugin", "edgecore.sdk", "edgecore.sdk.annotations", "edgecore.sdk.commands", "edgecore.sdk.flat",
+          "edgecore.sdk.torch_compat"}  # fmt: skip
 
 # Other files of the plugins' tests read and damage files, which is what `edgecore.format` is for.
 SOURCES = ["plugins/*/src", "examples", "src/edgecore/cli/templates/new_backend"]

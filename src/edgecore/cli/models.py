@@ -31,9 +31,11 @@ def load_model(model: str) -> Loaded:
             raise CompileError(f"{model} does not exist")
         try:
             import torch
-            import torch.ao.quantization.fx._decomposed  # registers the operators that quantized `.pt2` files call
+
+            from edgecore.ir.torch_compat import quantized_operators
         except ImportError as error:
             raise CompileError("compiling needs torch; run: pip install 'edgecore[compile]'") from error
+        quantized_operators()  # quantized `.pt2` files call them
         try:
             return torch.export.load(model), None, None
         except Exception as error:

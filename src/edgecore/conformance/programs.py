@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators
-from torch.utils import _pytree as pytree
 
 import edgecore
 from edgecore.conformance.check import BackendUnderTest, Failed
@@ -16,13 +14,14 @@ from edgecore.conformance.samples.network_models import NETWORKS, Inputs
 from edgecore.conformance.workers.remote import RemoteProgram
 from edgecore.errors import NothingToQuantize
 from edgecore.ir.dialect.dtypes import dtype_name
+from edgecore.ir.torch_compat import pytree, quantized_operators
 from edgecore.numerics.metrics import errors, magnitude, measure
 from edgecore.quantize import make_plan, quantize_model
 
 TOLERANCES = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
 """Maximum difference of two results, relative to the largest value, by dtype. Other dtypes must give equal results."""
 
-DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
+DEQUANTIZE = quantized_operators().dequantize_per_tensor.default
 
 STEPS = 2
 """Maximum difference of quantized results, in steps (multiples of the scale)."""

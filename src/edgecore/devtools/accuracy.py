@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
 
+from edgecore.ir.torch_compat import pytree
 from edgecore.numerics.decibels import ratio_in_decibels
 from edgecore.numerics.evaluate import copied
 from edgecore.numerics.metrics import measure
@@ -48,7 +48,7 @@ def on_device(program: Any) -> Run:
         return torch.utils.dlpack.from_dlpack(value).clone() if hasattr(value, "__dlpack__") else value
 
     def run(*args: Any) -> Any:
-        results = tree_map(to_torch, program.forward(*args))
+        results = pytree.tree_map(to_torch, program.forward(*args))
         return tuple(results) if isinstance(results, list) else results
 
     return run
@@ -62,7 +62,7 @@ def output_sqnr(model: torch.nn.Module, samples: Sequence[tuple[Any, ...]]) -> M
     """
     if not samples:
         raise ValueError("the default metric needs samples; calibration has none")
-    expected = [[copied(leaf) for leaf in tree_leaves(eager(model)(*sample))] for sample in samples]
+    expected = [[copied(leaf) for leaf in pytree.tree_leaves(eager(model)(*sample))] for sample in samples]
     if not any(map(_is_float, expected[0])):
         raise ValueError("the default metric needs an output in floating point; pass metric=")
 
@@ -70,7 +70,7 @@ def output_sqnr(model: torch.nn.Module, samples: Sequence[tuple[Any, ...]]) -> M
         pairs = [
             (want.flatten().double(), got.flatten().double())
             for sample, outputs in zip(samples, expected, strict=True)
-            for want, got in zip(outputs, tree_leaves(run(*sample)), strict=True)
+            for want, got in zip(outputs, pytree.tree_leaves(run(*sample)), strict=True)
             if _is_float(want)
         ]
         return measure(torch.cat([want for want, _ in pairs]), torch.cat([got for _, got in pairs])).sqnr

@@ -9,11 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
-from torch.utils import _pytree as pytree
 
 from edgecore import format as fmt
 from edgecore.emit.check_memory import check_memory
@@ -31,6 +29,7 @@ from edgecore.ir.operators.mutating_operators import Writer, writer_of
 from edgecore.ir.program.constants import Constants
 from edgecore.ir.program.copying import buffer_of
 from edgecore.ir.program.outputs import written_placeholders
+from edgecore.ir.torch_compat import OpOverload, overload_name, pytree, schema_of
 from edgecore.memory.planning import MemoryPlan
 from edgecore.memory.specs import SPEC, TensorSpec, result_specs, specs_of
 from edgecore.plugin import PreprocessResult
@@ -51,7 +50,7 @@ PRIM_OPERATORS: dict[Callable[..., Any], tuple[str, str]] = {
 """Python and torch functions on symbolic numbers -> the runtime's operators (name, overload)."""
 
 NUMBER_OPERATORS = {
-    target: (target._schema.name, target._overloadname.removeprefix("default"))
+    target: (schema_of(target).name, overload_name(target).removeprefix("default"))
     for target in (aten.sym_size.int, aten.sym_numel.default, aten._local_scalar_dense.default)
 }
 """Operators that compute a number from a tensor -> their kernels, which return a number instead of an `out` tensor."""
@@ -298,7 +297,7 @@ class Emitter:
         if writer is not None:
             self._writing_call(node, writer, form, arguments, outs)
             return
-        returns_list = isinstance(node.target, OpOverload) and len(node.target._schema.returns) == 1
+        returns_list = isinstance(node.target, OpOverload) and len(schema_of(node.target).returns) == 1
         if isinstance(node.meta["val"], torch.Tensor):
             self._values[node] = outs[0]
             arguments += [outs[0], outs[0]]

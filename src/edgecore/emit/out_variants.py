@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import Node
 
 from edgecore.errors import CompileError
@@ -17,6 +16,7 @@ from edgecore.ir.graph import describe
 from edgecore.ir.op_args import arguments_by_name
 from edgecore.ir.operators import packed_weights  # noqa: F401  (registers its operators)
 from edgecore.ir.operators.mutating_operators import writer_of
+from edgecore.ir.torch_compat import OpOverload, overload_name, schema_of
 
 aten = torch.ops.aten
 
@@ -56,24 +56,24 @@ def kernel_form(node: Node) -> KernelForm:
     if writer is not None:
         target = writer.operator
         if writer.fresh == 0:
-            specs = target._schema.arguments
-            return _form(target._schema.name, target._overloadname.removeprefix("default"), specs, values)
+            specs = schema_of(target).arguments
+            return _form(schema_of(target).name, overload_name(target).removeprefix("default"), specs, values)
     out = out_variant(target)
     if out is None and target.namespace != "aten" and _returns_tensors(target):
         # A custom operator without a Python out variant: derive the name of its kernel by torch's rule.
-        overload = "out" if target._overloadname in ("", "default") else f"{target._overloadname}_out"
-        return _form(target._schema.name, overload, target._schema.arguments, values)
+        overload = "out" if overload_name(target) in ("", "default") else f"{overload_name(target)}_out"
+        return _form(schema_of(target).name, overload, schema_of(target).arguments, values)
     if out is None:
         raise CompileError(
             f"{describe(node)} has no out variant, so no kernel can be called for it; register "
-            f"{target._schema.name}.out with torch.library, or delegate the operator to a backend"
+            f"{schema_of(target).name}.out with torch.library, or delegate the operator to a backend"
         )
-    specs = [spec for spec in out._schema.arguments if not spec.is_out]
-    return _form(out._schema.name, out._overloadname, specs, values)
+    specs = [spec for spec in schema_of(out).arguments if not spec.is_out]
+    return _form(schema_of(out).name, overload_name(out), specs, values)
 
 
 def _returns_tensors(target: OpOverload) -> bool:
-    return all(str(value.real_type) in ("Tensor", "List[Tensor]") for value in target._schema.returns)
+    return all(str(value.real_type) in ("Tensor", "List[Tensor]") for value in schema_of(target).returns)
 
 
 def _form(name: str, overload: str, specs: Sequence[Any], values: dict[str, Any]) -> KernelForm:
@@ -87,13 +87,13 @@ def out_variant(target: OpOverload) -> OpOverload | None:
     The out variant has arguments of the same names and types, but may lack those in `_NOT_IN_OUT_VARIANTS`, such as
     `dtype` and `layout`. Of several such overloads, the one that lacks the fewest arguments is returned.
     """
-    names = {arg.name for arg in target._schema.arguments}
+    names = {arg.name for arg in schema_of(target).arguments}
     packet = target.overloadpacket
     best: tuple[int, OpOverload] | None = None
     for overload in packet.overloads():
         candidate = getattr(packet, overload)
-        outs = [arg for arg in candidate._schema.arguments if arg.is_out]
-        inputs = {arg.name for arg in candidate._schema.arguments if not arg.is_out}
+        outs = [arg for arg in schema_of(candidate).arguments if arg.is_out]
+        inputs = {arg.name for arg in schema_of(candidate).arguments if not arg.is_out}
         if not outs or not inputs <= names or not (names - inputs) <= _NOT_IN_OUT_VARIANTS:
             continue
         if not _same_types(target, candidate):
@@ -105,8 +105,8 @@ def out_variant(target: OpOverload) -> OpOverload | None:
 
 
 def _same_types(target: OpOverload, candidate: OpOverload) -> bool:
-    types = {arg.name: str(arg.real_type) for arg in target._schema.arguments}
-    return all(types[arg.name] == str(arg.real_type) for arg in candidate._schema.arguments if not arg.is_out)
+    types = {arg.name: str(arg.real_type) for arg in schema_of(target).arguments}
+    return all(types[arg.name] == str(arg.real_type) for arg in schema_of(candidate).arguments if not arg.is_out)
 
 
 def _result_order(node: Node) -> list[int]:

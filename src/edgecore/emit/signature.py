@@ -13,11 +13,11 @@ import sympy
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind, OutputSpec
-from torch.utils import _pytree as pytree
 
 from edgecore import format as fmt
 from edgecore.ir.program.outputs import is_result
 from edgecore.ir.program.symbolic_sizes import Bounds
+from edgecore.ir.torch_compat import guards_of, pytree
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ def _steps(program: ExportedProgram, inputs: Sequence[_Input]) -> dict[sympy.Sym
     """
     sizes = dict(pair for input in inputs for pair in input.sizes())
     steps: dict[sympy.Symbol, int] = {}
-    for guard in getattr(program, "_guards_code", None) or ():
+    for guard in guards_of(program):
         match ast.parse(guard, mode="eval").body:
             case ast.Compare(
                 left=ast.BinOp(left=left, op=ast.Mod(), right=ast.Constant(value=int(step))),

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export import ExportedProgram
 from torch.export.graph_signature import SymBoolArgument, SymFloatArgument, SymIntArgument, TensorArgument
 from torch.fx import GraphModule, Node
@@ -23,6 +22,7 @@ from edgecore.ir.dialect.dim_orders import MEMORY_FORMATS, dim_order
 from edgecore.ir.dialect.dtypes import dtype_name
 from edgecore.ir.dialect.edge_operators import VIEW_COPIES
 from edgecore.ir.operators.mutating_operators import writer_of
+from edgecore.ir.torch_compat import AUTOCAST_CALLS, FakeTensor, FakeTensorMode, OpOverload, schema_of
 
 _VIEWS: dict[Any, Any] = {copied: view for view, copied in VIEW_COPIES.items()}
 # Run `view_copy` as `reshape`, because `reshape` accepts inputs with any strides, but `view` does not.
@@ -41,9 +41,6 @@ PARTS_OF = "parts_of"
 
 REGIONS = (torch.ops.higher_order.wrap_with_set_grad_enabled, torch.ops.higher_order.wrap_with_autocast)
 """Operators for regions under `torch.no_grad()` and `torch.autocast()`, whose graphs torch's decomposition inlines."""
-
-AUTOCAST_CALLS = (torch.amp.autocast_mode._enter_autocast, torch.amp.autocast_mode._exit_autocast)
-"""Functions whose calls enclose, in an exported graph, a region under `torch.autocast()` that has control flow."""
 
 KEPT_META = (
     "stack_trace",
@@ -97,7 +94,7 @@ def compute_val(mode: FakeTensorMode, target: Callable[..., Any], args: Any, kwa
 
 def compute_val_of(mode: FakeTensorMode, target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Compute the fake result of `target` like `compute_val`, but from fake arguments instead of nodes."""
-    from torch._dispatch.python import enable_python_dispatcher
+    from edgecore.ir.torch_compat import enable_python_dispatcher
 
     with mode, enable_python_dispatcher():
         view = _VIEWS.get(target)
@@ -163,7 +160,7 @@ def handles_of(node: Node) -> list[int]:
 
 def has_result(node: Node) -> bool:
     """Return False for a call of an operator without results, such as `aten._assert_tensor_metadata`."""
-    return not isinstance(node.target, torch._ops.OpOverload) or bool(node.target._schema.returns)
+    return not isinstance(node.target, OpOverload) or bool(schema_of(node.target).returns)
 
 
 def take_graph(graph_module: GraphModule, source: GraphModule) -> None:
@@ -283,7 +280,7 @@ def operator_name(target: Any) -> str:
     """Return the name of a call's target: `aten.add.Tensor` for an operator, `floordiv` for a Python function."""
     writer = writer_of(target)
     target = writer.operator if writer is not None else target
-    return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", str(target))
+    return str(target) if isinstance(target, OpOverload) else getattr(target, "__name__", str(target))
 
 
 def for_each(value: Any, count: int) -> list[Any]:
@@ -329,5 +326,5 @@ def _has_effect(node: Node) -> bool:
         node.op in ("placeholder", "output")
         or node.target in REGIONS
         or node.target in AUTOCAST_CALLS
-        or (isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable)
+        or (isinstance(node.target, OpOverload) and schema_of(node.target).is_mutable)
     )

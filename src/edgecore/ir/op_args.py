@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch._ops import OpOverload
 from torch.fx import Node
+
+from edgecore.ir.torch_compat import OpOverload, schema_of
 
 
 def argument(node: Node, name: str) -> Any:
@@ -18,7 +19,7 @@ def argument(node: Node, name: str) -> Any:
     """
     target = node.target
     assert isinstance(target, OpOverload)
-    for index, spec in enumerate(target._schema.arguments):
+    for index, spec in enumerate(schema_of(target).arguments):
         if spec.name == name:
             if index < len(node.args):
                 return node.args[index]
@@ -31,7 +32,7 @@ def arguments_by_name(node: Node) -> dict[str, Any]:
     target = node.target
     assert isinstance(target, OpOverload)
     values = dict(node.kwargs)
-    for index, spec in enumerate(target._schema.arguments):
+    for index, spec in enumerate(schema_of(target).arguments):
         if index < len(node.args):
             values[spec.name] = node.args[index]
         elif spec.name not in values:

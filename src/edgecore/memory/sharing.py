@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 from torch.fx import Node
@@ -21,6 +20,7 @@ from torch.fx import Node
 from edgecore.ir.delegate import is_delegate_call
 from edgecore.ir.dialect.op_sets import SAME_BYTES_NAMES, SPLIT_NAMES
 from edgecore.ir.op_args import arguments_by_name
+from edgecore.ir.torch_compat import OpOverload, schema_of
 from edgecore.memory.specs import SPEC, TensorSpec, specs_of
 
 IN_PLACE = frozenset(
@@ -281,7 +281,7 @@ def _layout(spec: TensorSpec) -> tuple[object, ...]:
 
 def _name(node: Node) -> str:
     target = node.target
-    return target._schema.name.removeprefix("aten::") if isinstance(target, OpOverload) else ""
+    return schema_of(target).name.removeprefix("aten::") if isinstance(target, OpOverload) else ""
 
 
 def _symbolic_shape(node: Node) -> tuple[str, ...]:

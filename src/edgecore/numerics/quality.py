@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
-from torch.utils._pytree import tree_leaves, tree_map
 
 from edgecore.errors import CompileError, QuantizationWarning
 from edgecore.ir.dialect.op_sets import EXPORTED_MOVEMENT_NAMES
@@ -21,6 +19,7 @@ from edgecore.ir.graph import calls, module_path, operator_name, source_line
 from edgecore.ir.op_args import argument
 from edgecore.ir.program.copying import unchanged_buffers
 from edgecore.ir.program.outputs import written_buffers
+from edgecore.ir.torch_compat import OpOverload, pytree, schema_of
 from edgecore.numerics.decibels import decibels
 from edgecore.numerics.evaluate import Evaluator, copied, first
 from edgecore.numerics.metrics import has_signal, measure
@@ -175,7 +174,7 @@ def output_ratios(quantized: Quantized, method: str) -> dict[str, float]:
     with torch.no_grad(), unchanged_buffers(*programs):
         for _ in range(calls_of(quantized.program)):
             wanted, got = (
-                [copied(leaf) for leaf in tree_leaves(_call(module, quantized.inputs))] for module in modules
+                [copied(leaf) for leaf in pytree.tree_leaves(_call(module, quantized.inputs))] for module in modules
             )
             for index, (want, value) in enumerate(zip(wanted, got, strict=True)):
                 if isinstance(want, torch.Tensor) and want.is_floating_point() and has_signal(want):
@@ -194,7 +193,7 @@ def calls_of(program: ExportedProgram) -> int:
 
 def _call(function: Callable[..., Any], inputs: Inputs) -> Any:
     """Call a function with copies of the inputs, because it may write them."""
-    args, kwargs = tree_map(copied, inputs)
+    args, kwargs = pytree.tree_map(copied, inputs)
     return function(*args, **kwargs)
 
 
@@ -235,7 +234,7 @@ class FloatReference:
         """Return the outputs of the original program, and its value for each of `nodes`, by the node's name."""
         self._recorder.values = {}
         with torch.no_grad(), unchanged_buffers(*self._programs):
-            leaves = tree_leaves(self._evaluator.run(*args, *kwargs.values()))
+            leaves = pytree.tree_leaves(self._evaluator.run(*args, *kwargs.values()))
             results = [copied(leaf) for leaf in leaves]
         values = self._recorder.values
         return results, {node: values[name] for node, name in self._names.items() if name in values}
@@ -299,7 +298,7 @@ def _ratios(quantized: Quantized, *, has_static_scale: bool) -> _Ratios:
     compared = _Ratios(counterparts, reference.values, getattr(torch, quantized.computes_in))
     with torch.no_grad(), unchanged_buffers(quantized.original, quantized.program):
         for module, see in ((original, reference), (program, compared)):
-            args, kwargs = tree_map(copied, quantized.inputs)
+            args, kwargs = pytree.tree_map(copied, quantized.inputs)
             Evaluator(module, see=see).run(*args, *kwargs.values())
     return compared
 
@@ -322,7 +321,7 @@ def _is_single(values: torch.Tensor) -> bool:
 
 def _is_layer(node: Node) -> bool:
     is_call = isinstance(node.target, OpOverload) and node.target is not operator.getitem
-    return is_call and str(node.target._schema.name).rpartition("::")[2].rstrip("_") not in EXPORTED_MOVEMENT_NAMES  # type: ignore[union-attr]
+    return is_call and str(schema_of(node.target).name).rpartition("::")[2].rstrip("_") not in EXPORTED_MOVEMENT_NAMES  # type: ignore[union-attr]
 
 
 def _row(node: Node, ratio: float, ratios: Mapping[Node, float], quantized: Quantized, method: str) -> LayerQuality:

@@ -7,17 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.ir.op_args import argument
 from edgecore.ir.program.copying import module_to_run
 from edgecore.ir.program.outputs import is_result
+from edgecore.ir.torch_compat import OpOverload, quantized_operators, schema_of
 from edgecore.numerics.evaluate import Evaluator
 
 aten = torch.ops.aten
-library = torch.ops.quantized_decomposed
+library = quantized_operators()
 
 HALF_ULP = 2.0**-11
 """Largest relative error of one rounding to float16, whose significand has 11 bits."""
@@ -211,4 +211,4 @@ def _fp16_error(target: Any, args: tuple[Any, ...], result: torch.Tensor) -> Any
 
 
 def _schema_name(target: Any) -> str:
-    return str(target._schema.name) if isinstance(target, torch._ops.OpOverload) else ""
+    return str(schema_of(target).name) if isinstance(target, OpOverload) else ""

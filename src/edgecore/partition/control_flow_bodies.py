@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 
 from torch.export import ExportedProgram, ExportGraphSignature
@@ -19,6 +18,7 @@ from torch.fx import GraphModule, Node
 from edgecore.ir.control_flow import WHILE, ControlFlow, control_flow, is_control_flow, placeholders, results
 from edgecore.ir.graph import all_calls, calls, edit
 from edgecore.ir.program.constants import Constants
+from edgecore.ir.torch_compat import replace_parts
 
 
 def body_programs(program: ExportedProgram) -> Iterator[ExportedProgram]:
@@ -55,10 +55,8 @@ def _as_program(program: ExportedProgram, flow: ControlFlow, body: GraphModule) 
         )
         for value in results(body)
     ]
-    part = copy.copy(program)
-    part._graph_module = body
-    part._graph_signature = ExportGraphSignature(input_specs, output_specs)
-    return part
+    signature = ExportGraphSignature(input_specs, output_specs)
+    return replace_parts(program, graph_module=body, graph_signature=signature)
 
 
 def name_apart(program: ExportedProgram) -> None:

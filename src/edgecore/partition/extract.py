@@ -170,7 +170,9 @@ def _restore_order(graph: Graph) -> None:
     assert len(order) == len(nodes), "the graph has a cycle"
     if order != nodes:
         anchor = order[0]
-        graph._root.append(anchor)
+        first = next(iter(graph.nodes))
+        if first is not anchor:
+            first.prepend(anchor)
         for node in order[1:]:
             anchor.append(node)
             anchor = node

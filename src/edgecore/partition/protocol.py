@@ -11,6 +11,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.errors import CompileError
+from edgecore.ir.torch_compat import OpOverload
 from edgecore.plugin import CompileSpec
 
 TAG = "delegation_tag"
@@ -107,7 +108,7 @@ class Partitioner(Protocol):
 
     def ops_to_not_decompose(
         self, exported_program: ExportedProgram
-    ) -> tuple[Sequence[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
+    ) -> tuple[Sequence[OpOverload], Callable[[torch.fx.Node], bool] | None]:
         """Return the operators that must not be decomposed before partitioning, and a function that selects calls.
 
         The function returns True for a call that must stay; None instead of the function keeps all calls. A call that

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_aggregate, map_arg
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
@@ -18,6 +17,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.control_flow import COND, MAP, SCAN, WHILE, placeholders
 from edgecore.ir.delegate import LoweredBackendModule, call_delegate
 from edgecore.ir.graph import compute_val_of, describe, fake_mode, has_result, same_layout, take_graph
+from edgecore.ir.torch_compat import FakeTensor, FakeTensorMode, HigherOrderOperator, codegen_of
 from edgecore.passes.proxy_value import SYMBOLIC, NodeMetadata, ProxyValue, data_of, inherited, nodes_of
 
 aten = torch.ops.aten
@@ -104,7 +104,7 @@ class ExportPass(PassBase):
             result = self.call_delegate(args[0], args[1:], kwargs, meta)
         elif getattr(target, "__module__", None) in _OF_PYTHON or target in _ON_SYMBOLS:
             result = self.call_sym(target, args, meta)
-        elif isinstance(target, torch._ops.HigherOrderOperator):
+        elif isinstance(target, HigherOrderOperator):
             result = self._fx("call_function", target, args, kwargs, meta)
         else:
             result = self.call_operator(target, args, kwargs, meta)
@@ -276,7 +276,7 @@ class _Copy:
     def __init__(self, graph_module: GraphModule, inputs: list[Any]) -> None:
         self._graph_module = graph_module
         self._graph = Graph()
-        self._graph.set_codegen(graph_module.graph._codegen)
+        self._graph.set_codegen(codegen_of(graph_module.graph))
         self._attributes: dict[str, Any] = {}
         self.inputs = inputs
         self.read: dict[Node, Any] = {}

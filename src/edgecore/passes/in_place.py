@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import Node
 
 from edgecore.ir.op_args import argument
+from edgecore.ir.torch_compat import OpOverload, schema_of
 
 aten = torch.ops.aten
 
@@ -18,7 +18,7 @@ _SELF = [("self", "Tensor")]
 
 def is_mutable(node: Node) -> bool:
     """Return True if a node calls an operator that writes into an argument."""
-    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
+    return isinstance(node.target, OpOverload) and schema_of(node.target).is_mutable
 
 
 @cache
@@ -28,8 +28,8 @@ def functional_form(target: OpOverload) -> OpOverload | None:
     The overload name may differ: `aten.pow_.Scalar` becomes `aten.pow.Tensor_Scalar`, because `aten.pow.Scalar` has a
     number as `self`. Returns None if there is no such overload, or if the operator writes or returns more than `self`.
     """
-    name = target._schema.name.partition("::")[2]
-    written = [arg for arg in target._schema.arguments if arg.alias_info is not None and arg.alias_info.is_write]
+    name = schema_of(target).name.partition("::")[2]
+    written = [arg for arg in schema_of(target).arguments if arg.alias_info is not None and arg.alias_info.is_write]
     if not name.endswith("_") or name.startswith("__") or [(arg.name, str(arg.type)) for arg in written] != _SELF:
         return None
     packet = getattr(getattr(torch.ops, target.namespace), name[:-1], None)
@@ -41,7 +41,7 @@ def functional_form(target: OpOverload) -> OpOverload | None:
 
 
 def _parameters(target: OpOverload) -> list[tuple[str, str]]:
-    return [(parameter.name, str(parameter.type)) for parameter in target._schema.arguments]
+    return [(parameter.name, str(parameter.type)) for parameter in schema_of(target).arguments]
 
 
 def written_by(node: Node) -> list[Node]:
@@ -49,7 +49,7 @@ def written_by(node: Node) -> list[Node]:
     assert isinstance(node.target, OpOverload)
     parameters = [
         parameter
-        for parameter in node.target._schema.arguments
+        for parameter in schema_of(node.target).arguments
         if parameter.alias_info is not None and parameter.alias_info.is_write
     ]
     values = (argument(node, parameter.name) for parameter in parameters)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, overload
 
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx.passes.infra.pass_base import PassBase
 
 from edgecore.errors import CompileError
+from edgecore.ir.torch_compat import OpOverload
 from edgecore.passes.decompose import KERNEL_REWRITES, REWRITES, Preserve, Rewrite, preserve_nothing
 
 ProgramPass = Callable[[ExportedProgram], ExportedProgram]

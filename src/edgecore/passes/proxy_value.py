@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import Node, Proxy
 from torch.fx.node import map_aggregate
 
 from edgecore.errors import CompileError
+from edgecore.ir.torch_compat import OpOverload, schema_of
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 """The types of numbers that are known only at run time."""
@@ -127,7 +127,7 @@ def map_args(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a call, each replaced by `function(argument, its entry in the schema)`."""
     changed, named = list(args), dict(kwargs)
-    for index, spec in enumerate(op._schema.arguments):
+    for index, spec in enumerate(schema_of(op).arguments):
         if spec.name in named:
             named[spec.name] = function(named[spec.name], spec)
         elif index < len(changed) and not spec.kwarg_only:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
@@ -16,6 +15,7 @@ from edgecore.ir.dialect.op_sets import COMMUTE_WITH_QUANTIZATION, VIEW_COPY_FOR
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
 from edgecore.ir.op_args import argument
 from edgecore.ir.program.constants import Constants
+from edgecore.ir.torch_compat import OpOverload, quantized_operators
 
 aten = torch.ops.aten
 
@@ -105,7 +105,7 @@ def insert_pair(editor: Editor, value: Node, parameters: QuantizationParameters)
     if not parameters.is_per_tensor:
         raise ValueError("insert_pair needs one scale and one zero point, as numbers: quantize per tensor")
     rest = (parameters.scale, parameters.zero_point, parameters.quant_min, parameters.quant_max, parameters.dtype)
-    library = torch.ops.quantized_decomposed
+    library = quantized_operators()
     quantized = editor.call(library.quantize_per_tensor.default, value, *rest)
     return editor.call(library.dequantize_per_tensor.default, quantized, *rest)
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import Graph, GraphModule, Node
 
 from edgecore.errors import CompileError
 from edgecore.ir.graph import Editor, describe
+from edgecore.ir.torch_compat import OpOverload
 
 
 def call_of(node: Node, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,8 +30,7 @@ def trace(
     function: Callable[..., Any], leaves: Sequence[Node], mode: Any, table: Mapping[OpOverload, Callable[..., Any]]
 ) -> GraphModule:
     """Trace a function of the fake values of nodes; composite operators and operators of `table` are decomposed."""
-    from torch._dispatch.python import enable_python_dispatcher
-    from torch.fx.experimental.proxy_tensor import make_fx
+    from edgecore.ir.torch_compat import enable_python_dispatcher, make_fx
 
     with mode, torch.no_grad(), enable_python_dispatcher():
         return make_fx(function, decomposition_table=table, tracing_mode="real")(*(leaf.meta["val"] for leaf in leaves))

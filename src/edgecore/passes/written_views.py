@@ -12,11 +12,11 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import Node
 
 from edgecore.ir.graph import Editor, compute_val
 from edgecore.ir.op_args import argument
+from edgecore.ir.torch_compat import OpOverload, schema_of, storage_identity
 
 aten = torch.ops.aten
 
@@ -39,7 +39,7 @@ def aliased(node: Node) -> Node | None:
         return None
     if not isinstance(node.target, OpOverload):
         return node.args[0]
-    schema = node.target._schema
+    schema = schema_of(node.target)
     aliases = any(value.alias_info is not None for value in schema.returns)
     return node.args[0] if aliases or schema.name.partition("::")[2].rstrip("_") in _MAY_RETURN_INPUT else None
 
@@ -70,7 +70,7 @@ def result_of(node: Node, mode: Any) -> Any:
 def memories(val: Any) -> set[int]:
     """Return the identities of the storages of a tensor, or of the tensors in a list."""
     values = val if isinstance(val, (list, tuple)) else [val]
-    return {value.untyped_storage()._cdata for value in values if isinstance(value, torch.Tensor)}
+    return {storage_identity(value) for value in values if isinstance(value, torch.Tensor)}
 
 
 def _is_list_of_views(node: Node) -> bool:

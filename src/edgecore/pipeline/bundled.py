@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
 
 from edgecore import format as fmt
 from edgecore.emit.constant_data import tensor_bytes
 from edgecore.errors import CompileError
 from edgecore.ir.dialect.dtypes import scalar_type, torch_dtype
 from edgecore.ir.program.copying import module_to_run, unchanged_buffers
+from edgecore.ir.torch_compat import pytree
 from edgecore.pipeline.finished_program import FinishedProgram
 from edgecore.pipeline.save import write_files
 

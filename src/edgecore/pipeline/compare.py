@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
 
 from edgecore import runtime
 from edgecore.errors import CompileError
@@ -17,6 +16,7 @@ from edgecore.ir.dialect.dtypes import dtype_name
 from edgecore.ir.program.copying import module_to_run, unchanged_buffers
 from edgecore.ir.program.lazy_constants import load_all
 from edgecore.ir.program.outputs import has_gradients
+from edgecore.ir.torch_compat import pytree
 from edgecore.numerics.decibels import decibels
 from edgecore.numerics.evaluate import copied
 from edgecore.numerics.limits import NOISE_SEEDS, error_limit

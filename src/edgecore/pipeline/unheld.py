@@ -8,10 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
-from torch.utils import _pytree as pytree
 
 from edgecore.errors import PrecisionWarning
 from edgecore.ir.delegate import delegates
@@ -19,6 +17,7 @@ from edgecore.ir.graph import calls, describe
 from edgecore.ir.op_args import arguments_by_name
 from edgecore.ir.operators.attention import ATTENTION, reaches_softmax
 from edgecore.ir.program.constants import Constants
+from edgecore.ir.torch_compat import OpOverload, pytree
 
 LOST = 0.1
 """The relative error from which on a small number counts as not representable."""

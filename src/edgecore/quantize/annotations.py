@@ -29,6 +29,7 @@ from torchao.quantization.pt2e.quantizer import (
 from edgecore.errors import QuantizationWarning
 from edgecore.ir.graph import describe
 from edgecore.ir.op_args import argument
+from edgecore.ir.torch_compat import OpOverload, schema_of
 from edgecore.passes.in_place import functional_form, is_mutable, written_by
 from edgecore.passes.quantized import SMALLEST_SCALE
 from edgecore.passes.written_views import aliased
@@ -185,9 +186,9 @@ def _modules_of(node: Node) -> Iterator[tuple[str, str]]:
 
 def _functions_of(node: Node) -> list[str]:
     """Return the name of the torch function that the model called, and the names of the operator that it became."""
-    if not isinstance(node.target, torch._ops.OpOverload):
+    if not isinstance(node.target, OpOverload):
         return []
-    name = node.target._schema.name.partition("::")[2]
+    name = schema_of(node.target).name.partition("::")[2]
     return [str(node.meta.get("torch_fn", ("", ""))[1]).rpartition(".")[2], name, name.removesuffix("_")]
 
 

@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import torch
 from torch.export import ExportedProgram
-from torch.utils._pytree import tree_map
 
 from edgecore.errors import CalibrationMissing, CompileError
 from edgecore.ir.failures import failures_named
@@ -15,6 +14,7 @@ from edgecore.ir.graph import calls
 from edgecore.ir.program.copying import copy_program, unchanged_buffers
 from edgecore.ir.program.lazy_constants import load_all
 from edgecore.ir.program.outputs import has_gradients
+from edgecore.ir.torch_compat import pytree
 from edgecore.numerics.evaluate import copied
 from edgecore.numerics.quality import Inputs, Quantized
 from edgecore.passes.quantized import dequantized_inputs
@@ -117,7 +117,7 @@ def _convert(
             f"{title}: the program computes gradients, whose ranges no calibration foresees; quantize the model alone, "
             "or train it quantized with edgecore.prepare_qat"
         )
-    args, kwargs = tree_map(copied, example)  # copy the inputs, because the model may write them
+    args, kwargs = pytree.tree_map(copied, example)  # copy the inputs, because the model may write them
     with failures_named(title):
         # Copy the program, because torchao changes the bodies of loops, which all modules of a program share.
         module = copy_program(program).module()
@@ -126,7 +126,7 @@ def _convert(
 
     def record(_: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
         if not first_sample and named.keys() == kwargs.keys():  # with other keywords, the model raises an error
-            first_sample.append(tree_map(copied, (positional, {name: named[name] for name in kwargs})))
+            first_sample.append(pytree.tree_map(copied, (positional, {name: named[name] for name in kwargs})))
 
     hook = observed.register_forward_pre_hook(record, with_kwargs=True)
     with torch.no_grad(), unchanged_buffers(program), collect_hidden_observers(observed) as hidden:
@@ -171,7 +171,7 @@ def _calibrate(observed: Callable[..., Any], calibration: Any) -> None:
     count = 0
     for count, (args, kwargs) in enumerate(with_progress(calibration), 1):
         try:
-            copies, named = tree_map(copied, (args, kwargs))  # copy the inputs, because the model may write them
+            copies, named = pytree.tree_map(copied, (args, kwargs))  # copy the inputs, because the model may write them
             observed(*copies, **named)
         except Exception as error:
             inputs = ", ".join([*map(_text, args), *(f"{name}={_text(value)}" for name, value in kwargs.items())])

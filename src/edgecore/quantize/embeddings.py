@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.export import ExportedProgram
 from torch.fx import Node
 
@@ -14,10 +13,11 @@ from edgecore.ir.graph import Editor, calls, edit, fake_mode
 from edgecore.ir.op_args import argument
 from edgecore.ir.program.constants import Constants
 from edgecore.ir.program.copying import copy_program
+from edgecore.ir.torch_compat import quantized_operators
 from edgecore.passes.quantized import SMALLEST_SCALE
 from edgecore.plugin import Selects
 
-library = torch.ops.quantized_decomposed
+library = quantized_operators()
 GROUP = 32
 """Number of elements that share a scale in a 4-bit embedding table whose width it divides."""
 

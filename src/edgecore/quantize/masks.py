@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node
 
 from edgecore.ir.dialect.op_sets import EXPORTED_MOVEMENT_NAMES
 from edgecore.ir.op_args import argument
+from edgecore.ir.torch_compat import OpOverload, schema_of
 
 aten = torch.ops.aten
 
@@ -130,7 +131,7 @@ def _is_large(node: Node) -> bool:
 def _scores(node: Node) -> Node | None:
     if node.target not in _SCORES:
         return None
-    arguments = node.target._schema.arguments
+    arguments = schema_of(node.target).arguments
     scores = argument(node, arguments[_SCORES[node.target]].name)
     return scores if isinstance(scores, Node) else None
 
@@ -138,7 +139,7 @@ def _scores(node: Node) -> Node | None:
 def _keeps_elements(node: Node) -> bool:
     """Return True for an elementwise operator, and for one that only moves elements."""
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, OpOverload):
         return False
     return (
         torch.Tag.pointwise in target.tags

@@ -11,7 +11,6 @@ from operator import attrgetter
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
@@ -20,6 +19,7 @@ from edgecore.ir.program.constants import PART_OF, Constants, parameter_of
 from edgecore.ir.program.copying import copy_program
 from edgecore.ir.program.mutable_state import mutable_buffers
 from edgecore.ir.program.outputs import written_buffers
+from edgecore.ir.torch_compat import OpOverload
 from edgecore.passes.in_place import is_mutable, written_by
 from edgecore.passes.library.functionalize import functionalize
 

@@ -52,6 +52,8 @@ Options, blobs, documentation.
 - `ByteReader`: read a blob that may be damaged. `edgecore.sdk.flat` declares and reads flatbuffers.
 - `options_markdown`, `operators_markdown`: tables for a README.
 
+Private names of torch, such as `OpOverload`: import them from `edgecore.sdk.torch_compat`, not from torch.
+
 Decorators for functions of a package's own interface: `deprecated`, `experimental`.
 
 Commands of `edgecore`: `edgecore.sdk.commands.takes` makes a command from a data class of its arguments.

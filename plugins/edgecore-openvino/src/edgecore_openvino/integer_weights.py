@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
@@ -21,9 +20,10 @@ from edgecore.sdk import (
     functionalize,
     is_dequantize,
 )
+from edgecore.sdk.torch_compat import quantized_operators
 
 aten = torch.ops.aten
-library = torch.ops.quantized_decomposed
+library = quantized_operators()
 
 LAYERS = frozenset({
     aten.linear.default, aten.conv1d.default, aten.conv1d.padding, aten.conv2d.default, aten.conv2d.padding,

@@ -9,10 +9,8 @@ from enum import Enum
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 from torchao.quantization import PerGroup
-from torchao.quantization.pt2e._affine_quantization import AffineQuantizedMinMaxObserver
 from torchao.quantization.pt2e.observer import MappingType, MinMaxObserver
 from torchao.quantization.pt2e.quantizer import (
     QuantizationSpec,
@@ -39,6 +37,7 @@ from edgecore.sdk.annotations import (
     weight_spec,
     with_roles,
 )
+from edgecore.sdk.torch_compat import AffineQuantizedMinMaxObserver, OpOverload
 
 aten = torch.ops.aten
 

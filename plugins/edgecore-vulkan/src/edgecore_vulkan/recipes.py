@@ -8,7 +8,6 @@ from functools import partial
 from typing import Literal
 
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators
 from pydantic import Field
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
@@ -28,10 +27,11 @@ from edgecore.sdk import (
     functionalize,
 )
 from edgecore.sdk.annotations import OBSERVERS
+from edgecore.sdk.torch_compat import quantized_operators
 from edgecore_vulkan.quantizer import VulkanQuantizer, get_symmetric_quantization_config
 
 aten = torch.ops.aten
-library = torch.ops.quantized_decomposed
+library = quantized_operators()
 
 _INT8 = (-128, 127, torch.int8)
 _CANDIDATES = 7

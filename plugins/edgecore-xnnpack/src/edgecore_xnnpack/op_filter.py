@@ -6,11 +6,11 @@ import operator
 from collections.abc import Sequence
 
 import torch
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.sdk import TAG, Constants, UnsupportedReason, calls, is_dequantize, is_quantize
+from edgecore.sdk.torch_compat import OpOverload
 from edgecore_xnnpack.operator_table import is_weight
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.operators.quantized import DYNAMIC_QUANTIZATION

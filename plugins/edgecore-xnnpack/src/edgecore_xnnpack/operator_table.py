@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
@@ -22,6 +21,7 @@ from edgecore.sdk import (
     mutable_buffers,
     operator_name,
 )
+from edgecore.sdk.torch_compat import OpOverload
 from edgecore_xnnpack.graph.lower import Lowering
 from edgecore_xnnpack.graph.subgraph import TO_LAST
 from edgecore_xnnpack.graph.symbolic_shapes import SizeDependent, Sizes, Symbols, merge, symbol_names

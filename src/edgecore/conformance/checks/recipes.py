@@ -22,12 +22,13 @@ from edgecore.conformance.programs import compiled, delegated_calls, load
 from edgecore.conformance.workers.process import call, results
 from edgecore.conformance.workers.remote import LoadFailed
 from edgecore.errors import ExecutionError, NothingToQuantize
+from edgecore.ir.torch_compat import quantized_operators
 from edgecore.numerics.bounds import Bounded, NoBound, bounded_eager
 from edgecore.numerics.metrics import errors
 from edgecore.numerics.rounding import chooses_scales
 from edgecore.plugin import ConfigurableCompiler
 
-_QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
+_QUANTIZE = quantized_operators().quantize_per_tensor.default
 MAX_ROWS = 40
 """Maximum number of matrix rows to test: more than twice the 16 rows of the highest known micro-kernel tile."""
 STATIC = (1, 2, 3, 7, 8, 9, 14, 15, 16, 17, 31, 33, MAX_ROWS)

@@ -23,6 +23,7 @@ from edgecore.conformance.programs import (
 from edgecore.conformance.samples.calls import RANGES, resolve
 from edgecore.conformance.samples.network_models import NETWORKS
 from edgecore.errors import EdgecoreError
+from edgecore.ir.torch_compat import schema_of
 
 MIN_SIZE, MAX_SIZE = 1, 9
 ORDER = (MIN_SIZE, 4, MAX_SIZE, 3, MIN_SIZE, MAX_SIZE)
@@ -56,9 +57,9 @@ def operators(subject: BackendUnderTest) -> str:
         if target is None or "float32" not in row.dtypes or name in RANGES:
             continue
         required = [
-            str(arg.type) for arg in target._schema.arguments if not arg.has_default_value() and not arg.kwarg_only
+            str(arg.type) for arg in schema_of(target).arguments if not arg.has_default_value() and not arg.kwarg_only
         ]
-        results = [str(result.type) for result in target._schema.returns]
+        results = [str(result.type) for result in schema_of(target).returns]
         if required in (["Tensor"], ["Tensor", "Tensor"]) and results == ["Tensor"] and "copy" not in name:
             targets.append((target, len(required)))
     targets = [(target, count) for target, count in targets if str(target) in COMPANIONS or _keeps_shape(target, count)]

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from edgecore.ir.dialect.dtypes import dtype_name
 from edgecore.ir.dialect.edge_operators import VIEW_COPIES
+from edgecore.ir.torch_compat import OpOverload, schema_of
 
 Shape = tuple[int, ...]
 
@@ -168,7 +168,7 @@ def resolve(operator: str) -> OpOverload | None:
     return _VIEWS.get(target, target) if isinstance(target, OpOverload) else None
 
 
-_VIEWS = {copying: view for view, copying in VIEW_COPIES.items() if not view._schema.name.startswith("aten::_")}
+_VIEWS = {copying: view for view, copying in VIEW_COPIES.items() if not schema_of(view).name.startswith("aten::_")}
 
 
 def evaluate(operator: str, sample: Sample, inputs: Sequence[torch.Tensor]) -> Any:
@@ -197,8 +197,10 @@ def _runs(operator: str, sample: Sample) -> bool:
 
 
 def _by_schema(target: OpOverload, make: Make) -> list[Sample]:
-    name = target._schema.name.rpartition("::")[2]
-    required = [str(arg.type) for arg in target._schema.arguments if not arg.has_default_value() and not arg.kwarg_only]
+    name = schema_of(target).name.rpartition("::")[2]
+    required = [
+        str(arg.type) for arg in schema_of(target).arguments if not arg.has_default_value() and not arg.kwarg_only
+    ]
     low, high = RANGES.get(name, (-2, 2))
     if required == ["Tensor"]:
         return [Sample((tensor,)) for tensor in make.tensors(low, high)]

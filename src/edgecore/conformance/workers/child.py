@@ -28,10 +28,11 @@ def call_in_forks(parent: Parent) -> None:
     """
     faulthandler.enable()
     with contextlib.suppress(ImportError):
-        import torch.export._trace  # noqa: F401
-
         import edgecore.conformance.checks.operators
         import edgecore.pipeline  # noqa: F401
+        from edgecore.ir.torch_compat import import_tracing
+
+        import_tracing()
     for request in parent.requests():
         child = os.fork()
         if child == 0:

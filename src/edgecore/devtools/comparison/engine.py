@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
-from torch.utils import _pytree as pytree
 
 import edgecore
 from edgecore.backend import Backend
@@ -36,6 +35,7 @@ from edgecore.devtools.remote import Device
 from edgecore.errors import CompileError
 from edgecore.ir.program.copying import copy_program, module_to_run, unchanged_buffers
 from edgecore.ir.program.outputs import written_inputs
+from edgecore.ir.torch_compat import pytree
 from edgecore.numerics.limits import NOISE_SEEDS
 from edgecore.numerics.metrics import Difference, measure
 from edgecore.numerics.quality import FloatReference, Quantized

@@ -27,10 +27,11 @@ _SCRIPT = '''"""Run the operator in PyTorch and on the device: {operator}."""
 from pathlib import Path
 
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators of quantized models
 
 import edgecore
+from edgecore.sdk.torch_compat import quantized_operators
 
+quantized_operators()  # quantized models call them
 folder = Path(__file__).resolve().parent
 values = torch.load(folder / "values.pt", weights_only=True)
 operator = torch.export.load(folder / "operator.pt2").module()

@@ -13,10 +13,8 @@ from typing import Any, Protocol
 
 import torch
 from torch.export import ExportedProgram
-from torch.export._tree_utils import reorder_kwargs
 from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 from torch.fx import Node
-from torch.utils import _pytree as pytree
 
 from edgecore import runtime
 from edgecore.devtools.comparison.sites import METHOD, Site, delegates_of, results_of
@@ -24,6 +22,7 @@ from edgecore.errors import BackendError, CompileError, ExecutionError, Fallback
 from edgecore.ir.graph import calls
 from edgecore.ir.program.copying import copy_program, make_program
 from edgecore.ir.program.outputs import is_result
+from edgecore.ir.torch_compat import pytree, reorder_kwargs
 from edgecore.passes.pass_list import NamedPass, PassList
 from edgecore.runtime.nesting import leaves
 

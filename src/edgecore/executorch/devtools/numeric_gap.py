@@ -33,9 +33,8 @@ def load_graph(graph: Graph) -> ExportedProgram:
     Raises:
         FormatError: torch cannot load it, for example because an operator is not registered in this process.
     """
-    from torch._export.serde.serialize import SerializedArtifact, deserialize
-
     from edgecore.executorch.devtools.etrecord.delegates import all_nodes, read_delegates
+    from edgecore.ir.torch_compat import SerializedArtifact, deserialize
 
     handles = {node.name: node.handle for node in graph_nodes(graph) if node.handle}
     try:

@@ -6,11 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from torch._ops import OpOverload
-
 from edgecore import format as fmt
 from edgecore.emit import ExternalConstants
 from edgecore.errors import CompileError
+from edgecore.ir.torch_compat import OpOverload
 from edgecore.memory import MemoryPlanningPass
 from edgecore.passes.pass_list import NamedPass, Pass
 from edgecore.pipeline.lowering import FinishOptions, file_alignments

@@ -9,9 +9,10 @@ import operator
 from collections.abc import Iterable, Sequence
 
 from torch.fx import GraphModule, Node
-from torch.fx.node import _get_qualified_name
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
 from torch.fx.passes.operator_support import OperatorSupportBase
+
+from edgecore.ir.torch_compat import qualified_name
 
 NON_COMPUTE = frozenset({"torch.ops.aten.view", "_operator.getitem"})
 """Operators that do not count among the two operators that a partition needs."""
@@ -111,7 +112,7 @@ class GroupBasedPartitioner(CapabilityBasedPartitioner):
         """Return True if a partition has two operators that are not in `non_compute_ops`, or one that may be alone."""
         non_compute = NON_COMPUTE.union(self.non_compute_ops or ())
         allowed = self.allowed_single_node_partition_ops or ()
-        names = [_get_qualified_name(node.target) for node in partition.nodes if node.op == "call_function"]  # type: ignore[arg-type]
+        names = [qualified_name(node.target) for node in partition.nodes if node.op == "call_function"]  # type: ignore[arg-type]
         return sum((name not in non_compute) + (name in allowed) for name in names) > 1
 
 

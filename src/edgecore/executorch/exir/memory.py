@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from torch._ops import OpOverload
 from torch.export import ExportedProgram, ExportGraphSignature
 from torch.fx import GraphModule
 
@@ -20,6 +19,7 @@ from edgecore import memory
 from edgecore.emit.out_variants import out_variant
 from edgecore.errors import CompileError
 from edgecore.ir.graph import all_calls
+from edgecore.ir.torch_compat import OpOverload
 from edgecore.memory import Planner, TensorSpec, annealed
 from edgecore.stability import warn_no_effect
 

@@ -6,11 +6,11 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
-from torch.utils import _pytree as pytree
 
 from edgecore.errors import CompileError
 from edgecore.ir.control_flow import graph_modules
 from edgecore.ir.graph import describe
+from edgecore.ir.torch_compat import pytree
 
 
 def check_dense(program: ExportedProgram) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import torch
-from torch._prims_common import is_contiguous_for_memory_format_or_false
+
+from edgecore.ir.torch_compat import is_contiguous_for_memory_format_or_false
 
 MEMORY_FORMATS = {(0, 2, 3, 1): torch.channels_last, (0, 2, 3, 4, 1): torch.channels_last_3d}
 """Each dim order other than the default -> its memory format."""

@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from edgecore.ir.dialect.dtypes import DTYPE_LETTERS, dtype_name
+from edgecore.ir.torch_compat import OpOverload, schema_of
 
 MAX_SLOTS = 3
 """Largest number of arguments for which tools/make_dtype_rules.py tried all combinations of dtypes."""
@@ -46,7 +46,7 @@ def _slots(target: OpOverload) -> tuple[tuple[int, str, Any], ...]:
     """List (position, name, default) of the operator's slots, which are the arguments that affect dtypes."""
     return tuple(
         (index, spec.name, spec.default_value if spec.has_default_value() else None)
-        for index, spec in enumerate(target._schema.arguments)
+        for index, spec in enumerate(schema_of(target).arguments)
         if is_slot(spec)
     )
 

@@ -13,10 +13,10 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from edgecore.ir.control_flow import CONTROL_FLOW
 from edgecore.ir.delegate import call_delegate
+from edgecore.ir.torch_compat import OpOverload, can_decompose, operator_names, schema_of
 
 aten = torch.ops.aten
 
@@ -120,16 +120,16 @@ def is_edge_operator(target: Any) -> bool:
         return target is operator.getitem or target in SYMBOLIC or target is call_delegate or target in CONTROL_FLOW
     if target in VIEW_COPIES:
         return False
-    if target.namespace == "torchao" and target._can_decompose():
+    if target.namespace == "torchao" and can_decompose(target):
         return False
     if target.namespace != "aten":
-        return not target._schema.is_mutable
-    return target in _EDGE or (torch.Tag.core in target.tags and not target._schema.is_mutable)
+        return not schema_of(target).is_mutable
+    return target in _EDGE or (torch.Tag.core in target.tags and not schema_of(target).is_mutable)
 
 
 def edge_operators() -> list[OpOverload]:
     """List all ATen operators of the dialect."""
-    names = torch._C._dispatch_get_all_op_names()
+    names = operator_names()
     operators = []
     for name in names:
         base, _, overload = name.removeprefix("aten::").partition(".")

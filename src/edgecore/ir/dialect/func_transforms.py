@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError
 from edgecore.ir.graph import all_calls, describe
-
-_STEPS = "torch._functorch.predispatch"
+from edgecore.ir.torch_compat import TRANSFORM_STEPS, is_functorch_tensor
 
 
 def check_transforms(program: ExportedProgram) -> None:
@@ -18,8 +16,8 @@ def check_transforms(program: ExportedProgram) -> None:
         CompileError: The program has such steps, or constants that are tensors of a transform, which have no data.
     """
     nodes = all_calls(program.graph_module)
-    steps = [node for node in nodes if node.users and getattr(node.target, "__module__", None) == _STEPS]
-    wrapped = [name for name, value in program.constants.items() if _is_wrapped(value)]
+    steps = [node for node in nodes if node.users and getattr(node.target, "__module__", None) == TRANSFORM_STEPS]
+    wrapped = [name for name, value in program.constants.items() if is_functorch_tensor(value)]
     if steps or wrapped:
         where = describe(steps[0]) if steps else f"the constant {wrapped[0]}"
         raise CompileError(
@@ -27,8 +25,3 @@ def check_transforms(program: ExportedProgram) -> None:
             "uses), which torch.export leaves as it is; write the derivative or batched computation with operators, "
             "or get gradients from torch.export.experimental._export_forward_backward"
         )
-
-
-def _is_wrapped(value: object) -> bool:
-    is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
-    return isinstance(value, torch.Tensor) and is_wrapped(value)

@@ -7,7 +7,6 @@ from collections.abc import Collection
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
@@ -19,6 +18,7 @@ from edgecore.ir.dialect.dtypes import DTYPE_LETTERS
 from edgecore.ir.dialect.edge_operators import is_edge_operator
 from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import describe, vals
+from edgecore.ir.torch_compat import OpOverload
 
 _COMPLEX_ADVICE = "compute this with real and imaginary parts, which torch.view_as_real gives"
 

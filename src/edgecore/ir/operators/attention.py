@@ -11,6 +11,7 @@ from torch.fx import Node
 from edgecore.ir.dialect.op_sets import DATA_MOVEMENT
 from edgecore.ir.graph import same_sizes
 from edgecore.ir.op_args import argument
+from edgecore.ir.torch_compat import OpOverload
 
 aten = torch.ops.aten
 
@@ -125,5 +126,5 @@ def reaches_softmax(value: Node) -> bool:
 
 
 def _keeps_elements(target: Any) -> bool:
-    is_pointwise = isinstance(target, torch._ops.OpOverload) and torch.Tag.pointwise in target.tags
+    is_pointwise = isinstance(target, OpOverload) and torch.Tag.pointwise in target.tags
     return is_pointwise or target in DATA_MOVEMENT

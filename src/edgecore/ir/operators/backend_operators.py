@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from edgecore.errors import CompileError
+from edgecore.ir.torch_compat import OpOverload
 
 Pattern = Callable[..., Any]
 

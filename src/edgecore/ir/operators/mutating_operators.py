@@ -13,8 +13,9 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import Node
+
+from edgecore.ir.torch_compat import OpOverload, overload_name, schema_of
 
 _NAMESPACE = "edgecore_functional"
 _ANNOTATION = re.compile(r"\([a-z]+!?( -> [^)]*)?\)")
@@ -40,7 +41,7 @@ class Writer:
 
     def operands(self, node: Node) -> list[Node]:
         """Return the written arguments of a call of the functional form."""
-        indices = [index for index, spec in enumerate(self.operator._schema.arguments) if spec.name in self.written]
+        indices = [index for index, spec in enumerate(schema_of(self.operator).arguments) if spec.name in self.written]
         operands = [node.args[index] for index in indices]
         assert all(isinstance(operand, Node) for operand in operands)
         return operands  # type: ignore[return-value]
@@ -67,9 +68,9 @@ def functional_form_of_writer(target: OpOverload, written: tuple[str, ...]) -> O
         target: An operator whose results are tensors.
         written: The arguments that the operator writes in a call. An optional argument may be None in other calls.
     """
-    schema = target._schema
+    schema = schema_of(target)
     fresh = [index for index, value in enumerate(schema.returns) if value.alias_info is None]
-    name = "__".join((schema.name.replace("::", "__"), target._overloadname, *written))
+    name = "__".join((schema.name.replace("::", "__"), overload_name(target), *written))
     text = str(schema)
     arguments = _ANNOTATION.sub("", text[text.index("(") + 1 : text.rindex(") -> ")]).replace("*, ", "")
     results = ", ".join(["Tensor"] * (len(fresh) + len(written)))

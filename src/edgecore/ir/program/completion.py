@@ -12,7 +12,6 @@ from edgecore.errors import CompileError
 from edgecore.ir.control_flow import CONTROL_FLOW, control_flow, is_control_flow
 from edgecore.ir.delegate import is_delegate_call
 from edgecore.ir.graph import (
-    AUTOCAST_CALLS,
     REGIONS,
     compute_val_of,
     describe,
@@ -21,6 +20,7 @@ from edgecore.ir.graph import (
     has_result,
     same_layout,
 )
+from edgecore.ir.torch_compat import AUTOCAST_CALLS
 
 
 def complete_program(program: ExportedProgram, where: str) -> None:

@@ -12,11 +12,10 @@ import torch
 from torch.export import ExportedProgram, ExportGraphSignature, ModuleCallEntry, ModuleCallSignature
 from torch.export.graph_signature import InputKind
 from torch.fx import Graph, GraphModule
-from torch.fx._lazy_graph_module import _LazyGraphModule
-from torch.utils import _pytree as pytree
 
 from edgecore.ir.program.lazy_constants import load
 from edgecore.ir.program.outputs import has_gradients, is_result
+from edgecore.ir.torch_compat import LazyGraphModule, pytree, replace_parts
 
 
 def make_program(
@@ -39,17 +38,19 @@ def make_program(
         submodules: Delegates and bodies of control flow, by the names that `get_attr` nodes read.
     """
     root: dict[str, object] = dict(submodules or {})
-    program = copy.copy(like)
     # Make a lazy module, which generates Python code only when it is called, because passes edit the graph often.
-    program._graph_module = _LazyGraphModule(root, graph)
-    program._graph_module.meta.update(like.graph_module.meta)
-    program._graph_signature = signature
-    program._state_dict = dict(state_dict)
-    program._constants = dict(constants)
-    program._range_constraints = dict(like.range_constraints)
-    program._example_inputs = None
-    program._module_call_graph = [ModuleCallEntry("", _call_signature(signature))]
-    return program
+    graph_module = LazyGraphModule(root, graph)
+    graph_module.meta.update(like.graph_module.meta)
+    return replace_parts(
+        like,
+        graph_module=graph_module,
+        graph_signature=signature,
+        state_dict=dict(state_dict),
+        constants=dict(constants),
+        range_constraints=dict(like.range_constraints),
+        example_inputs=None,
+        module_call_graph=[ModuleCallEntry("", _call_signature(signature))],
+    )
 
 
 def _call_signature(signature: ExportGraphSignature) -> ModuleCallSignature:
@@ -76,8 +77,7 @@ def copy_program(program: ExportedProgram) -> ExportedProgram:
         constants=program.constants,
         submodules=_copy_submodules(program.graph_module),
     )
-    copied._module_call_graph = program._module_call_graph
-    return copied
+    return replace_parts(copied, module_call_graph=program.module_call_graph)
 
 
 def module_to_run(program: ExportedProgram, *, check_guards: bool = True) -> GraphModule:
@@ -89,8 +89,8 @@ def module_to_run(program: ExportedProgram, *, check_guards: bool = True) -> Gra
         entry, *others = program.module_call_graph
         assert entry.signature is not None
         _, out_spec = pytree.tree_flatten((0,) * sum(map(is_result, program.graph_signature.output_specs)))
-        program = copy.copy(program)
-        program._module_call_graph = [replace(entry, signature=replace(entry.signature, out_spec=out_spec)), *others]
+        entry = replace(entry, signature=replace(entry.signature, out_spec=out_spec))
+        program = replace_parts(program, module_call_graph=[entry, *others])
     return program.module(check_guards=check_guards)
 
 
@@ -134,6 +134,6 @@ def _copy_submodules(graph_module: GraphModule) -> dict[str, torch.nn.Module]:
             module = getattr(graph_module, str(node.target))
             if isinstance(module, GraphModule):
                 root: dict[str, object] = dict(_copy_submodules(module))
-                module = _LazyGraphModule(root, _copy_graph(module.graph))
+                module = LazyGraphModule(root, _copy_graph(module.graph))
             modules[str(node.target)] = module
     return modules

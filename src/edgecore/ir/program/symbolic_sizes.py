@@ -14,7 +14,8 @@ from edgecore.ir.graph import describe
 def _without_quotients(expression: Any) -> Any:
     """Simplify exact quotients, such as s**2 // s to s, because a quotient has no bound if its divisor may be 0."""
     from sympy import cancel
-    from torch.utils._sympy.functions import FloorDiv
+
+    from edgecore.ir.torch_compat import FloorDiv
 
     def exact(dividend: Any, divisor: Any) -> Any:
         quotient = cancel(dividend / divisor)
@@ -44,8 +45,7 @@ class Bounds:
         """
         if isinstance(size, int):
             return size
-        from torch.utils._sympy.numbers import int_oo
-        from torch.utils._sympy.value_ranges import bound_sympy
+        from edgecore.ir.torch_compat import bound_sympy, int_oo
 
         upper = bound_sympy(_without_quotients(size.node.expr), self._ranges(size)).upper
         if upper in (int_oo, float("inf")) or not getattr(upper, "is_finite", True) or int(upper) > 2**40:
@@ -64,7 +64,7 @@ class Bounds:
         """
         if isinstance(size, int):
             return size
-        from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+        from edgecore.ir.torch_compat import ValueRanges, bound_sympy
 
         ranges = {
             symbol: ValueRanges(0, bounds.upper) if bounds.lower <= 2 else bounds

@@ -7,19 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.export import ExportedProgram
 from torch.fx import Node
-from torch.utils import _pytree as pytree
 
 from edgecore.ir.program.copying import module_to_run
+from edgecore.ir.torch_compat import pytree, quantized_operators
 from edgecore.numerics.bounds import elementwise, layers, quantization
 from edgecore.numerics.bounds.model import Bounded, ErrorModel, NoBound
 from edgecore.numerics.evaluate import Evaluator
 from edgecore.numerics.rounding import feeds_convolution
 
 aten = torch.ops.aten
-library = torch.ops.quantized_decomposed
+library = quantized_operators()
 
 
 def bounded_eager(

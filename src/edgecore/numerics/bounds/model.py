@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
+
+from edgecore.ir.torch_compat import pytree
 
 FLOAT = 2.0**-23
 """Largest relative difference of two roundings to float32: each has an error of up to 2^-24."""

@@ -6,10 +6,11 @@ from typing import Any
 
 import torch
 
+from edgecore.ir.torch_compat import quantized_operators, schema_of
 from edgecore.numerics.bounds.model import FLOAT, MULTIPLIER, TIE, Bounded, ErrorModel, NoBound, call
 from edgecore.numerics.rounding import choose_by_row
 
-library = torch.ops.quantized_decomposed
+library = quantized_operators()
 
 
 def quantize(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
@@ -20,7 +21,7 @@ def quantize(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict
     if scale_is_by_row(target, scale):
         target = library.quantize_per_token.default
     value = call(target, args, kwargs)
-    axis = args[3] if target._schema.name.endswith("per_channel") else 0
+    axis = args[3] if schema_of(target).name.endswith("per_channel") else 0
     low, high = args[-3:-1]
     step, step_error = (_broadcastable(part, value, target, axis) for part in _value_and_error(scale))
     zero_point, zero_error = (_broadcastable(part, value, target, axis) for part in _value_and_error(zero))
@@ -55,7 +56,7 @@ def dequantize(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: di
     if scale_is_by_row(target, scale):
         target, args, kwargs = library.dequantize_per_token.default, (*args, torch.float32), {}
     value = call(target, args, kwargs)
-    axis = args[3] if target._schema.name.endswith("per_channel") else 0
+    axis = args[3] if schema_of(target).name.endswith("per_channel") else 0
     step, step_error = (_broadcastable(part, value, target, axis) for part in _value_and_error(scale))
     steps = value.double() / step
     error = q.error * (step + step_error) + steps.abs() * step_error
@@ -114,7 +115,7 @@ def _value_and_error(parameter: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _broadcastable(parameters: torch.Tensor, value: torch.Tensor, target: Any, axis: int) -> torch.Tensor:
     """Reshape scales or zero points of channels, groups or rows so that they broadcast to the shape of `value`."""
-    name = target._schema.name
+    name = schema_of(target).name
     if name.endswith("per_channel"):
         return parameters.reshape([-1 if dim == axis % value.dim() else 1 for dim in range(value.dim())])
     if name.endswith("per_channel_group"):

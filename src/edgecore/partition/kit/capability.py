@@ -6,7 +6,6 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
@@ -15,6 +14,7 @@ from edgecore.ir.delegate import is_delegate_call
 from edgecore.ir.dialect.op_sets import DATA_MOVEMENT
 from edgecore.ir.program.constants import Constants
 from edgecore.ir.program.mutable_state import MutableBuffer, mutable_buffers
+from edgecore.ir.torch_compat import OpOverload
 from edgecore.partition.claims import claimable_buffers
 from edgecore.partition.kit.crossings import InsideOnly, crossings, keep_inside
 from edgecore.partition.protocol import TAG, DelegationSpec, PartitionResult, UnsupportedNode, UnsupportedReason

@@ -11,11 +11,11 @@ import operator
 from collections.abc import Callable
 from functools import partial
 
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.ir.program.constants import Constants
+from edgecore.ir.torch_compat import OpOverload
 from edgecore.partition.protocol import TAG, UnsupportedReason
 
 InsideOnly = Callable[[Node], "str | None"]

@@ -12,7 +12,6 @@ from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
 import torch
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
@@ -21,6 +20,7 @@ from edgecore.ir.dialect.dtypes import dtype_name
 from edgecore.ir.op_args import arguments_by_name
 from edgecore.ir.program.constants import Constants
 from edgecore.ir.program.mutable_state import MutableBuffer
+from edgecore.ir.torch_compat import OpOverload, schema_of
 from edgecore.partition.kit.capability import CapabilityPartitioner, Preserve
 from edgecore.partition.kit.crossings import InsideOnly
 from edgecore.partition.kit.node_query import NodeQuery
@@ -64,7 +64,7 @@ class OperatorRow(Generic[Lower]):
     @property
     def names(self) -> tuple[str, str]:
         """The two names of the operator: `aten.add.Tensor` and `add`."""
-        return str(self.target), self.target._schema.name.rpartition("::")[2]
+        return str(self.target), schema_of(self.target).name.rpartition("::")[2]
 
 
 class OperatorTable(Generic[Lower]):

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, Node
 
 from edgecore.errors import CompileError
 from edgecore.ir.control_flow import COND, WHILE, control_flow, is_control_flow, placeholders, result_users, results
 from edgecore.ir.graph import Editor, describe, same_layout, source_line
+from edgecore.ir.torch_compat import FakeTensorMode
 
 aten = torch.ops.aten
 

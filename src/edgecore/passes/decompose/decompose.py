@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import cache, reduce
 from typing import Any, cast
 
 import torch
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from edgecore.errors import CompileError
 from edgecore.ir.control_flow import control_flow, is_control_flow
@@ -30,6 +27,7 @@ from edgecore.ir.graph import (
     replace,
     same_layout,
 )
+from edgecore.ir.torch_compat import OpOverload, can_decompose, free_unbacked_symbols, schema_of, without_onednn
 from edgecore.passes.decompose.control_flow import (
     copy_body_results,
     copy_strided,
@@ -165,7 +163,7 @@ def _expand(
 def _numbers_to_tensors(editor: Editor, node: Node) -> None:
     """Replace numbers by tensors without dims where the schema expects tensors; `torch.export` leaves numbers."""
     assert isinstance(node.target, OpOverload)
-    for index, spec in enumerate(node.target._schema.arguments[: len(node.args)]):
+    for index, spec in enumerate(schema_of(node.target).arguments[: len(node.args)]):
         value = node.args[index]
         number = value.meta["val"] if isinstance(value, Node) else value
         if str(spec.real_type) != "Tensor" or not isinstance(number, (bool, int, float, torch.SymInt, torch.SymFloat)):
@@ -223,7 +221,7 @@ def _kind(number: Any) -> bool | int | float:
 
 @cache
 def _decompositions() -> dict[OpOverload, Callable[..., Any]]:
-    from torch._decomp import core_aten_decompositions
+    from edgecore.ir.torch_compat import core_aten_decompositions
 
     table = core_aten_decompositions()
     return {op: function for op, function in dict(table).items() if isinstance(op, OpOverload)}
@@ -238,9 +236,9 @@ def _other_decomposition(target: OpOverload) -> dict[OpOverload, Callable[..., A
 
     The set of core decompositions differs between versions of torch.
     """
-    from torch._decomp import decomposition_table
+    from edgecore.ir.torch_compat import decomposition_table
 
-    if target in _decompositions() or target._can_decompose() or target not in decomposition_table:
+    if target in _decompositions() or can_decompose(target) or target not in decomposition_table:
         return {}
     return {target: decomposition_table[target]}
 
@@ -268,7 +266,7 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
     own = decomposition_of(node)
     other = {} if own is not None else _other_decomposition(node.target)
     table = {**_decompositions(), **other} if other else _decompositions()
-    if own is None and node.target not in table and not node.target._can_decompose():
+    if own is None and node.target not in table and not can_decompose(node.target):
         return []  # the verifier reports the operator
     leaves = node.all_input_nodes
     decomposed = call_of(node, own or node.target)
@@ -279,7 +277,7 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
             return result.to(val.dtype)  # convert back: torch decomposes cosine_similarity of float16 into float32
         return result
 
-    with _without_onednn():
+    with without_onednn():
         module = trace(call, leaves, mode, table)
         if any(is_mutable(new) and _writes_to_view(new) for new in module.graph.nodes):
             module = trace(torch.func.functionalize(module, remove="mutations_and_views"), leaves, mode, table)
@@ -342,21 +340,10 @@ def _note_layout(old: Node, new: Node, layout_changed: set[Node]) -> None:
         layout_changed.add(new)
 
 
-@contextmanager
-def _without_onednn() -> Iterator[None]:
-    """Trace without oneDNN, with which an LSTM would be a single operator without a decomposition."""
-    before = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(False)
-    try:
-        yield
-    finally:
-        torch._C._set_mkldnn_enabled(before)
-
-
 def _writes_to_view(new: Node) -> bool:
     """Return True if an in-place call changes more than its first argument, or has no functional form."""
     if not isinstance(new.target, OpOverload) or functional_form(new.target) is None:
         return True
     written = new.args[0] if new.args else None
     target = written.target if isinstance(written, Node) else None
-    return isinstance(target, OpOverload) and any(result.alias_info is not None for result in target._schema.returns)
+    return isinstance(target, OpOverload) and any(result.alias_info is not None for result in schema_of(target).returns)

@@ -8,10 +8,10 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputSpec
 from torch.fx import Node
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from edgecore.ir.dialect.dim_orders import dim_order
 from edgecore.ir.graph import dense
+from edgecore.ir.torch_compat import free_unbacked_symbols
 
 
 def lay_out_inputs(program: ExportedProgram, mode: Any) -> set[Node]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 from torch.fx import GraphModule, Node
@@ -14,6 +13,7 @@ from edgecore.ir.control_flow import graph_modules
 from edgecore.ir.graph import Editor, calls, edit, fake_mode
 from edgecore.ir.operators.mutating_operators import writer_of
 from edgecore.ir.program.outputs import written_placeholders
+from edgecore.ir.torch_compat import FakeTensorMode, schema_of
 
 aten = torch.ops.aten
 
@@ -48,7 +48,7 @@ def _copy_operands(part: GraphModule, node: Node, buffers: dict[str, str], mode:
     if writer is None:
         return
     position = {other: index for index, other in enumerate(part.graph.nodes)}
-    names = [spec.name for spec in writer.operator._schema.arguments]
+    names = [spec.name for spec in schema_of(writer.operator).arguments]
     for index in map(names.index, writer.written):
         operand = node.args[index]
         assert isinstance(operand, Node)

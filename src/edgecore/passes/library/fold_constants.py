@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
@@ -14,6 +13,7 @@ from edgecore.ir.dialect.op_sets import VIEW_COPY_FORMS
 from edgecore.ir.graph import calls, edit, replace
 from edgecore.ir.program.constants import Constants
 from edgecore.ir.program.lazy_constants import is_lazy
+from edgecore.ir.torch_compat import OpOverload, schema_of
 from edgecore.passes.quantized import is_dequantize
 
 MAX_BYTES = 1 << 20
@@ -110,13 +110,13 @@ def _is_known(known: _Known, node: Node) -> bool:
 
 def _is_foldable(known: _Known, node: Node) -> bool:
     target, sources = node.target, node.all_input_nodes
-    if not isinstance(target, OpOverload) or target._schema.is_mutable:
+    if not isinstance(target, OpOverload) or schema_of(target).is_mutable:
         return False
     val = node.meta["val"]
     results = val if isinstance(val, (list, tuple)) else [val]
     if not results or not all(isinstance(result, torch.Tensor) for result in results):
         return False
-    if is_dequantize(node) or target._schema.name == _TABLES or torch.Tag.nondeterministic_seeded in target.tags:
+    if is_dequantize(node) or schema_of(target).name == _TABLES or torch.Tag.nondeterministic_seeded in target.tags:
         return False
     is_known = known.has if target in VIEW_COPY_FORMS else partial(_is_known, known)
     if not all(map(is_known, sources)):

@@ -6,14 +6,12 @@ import operator
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, TensorArgument
 from torch.fx import Node
 
 from edgecore.errors import CompileError
 from edgecore.ir.graph import (
-    AUTOCAST_CALLS,
     REGIONS,
     Editor,
     all_calls,
@@ -27,6 +25,7 @@ from edgecore.ir.graph import (
 )
 from edgecore.ir.op_args import argument
 from edgecore.ir.program.copying import copy_program
+from edgecore.ir.torch_compat import AUTOCAST_CALLS, OpOverload
 from edgecore.passes.in_place import functional_form, is_mutable, writes_statistics, written_by
 from edgecore.passes.library.inline_composites import inline_composites
 from edgecore.passes.library.lift_body_constants import lift_body_constants
@@ -90,9 +89,9 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
 
 def _without_tokens(program: ExportedProgram) -> ExportedProgram:
     """Remove the tokens by which `run_decompositions` orders operators with effects; the graph keeps the order."""
-    from torch.export._remove_effect_tokens_pass import _remove_effect_tokens
+    from edgecore.ir.torch_compat import remove_effect_tokens
 
-    return _remove_effect_tokens(program)
+    return remove_effect_tokens(program)
 
 
 def _assignments(program: ExportedProgram) -> list[Node]:

@@ -14,6 +14,7 @@ from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
 from edgecore.ir.op_args import argument
 from edgecore.ir.operators.integer_operators import TABLE_LIMIT
 from edgecore.ir.program.constants import Constants
+from edgecore.ir.torch_compat import OpOverload
 from edgecore.passes.integers.layers import MAX_DEPTH, fuse_layer
 from edgecore.passes.integers.pools import fuse_average, fuse_windows
 from edgecore.passes.integers.values import Integers, call_operator, input_value, limits_of, without_clamps
@@ -141,7 +142,7 @@ def _is_elementwise(node: Any, dtype: torch.dtype, shape: Any, constants: Consta
         sources.add(value.node)
         return len(sources) == 1
     target = node.target
-    is_pointwise = isinstance(target, torch._ops.OpOverload) and torch.Tag.pointwise in target.tags
+    is_pointwise = isinstance(target, OpOverload) and torch.Tag.pointwise in target.tags
     if not is_pointwise or not node.all_input_nodes:
         return False
     return all(_is_elementwise(source, dtype, shape, constants, sources) for source in node.all_input_nodes)

@@ -6,11 +6,11 @@ from functools import cache, partial
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from edgecore.ir.graph import Editor, calls, edit, fake_mode
+from edgecore.ir.torch_compat import OpOverload, is_composite, schema_of
 from edgecore.passes.in_place import functional_form, is_mutable, writes_statistics
 from edgecore.passes.traced_graph import call_of, copy_traced, replace_results, trace
 from edgecore.passes.written_views import can_put_back, memories, result_of
@@ -51,7 +51,7 @@ def _hides(node: Node, mode: Any) -> bool:
         return False
     if _writes_lists(target):
         return True
-    if not _is_composite(target):
+    if not is_composite(target):
         return False
     if is_mutable(node):
         return functional_form(target) is None
@@ -63,17 +63,12 @@ def _hides(node: Node, mode: Any) -> bool:
     return bool(memories(node.meta["val"]) and memories(result_of(node, mode)) & inputs)
 
 
-@cache
-def _is_composite(target: OpOverload) -> bool:
-    return torch._C._dispatch_has_kernel_for_dispatch_key(target._name, "CompositeImplicitAutograd")
-
-
 _FOREACH = "_foreach_"
 
 
 @cache
 def _writes_lists(target: OpOverload) -> bool:
-    name = target._schema.name.partition("::")[2]
+    name = schema_of(target).name.partition("::")[2]
     return target.namespace == "aten" and name.startswith(_FOREACH) and name.endswith("_")
 
 
@@ -84,9 +79,9 @@ also called `scalars`, are positional."""
 
 def _for_each(target: OpOverload, *args: Any, **kwargs: Any) -> None:
     """Call the in-place operator for one tensor, such as `add_`, for each tensor in the lists of `_foreach_add_`."""
-    name = target._schema.name.partition("::")[2].removeprefix(_FOREACH)
+    name = schema_of(target).name.partition("::")[2].removeprefix(_FOREACH)
     operator = getattr(aten, name)
-    arguments = dict(zip((parameter.name for parameter in target._schema.arguments), args, strict=False)) | kwargs
+    arguments = dict(zip((parameter.name for parameter in schema_of(target).arguments), args, strict=False)) | kwargs
     has_value = name in ("addcmul_", "addcdiv_")
     for index in range(len(arguments["self"])):
         positional, keywords = [], {}

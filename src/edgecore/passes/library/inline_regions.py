@@ -66,7 +66,7 @@ def _inline(graph_module: GraphModule, node: Node, body: GraphModule, operands: 
 
 def _add_module(graph_module: GraphModule, module: torch.nn.Module) -> str:
     """Add a submodule under a new name and return the name."""
-    number = len(graph_module._modules)
+    number = len(dict(graph_module.named_children()))
     while hasattr(graph_module, f"inlined_{number}"):
         number += 1
     graph_module.add_module(f"inlined_{number}", module)

@@ -6,7 +6,6 @@ import operator
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
@@ -15,6 +14,7 @@ from edgecore.ir.delegate import is_delegate_call
 from edgecore.ir.dialect.dim_orders import MEMORY_FORMATS, dim_order
 from edgecore.ir.graph import Editor, edit, fake_mode
 from edgecore.ir.program.constants import Constants
+from edgecore.ir.torch_compat import FakeTensorMode
 from edgecore.passes.decompose.strided_inputs import lay_out_constant
 from edgecore.passes.library.merge_views import merge_views
 from edgecore.passes.library.remove_identities import remove_identities

@@ -7,13 +7,13 @@ from collections.abc import Hashable
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from edgecore.ir.control_flow import graph_modules
 from edgecore.ir.dialect.edge_operators import SYMBOLIC
 from edgecore.ir.graph import calls, edit, replace
+from edgecore.ir.torch_compat import OpOverload, schema_of
 from edgecore.passes.quantized import is_dequantize
 
 
@@ -43,7 +43,7 @@ def _merge(graph_module: GraphModule) -> None:
 
 
 def _is_mutable(node: Node) -> bool:
-    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
+    return isinstance(node.target, OpOverload) and schema_of(node.target).is_mutable
 
 
 def _is_pure(node: Node) -> bool:
@@ -51,7 +51,7 @@ def _is_pure(node: Node) -> bool:
         return node.target is operator.getitem or node.target in SYMBOLIC
     if is_dequantize(node) and all(source.op == "placeholder" for source in node.all_input_nodes):
         return False
-    return not node.target._schema.is_mutable and torch.Tag.nondeterministic_seeded not in node.target.tags
+    return not schema_of(node.target).is_mutable and torch.Tag.nondeterministic_seeded not in node.target.tags
 
 
 def _frozen(value: Any) -> Hashable:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, symbolic_trace
 from torch.fx.passes.utils.matcher_utils import InternalMatch, SubgraphMatcher
@@ -14,6 +13,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.control_flow import graph_modules
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, operator_name
 from edgecore.ir.operators.backend_operators import PATTERNS, Pattern
+from edgecore.ir.torch_compat import OpOverload
 from edgecore.passes.decompose import inline_decomposition
 from edgecore.passes.pass_list import ProgramPass
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
 from edgecore.ir.program.constants import Constants
+from edgecore.ir.torch_compat import quantized_operators
 
 aten = torch.ops.aten
 CASTS = (aten.to.dtype, aten._to_copy.default)
@@ -97,6 +97,6 @@ def _insert_layer(editor: Editor, value: Any, weight: Node, scales: torch.Tensor
         constants.add(f"{weight.name}_scales", scales, weight),
         constants.add(f"{weight.name}_zeros", zeros, weight),
     )
-    dequantize = torch.ops.quantized_decomposed.dequantize_per_channel.default
+    dequantize = quantized_operators().dequantize_per_channel.default
     matrix = editor.call(dequantize, weight, *parameters, 0, -128, 127, torch.int8)
     return editor.call(aten.linear.default, value, matrix)

@@ -11,21 +11,21 @@ import operator
 from typing import Any
 
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
 from edgecore.ir.op_args import argument
 from edgecore.ir.program.constants import Constants
+from edgecore.ir.torch_compat import OpOverload, quantized_operators, schema_of
 
-library = torch.ops.quantized_decomposed
+library = quantized_operators()
 INT8 = (-128, 127)
 
 
 def rewrite_torchao(program: ExportedProgram) -> ExportedProgram:
     """Rewrite weights with scales for each row or group, and dynamic per-token quantization (int8, asymmetric)."""
-    nodes = [node for node in calls(program.graph_module) if isinstance(node.target, torch._ops.OpOverload)]
+    nodes = [node for node in calls(program.graph_module) if isinstance(node.target, OpOverload)]
     if not any(node.target.namespace in ("export", "torchao") for node in nodes):  # type: ignore[union-attr]
         return program
     constants = Constants(program)
@@ -45,7 +45,7 @@ def rewrite_torchao(program: ExportedProgram) -> ExportedProgram:
 
 def _is(node: Any, name: str) -> bool:
     target = getattr(node, "target", None)
-    return isinstance(target, torch._ops.OpOverload) and target._schema.name == name
+    return isinstance(target, OpOverload) and schema_of(target).name == name
 
 
 def _rewrite_dynamic(graph_module: GraphModule, node: Node) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
+from edgecore.ir.torch_compat import OpOverload
 from edgecore.passes.base import ExportPass
 from edgecore.passes.proxy_value import NodeMetadata, map_args
 

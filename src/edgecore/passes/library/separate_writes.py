@@ -6,7 +6,6 @@ import operator
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
@@ -14,6 +13,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.graph import Editor, calls, describe, edit, fake_mode
 from edgecore.ir.op_args import arguments_by_name
 from edgecore.ir.operators.mutating_operators import functional_form_of_writer, writes_argument
+from edgecore.ir.torch_compat import OpOverload, schema_of
 from edgecore.passes.in_place import functional_form, is_mutable
 
 aten = torch.ops.aten
@@ -60,17 +60,17 @@ def _separate(editor: Editor, node: Node) -> None:
     assert isinstance(target, OpOverload)
     values = arguments_by_name(node)
     written = tuple(
-        spec.name for spec in target._schema.arguments if writes_argument(spec) and values[spec.name] is not None
+        spec.name for spec in schema_of(target).arguments if writes_argument(spec) and values[spec.name] is not None
     )
     if any(not isinstance(values[name], Node) for name in written):
         raise CompileError(f"{describe(node)} writes a list of tensors; pass each tensor as an argument of its own")
-    if any(str(value.real_type) != "Tensor" for value in target._schema.returns):
+    if any(str(value.real_type) != "Tensor" for value in schema_of(target).returns):
         raise CompileError(f"{describe(node)} writes an argument, so that it can return tensors only")
-    arguments = [values[spec.name] for spec in target._schema.arguments]
+    arguments = [values[spec.name] for spec in schema_of(target).arguments]
     results = iter(_items(editor, editor.call(functional_form_of_writer(target, written), *arguments)))
     own = [
         next(results) if value.alias_info is None else values[_argument_of(target, value)]
-        for value in target._schema.returns
+        for value in schema_of(target).returns
     ]
     for name in written:
         editor.call(aten.copy_.default, values[name], next(results), val=values[name].meta["val"])
@@ -94,7 +94,7 @@ def _argument_of(target: OpOverload, result: Any) -> str:
     aliases = result.alias_info.before_set
     return next(
         str(spec.name)
-        for spec in target._schema.arguments
+        for spec in schema_of(target).arguments
         if spec.alias_info is not None and spec.alias_info.before_set & aliases
     )
 
@@ -109,7 +109,7 @@ def _unwrap(editor: Editor, node: Node) -> None:
     target = node.args[0]
     assert isinstance(target, OpOverload)
     values = dict(node.kwargs)
-    names = [spec.name for spec in target._schema.arguments if writes_argument(spec)]
+    names = [spec.name for spec in schema_of(target).arguments if writes_argument(spec)]
     if "_all_bases" in values:
         bases = [_copy(editor, base) for base in values["_all_bases"]]  # type: ignore[union-attr]
         values |= {name: _view(editor, values, f"_{name}", bases) for name in names}
@@ -118,9 +118,9 @@ def _unwrap(editor: Editor, node: Node) -> None:
         values |= {name: _copy(editor, values[name]) for name in names}
         new = [values[name] for name in names]
     with editor.graph.inserting_before(node):
-        arguments = {spec.name: values[spec.name] for spec in target._schema.arguments if spec.name in values}
+        arguments = {spec.name: values[spec.name] for spec in schema_of(target).arguments if spec.name in values}
         call = editor.graph.call_function(target, (), arguments)
-    own_count = max(1, len(target._schema.returns))
+    own_count = max(1, len(schema_of(target).returns))
     vals = node.meta["val"]
     call.meta = {**node.meta, "val": vals[0] if own_count == 1 else vals[:own_count]}
     for user in list(node.users):

@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping
 from functools import cache
 
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
@@ -19,6 +18,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.control_flow import is_control_flow
 from edgecore.ir.delegate import is_delegate_call
 from edgecore.ir.graph import all_calls, describe
+from edgecore.ir.torch_compat import OpOverload
 from edgecore.plugin.installed.kernel_libraries import declared
 
 

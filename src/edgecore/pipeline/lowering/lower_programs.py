@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
@@ -18,6 +17,7 @@ from edgecore.ir.graph import all_calls, operator_name
 from edgecore.ir.program.completion import complete_program
 from edgecore.ir.program.copying import copy_program
 from edgecore.ir.program.outputs import written_buffers
+from edgecore.ir.torch_compat import OpOverload
 from edgecore.partition import PartitionDiagnostics, Partitioner, to_backend
 from edgecore.passes.decompose import (
     REWRITES,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from typing_extensions import Self
 
@@ -17,6 +16,7 @@ from edgecore.ir.dialect.verifier import verify
 from edgecore.ir.failures import failures_named
 from edgecore.ir.program.completion import complete_program
 from edgecore.ir.program.copying import copy_program
+from edgecore.ir.torch_compat import OpOverload
 from edgecore.memory import MemoryPlan
 from edgecore.memory.shared_state import share_state
 from edgecore.partition import PartitionDiagnostics, Partitioner, held_buffers, to_backend

@@ -6,11 +6,10 @@ import copy
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from torch._ops import OpOverload
-
 from edgecore import format as fmt
 from edgecore.emit import ExternalConstants
 from edgecore.errors import CompileError, FormatError
+from edgecore.ir.torch_compat import OpOverload
 from edgecore.memory import MemoryPlanningPass
 from edgecore.partition import Partitioner
 from edgecore.passes.decompose import REWRITES, Rewrite

@@ -6,11 +6,11 @@ import operator
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.ir.graph import CALL_NUMBER, PARTS_OF, all_calls, calls, operator_name
+from edgecore.ir.torch_compat import OpOverload
 from edgecore.partition import TAG, PartitionDiagnostics, Partitioner
 from edgecore.passes.decompose import Preserve
 

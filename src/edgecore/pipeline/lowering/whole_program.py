@@ -9,11 +9,9 @@ from functools import cached_property
 from typing import Any, overload
 
 import torch
-from torch._guards import detect_fake_mode
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgument
 from torch.fx import GraphModule, Interpreter, Node
-from torch.utils import _pytree as pytree
 
 from edgecore import format as fmt
 from edgecore.errors import CompileError
@@ -26,6 +24,7 @@ from edgecore.ir.program.copying import copy_program
 from edgecore.ir.program.lazy_constants import load
 from edgecore.ir.program.mutable_state import mutable_buffers
 from edgecore.ir.program.outputs import is_result
+from edgecore.ir.torch_compat import detect_fake_mode, pytree
 from edgecore.partition import (
     TAG,
     DelegationSpec,

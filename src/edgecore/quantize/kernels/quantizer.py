@@ -9,6 +9,7 @@ import torch
 from torch.fx import Node
 from torchao.quantization.pt2e.quantizer import QuantizationSpec
 
+from edgecore.ir.torch_compat import OpOverload
 from edgecore.quantize.annotations import (
     OBSERVERS,
     ModuleQuantizer,
@@ -119,6 +120,6 @@ def _is_mask(node: Node) -> bool:
 def _is_function_of_one(node: Node) -> bool:
     """Return True for an elementwise function of one tensor, which the kernels compute with a table."""
     target = node.target
-    is_operator = isinstance(target, torch._ops.OpOverload)
+    is_operator = isinstance(target, OpOverload)
     is_pointwise = is_operator and (torch.Tag.pointwise in target.tags or target in UNTAGGED)  # type: ignore[union-attr]
     return is_pointwise and len(node.all_input_nodes) == 1 and float_args(node)[:1] == list(node.args[:1])

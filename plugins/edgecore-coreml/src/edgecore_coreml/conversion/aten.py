@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
-from torch._export.verifier import Verifier
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
-from torch.utils import _pytree as pytree
 
 from edgecore.sdk import LARGEST_SCORE, Constants, argument, has_hidden_rows, holds_scores, reaches_softmax
+from edgecore.sdk.torch_compat import Verifier, pytree, replace_parts
 from edgecore_coreml.conversion.masks import finite_scores, masked
 from edgecore_coreml.conversion.quantized import WEIGHTS, stored
 from edgecore_coreml.conversion.updates import REWRITES
@@ -90,16 +88,13 @@ def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgr
                 if in_half:
                     limit = LARGEST_SCORE if reaches_softmax(node) else _INFINITE
                     copied.args = pytree.tree_map(partial(_in_range, limit=limit), copied.args)
-    converted = copy.copy(program)
+    changed: dict[str, Any] = {"graph_module": GraphModule({}, graph), "verifiers": [Verifier]}
     if in_half:
         scores = _names_of_scores(program)
-        converted._state_dict, converted._constants = (
-            {name: _in_range(value, LARGEST_SCORE if name in scores else _INFINITE) for name, value in values.items()}
-            for values in (program.state_dict, program.constants)
-        )
-    converted._graph_module = GraphModule({}, graph)
-    converted._verifiers = [Verifier]
-    return converted
+        for part, values in (("state_dict", program.state_dict), ("constants", program.constants)):
+            limits = {name: LARGEST_SCORE if name in scores else _INFINITE for name in values}
+            changed[part] = {name: _in_range(value, limits[name]) for name, value in values.items()}
+    return replace_parts(program, **changed)
 
 
 def _mask(node: Node, constants: Constants) -> Node | None:

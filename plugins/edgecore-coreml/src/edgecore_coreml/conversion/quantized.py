@@ -11,19 +11,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators
-import torchao.prototype.quantization.codebook_coreml.codebook_ops  # noqa: F401 - registers CODEBOOK
 from torch.fx import Node
 
 from edgecore.sdk import NodeQuery, argument, arguments_by_name
+from edgecore.sdk.torch_compat import quantized_operators, register_codebook_operators
 
 aten = torch.ops.aten
-library = torch.ops.quantized_decomposed
+library = quantized_operators()
 
 QUANTIZE = library.quantize_per_tensor.default
 TENSOR = library.dequantize_per_tensor.default
 CHANNELS = library.dequantize_per_channel.default
 BLOCKS = library.dequantize_per_channel_group.default
+register_codebook_operators()
 CODEBOOK = torch.ops.quant.dequantize_codebook.default
 STORED = frozenset({TENSOR, CHANNELS, BLOCKS, CODEBOOK})
 """Operators that become a stored weight if their input is constant."""

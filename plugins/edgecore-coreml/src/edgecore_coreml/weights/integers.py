@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from edgecore.plugin import Selects
 from edgecore.sdk import SMALLEST_SCALE, Constants, Editor, argument, fake_mode
+from edgecore.sdk.torch_compat import quantized_operators
 from edgecore_coreml.weights.floats import CONVOLUTIONS, TRANSPOSED, rewrite_weights
 
 aten = torch.ops.aten
-library = torch.ops.quantized_decomposed
+library = quantized_operators()
 
 _PRODUCTS = frozenset({aten.matmul.default, aten.mm.default, aten.addmm.default, aten.bmm.default})
 _STEPS = {8: (127.0,), 4: tuple(7 + 0.5 * step for step in range(7))}

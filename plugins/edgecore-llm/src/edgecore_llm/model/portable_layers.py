@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import torch
-import torch.ao.quantization.fx._decomposed  # registers quantized_decomposed
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from edgecore.sdk.torch_compat import quantized_operators
 from edgecore_llm.model.layers import Adapter, Bits
 from edgecore_llm.quantize.packed import GROUP, QuantizedMatrix
 
-library = torch.ops.quantized_decomposed
+library = quantized_operators()
 DIVISORS = (7.0, 7.25, 7.5, 7.75, 8.0, 8.5, 9.0)
 """Candidate scales for 4 bits divide a group's largest magnitude by these numbers."""
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators
 from openvino import opset15 as ops
 from torch.fx import Node
 
 from edgecore.sdk import NodeQuery, arguments_by_name, rank
+from edgecore.sdk.torch_compat import quantized_operators
 from edgecore_openvino.operators.builder import FLOATS, Builder, Row, ints, number
 from edgecore_openvino.operators.integer_weights import dequantized
 
@@ -121,7 +121,7 @@ def _constant_scales(query: NodeQuery) -> str | None:
     )
 
 
-quantized = torch.ops.quantized_decomposed
+quantized = quantized_operators()
 ROWS = [
     Row(quantized.quantize_per_tensor.default, _DTYPES, "int8 or uint8", _range, lower=_quantize),
     Row(quantized.dequantize_per_tensor.default, _DTYPES, "int8 or uint8", lower=_dequantize),

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.fx import Node
 
 from edgecore.sdk import NodeQuery, arguments_by_name
+from edgecore.sdk.torch_compat import quantized_operators
 from edgecore_qnn.operators.builder import Builder, Row, Scale
 
-quantized = torch.ops.quantized_decomposed
+quantized = quantized_operators()
 _BOUNDS = {
     torch.uint8: (0, 255), torch.int8: (-128, 127), torch.uint16: (0, 65535), torch.int16: (-32768, 32767),
 }  # fmt: skip

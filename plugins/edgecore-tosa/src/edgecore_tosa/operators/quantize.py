@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators
 
 from edgecore.sdk import NodeQuery
+from edgecore.sdk.torch_compat import quantized_operators
 from edgecore_tosa.builder.builder import DTYPES, Builder, Value
 from edgecore_tosa.builder.operator_table import FLOAT, INTEGER, Query, Row, needs_integers, needs_real_numbers
 from edgecore_tosa.quantization.scales import Quantization
 from edgecore_tosa.schema import Clamp, DType, NanMode, Op
 
 aten = torch.ops.aten
-library = torch.ops.quantized_decomposed
+library = quantized_operators()
 
 
 def _parameters(b: Builder) -> Quantization:

@@ -10,6 +10,7 @@ import torch
 from torch.fx import Node
 
 from edgecore.sdk import NodeQuery, argument
+from edgecore.sdk.torch_compat import schema_of
 from edgecore_tosa.builder.builder import Builder, Value
 from edgecore_tosa.builder.operator_table import FLOAT, Lower, Query, Row
 from edgecore_tosa.operators.average import averages
@@ -30,7 +31,7 @@ def _dims(node: Node, rank: int) -> list[int]:
 
 
 def _has(node: Node, name: str) -> bool:
-    return any(declared.name == name for declared in node.target._schema.arguments)  # type: ignore[union-attr]
+    return any(declared.name == name for declared in schema_of(node.target).arguments)  # type: ignore[union-attr]
 
 
 def _without(b: Builder, value: Value, dims: list[int]) -> Value:

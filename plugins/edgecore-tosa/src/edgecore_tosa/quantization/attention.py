@@ -11,11 +11,11 @@ from operator import attrgetter
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 
 from edgecore.sdk import Editor, argument, calls, fake_mode, replace
 from edgecore.sdk.annotations import Role, with_roles
+from edgecore.sdk.torch_compat import OpOverload, schema_of
 
 aten = torch.ops.aten
 
@@ -170,7 +170,7 @@ def _is_computable(model: GraphModule, node: Node) -> bool:
     if node.op == "get_attr":
         return isinstance(attrgetter(str(node.target))(model), torch.Tensor)
     target = node.target
-    if node.op != "call_function" or not isinstance(target, OpOverload) or target._schema.is_mutable:
+    if node.op != "call_function" or not isinstance(target, OpOverload) or schema_of(target).is_mutable:
         return False
     return isinstance(node.meta.get("val"), torch.Tensor) and torch.Tag.nondeterministic_seeded not in target.tags
 

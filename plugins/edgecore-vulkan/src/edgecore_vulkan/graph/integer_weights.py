@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch.fx import Node
 
 from edgecore.sdk import argument, is_dequantize
+from edgecore.sdk.torch_compat import schema_of
 
 ALIGNMENT = 4
 """ExecuTorch's delegate reads scales, biases and sums in vectors of this length."""
@@ -94,7 +95,7 @@ def weight_of(node: Any, constant: Callable[[Node], torch.Tensor | None]) -> Int
 
 def _parameter(node: Node, name: str, constant: Callable[[Node], torch.Tensor | None]) -> torch.Tensor | None:
     """Return the scale or zero point of a dequantize node as a tensor; None if it is missing or computed."""
-    names = {spec.name for spec in node.target._schema.arguments}  # type: ignore[union-attr]
+    names = {spec.name for spec in schema_of(node.target).arguments}  # type: ignore[union-attr]
     value = argument(node, name if name in names else f"{name}s")
     if isinstance(value, Node):
         return constant(value)

@@ -9,6 +9,7 @@ import torch
 from torch.fx import Node
 
 from edgecore.sdk import Bounds, MutableBuffer, NodeQuery, OperatorRow, arguments_by_name, is_dequantize, rank, shape
+from edgecore.sdk.torch_compat import schema_of
 from edgecore_vulkan.graph.calls import Argument, Call, CallGraph, SizeValue, TensorValue
 from edgecore_vulkan.graph.integer_weights import evaluated, weight_of
 from edgecore_vulkan.graph.profile import Profile
@@ -203,7 +204,7 @@ class Builder:
     def arguments(self, node: Node, **changed: Argument) -> list[Argument]:
         """Return the arguments of a node as arguments of a call, in the schema's order; `changed` replaces some."""
         values: dict[str, Any] = arguments_by_name(node)
-        names = [spec.name for spec in node.target._schema.arguments]  # type: ignore[union-attr]
+        names = [spec.name for spec in schema_of(node.target).arguments]  # type: ignore[union-attr]
         return [changed[name] if name in changed else self.argument(values[name]) for name in names]
 
     def view(self, value: TensorValue, shape: Sequence[int], sizes: Sequence[Argument] | None = None) -> TensorValue:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.fx import Node
 
 from edgecore.sdk import arguments_by_name, parameters_of, shape
+from edgecore.sdk.torch_compat import quantized_operators, schema_of
 from edgecore_vulkan.graph.calls import TensorValue
 from edgecore_vulkan.operators.builder import FLOAT, Builder, Query, Row, is_static
 
-library = torch.ops.quantized_decomposed
+library = quantized_operators()
 
 INT8 = (-128, 127)
 
@@ -107,7 +107,9 @@ def _check_choose(query: Query) -> str | None:
 
 
 def _row(target: Any, check: Any, constraints: str = "int8", lower: Any = _convert) -> Row:
-    any_dtype = tuple(spec.name for spec in target._schema.arguments if spec.name.startswith(("scale", "zero_point")))
+    any_dtype = tuple(
+        spec.name for spec in schema_of(target).arguments if spec.name.startswith(("scale", "zero_point"))
+    )
     dtypes = (*FLOAT, torch.int8) if lower is not _choose else (*FLOAT, torch.float64, torch.int64)
     return Row(target, dtypes, constraints, check, False, lower, any_dtype)
 

@@ -8,6 +8,7 @@ import torch
 from torch.fx import Node
 
 from edgecore.sdk import NodeQuery, arguments_by_name, rank, shape
+from edgecore.sdk.torch_compat import schema_of
 from edgecore_vulkan.graph.calls import TensorValue
 from edgecore_vulkan.operators.builder import BOOL, FLOAT, Builder, Lower, Row, is_static
 
@@ -84,7 +85,7 @@ def _check(query: NodeQuery) -> str | None:
         return "a tensor without dims"
     if not query.argument("keepdim") and sum(not isinstance(size, int) for size in shape(query.node)) > 1:
         return "several symbolic sizes"
-    schema = query.node.target._schema  # type: ignore[union-attr]
+    schema = schema_of(query.node.target)  # type: ignore[union-attr]
     has_dtype = any(argument.name == "dtype" for argument in schema.arguments)
     if has_dtype and query.node.meta["val"].dtype != source.meta["val"].dtype:
         return "it changes the dtype"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch._ops import OpOverload, OpOverloadPacket
 from torch.fx import Node
 
+from edgecore.sdk.torch_compat import OpOverload, OpOverloadPacket
 from edgecore_xnnpack import quantizer
 from edgecore_xnnpack.quantizer import QuantizationConfig
 

@@ -23,6 +23,7 @@ from edgecore.sdk import (
     mutable_buffers,
     parameters_of,
 )
+from edgecore.sdk.torch_compat import pytree, schema_of
 from edgecore_xnnpack.graph.subgraph import (
     FIRST,
     LAST,
@@ -188,7 +189,7 @@ class Lowering:
             return False
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self._tensors.__getitem__)
         if is_dequantize(node):  # dequantize in float32 even in a float16 model, so that the integers can be recovered
-            args, kwargs = torch.utils._pytree.tree_map(_widened, (args, kwargs))
+            args, kwargs = pytree.tree_map(_widened, (args, kwargs))
         assert callable(node.target)
         self._tensors[node] = node.target(*args, **kwargs)
         if is_dequantize(node) and not self._has_zero_points(node):
@@ -199,7 +200,7 @@ class Lowering:
 
     def _has_zero_points(self, node: Node) -> bool:
         """Return True if a weight's dequantize node has zero points other than 0, which XNNPACK does not support."""
-        arguments = node.target._schema.arguments  # type: ignore[union-attr]
+        arguments = schema_of(node.target).arguments  # type: ignore[union-attr]
         name = next(arg.name for arg in arguments if arg.name.startswith("zero_point"))
         zero_points = argument(node, name)
         return zero_points is not None and bool(np.any(self.numbers(zero_points)))

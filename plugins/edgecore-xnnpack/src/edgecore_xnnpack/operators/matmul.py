@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.fx import Node
 
 from edgecore.sdk import is_dequantize, parameters_of
+from edgecore.sdk.torch_compat import quantized_operators
 from edgecore_xnnpack.graph.lower import Lowering, bits_of, is_grouped
 from edgecore_xnnpack.graph.padding import pad
 from edgecore_xnnpack.graph.subgraph import FIRST, Array, SubgraphValue
@@ -16,7 +16,7 @@ from edgecore_xnnpack.operators.elementwise import binary
 from edgecore_xnnpack.schema import graph as g
 
 aten = torch.ops.aten
-library = torch.ops.quantized_decomposed
+library = quantized_operators()
 DYNAMIC_DEQUANTIZE = (library.dequantize_per_tensor.tensor, library.dequantize_per_token.default)
 """Operators that dequantize a tensor which was quantized at run time."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.fx import Node
 
 from edgecore.sdk import argument, is_dequantize, parameters_of
+from edgecore.sdk.torch_compat import quantized_operators, schema_of
 from edgecore_xnnpack.graph.lower import Lowering, quantization_of
 from edgecore_xnnpack.graph.subgraph import QuantizePerToken, SubgraphValue
 from edgecore_xnnpack.operator_table import TABLE, Query, lowers
@@ -14,7 +14,7 @@ from edgecore_xnnpack.operators.convolution import has_scales_of_outputs
 from edgecore_xnnpack.operators.matmul import DYNAMIC_DEQUANTIZE
 from edgecore_xnnpack.schema import graph as g
 
-library = torch.ops.quantized_decomposed
+library = quantized_operators()
 aten = torch.ops.aten
 
 
@@ -68,7 +68,7 @@ def _check_dynamic(query: Query) -> str | None:
     contain the whole chain (choose parameters, quantize, dequantize), and only such layers may read its result.
     """
     node = query.node
-    arguments = node.target._schema.arguments  # type: ignore[union-attr]
+    arguments = schema_of(node.target).arguments  # type: ignore[union-attr]
     limits = [argument(node, arg.name) for arg in arguments if arg.name.startswith("quant_")]
     if argument(node, "dtype") != torch.int8 or limits not in ([-128, 127], []):
         return "dynamic quantization to another type than int8"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 
 from edgecore.plugin import Selects
 from edgecore.sdk import Constants, argument, calls
+from edgecore.sdk.torch_compat import OpOverload
 
 
 def float_weights(

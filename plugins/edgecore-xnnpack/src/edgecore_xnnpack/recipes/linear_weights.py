@@ -8,7 +8,6 @@ from __future__ import annotations
 import operator
 
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
@@ -28,10 +27,11 @@ from edgecore.sdk import (
     is_dequantize,
     replace,
 )
+from edgecore.sdk.torch_compat import quantized_operators
 from edgecore_xnnpack.recipes.float_weights import float_weights
 
 aten = torch.ops.aten
-library = torch.ops.quantized_decomposed
+library = quantized_operators()
 FLOATS = (torch.float32, torch.float16)
 LIMITS = (-8, 7)
 STEPS = tuple(7 + 0.5 * step for step in range(7))

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
 from torch.export import ExportedProgram
 
 from edgecore.format.etrecord import Graph
@@ -16,6 +15,7 @@ from edgecore.ir import delegate
 from edgecore.ir.control_flow import graph_modules
 from edgecore.ir.graph import all_calls, handles_of
 from edgecore.ir.program.copying import copy_program
+from edgecore.ir.torch_compat import executorch_call_delegate
 from edgecore.plugin import CompileSpec, NamedBlob, PreprocessResult
 
 Serialize = Callable[[ExportedProgram], Graph]

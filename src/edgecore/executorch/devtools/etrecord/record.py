@@ -28,6 +28,7 @@ from edgecore.executorch.devtools.etrecord.same_nodes import same_nodes
 from edgecore.format.etrecord import EDGE, EXPORTED, EtRecordFile, Graph, write_etrecord
 from edgecore.ir.delegate import delegates
 from edgecore.ir.graph import all_calls, operator_name
+from edgecore.ir.torch_compat import replace_parts
 
 if TYPE_CHECKING:
     from edgecore.executorch.exir.program import EdgeProgramManager
@@ -305,7 +306,7 @@ def _saved(value: Any) -> bytes:
 
 def _graph(name: str, program: ExportedProgram, weights: bool, sources: Mapping[str, str] | None = None) -> Graph:
     """Serialize a program; `sources` maps names of nodes to the equal nodes of the exported program."""
-    from torch._export.serde.serialize import serialize
+    from edgecore.ir.torch_compat import serialize
 
     program, modules = with_serializable_delegates(program)
     try:
@@ -330,11 +331,9 @@ def _graph(name: str, program: ExportedProgram, weights: bool, sources: Mapping[
 
 def _without_weights(program: ExportedProgram) -> ExportedProgram:
     """Return a program with meta tensors in place of its weights."""
-    changed = copy.copy(program)
-    changed._state_dict = {name: _on_meta(value) for name, value in program.state_dict.items()}
-    changed._constants = {name: _on_meta(value) for name, value in program.constants.items()}
-    changed._example_inputs = None
-    return changed
+    state_dict = {name: _on_meta(value) for name, value in program.state_dict.items()}
+    constants = {name: _on_meta(value) for name, value in program.constants.items()}
+    return replace_parts(program, state_dict=state_dict, constants=constants, example_inputs=None)
 
 
 def _on_meta(value: Any) -> Any:

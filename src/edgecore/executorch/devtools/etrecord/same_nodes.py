@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
 from torch.fx.node import map_arg
+
+from edgecore.ir.torch_compat import OpOverload, schema_of
 
 
 def same_nodes(program: ExportedProgram | None, origin: ExportedProgram | None) -> dict[str, str]:
@@ -31,7 +32,7 @@ def same_nodes(program: ExportedProgram | None, origin: ExportedProgram | None) 
 
 
 def _writes(node: Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+    return isinstance(node.target, OpOverload) and schema_of(node.target).is_mutable
 
 
 def _numbers(program: ExportedProgram, known: dict[Any, int]) -> dict[Node, int]:

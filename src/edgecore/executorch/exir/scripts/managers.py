@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 from torch.fx.passes.infra.pass_base import PassBase
@@ -17,6 +16,7 @@ from edgecore.executorch.exir.config import EdgeCompileConfig
 from edgecore.executorch.exir.passes import flat
 from edgecore.executorch.exir.scripts.config import ExecutorchBackendConfig
 from edgecore.ir.graph import all_calls, edit
+from edgecore.ir.torch_compat import OpOverload
 from edgecore.passes import EDGE_PASSES, PassResult
 from edgecore.passes.pass_list import NamedPass, PassList, name_of
 from edgecore.pipeline.lowering.methods import Programs, programs_by_method

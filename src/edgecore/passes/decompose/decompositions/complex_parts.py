@@ -15,6 +15,7 @@ from torch.fx import Node
 
 from edgecore.ir.graph import Editor
 from edgecore.ir.op_args import argument
+from edgecore.ir.torch_compat import schema_of
 
 aten = torch.ops.aten
 
@@ -100,7 +101,7 @@ def _moved(editor: Editor, value: Node) -> Node:
     source = value.args[0]
     assert isinstance(source, Node)
     rank = source.meta["val"].dim()
-    arguments = [spec.name for spec in copy._schema.arguments[1:]]
+    arguments = [spec.name for spec in schema_of(copy).arguments[1:]]
     values = [from_front(argument(value, name), rank) if name in names else argument(value, name) for name in arguments]
     if copy is aten.permute_copy.default:
         values[0].append(rank)  # keep the last dim, which has the real and imaginary parts

@@ -11,11 +11,10 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
-from torch._decomp import get_decompositions
-from torch._ops import OpOverload
 from torch.fx import Node
 
 from edgecore.ir.op_args import argument
+from edgecore.ir.torch_compat import OpOverload, get_decompositions
 
 aten = torch.ops.aten
 

@@ -7,12 +7,12 @@ between are computed as real and imaginary parts (`complex_parts.py`).
 from __future__ import annotations
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import Node
 
 from edgecore.ir.dialect.dim_orders import dim_order
 from edgecore.ir.graph import Editor
 from edgecore.ir.op_args import argument
+from edgecore.ir.torch_compat import OpOverload
 from edgecore.passes.decompose.decompositions.complex_parts import (
     from_front,
     has_kernels,

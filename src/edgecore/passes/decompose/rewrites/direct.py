@@ -11,12 +11,12 @@ import operator
 from collections.abc import Callable
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import Node
 
 from edgecore.ir.graph import Editor, for_each, same_sizes, view_sizes
 from edgecore.ir.op_args import argument
 from edgecore.ir.operators.attention import scale_of
+from edgecore.ir.torch_compat import OpOverload
 
 aten = torch.ops.aten
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import Node
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from edgecore.ir.graph import Editor, dense, same_sizes
 from edgecore.ir.op_args import argument
 from edgecore.ir.operators import attention
+from edgecore.ir.torch_compat import OpOverload, statically_known_true
 from edgecore.passes.decompose.rewrites.direct import REWRITES, Rewrite
 
 aten = torch.ops.aten
