@@ -2,7 +2,6 @@
 #
 # `make help` lists the targets. Steps of tools/make build and install what they need: `make .stamps/core`, or
 # `make .stamps/NAME` for a plugin of plugins.toml. `python3 tools/make --help` lists the steps.
-#
 # PYTHON=python3.12 chooses the interpreter of .venv, TORCH its torch; PYTEST_ARGS and JOBS may be set too.
 
 PYTHON ?= python3
@@ -68,11 +67,13 @@ ctest: .stamps/native-tests .stamps/upstream-tests  ## C++ tests, and the quick 
 	$(CTEST) build/xnnpack-upstream -L quick -j $(JOBS)
 	$(RUN_KERNELS) build/test-xnnpack
 
-pytest test-slow: .stamps/test .stamps/plugins .stamps/openvino-2025 .stamps/native-tests .stamps/arm64-xnnpack
+pytest test-slow test-torch-newest: .stamps/test .stamps/plugins .stamps/openvino-2025 .stamps/native-tests .stamps/arm64-xnnpack
 pytest:  ## Python tests
 	$(PYTEST_ENVIRONMENT) $(PYTEST) $(PYTEST_ARGS)
 test-slow:  ## the Python tests marked slow, which `make test` leaves out
 	$(PYTEST_ENVIRONMENT) $(PYTEST) $(PYTEST_ARGS) --slow -m slow
+test-torch-newest: .stamps/torch-newest  ## the Python tests on the newest torch, or on NEWEST="torch==X torchvision==Y"
+	$(PYTEST_ENVIRONMENT) build/torch-newest/bin/python -m pytest -c pyproject.toml $(PYTEST_ARGS)
 
 test-kernels: .stamps/native-tests .stamps/upstream-tests  ## XNNPACK's kernels on all shapes, and all of its own tests
 	$(RUN_KERNELS) build/test-xnnpack --full --row

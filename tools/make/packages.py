@@ -12,6 +12,7 @@ from steps import ROOT, Step, run, run_build
 VENV_PYTHON = ROOT / ".venv/bin/python"
 PYTHON = os.environ.get("PYTHON", "python3")
 TORCH = os.environ.get("TORCH", "torch==2.13.0")
+NEWEST = os.environ.get("NEWEST", "torch==2.14.1 torchvision==0.29.1").split()
 PACKAGE_FILES = ("pyproject.toml", "README.md", "LICENSE", "licenses", "src")
 # A wheel of a plugin is built with these and with no other file of the core.
 HEADERS = (*(f"runtime_cpp/include/edgecore/{name}.h" for name in ("abi", "backend", "kernel")), "cmake")
@@ -68,6 +69,7 @@ def setup_steps() -> dict[str, Step]:
             inputs=("pyproject.toml", "tools/system_packages.sh"),
             after=("venv",),
         ),
+        "torch-newest": Step(f"{NEWEST[0]} beside .venv (6 GB)", make_torch_newest, after=("venv",)),
         "openvino-2025": Step("OpenVINO 2025 for executorch (50 MB)", install_openvino_2025, after=("openvino",)),
         **{name: group(name) for name in ("wheel", "lint", "zig", "release")},
     }
@@ -100,6 +102,18 @@ def install_docs_tools() -> None:
         sys.exit("Sphinx needs Python 3.11: PYTHON=python3.11 make docs")
     system_packages("doxygen")
     install("--group", "docs")
+
+
+def make_torch_newest() -> None:
+    """Make a virtual environment of the newest torch alone; it takes all other packages from `.venv`."""
+    python, link = (
+        "build/torch-newest/bin/python",
+        "(site / 'base.pth').write_text(str(Path('.venv', *site.parts[-3:]).absolute()))",
+    )
+    run("rm", "-rf", "build/torch-newest")
+    run(VENV_PYTHON, "-m", "venv", "build/torch-newest")
+    run(python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *NEWEST)
+    run(python, "-c", f"import sysconfig; from pathlib import Path; site = Path(sysconfig.get_path('purelib')); {link}")
 
 
 def install_openvino_2025() -> None:
