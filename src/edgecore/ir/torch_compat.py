@@ -28,13 +28,13 @@ from torch._prims_common import (
 from torch._subclasses.fake_tensor import FakeTensor as FakeTensor
 from torch._subclasses.fake_tensor import FakeTensorMode as FakeTensorMode
 from torch.export import ExportedProgram
-from torch.export._remove_effect_tokens_pass import _remove_effect_tokens as remove_effect_tokens  # noqa: F401
+from torch.export._remove_effect_tokens_pass import _remove_effect_tokens
 from torch.export._tree_utils import reorder_kwargs as reorder_kwargs
 from torch.fx import Graph
-from torch.fx._lazy_graph_module import _LazyGraphModule as LazyGraphModule  # noqa: F401
+from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.experimental.proxy_tensor import make_fx as make_fx
-from torch.fx.node import _get_qualified_name as qualified_name  # noqa: F401
-from torch.utils import _pytree as pytree  # noqa: F401
+from torch.fx.node import _get_qualified_name
+from torch.utils import _pytree
 
 from edgecore.stability import public_names
 
@@ -66,6 +66,11 @@ _, __getattr__ = public_names(
     },
 )
 
+LazyGraphModule = _LazyGraphModule
+pytree = _pytree
+qualified_name = _get_qualified_name
+remove_effect_tokens = _remove_effect_tokens
+
 AUTOCAST_CALLS = (torch.amp.autocast_mode._enter_autocast, torch.amp.autocast_mode._exit_autocast)
 """Functions whose calls enclose, in an exported graph, a region under `torch.autocast()` that has control flow."""
 
@@ -80,12 +85,12 @@ def schema_of(operator: Any) -> Any:
 
 def overload_name(operator: OpOverload) -> str:
     """Return the overload of an operator: `Tensor` for `aten.add.Tensor`."""
-    return operator._overloadname
+    return str(operator._overloadname)
 
 
 def can_decompose(operator: OpOverload) -> bool:
     """Return True if torch computes an operator by other operators (CompositeImplicitAutograd)."""
-    return operator._can_decompose()
+    return bool(operator._can_decompose())
 
 
 def is_composite(operator: OpOverload) -> bool:
@@ -116,7 +121,7 @@ def without_onednn() -> Iterator[None]:
 
 def storage_identity(tensor: torch.Tensor) -> int:
     """Return a number that is equal for tensors that share memory."""
-    return tensor.untyped_storage()._cdata
+    return int(tensor.untyped_storage()._cdata)
 
 
 def codegen_of(graph: Graph) -> Any:
@@ -141,7 +146,8 @@ def replace_parts(program: ExportedProgram, **parts: Any) -> ExportedProgram:
 
 def guards_of(program: ExportedProgram) -> Sequence[str]:
     """Return the conditions on input sizes that `torch.export` found: Python expressions as text."""
-    return getattr(program, "_guards_code", None) or ()
+    guards: Sequence[str] | None = getattr(program, "_guards_code", None)
+    return guards or ()
 
 
 def import_tracing() -> None:

@@ -321,7 +321,7 @@ def _is_single(values: torch.Tensor) -> bool:
 
 def _is_layer(node: Node) -> bool:
     is_call = isinstance(node.target, OpOverload) and node.target is not operator.getitem
-    return is_call and str(schema_of(node.target).name).rpartition("::")[2].rstrip("_") not in EXPORTED_MOVEMENT_NAMES  # type: ignore[union-attr]
+    return is_call and str(schema_of(node.target).name).rpartition("::")[2].rstrip("_") not in EXPORTED_MOVEMENT_NAMES
 
 
 def _row(node: Node, ratio: float, ratios: Mapping[Node, float], quantized: Quantized, method: str) -> LayerQuality:

@@ -272,7 +272,7 @@ def _of_groups(channels: str) -> Lower:
 
 def _bits_of_sum(query: Query) -> int:
     """Return how many more bits a sum over all elements that a norm averages may have than one element."""
-    names = schema_of(query.node.target).arguments  # type: ignore[union-attr]
+    names = schema_of(query.node.target).arguments
     if any(argument.name == "normalized_shape" for argument in names):
         return sum(map(_bits, query.argument("normalized_shape")))
     sizes, groups = query.sizes("input"), query.argument(_GROUPS[query.node.target])
@@ -281,7 +281,7 @@ def _bits_of_sum(query: Query) -> int:
 
 def _check(query: NodeQuery) -> str | None:
     assert isinstance(query, Query)
-    names = {argument.name for argument in schema_of(query.node.target).arguments}  # type: ignore[union-attr]
+    names = {argument.name for argument in schema_of(query.node.target).arguments}
     for name in sorted({"weight", "bias"} & names):
         node = query.argument(name)
         if node is not None and not query.is_constant(node):

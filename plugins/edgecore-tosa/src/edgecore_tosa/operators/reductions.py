@@ -31,7 +31,7 @@ def _dims(node: Node, rank: int) -> list[int]:
 
 
 def _has(node: Node, name: str) -> bool:
-    return any(declared.name == name for declared in schema_of(node.target).arguments)  # type: ignore[union-attr]
+    return any(declared.name == name for declared in schema_of(node.target).arguments)
 
 
 def _without(b: Builder, value: Value, dims: list[int]) -> Value:

@@ -95,7 +95,7 @@ def weight_of(node: Any, constant: Callable[[Node], torch.Tensor | None]) -> Int
 
 def _parameter(node: Node, name: str, constant: Callable[[Node], torch.Tensor | None]) -> torch.Tensor | None:
     """Return the scale or zero point of a dequantize node as a tensor; None if it is missing or computed."""
-    names = {spec.name for spec in schema_of(node.target).arguments}  # type: ignore[union-attr]
+    names = {spec.name for spec in schema_of(node.target).arguments}
     value = argument(node, name if name in names else f"{name}s")
     if isinstance(value, Node):
         return constant(value)

@@ -204,7 +204,7 @@ class Builder:
     def arguments(self, node: Node, **changed: Argument) -> list[Argument]:
         """Return the arguments of a node as arguments of a call, in the schema's order; `changed` replaces some."""
         values: dict[str, Any] = arguments_by_name(node)
-        names = [spec.name for spec in schema_of(node.target).arguments]  # type: ignore[union-attr]
+        names = [spec.name for spec in schema_of(node.target).arguments]
         return [changed[name] if name in changed else self.argument(values[name]) for name in names]
 
     def view(self, value: TensorValue, shape: Sequence[int], sizes: Sequence[Argument] | None = None) -> TensorValue:

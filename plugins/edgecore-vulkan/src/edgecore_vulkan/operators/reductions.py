@@ -85,7 +85,7 @@ def _check(query: NodeQuery) -> str | None:
         return "a tensor without dims"
     if not query.argument("keepdim") and sum(not isinstance(size, int) for size in shape(query.node)) > 1:
         return "several symbolic sizes"
-    schema = schema_of(query.node.target)  # type: ignore[union-attr]
+    schema = schema_of(query.node.target)
     has_dtype = any(argument.name == "dtype" for argument in schema.arguments)
     if has_dtype and query.node.meta["val"].dtype != source.meta["val"].dtype:
         return "it changes the dtype"

@@ -200,7 +200,7 @@ class Lowering:
 
     def _has_zero_points(self, node: Node) -> bool:
         """Return True if a weight's dequantize node has zero points other than 0, which XNNPACK does not support."""
-        arguments = schema_of(node.target).arguments  # type: ignore[union-attr]
+        arguments = schema_of(node.target).arguments
         name = next(arg.name for arg in arguments if arg.name.startswith("zero_point"))
         zero_points = argument(node, name)
         return zero_points is not None and bool(np.any(self.numbers(zero_points)))

@@ -68,7 +68,7 @@ def _check_dynamic(query: Query) -> str | None:
     contain the whole chain (choose parameters, quantize, dequantize), and only such layers may read its result.
     """
     node = query.node
-    arguments = schema_of(node.target).arguments  # type: ignore[union-attr]
+    arguments = schema_of(node.target).arguments
     limits = [argument(node, arg.name) for arg in arguments if arg.name.startswith("quant_")]
     if argument(node, "dtype") != torch.int8 or limits not in ([-128, 127], []):
         return "dynamic quantization to another type than int8"
