@@ -76,7 +76,7 @@ struct ResidentSlot {
   ResidentSlot *next;
 };
 
-// A list or a string of the method.
+// A value of the method whose type is a list or a string.
 struct ListSlot {
   edgecore_list list;
   Span<const int64_t> int_values;     // for an integer list: index in Bindings::values of each list entry

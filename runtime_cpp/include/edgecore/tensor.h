@@ -35,7 +35,8 @@ class Tensor {
   bool empty() const { return memory_ == nullptr; }
   bool is_failed() const { return problem_ != nullptr; }  // true if a function failed, so that the tensor is empty
 
-  // Returns OK, or if the tensor is empty, the reason. Errors: INVALID_ARGUMENT, MEMORY_ALLOCATION_FAILED.
+  // Returns OK if the tensor has memory, otherwise the error of the function that should have made it. Errors:
+  // INVALID_ARGUMENT, MEMORY_ALLOCATION_FAILED.
   Status check(Error &error) const;
 
   int32_t scalar_type() const { return scalar_type_; }
