@@ -43,8 +43,8 @@ def test_the_refusal_names_the_option(monkeypatch):
         check_kind(monkeypatch, "a Mac is needed")
 
 
-def test_output_of_libraries_and_of_python_counts_as_an_effect():
-    with options._captured() as printed:
+def test_output_of_libraries_and_of_python_counts_as_an_effect(capfd):
+    with capfd.disabled(), options._captured() as printed:
         os.write(1, b"library, ")  # as a C library prints: past Python's buffers
         print("python, ", end="")
         os.write(2, b"library's log, ")
