@@ -64,10 +64,12 @@ def sources(tree: Path) -> list[Path]:
 
 
 def site_packages(tree: Path) -> Path:
+    """Return the folder of the packages that are installed in a tree's .venv."""
     return next(tree.glob(".venv/lib/python3*/site-packages"))
 
 
 def all_faults() -> list[Fault]:
+    """Read the drawn faults; a fault's number is its index."""
     return [Fault(**json.loads(line)) for line in FAULTS.read_text(encoding="utf-8").splitlines()]
 
 

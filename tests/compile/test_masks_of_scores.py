@@ -169,7 +169,10 @@ def test_rows_that_a_constant_mask_of_attention_hides_in_half_precision(backend:
 
 
 @pytest.mark.parametrize("name", MASKS)
-@pytest.mark.parametrize("backend", INTEGERS)
+@pytest.mark.parametrize(
+    "backend",
+    [pytest.param(name, marks=[] if name in ("kernels", "xnnpack") else pytest.mark.slow) for name in INTEGERS],
+)
 def test_masks_hide_scores_beside_integers(backend: str, name: str) -> None:
     model, mask = MASKS[name]
     samples = torch.randn(8, 2, 6, 16, generator=torch.Generator().manual_seed(0)).unbind()

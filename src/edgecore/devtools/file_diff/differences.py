@@ -22,7 +22,8 @@ class Differences:
         identical: True if the files have the same bytes.
         size: Bytes of the weights, delegate blobs, header, etc. in each file.
         signature: The inputs and outputs that differ, and the methods that only one file has.
-        operators: The operators that moved to another backend, have other arguments, or are in only one file; the number of delegates.
+        operators: The operators that moved to another backend, have other arguments, or are in only one file; the
+            number of delegates.
         weights: The weights that changed, moved to another file or delegate, or are in only one file.
         memory: Sizes of arenas, peaks with the largest tensors, and the memory that delegates declare.
         time: The medians and their difference; None if no times are known.
