@@ -88,6 +88,7 @@ def install_test_tools() -> None:
     system_packages("chromium", "chromium-driver")  # it shows the pages of reports
     install("--group", "test", "executorch==1.5.1", "transformers", "expecttest")
     install("--no-deps", "ai-edge-model-explorer")  # without the other viewers' adapters: 100 MB
+    install("--no-deps", "onnx2torch")  # without another torchvision
     install("dacite", "flask", "portpicker", "requests", "termcolor", "watchdog")
 
 
