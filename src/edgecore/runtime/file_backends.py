@@ -29,7 +29,8 @@ class FileBackends:
         """Return the id of a backend that the file needs, given its name or id.
 
         Raises:
-            BackendError: The file does not need the backend, or a backend that might be meant is missing or broken.
+            BackendError: No backend of the file has this name or id, or the package of one of them is missing or
+                broken.
         """
         if name in self._ids:
             return name

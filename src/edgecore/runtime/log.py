@@ -1,4 +1,4 @@
-"""Pass messages of the runtime and its backends to Python's `logging`, as the logger `edgecore`.
+"""Pass messages of the runtime and its backends to the logger `edgecore` of Python's `logging`.
 
 The native module imports this module at the first message, so that a program without messages does not import
 `logging`.

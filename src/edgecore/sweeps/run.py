@@ -176,7 +176,7 @@ def _row(cell: Cell, steps: Sequence[Step], session: _Session) -> CellResult:
 
 @contextmanager
 def _pool(ray: str | None, jobs: int | None) -> Iterator[Pool]:
-    """Yield the pool (of local processes or on a cluster) that runs the steps; at the end cancel those that run."""
+    """Yield the pool (of local processes or on a cluster) that runs the steps; at the end cancel all running steps."""
     if ray is None:
         pool: Pool = LocalPool(jobs or os.cpu_count() or 1)
     else:

@@ -29,9 +29,9 @@ class State {
   template <typename Program>
   State(Program &, const edgecore::backend::Host &) {}
 
-  // Adds a buffer unless the set has it, and returns its index. Does not copy its initial values. Throws
-  // edgecore::backend::Failure if the existing buffer has another dtype or shape, or for initial values of another
-  // size.
+  // Adds a buffer unless the set has it, and returns its index. Does not copy the initial values. Throws
+  // edgecore::backend::Failure if the set has the buffer with another dtype or shape, or if the initial values have the
+  // wrong size.
   size_t add(const StateInfo &buffer);
   // Moves the values of all buffers that a session uses to the Core ML states of this session.
   void give(const std::shared_ptr<SharedSession> &session);

@@ -11,7 +11,7 @@ namespace {
 // Minimum work of a thread, in bytes of weights that it reads.
 constexpr int64_t kBytesOfPiece = 64 * 1024;
 
-// If x has a single row, each thread multiplies it by a multiple of this many tiles (16 outputs each), because the
+// If x has a single row, the tiles (16 outputs each) are divided among threads in multiples of this number, because the
 // functions of an instruction set multiply up to 8 tiles at once.
 constexpr int64_t kTilesOfPiece = 8;
 

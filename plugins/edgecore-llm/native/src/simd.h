@@ -56,7 +56,7 @@ inline void store(float *target, Floats values) { _mm512_storeu_ps(target, value
 
 constexpr int kRows = 4;
 constexpr int kTilesOfRow = 1;         // more were slower
-constexpr int32_t kOffsetOfBytes = 0;  // byte_values subtracts it
+constexpr int32_t kOffsetOfBytes = 0;  // byte_values subtracts the offset
 struct Sums {
   __m256i half[2];
 };
@@ -115,7 +115,7 @@ inline void store(float *target, Floats values) {
 
 constexpr int kRows = 4;
 constexpr int kTilesOfRow = 1;         // not measured
-constexpr int32_t kOffsetOfBytes = 0;  // byte_values subtracts it
+constexpr int32_t kOffsetOfBytes = 0;  // byte_values subtracts the offset
 struct Sums {
   int32x4_t quarter[4];
 };

@@ -68,7 +68,7 @@ def sample(logits: Logits, sampling: Sampling, position: int, history: Sequence[
         sampling: How the token is chosen.
         position: The position of the new token in its sequence.
         history: The tokens before it, for penalties.
-        vocabulary: Number of ids of the tokenizer; larger ids are never chosen. 0 for all.
+        vocabulary: Number of ids of the tokenizer; only ids below it are chosen. 0 for all.
 
     Raises:
         SessionError: A logit is not a number.
@@ -99,8 +99,8 @@ def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], N
 
     count = min(sampling.top_k or len(scores), len(scores))
     if sampling.top_p < 1:
-        # top_p is a share of the probability of the tokens that top_k left. Usually few tokens reach that share, so
-        # sort only as many as needed.
+        # Keep tokens until their probabilities reach the share top_p of the total of top_k's tokens. Usually few tokens
+        # suffice, so sort only as many as needed.
         total = weights(slice(None) if count == len(scores) else _largest(scores, count)).sum()
         tokens = _largest(scores, min(count, _FIRST_CANDIDATES))
         while len(tokens) < count and weights(tokens).sum() < sampling.top_p * total:

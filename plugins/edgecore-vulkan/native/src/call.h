@@ -66,7 +66,7 @@ class Call {
   Tensor output(size_t index, const Shape &shape) const;
   Tensor output_of_list(size_t index, size_t item, const Shape &shape) const;
   // Returns the tensor that the next call, an addition, adds to result `index`, if this call's shader can also compute
-  // the sum: no other call reads the result, and tensor, result and sum have one shape, dtype and order.
+  // the sum: no other call reads the result, and tensor, result and sum have the same shape, dtype and order.
   std::optional<Tensor> addend_of(size_t index, const Shape &shape) const;
   // Declares the sum that the next call would compute, and returns the tensor to write it to. The next call is skipped.
   Tensor output_of_sum(const Shape &shape) const;
@@ -82,7 +82,7 @@ class Call {
   void bind_state() const;
   bool is_state(size_t index) const;
   Tensor temporary(Dtype dtype, const Shape &shape) const;
-  // Returns true if shaders should read this float tensor as a texel buffer, if they have a variant that does.
+  // Returns true if shaders that have a variant for texel buffers should read this float tensor as one.
   bool prefers_texels(const Tensor &tensor) const;
   // Returns the number of threads in a subgroup, or 1 if its threads cannot read each other's values (shuffle).
   uint32_t subgroup_size() const;

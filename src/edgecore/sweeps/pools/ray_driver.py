@@ -86,7 +86,7 @@ def _check_packages(step: Step, wanted: list[str]) -> None:
 
 
 def _has(place: Path, files: dict[str, tuple[str, str]]) -> bool:
-    """Return True if this node has all `files` with equal content below `place`, as on a disk that nodes share."""
+    """Return True if this node has all `files` with equal content below `place`, for example on a shared disk."""
     return all(file_digest(place / name) == digest for name, (_, digest) in files.items())
 
 

@@ -1,4 +1,4 @@
-"""Compare two sweeps: regressions first, then improvements, then cells (combinations) of only one sweep."""
+"""Compare two sweeps: regressions first, then improvements, then cells that only one sweep has."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _names_of_scores(program: ExportedProgram) -> set[str]:
 
 
 def _in_range(value: Any, limit: float) -> Any:
-    """Clamp those finite values of a number or a tensor to +-LARGEST_SCORE whose magnitude is at least `limit`."""
+    """Clamp a number, or elements of a tensor, to +-LARGEST_SCORE if finite and of magnitude >= `limit`."""
     if isinstance(value, float):
         return math.copysign(LARGEST_SCORE, value) if limit <= abs(value) < math.inf else value
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
@@ -130,7 +130,7 @@ def _in_range(value: Any, limit: float) -> Any:
 def _rewritten(
     graph: Graph, target: Any, args: tuple[Any, ...], is_constant: Callable[[Any], bool]
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Return the operator and arguments with which coremltools converts an fx node; add the nodes needed before it."""
+    """Return the operator and arguments that replace an fx node for coremltools; add further nodes that they need."""
     # coremltools misreads a squeeze of several dims as a permutation of dims, so write one squeeze for each dim.
     if target is aten.squeeze_copy.dims:
         value, dims = args

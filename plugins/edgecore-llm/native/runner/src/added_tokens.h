@@ -1,4 +1,4 @@
-// Tokens that are searched in a text before it is encoded: special tokens, and tokens added to a vocabulary.
+// Tokens that are searched for in a text before it is encoded: special tokens, and tokens added to a vocabulary.
 #ifndef EDGECORE_LLM_ADDED_TOKENS_H_
 #define EDGECORE_LLM_ADDED_TOKENS_H_
 
@@ -15,7 +15,7 @@ struct AddedToken {
   std::string content;
   int32_t id = -1;
   bool is_special = false;
-  bool is_normalized = false;   // true: the token is searched in the text after normalization
+  bool is_normalized = false;   // true: search for the token after the text is normalized
   bool is_single_word = false;  // true: a match has no word characters next to it
   bool eats_left = false;       // true: a match includes the white space in front of it
   bool eats_right = false;

@@ -56,8 +56,8 @@ class HuggingFaceTokenizer final : public Tokenizer, private MergeRules {
   bool fuses_unknown_ = false;
   std::unordered_map<int32_t, AddedToken> added_;
   std::unordered_map<std::string, int32_t> added_ids_;
-  AddedTokens raw_added_;         // added tokens to search in the text itself
-  AddedTokens normalized_added_;  // added tokens to search in the normalized text
+  AddedTokens raw_added_;         // added tokens to find in the original text
+  AddedTokens normalized_added_;  // added tokens to find in the normalized text
   int32_t begin_id_ = -1;         // the token that the file puts before every text, or -1
 };
 

@@ -56,7 +56,7 @@ def averages(
 
 
 def _pool(b: Builder) -> Value:
-    """Emit average pooling; padding that counts is added to the image, since AVG_POOL2D never counts its padding."""
+    """Emit average pooling; averaged padding becomes part of the image, since AVG_POOL2D leaves its own padding out."""
     x, divisor = b.input(), b.argument("divisor_override")
     kernel = for_each(b.argument("kernel_size"), 2)
     stride = for_each(b.argument("stride") or kernel, 2)

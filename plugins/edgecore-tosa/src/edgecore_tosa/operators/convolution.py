@@ -277,7 +277,7 @@ def _check_linear(query: NodeQuery) -> str | None:
 
 
 def constant_bias(query: Query) -> str | None:
-    """Return a reason if the bias of a layer is not a constant; None if it is one or missing."""
+    """Return a reason if the bias of a layer is not a constant; None if it is constant or missing."""
     bias = query.argument("bias")
     return "its bias is not a constant" if bias is not None and not query.is_constant(bias) else None
 

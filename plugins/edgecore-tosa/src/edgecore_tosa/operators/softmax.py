@@ -77,7 +77,7 @@ class _Exponentials:
 
     def _interpolated(self, b: Builder, step: float, width: float) -> Tensor:
         """Return exponentials interpolated in a table; the relative error (width / 512)**2 / 16 is at most 2**-13.6."""
-        reach = min(width, step * 65536)  # no difference is larger
+        reach = min(width, step * 65536)  # differences are at most step * 65536
         factor = max(reach / 65536 / step, 2.0**-16)
         shifted = b.compute(Op.ADD, self.differences(b), round(reach / step / 2))
         if 65536 / factor >= 2**31:  # clamp differences beyond the table, which would exceed 32 bits

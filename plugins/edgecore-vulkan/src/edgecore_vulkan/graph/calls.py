@@ -1,4 +1,4 @@
-"""Define the operator calls of a partition, which passes edit; tensors are objects, and get ids in the blob only."""
+"""Define the operator calls of a partition, which passes edit; tensors are objects, and get ids only in the blob."""
 
 from __future__ import annotations
 
