@@ -149,7 +149,7 @@ except edgecore.errors.EdgecoreError as error:
 
 
 LICENCES = {
-    "edgecore": ["flatbuffers", "libcxx", "nanobind", "robin-map"],
+    "edgecore": ["dagre", "flatbuffers", "libcxx", "nanobind", "robin-map"],
     "edgecore-coreml": [],
     "edgecore-coreml-standin": [],
     "edgecore-ethosu": [],

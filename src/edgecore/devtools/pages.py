@@ -115,6 +115,7 @@ def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
     If the file names the operators of a delegate, they replace the node of its call.
     """
     inputs = graph.sources
+    partitions = {node.id: number for number, node in enumerate(one for one in graph.nodes if one.kind == "delegate")}
     inside: dict[str, list[str]] = {}
     for node in graph.nodes:
         if node.parent:
@@ -135,7 +136,8 @@ def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
             "handles": node.handles,
         }
         reads = [inside.get(source, [source])[-1] for source in sources]
-        rows.append({**row, "backend": node.backend, "shape": ", ".join(node.outputs), "inputs": reads})
+        place = {"backend": node.backend, "partition": partitions.get(node.parent)}
+        rows.append({**row, **place, "shape": ", ".join(node.outputs), "inputs": reads})
     return rows
 
 

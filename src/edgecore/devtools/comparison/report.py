@@ -161,7 +161,15 @@ def _page(report: CompareReport, title: str) -> str:
             ("samples", str(conditions.samples)),
             ("values come from", conditions.way),
         ],
-        "accuracy": {"rows": rows, "culprit": next((at for at, row in enumerate(rows) if row["wrong"]), None)},
+        "accuracy": {
+            "rows": rows,
+            "culprit": next((at for at, row in enumerate(rows) if row["wrong"]), None),
+            "own": "alone",
+            "whole": "since the input",
+            "title": "Operators in the order of execution",
+            "note": "Dots are the error of each operator alone, on the inputs that it had on the device; the line is "
+            "the error since the input of the model.",
+        },
         "tables": [table("Outputs", columns, outputs)] if outputs else [],
     }
     return page(title, content)

@@ -44,5 +44,5 @@ function box(x, y, width, height, colour, text, tooltip, members, more = {}) {
   }, svg("title", {}, tooltip));
   const room = Math.floor((width - 6) / 7.3);
   const shown = text.length <= room ? text : room > 3 ? text.slice(0, room - 1) + "…" : "";
-  return [shape, shown ? svg("text", { x: x + 3, y: y + height / 2 + 4 }, shown) : null];
+  return [shape, shown ? svg("text", { x: x + 3, y: y + height / 2 + 4, class: colour.startsWith("#") ? "on" : null }, shown) : null];
 }

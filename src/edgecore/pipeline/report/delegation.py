@@ -6,7 +6,7 @@ import math
 import operator
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -23,6 +23,7 @@ from edgecore.numerics.quality import LayerQuality
 from edgecore.partition import Failure, PartitionDiagnostics, held_buffers
 from edgecore.pipeline.preprocess import report_lines
 from edgecore.pipeline.report.memory import ArenaReport
+from edgecore.pipeline.report.network import connections
 from edgecore.plugin import PreprocessResult
 
 
@@ -40,6 +41,9 @@ class ReportRow:
             call that edgecore added after partitioning.
         dtypes: The dtypes of the call's inputs and outputs.
         module: The qualified name of the innermost module that makes the call.
+        inputs: The names of the nodes, or of inputs of the method, whose results the call reads.
+        shape: The dtype and shape of the first result, such as `float32 [1, 10]`; empty if it is no tensor.
+        partition: The number of the delegate that computes the call, from 0 in each method; None outside of delegates.
     """
 
     method: str
@@ -50,6 +54,9 @@ class ReportRow:
     reasons: tuple[tuple[str, str], ...] = ()
     dtypes: tuple[str, ...] = ()
     module: str = ""
+    inputs: tuple[str, ...] = ()
+    shape: str = ""
+    partition: int | None = None
 
     @property
     def location(self) -> str:
@@ -81,7 +88,7 @@ class DelegationReport:
     """The delegation report of all methods; `print` shows it as text.
 
     Attributes:
-        rows: All calls of operators on tensors.
+        rows: All calls of operators on tensors, in the order of execution of each method.
         delegates: Backend id -> number of delegates.
         memory: The arenas of a finished program.
         quantization: The loss of each layer of a quantized program, worst first; None if not requested.
@@ -109,9 +116,11 @@ class DelegationReport:
         rows: list[ReportRow] = []
         results: dict[str, list[PreprocessResult]] = {}
         for method, program in programs.items():
+            connected = connections(program)
+            of_method: list[ReportRow] = []
             for node, module in delegates(program):
                 results.setdefault(module.backend_id, []).append(module.result)
-                rows += [
+                of_method += [
                     ReportRow(
                         method, call.operator, call.node, module.backend_id, call.source, (), call.dtypes, call.module
                     )
@@ -132,9 +141,12 @@ class DelegationReport:
                         or by_handle.get(_debug_handle(node), ())
                     )
                     name, line, path = operator_name(node.target), source_line(node), module_path(node)
-                    rows.append(
+                    of_method.append(
                         ReportRow(method, name, node.name, "edgecore", line, node_reasons, dtypes_of(node), path)
                     )
+            place = {name: index for index, name in enumerate(connected)}
+            of_method.sort(key=lambda row: place.get(row.node, len(place)))
+            rows += [replace(row, **vars(connected[row.node])) if row.node in connected else row for row in of_method]
         counts = {backend_id: len(of_backend) for backend_id, of_backend in results.items()}
         all_lines = {backend_id: report_lines(backend_id, of_backend) for backend_id, of_backend in results.items()}
         sections = {backend_id: lines for backend_id, lines in all_lines.items() if lines}
