@@ -15,8 +15,8 @@ constexpr int64_t kBytesOfPiece = 64 * 1024;
 // functions of an instruction set multiply up to 8 tiles at once.
 constexpr int64_t kTilesOfPiece = 8;
 
-// Reads a packed matrix [tiles, groups, bytes of a block], uint8, with `outputs` real outputs; the rest of the last
-// tile is padding.
+// Reads a packed matrix [tiles, groups, bytes of a block], uint8, with `outputs` outputs; the rest of the last tile is
+// padding.
 PackedMatrix packed_matrix(Call &call, uint64_t index, const char *name, int64_t outputs) {
   const Tensor tensor = call.tensor(index, name, Dtype::kUint8, 3);
   if (call.failed()) return {};

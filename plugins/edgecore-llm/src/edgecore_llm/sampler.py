@@ -29,7 +29,7 @@ class Sampling:
             multiplied.
         presence_penalty: Number that is subtracted from the logit of each of the last `penalty_window` tokens.
         frequency_penalty: Number that is subtracted once per occurrence of a token among the last `penalty_window`.
-        penalty_window: How many of the last tokens the penalties count; 0 for all.
+        penalty_window: How many of the last tokens the penalties consider; 0 for all.
         seed: Two sequences with equal seeds draw equal random numbers.
 
     Raises:
