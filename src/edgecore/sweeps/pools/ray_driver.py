@@ -121,7 +121,7 @@ class Driver:
         answered.set()
 
     def watch(self) -> None:
-        """Exit when the cluster does not answer, or, with a message, when no node can run a waiting step."""
+        """Exit if the cluster does not answer; exit with a message if no node can run a waiting step."""
         while True:
             time.sleep(_CHECK_SECONDS)
             answered = threading.Event()
