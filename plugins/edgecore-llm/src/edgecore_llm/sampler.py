@@ -73,7 +73,7 @@ def sample(logits: Logits, sampling: Sampling, position: int, history: Sequence[
     Raises:
         SessionError: A logit is not a number.
     """
-    scores = logits[: vocabulary or len(logits)].astype(np.float32)  # copy, since penalties edit it
+    scores = logits[: vocabulary or len(logits)].astype(np.float32)  # a copy, because penalties edit it
     if np.isnan(scores).any() or not np.isfinite(scores.max()):
         raise SessionError(f"the logits of position {position} hold values that are not numbers")
     _penalize(scores, sampling, history)

@@ -196,7 +196,7 @@ def _put(path: str, digest: str) -> Any:
     return ray.put(Path(path).read_bytes())
 
 
-_put_once = cache(_put)  # a cache of stored files by path and digest: a changed file is stored again
+_put_once = cache(_put)  # cached by path and digest, so that a changed file is stored again
 
 
 def _first_line(error: Exception) -> str:
