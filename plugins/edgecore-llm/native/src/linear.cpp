@@ -45,8 +45,8 @@ Activation read_activation(Call &call, uint64_t index) {
 
 // linear(Tensor x, Tensor packed, int outputs, Tensor? bias, Tensor? norm, float eps, Tensor? residual, str activation)
 // -> Tensor: x [..., inputs] -> [..., outputs]. If there is a `norm`, rows of x are normalized first. Then come
-// product, bias, activation, residual. With an activation, outputs are pairs of 16 gates and 16 values, and the result
-// [..., outputs / 2] is activation(gates) * values.
+// product, bias, activation, residual. With an activation, blocks of 16 gates and of 16 values alternate in the
+// outputs, and the result [..., outputs / 2] is activation(gates) * values.
 int32_t EDGECORE_CALL linear(const edgecore_call *c) {
   Call call(c, "linear");
   const Tensor x = call.tensor(0, "x", Dtype::kFloat32, -1);

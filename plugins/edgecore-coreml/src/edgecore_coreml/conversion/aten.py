@@ -147,7 +147,8 @@ def _rewritten(
     if (weight := stored(target, args, is_constant)) is not None:
         return weight
     if target is aten.convolution.default and _is_variable(bias := args[2], is_constant):
-        # Add a computed bias by a separate `add`: coremltools supports it only from iOS 17 on, and never if transposed.
+        # Add a computed bias by a separate `add`: coremltools supports it only from iOS 17 on, and never when
+        # transposed.
         result = _added(graph, target, (*args[:2], None, *args[3:]))
         shape = [1, -1, *[1] * (result.meta["val"].dim() - 2)]
         return aten.add.Tensor, (result, _added(graph, aten.view.default, (bias, shape)))
