@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class FileBackends:
-    """The backends of a file, and the arguments of `load` for them. Each method loads the backends that it needs."""
+    """The backends of a file, with `load`'s arguments for them. Each method loads the backends that it needs."""
 
     def __init__(
         self, ids: Sequence[str], options: Mapping[str, Mapping[str, Any]], providers: Mapping[str, str] | None

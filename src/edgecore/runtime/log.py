@@ -24,7 +24,7 @@ class _Formatter(logging.Formatter):
 
 
 def _configure() -> None:
-    """Set the logger to the level in EDGECORE_LOG and to standard error, unless the application has configured it."""
+    """Let the logger write to standard error at the level in EDGECORE_LOG, unless the application has configured it."""
     name = os.environ.get("EDGECORE_LOG")
     if name not in _NAMES:
         return

@@ -92,7 +92,7 @@ class MilFunction:
 
 
 class StandIn:
-    """The Core ML model of a delegate's blob, computed with PyTorch. A call keeps its states for the next call.
+    """The Core ML model of a delegate's blob, computed with PyTorch. Its states keep their values between calls.
 
     Args:
         blob: The blob of a delegate.

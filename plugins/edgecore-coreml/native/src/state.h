@@ -1,6 +1,6 @@
-// The mutable buffers of a session that Core ML keeps. In Core ML each loaded function has its own states, which no
-// other function can use. So the values of a buffer move to the model that uses it next, and stay there while only that
-// model uses it.
+// The mutable buffers of a session, which Core ML keeps as states. In Core ML each loaded function has its own states,
+// which no other function can use. So the values of a buffer move to the model that uses it next, and stay there while
+// only that model uses it.
 #ifndef EDGECORE_COREML_STATE_H_
 #define EDGECORE_COREML_STATE_H_
 

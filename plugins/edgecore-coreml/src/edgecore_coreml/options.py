@@ -28,7 +28,7 @@ FUNCTIONS_TARGET = "iOS18"
 
 
 def _name(value: Any) -> Any:
-    """Return the name of a coremltools enumerator, such as "iOS18" of `coremltools.target.iOS18`; keep strings."""
+    """Return the name of a coremltools enumerator, such as "iOS18" of `coremltools.target.iOS18`; keep a string."""
     return getattr(value, "name", value)
 
 

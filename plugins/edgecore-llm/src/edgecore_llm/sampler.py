@@ -29,7 +29,7 @@ class Sampling:
             multiplied.
         presence_penalty: Number that is subtracted from the logit of each of the last `penalty_window` tokens.
         frequency_penalty: Number that is subtracted once per occurrence of a token among the last `penalty_window`.
-        penalty_window: How many of the last tokens the penalties count; 0 for all.
+        penalty_window: How many of the last tokens the penalties consider; 0 for all.
         seed: Two sequences with equal seeds draw equal random numbers.
 
     Raises:
@@ -73,7 +73,7 @@ def sample(logits: Logits, sampling: Sampling, position: int, history: Sequence[
     Raises:
         SessionError: A logit is not a number.
     """
-    scores = logits[: vocabulary or len(logits)].astype(np.float32)  # copy, since penalties edit it
+    scores = logits[: vocabulary or len(logits)].astype(np.float32)  # a copy, because penalties edit it
     if np.isnan(scores).any() or not np.isfinite(scores.max()):
         raise SessionError(f"the logits of position {position} hold values that are not numbers")
     _penalize(scores, sampling, history)

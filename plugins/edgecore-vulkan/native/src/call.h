@@ -52,8 +52,8 @@ class Call {
   // Returns the shape of a constant, such as weights, in the blob.
   const Shape &constant_shape(size_t index) const;
   // Returns a constant, rearranged, as a tensor on the device: `pack` computes its `elements` floats from the
-  // constant's floats. `form` is the name of the arrangement: packing a constant twice with one name makes one copy.
-  // Without `dtype` the result has the constant's dtype.
+  // constant's floats. `form` is the name of the arrangement: packing a constant twice under the same name makes one
+  // copy. Without `dtype` the result has the constant's dtype.
   Tensor packed(size_t index, const std::string &form, int64_t elements,
                 const std::function<void(const float *source, float *packed)> &pack,
                 std::optional<Dtype> dtype = std::nullopt) const;
@@ -89,7 +89,7 @@ class Call {
   // Returns a copy of `tensor` that dispatch() binds as a texel buffer with 1 or 4 elements per texel.
   static Tensor texels(Tensor tensor, uint32_t elements);
 
-  // Throws a Failure if the device cannot run this many loop iterations in a thread; iterations of inner loops count.
+  // Throws a Failure if the device cannot run this many loop iterations, including inner loops, in one thread.
   void check_iterations(int64_t iterations) const;
 
   // Adds a dispatch of a shader. Binds `written`, then `read`. `constants` are the specialization constants from id 3

@@ -79,7 +79,7 @@ void Execution::prepare(const backend::Arguments &arguments) {
   }
   const bool has_sizes = std::any_of(graph_.inputs.begin(), graph_.inputs.end(),
                                      [this](uint32_t number) { return graph_.values[number].kind == Kind::kSymInt; });
-  // Allocate memory for the maximum shapes now: so it suffices for all later shapes.
+  // Allocate memory for the maximum shapes now, so that it suffices for all later shapes.
   if (!is_max && !has_max_shapes_ && !has_sizes) {
     allocate(record(graph_, device_, weights_, states_, max_formats, output_layouts, sizes));
     has_max_shapes_ = true;

@@ -121,7 +121,7 @@ class Driver:
         answered.set()
 
     def watch(self) -> None:
-        """Exit when the cluster does not answer, or, with a message, when no node can run a waiting step."""
+        """Exit if the cluster does not answer; exit with a message if no node can run a waiting step."""
         while True:
             time.sleep(_CHECK_SECONDS)
             answered = threading.Event()
@@ -196,7 +196,7 @@ def _put(path: str, digest: str) -> Any:
     return ray.put(Path(path).read_bytes())
 
 
-_put_once = cache(_put)  # a cache of stored files by path and digest: a changed file is stored again
+_put_once = cache(_put)  # cached by path and digest, so that a changed file is stored again
 
 
 def _first_line(error: Exception) -> str:

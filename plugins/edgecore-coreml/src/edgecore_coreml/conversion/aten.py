@@ -103,7 +103,7 @@ def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgr
 
 
 def _mask(node: Node, constants: Constants) -> Node | None:
-    """Return a node's attention mask if `masked` must rewrite it: it is computed, has width 1, or hides a row."""
+    """Return a node's attention mask if it is computed, has width 1 or hides a row: then `masked` must rewrite it."""
     mask = argument(node, "attn_mask") if node.target is _ATTENTION else None
     if not isinstance(mask, Node):
         return None
@@ -147,7 +147,8 @@ def _rewritten(
     if (weight := stored(target, args, is_constant)) is not None:
         return weight
     if target is aten.convolution.default and _is_variable(bias := args[2], is_constant):
-        # Add a computed bias by a separate `add`: coremltools supports it only from iOS 17 on, and never if transposed.
+        # Add a computed bias by a separate `add`: coremltools supports it only from iOS 17 on, and never when
+        # transposed.
         result = _added(graph, target, (*args[:2], None, *args[3:]))
         shape = [1, -1, *[1] * (result.meta["val"].dim() - 2)]
         return aten.add.Tensor, (result, _added(graph, aten.view.default, (bias, shape)))

@@ -145,7 +145,7 @@ def _inputs(program: ExportedProgram, options: CoreMLOptions) -> list[Any] | Non
 
 
 def _outputs(program: ExportedProgram) -> list[Any]:
-    """Return the types of the outputs: the program's dtypes, even if Core ML computes in others."""
+    """Return the types of the outputs: the program's dtypes, even if Core ML computes in other dtypes."""
     import coremltools as ct
 
     vals = {node.name: node.meta["val"] for node in program.graph.nodes if node.op != "output"}

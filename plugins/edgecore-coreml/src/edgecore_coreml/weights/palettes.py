@@ -134,7 +134,7 @@ def palettes_of(partition: PartitionView) -> dict[str, Palette]:
 
 
 def palette_config(palettes: Mapping[str, Palette]) -> Any:
-    """Return the configuration with which coremltools stores the values that the recipe chose, without choosing others.
+    """Return the configuration that makes coremltools store the recipe's values instead of choosing its own.
 
     Args:
         palettes: Name of a weight's placeholder -> its palette.

@@ -33,7 +33,7 @@ class AddedTokens {
   void add(const AddedToken &token, const std::string &spelling);
 
   // Divides a text into added tokens and texts between them, without empty ones. The leftmost token is found first; of
-  // tokens with the same start, the longest. Special tokens stay text unless `specials`.
+  // tokens with the same start, the longest. Special tokens are treated as text unless `specials` is true.
   void split(const std::string &text, bool specials, std::vector<TextPart> &parts) const;
 
  private:

@@ -45,7 +45,7 @@ class HuggingFaceTokenizer final : public Tokenizer, private MergeRules {
   std::vector<Splitting> pre_tokenizer_;
   bool is_byte_level_ = false;
   std::vector<std::string> spellings_;  // the spelling of each token of the model, by id; empty: no token
-  ByteTable ids_;                       // from spellings to ids
+  ByteTable ids_;                       // maps spellings to ids
   ByteTable pieces_;                    // maps the bytes for which a token stands to its id
   PairTable merges_;
   bool ignores_merges_ = false;  // true: a piece of text that is a token becomes this token, without merges

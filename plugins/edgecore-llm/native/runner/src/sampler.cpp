@@ -8,7 +8,7 @@
 namespace edgecore::llm {
 namespace {
 
-constexpr size_t kFirstCandidates = 256;  // top-p first sorts this many of the most probable tokens; rarely needs more
+constexpr size_t kFirstCandidates = 256;  // top-p first sorts this many of the likeliest tokens, and rarely needs more
 
 Status check_range(const char *name, double value, double low, double high, Error &error) {
   if (value >= low && value <= high && !std::isinf(value)) return {};

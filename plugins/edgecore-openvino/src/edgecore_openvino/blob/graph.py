@@ -65,7 +65,7 @@ def _read(root: ElementTree.Element) -> BlobGraph:
         else:
             numbered = _NUMBERED.fullmatch(name)
             key: int | str = int(numbered[1]) if numbered else name
-            # Add the layer's number: OpenVINO may give two layers one name.
+            # Add the layer's number: OpenVINO may give two layers the same name.
             key = f"{name} #{number}" if key in keys else key
             keys.add(key)
             nodes.append(BlobNode(key, kind, read, tuple(computed)))

@@ -37,7 +37,7 @@ _CLOSED = {"gt": "ge", "lt": "le"}
 
 
 def _written(b: Builder, name: str, left: Tensor, right: Tensor) -> Tensor:
-    """Emit the comparison `name`, such as "gt", of two tensors of one dtype; return its boolean result."""
+    """Emit the comparison `name`, such as "gt", of two tensors of the same dtype; return its boolean result."""
     op, is_exchanged, is_inverted = _OPERATORS[name]
     result = b.compute(op, right, left) if is_exchanged else b.compute(op, left, right)
     return b.compute(Op.LOGICAL_NOT, result) if is_inverted else result

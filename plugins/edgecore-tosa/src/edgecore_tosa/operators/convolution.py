@@ -78,7 +78,8 @@ def exact_padding(size: int, kernel: int, stride: int, dilation: int, before: in
     """Return (padding at the end, elements to crop) for one dim of a convolution or pooling.
 
     TOSA requires that size + before + after - dilation * (kernel - 1) - 1 is a multiple of the stride, and PyTorch
-    ignores the remainder of that division. So this remainder is taken off the padding, or else off the image.
+    ignores the remainder of that division. So this remainder is subtracted from the padding, or, if the padding is
+    smaller, cropped from the image.
     """
     rest = (size + before + after - dilation * (kernel - 1) - 1) % stride
     return max(after - rest, 0), max(rest - after, 0)

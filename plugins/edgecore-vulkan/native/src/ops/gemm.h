@@ -35,7 +35,7 @@ struct Finish {
 
   // Returns true if sums of this many products must be computed in parts to be exact (shaders/layer.glsl).
   bool splits(int64_t products) const { return integers.has_value() && products > kExactProducts; }
-  // Appends the push constants of requantization, which integer shaders read after all others.
+  // Appends the push constants of requantization, which integer shaders read after all other push constants.
   void append_to(std::vector<uint32_t> *push) const {
     if (!integers.has_value()) return;
     push->insert(push->end(), {integers->in_zero, integers->out_zero, integers->in_scale, integers->inverse});

@@ -51,9 +51,9 @@ class Entry:
     Attributes:
         dtypes: Supported dtypes of input tensors; a tuple has a set per argument.
         memories: Supported memories of input tensors, except constants that the operator prepares itself.
-        parameters: Supported memories of the inputs after the first; None: as the first.
-        result_dtypes: Dtypes of results; None: as those of the inputs.
-        result_memories: Supported memories of each result; None: as those of the inputs. If the sets of inputs and
+        parameters: Supported memories of the inputs after the first; None: the memories of the first.
+        result_dtypes: Dtypes of results; None: the dtypes of the inputs.
+        result_memories: Supported memories of each result; None: the memories of the inputs. If the sets of inputs and
             first result are equal, both are in the same memory.
         resizes: The sizes of tensors may change between runs.
         high_rank: Tensors may have more than 4 dims.
