@@ -14,7 +14,7 @@
 
 namespace edgecore::xnnpack {
 
-// A layer's filter and bias, packed: in the order in which XNNPACK's kernels read them. Immutable once it is shared.
+// A layer's filter and bias, packed into the order in which XNNPACK's kernels read them. Immutable once it is shared.
 struct Packing {
   Identity identity;
   void *data = nullptr;

@@ -43,9 +43,9 @@ using backend::Host;
 using backend::Memory;
 
 constexpr uint64_t kAlignment = 16;
-// The placeholder address of the first argument, which XNNPACK gets until the real addresses are known. With 64 bits no
-// process can have this address: x86 processors refuse it as non-canonical, and on Arm it belongs to the kernel,
-// whatever tag the top byte has.
+// The placeholder address of the first argument, which XNNPACK gets until the real addresses are known. No 64-bit
+// process has memory at this address: x86 processors refuse it as non-canonical, and on Arm it belongs to the kernel,
+// even if the processor ignores the top byte (the tag).
 constexpr uintptr_t kPlaceholders = sizeof(uintptr_t) == 8 ? static_cast<uintptr_t>(0x0180'0000'0000'0000) : kAlignment;
 
 // Initializes XNNPACK once in the process. If the first call fails, it and every later call throw the same Failure.
@@ -305,8 +305,8 @@ class Instance {
       const uint32_t index = value_of(external);
       const Shape &shape = shapes_[index];
       xnn_reshape_external_value(runtime_.handle, external.id, shape.rank, xnn_dims(shape).data());
-      // Pass placeholder addresses, because XNNPACK needs addresses now. Placeholders do not overlap, like real
-      // arguments: XNNPACK drops a copy whose source and target seem to have the same address.
+      // Pass placeholder addresses, because XNNPACK needs addresses now. Like real arguments, placeholders must not
+      // overlap: XNNPACK drops a copy whose source and target seem to have the same address.
       external.data = reinterpret_cast<void *>(placeholder);
       const uint64_t bytes = (element_count(shape) * type_bits(graph_.values[index].type) + 7) / 8;
       placeholder += static_cast<uintptr_t>((bytes / kAlignment + 2) * kAlignment);
@@ -388,7 +388,7 @@ class Instance {
   pthreadpool pool_;  // the threads of runtime_
   Runtime runtime_;
   bool prepared_ = false;
-  uint64_t failures_ = 0;      // number of failed plans of the shared workspace when plan() last succeeded
+  uint64_t failures_ = 0;      // the workspace's count of failed plans, as read by the last successful plan()
   std::vector<Shape> shapes_;  // the shape of every value in the last prepare()
   std::vector<xnn_external_value> externals_;  // ids and addresses of external values, as last passed to XNNPACK
   std::optional<Profile> profile_;             // times of operators; set if the host profiles this instance
@@ -415,9 +415,9 @@ uint64_t try_kernels(char *text, uint64_t size) noexcept {
   return lines.size();
 }
 
-// Writes whether this processor computes convolutions directly or by Winograd's algorithm with the default options: a
-// line about all of them, then a line for each. `sizes` has the numbers of `count` ConvolutionSizes. Stores at most
-// `size` bytes of the lines in `text`, and returns the size of all lines.
+// Tells how this processor would compute convolutions with the default options, directly or by Winograd's algorithm.
+// The first line sums up all convolutions; a line for each follows. `sizes` has the numbers of `count`
+// ConvolutionSizes. Stores at most `size` bytes of the lines in `text`, and returns the size of all lines.
 uint64_t describe_forms(const uint64_t *sizes, uint64_t count, char *text, uint64_t size) noexcept {
   std::string lines;
   try {

@@ -33,7 +33,7 @@ class ExposedMemory {
  private:
   struct Block {
     uint64_t bytes;
-    uint32_t last_use;  // index of the last node that uses the value to which the memory block belongs now
+    uint32_t last_use;  // index of the last node that uses the value now stored in the block
   };
 
   const Graph &graph_;

@@ -25,7 +25,8 @@ struct NodeKind {
 
   // Copies the fields of the flatbuffer table into the node; values are named by ids. Throws if a list is too long.
   void (*read)(const void *table, Node *node);
-  // Checks types, quantization and parameters, once after load. Operands are known to be defined before.
+  // Checks types, quantization and parameters, once after load. check_graph has already checked that the operands are
+  // defined.
   void (*check)(const Graph &graph, const Node &node);
   // Infers the output shapes from the input shapes, and checks the conditions that XNNPACK has on shapes.
   void (*infer)(const Graph &graph, const Node &node, Shape *shapes);

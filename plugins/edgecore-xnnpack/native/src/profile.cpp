@@ -162,8 +162,8 @@ void Profile::report(xnn_runtime_t runtime, const backend::Host &host) {
       xnn_status_success) {
     return;
   }
-  // XNNPACK with the plugin's patches counts nanoseconds. Without the patches, in which case it cannot run parts of a
-  // graph either, it counts microseconds.
+  // XNNPACK counts nanoseconds if it has the plugin's patches, and microseconds otherwise. An XNNPACK that can run
+  // parts of a graph has the patches.
   const uint64_t unit = runs_parts() ? 1 : 1000;
   // Subtract the times of the delegate's nodes: XNNPACK measures from the end of its previous operator, so the time of
   // an operator after a node of the delegate includes the time of that node.

@@ -29,7 +29,7 @@ class Profile {
   void start_operators();  // marks the time right before XNNPACK runs
   uint64_t now() const;    // returns the nanoseconds since start()
 
-  // Adds a node that the delegate computed itself, with its times from now().
+  // Adds a node that the delegate computed itself, between the times `begin` and `end`, as returned by now().
   void add_own(const Node &node, uint64_t begin, uint64_t end);
 
   // Reports an event to the host for each XNNPACK operator, and for each node that the delegate computed, in the last

@@ -66,7 +66,7 @@ class Weights {
   Weights &operator=(const Weights &) = delete;
 
  private:
-  using Addresses = std::pair<const void *, const void *>;  // filter, bias
+  using Addresses = std::pair<const void *, const void *>;  // addresses of a filter and its bias
 
   size_t look_up(const xnn_weights_cache_look_up_key *key);
   void *reserve(size_t bytes);

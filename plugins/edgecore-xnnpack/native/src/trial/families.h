@@ -30,7 +30,8 @@ struct Outcome {
   bool unsupported = false;  // true if XNNPACK has no such kernels for this processor
 };
 
-// The running test of one family: draws random inputs, compares results with the reference, and counts in `outcome`.
+// The running test of one family: draws random inputs, compares results with the reference, and records cases and
+// errors in `outcome`.
 class Trial {
  public:
   explicit Trial(Extent trial_extent) : extent(trial_extent) {}
@@ -51,7 +52,7 @@ class Trial {
   // Compares a quantized output with `expected`, limited to the numbers that the type can represent. `steps` is the
   // allowed difference in multiples of the output's scale.
   void compare_steps(const std::string &shape, const Tensor &got, const std::vector<double> &expected, double steps);
-  // Records that XNNPACK could not run a graph: it has no such kernels for this processor, or (by `status`) failed.
+  // Records why XNNPACK could not run a graph, as `status` tells: no such kernels for this processor, or an error.
   void add_failure(const std::string &shape, xnn_status status);
   void add_error(const std::string &text);
 

@@ -90,7 +90,7 @@ class TestGraph {
   xnn_status status_ = xnn_status_success;
   std::vector<Argument> arguments_;
   std::vector<std::unique_ptr<GuardedMemory>> constants_;
-  bool at_start_ = false;  // in the last run
+  bool at_start_ = false;  // true if the last run placed buffers right after a guard page
 };
 
 }  // namespace edgecore::xnnpack::trial
