@@ -239,8 +239,8 @@ class Interpreter {
     }
     const TensorSlot &base = slot_of(method_.run_state.args[0].as.tensor);
     TensorSlot &view = slot_of(method_.run_state.args[2].as.tensor);
-    // Refuse an input as the view: et_view changes its shape, and the shape would remain in the next run, where the
-    // input has the caller's memory again, which may be too small.
+    // Refuse an input as the view: et_view would change the input's shape. In the next run the input has the caller's
+    // memory again, but would keep that shape, for which the memory may be too small.
     if (view.storage == Storage::kInput) {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "an input cannot be made a view.");
     }
@@ -307,7 +307,8 @@ class Interpreter {
     return Status();
   }
 
-  // Unbinds a view from its base tensor's memory. All other memory stays: it belongs to arenas, the file or the caller.
+  // Unbinds a view from its base tensor's memory. Other tensors keep their memory: it belongs to arenas, the file or
+  // the caller.
   static void free(TensorSlot &slot) {
     if (slot.storage == Storage::kView) restore_base(slot);
   }

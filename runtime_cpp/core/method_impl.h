@@ -36,7 +36,7 @@ struct TensorSlot {
   edgecore_tensor tensor;  // first member: slot_of casts the address of `tensor` to its TensorSlot's
   size_t readable;         // bytes that may be read from the tensor's data on
   BaseStorage *base;       // the tensor's memory at the beginning of each run; NULL: its memory never changes
-  StateSlot *state;        // the mutable buffer that this tensor is; NULL: it is not a mutable buffer
+  StateSlot *state;        // the mutable buffer, if this tensor is one; otherwise NULL
   Storage storage;
   uint8_t element_size;  // size of one element of the tensor in bytes
 };
@@ -130,7 +130,7 @@ struct Staging {
   uint64_t capacity;                        // size of the copy in host memory, in bytes
   void *original;  // the tensor's own data pointer while the copy replaces it in a call; otherwise NULL
   bool written;    // true if the argument is an output: the delegate's last prepare called resize for it
-  bool repeated;   // true if `written` is true and two arguments are the same tensor; set by resize, too
+  bool repeated;   // true if `written` is true and two arguments are the same tensor; also set by resize
   bool is_fresh;   // true if an earlier call of the same run has filled `device`; set by device_uses.cpp
 };
 
@@ -205,8 +205,8 @@ class DeviceMemory {
   virtual Status check(const MethodImpl &method, const edgecore_backend &table, Error &error) const = 0;
   // Moves values that only one backend's delegates use to its device's memory. Called once, when all are prepared.
   virtual Status assign_buffers(MethodImpl &method, Error &error) const = 0;
-  // Called at the start of each run: copies the content of a mutable buffer between host and device memory if it is not
-  // where this method uses it, but where another method, a reset or an import has left it.
+  // Called at the start of each run: copies the content of a mutable buffer between host and device memory if another
+  // method, a reset or an import has left it in the memory that this method does not use.
   virtual Status begin_run(MethodImpl &method, Error &error) const = 0;
   // Swaps the two device buffers of a mutable buffer, after delegates have computed its new content in the spare one.
   virtual void update_state(MethodImpl &method, TensorSlot &slot) const = 0;
@@ -314,7 +314,7 @@ struct MethodImpl : Method {
   // Defined in delegates.cpp:
   Status load_delegates(Error &error);
   Status load_delegate(size_t delegate_index, Error &error);
-  // Returns true if the backends of this method use state sets that other methods of its session use too.
+  // Returns true if the backends of this method use state sets that other methods of its session also use.
   bool shares_sets() const;
   void destroy_delegates();
   // Defined in delegate_call.cpp:

@@ -129,8 +129,8 @@ struct Builder {
     return Status();
   }
 
-  // Moves tensors whose planned addresses lie in a shared mutable buffer to the same position of the buffer in the
-  // StateStore. These tensors are results of in-place updates of the buffer.
+  // Some tensors have planned addresses within a shared mutable buffer: they are results of in-place updates. Moves
+  // each to the same position within the buffer's memory in the StateStore.
   Status redirect_to_shared() {
     if (shared_count != 0 && method.bindings.values.size() > method.owner->limits().items / shared_count) {
       return invalid(EDGECORE_INVALID_PROGRAM, "it has ", shared_count, " shared buffers and ",
