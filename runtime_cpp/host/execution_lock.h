@@ -1,4 +1,4 @@
-// An ExecutionLock lets one call at a time use a method. A Run is a call that may wait for a device in the meantime.
+// An ExecutionLock lets one call at a time use a method. A Run is a started call that may wait for a device.
 #ifndef EDGECORE_HOST_EXECUTION_LOCK_H_
 #define EDGECORE_HOST_EXECUTION_LOCK_H_
 
