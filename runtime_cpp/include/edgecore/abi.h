@@ -37,7 +37,7 @@ typedef struct edgecore_header {
 } edgecore_header;
 
 // EDGECORE_HAS is true if the code that filled in the struct at `pointer` knew `member`, so that struct_size covers it.
-// If the member is a function or object pointer, compare it with NULL too before using it.
+// If the member is a function or object pointer, also check that it is not NULL before using it.
 #define EDGECORE_HAS(pointer, member) \
   ((pointer)->header.struct_size >= (uint64_t)((const char *)(&(pointer)->member + 1) - (const char *)(pointer)))
 

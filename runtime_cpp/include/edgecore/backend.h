@@ -281,15 +281,15 @@ typedef struct edgecore_backend {
   int32_t(EDGECORE_CALL *state_set_create)(edgecore_program *program, const edgecore_state_set_info *info,
                                            edgecore_state_set **out, edgecore_error *error);
   void(EDGECORE_CALL *state_set_destroy)(edgecore_state_set *state_set);
-  // state_count returns the number of tensors in the set; state_describe describes one. Neither allocates or fails.
+  // state_count returns the number of tensors in the set; state_describe describes one. Neither allocates nor fails.
   uint64_t(EDGECORE_CALL *state_count)(edgecore_state_set *state_set);
   void(EDGECORE_CALL *state_describe)(edgecore_state_set *state_set, uint64_t index, edgecore_state_tensor *out);
   // Gives all tensors of the set their initial values. After a failed execution, or after a failure of reset or
   // import_state, the host calls reset, or import_state for each tensor, before the next execution with the set.
   int32_t(EDGECORE_CALL *reset)(edgecore_state_set *state_set, edgecore_error *error);
   // export_state copies a tensor of the set to row-major bytes, import_state copies it from such bytes; state_describe
-  // states their number. The host checks names, dtypes and shapes before the first import_state, so import_state fails
-  // only if the device fails.
+  // returns the number of these bytes. The host checks names, dtypes and shapes before the first import_state, so
+  // import_state fails only if the device fails.
   int32_t(EDGECORE_CALL *export_state)(edgecore_state_set *state_set, uint64_t index, edgecore_memory_block out,
                                        edgecore_error *error);
   int32_t(EDGECORE_CALL *import_state)(edgecore_state_set *state_set, uint64_t index, edgecore_bytes in,

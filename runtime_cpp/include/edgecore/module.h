@@ -22,7 +22,7 @@
 
 namespace edgecore {
 
-// The detail of a trace. Each level includes those before it: runs; instructions and the operations inside of
+// What a trace records, each level in addition to the levels before it: runs; instructions and the operations inside of
 // delegates; the time of each thread in each parallel loop.
 enum class TraceLevel : uint8_t { kCalls, kOperators, kThreads };
 
@@ -54,7 +54,7 @@ struct MethodOptions {
   // run at the same time. Sessions of new_session use the heap and no tracer.
   Allocator *allocator = nullptr;
   ScratchAllocator *scratch = nullptr;
-  EventTracer *tracer = nullptr;  // not with `trace`
+  EventTracer *tracer = nullptr;  // must be NULL if `trace` is true
 };
 
 // How a kernel library is used: for operators that have no kernel yet, or in preference to existing kernels.
