@@ -37,7 +37,7 @@ constexpr Row kTypes[] = {{0, 2},
 
 using NewArray = PyObject *(*)(PyTypeObject *type, int ndim, const Py_ssize_t *shape, int type_number,
                                const Py_ssize_t *strides, void *data, int item_size, int flags, PyObject *object);
-using SetBase = int (*)(PyObject *array, PyObject *base);  // steals `base`
+using SetBase = int (*)(PyObject *array, PyObject *base);  // steals the reference to `base`
 
 struct Numpy {
   PyTypeObject *ndarray;

@@ -21,7 +21,7 @@ template <class Value>
 using Packed = int16_t;
 constexpr int64_t kIntegerRows = kTileRows;
 constexpr int64_t kIntegerPanel = kTileVectors * kSumLanes;  // maximum number of columns in a packed panel
-// number of a row's weights widened to int16 at a time; even
+// number of weights of a row that are widened to int16 at a time; must be even
 constexpr int64_t kIntegerDepth = kVectorBytes >= 32 ? 256 : 64;
 static_assert(kIntegerDepth <= kBlockOfProducts);
 #endif

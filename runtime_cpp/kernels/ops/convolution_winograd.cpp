@@ -18,7 +18,7 @@ constexpr int64_t kTaps = 9;
 constexpr int64_t kChunk = 16;  // number of rows of a left operand that a task transforms together
 
 // Only some rows of tiles are transformed at a time, so that their transformed inputs (kCacheFloats floats) stay in a
-// cache. But they are at least kMinTiles tiles, because each time all filters are transformed again.
+// cache. At least kMinTiles tiles are transformed at a time, because each time all filters are transformed again.
 constexpr int64_t kCacheFloats = 1 << 20;
 constexpr int64_t kMinTiles = 256;
 

@@ -184,7 +184,7 @@ struct All {
 };
 
 // Computes m outputs of a reduction: acc[i] becomes the reduction of the input elements of output i. `input` is the
-// address of the first input element of output 0; each next output's is `stride` bytes further. If the caller
+// address of the first input element of output 0; those of adjacent outputs are `stride` bytes apart. If the caller
 // passes `prepare`, prepare(x, n, columns) transforms n loaded elements in place before they are reduced: if `columns`
 // is true, x[i] is an input element of output i; otherwise all n elements belong to output 0.
 struct NoPrepare {};
