@@ -1,4 +1,4 @@
-// Keeps arguments of delegates in device memory: the values themselves, or copies if the host uses a value as well.
+// Keeps arguments of delegates in device memory: the values themselves, or copies of values that the host also uses.
 #include <string.h>
 
 #include "core/device_uses.h"

@@ -214,7 +214,7 @@ class Interpreter {
   }
 
   // Checks that the result of a kernel call may be written; in the file it is the call's last argument. resize()
-  // refuses read-only tensors, but a kernel need not resize its output, so this check is needed as well.
+  // refuses read-only tensors, but a kernel need not resize its output, so this check is also needed.
   Status check_result(const Instruction &instruction) {
     const ListSlot *list = method_.bindings.list_of[instruction.result];
     const edgecore_value &value = method_.bindings.values[instruction.result];

@@ -33,7 +33,7 @@ struct StateSlot;
 
 // A tensor of the method, with the memory that it is bound to.
 struct TensorSlot {
-  edgecore_tensor tensor;  // first member: slot_of casts the address of `tensor` to its TensorSlot's
+  edgecore_tensor tensor;  // must be first: slot_of casts the address of `tensor` to a TensorSlot
   size_t readable;         // bytes that may be read from the tensor's data on
   BaseStorage *base;       // the tensor's memory at the beginning of each run; NULL: its memory never changes
   StateSlot *state;        // the mutable buffer, if this tensor is one; otherwise NULL

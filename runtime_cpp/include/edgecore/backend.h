@@ -255,11 +255,11 @@ typedef struct edgecore_backend {
 
   // Prepares the instance for the shapes of `args`. The host calls prepare before the first execute, and again whenever
   // a shape, the flags of a tensor or a number has changed. The dtype, rank and dim order of an argument never change.
-  // When a method is loaded, tensors have their maximum shapes, and numbers have the flag EDGECORE_VALUE_UNKNOWN and no
-  // meaning; before execute, prepare is called again with the actual numbers. prepare checks dtypes, ranks and shapes
-  // of all arguments, calls host->resize for each output (even if the shape is right already, because resize also
-  // refuses read-only outputs), and returns the memory that execute needs. Tensors may have no data yet (NULL). After a
-  // failure the host may call prepare again.
+  // When a method is loaded, tensors have their maximum shapes, and numbers are meaningless and have the flag
+  // EDGECORE_VALUE_UNKNOWN; before execute, prepare is called again with the actual numbers. prepare checks dtypes,
+  // ranks and shapes of all arguments, calls host->resize for each output (even if the shape is right already, because
+  // resize also refuses read-only outputs), and returns the memory that execute needs. Tensors may have no data yet
+  // (NULL). After a failure the host may call prepare again.
   int32_t(EDGECORE_CALL *prepare)(edgecore_instance *instance, const edgecore_value *args, uint64_t arg_count,
                                   uint32_t arg_stride, edgecore_prepared *out, edgecore_error *error);
 
@@ -302,8 +302,8 @@ typedef struct edgecore_backend {
   // (optional) Functions for tensors in device memory. If edgecore_tensor.buffer is not NULL, the tensor is in a buffer
   // of the device: its data is NULL, and byte_offset counts from the start of the buffer. A value that only delegates
   // of this backend use, all with the same memory_kind, stays on the device: in one buffer, or, if it is a mutable
-  // buffer of the model, in two that swap roles from run to run. A value that a kernel, another backend or the caller
-  // uses as well is copied by the host between a buffer and host memory, which needs create, destroy, map and unmap. If
+  // buffer of the model, in two that swap roles from run to run. If a kernel, another backend or the caller also uses a
+  // value, the host copies it between a buffer and host memory, which needs create, destroy, map and unmap. If
   // buffer_flush and buffer_invalidate are not NULL, the host calls flush after writing to mapped memory, and
   // invalidate before reading from it. `bytes` is the size at the maximum shape, with granule and tail padding. A
   // buffer has at most one mapping at a time, and none while an execution that uses the buffer is pending. Buffers are

@@ -188,7 +188,7 @@ void widen_filters(Graph *graph) {
   }
 }
 
-// Returns true for values in XNNPACK's workspace or in the delegate's memory for values between nodes.
+// Returns true for intermediate values, which live in XNNPACK's workspace or in the delegate's memory (exposed.h).
 bool lives_in_workspace(const Value &value) { return value.role == Role::kInternal && value.state == kNone; }
 
 uint64_t value_bytes(const Graph &graph, uint32_t value, const Shape &shape) {

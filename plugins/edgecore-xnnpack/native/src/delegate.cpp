@@ -324,7 +324,7 @@ class Instance {
     if (failed) fail(EDGECORE_NOT_SUPPORTED, "XNNPACK refused the shapes: %s", status_name(status));
   }
 
-  // Returns the index (in Graph::values) of the value that `external`, an external value of XNNPACK, stands for.
+  // Returns the index in Graph::values of the value that XNNPACK's external value `external` stands for.
   uint32_t value_of(const xnn_external_value &external) const {
     const size_t arguments = graph_.externals.size();
     return external.id < arguments ? graph_.externals[external.id] : exposed_[external.id - arguments];

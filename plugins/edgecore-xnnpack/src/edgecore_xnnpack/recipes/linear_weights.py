@@ -1,6 +1,6 @@
 """The recipes `int4-weights` and `int8-weights`: linear layers with weights of 4 or 8 bits.
 
-A matmul with a constant matrix and a 1 x 1 convolution become linear layers too.
+Matmuls with a constant matrix, and 1 x 1 convolutions, also become linear layers.
 """
 
 from __future__ import annotations
