@@ -252,7 +252,8 @@ class Interpreter {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "the view has ", current_bytes(view),
                            " bytes, its base ", base.tensor.capacity, ".");
     }
-    // A resizable view may still have the last run's shape, too large for the base's memory now: empty the view.
+    // A resizable view may still have the last run's shape. If that is too large for the base's memory, set all sizes
+    // to 0.
     if (current_bytes(view) > base.tensor.capacity) {
       for (int32_t i = 0; i < view.tensor.dl.ndim; ++i) view.tensor.dl.shape[i] = 0;
       update_strides(view.tensor);

@@ -246,9 +246,9 @@ typedef struct edgecore_host {
   void(EDGECORE_CALL *event_add)(edgecore_scope *scope, edgecore_str name, int64_t debug_id, uint64_t begin,
                                  uint64_t end);
 
-  // Passes a value that an operation inside of a delegate has computed, for debugging. `name` and `debug_id` identify
-  // the operation, as in event_begin. `value` is a dense tensor in host memory, its dims in memory order; the host
-  // copies it. May be called only with the scope of an instance that has EDGECORE_INSTANCE_VALUES in
+  // For debugging, passes to the host a value that an operation inside of a delegate has computed. `name` and
+  // `debug_id` identify the operation, as in event_begin. `value` is a dense tensor in host memory, its dims in memory
+  // order; the host copies it. May be called only with the scope of an instance that has EDGECORE_INSTANCE_VALUES in
   // edgecore_instance_info.flags, during execute, on the thread on which the host called the plugin.
   void(EDGECORE_CALL *event_value)(edgecore_scope *scope, edgecore_str name, int64_t debug_id,
                                    const edgecore_tensor *value);

@@ -27,8 +27,8 @@ class TensorBuilder {
   TensorBuilder &strides(std::vector<int64_t> strides);
   TensorBuilder &dim_order(std::vector<uint8_t> order);
   // Sets the function that frees the memory, at most once and before make(). It is called once, when the builder, its
-  // copies and the last tensor that uses the memory are destroyed, even if make() returned an empty tensor. Without it
-  // the memory must outlive all these tensors.
+  // copies and the last tensor that uses the memory are destroyed, even if make() failed. Without it the memory must
+  // outlive all these tensors.
   TensorBuilder &deleter(std::function<void(void *)> deleter);
   TensorBuilder &fixed_shape();  // resize() refuses the tensor
   TensorBuilder &read_only();    // a method refuses the tensor as an input if its program writes to the input

@@ -200,8 +200,8 @@ class Module {
 
   // Runs the method with this name. `inputs` has a tensor for each tensor input of the method, in order; set other
   // inputs before, with method(i).set_input. `outputs` receives copies of the tensor outputs. Errors: INVALID_STATE (no
-  // open program, or the method is not loaded), NOT_FOUND, INVALID_ARGUMENT (the number of inputs, an empty tensor, and
-  // the errors of Method::set_input), and the errors of Method::execute.
+  // open program, or the method is not loaded), NOT_FOUND, INVALID_ARGUMENT (a wrong number of inputs, a tensor whose
+  // check() fails, and the errors of Method::set_input), and the errors of Method::execute.
   Status run(StringView method, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Error &error);
 
   // Start and stop recording the times of runs; new events are added to earlier ones, which clear_trace deletes. After

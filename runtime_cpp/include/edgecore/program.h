@@ -124,7 +124,7 @@ class MethodInfo {
 class Program {
  public:
   // Loads and verifies the tables of a .pte file; copies them first unless `tables_in_place` is set. Segments are
-  // loaded when they are needed: a delegate's blob stays until the backend has taken it; constants, initial state and
+  // loaded when they are needed: a delegate's blob stays until the backend releases it; constants, initial state and
   // named data stay as long as the loader. `loader` must outlive the Program and its methods. The Program lives in
   // config.allocator and needs no destruction. Errors: INVALID_PROGRAM (not a .pte, truncated, or inconsistent: the
   // error says what and where), MEMORY_ALLOCATION_FAILED, NOT_SUPPORTED (a newer schema version), and the errors of the

@@ -19,9 +19,9 @@ namespace {
 // hostile file.
 constexpr uint64_t kMaxWork = 1ull << 44;
 
-// Returns the maximum memory in bytes that a graph may use: half of the machine's memory, because beyond that, Linux
-// may kill the process when it uses the memory, instead of refusing the allocation. On 32-bit processors, returns at
-// most a quarter of the address space, so that XNNPACK's sums of sizes and gaps fit in size_t.
+// Returns the maximum memory in bytes that a graph may use: half of the machine's memory. If a graph needed more, Linux
+// might grant the allocation and kill the process later. On 32-bit processors, returns at most a quarter of the address
+// space, so that XNNPACK's sums of sizes and gaps fit in size_t.
 uint64_t memory_limit() {
   static const uint64_t limit = [] {
     const long pages = sysconf(_SC_PHYS_PAGES);
@@ -150,8 +150,8 @@ void drop_unused(Graph *graph) {
   }
 }
 
-// Marks the output of each CacheUpdate (a node that writes rows into a KV cache) as the state that it updates. Throws
-// if another node accesses a state that a node updates: the result would depend on the order of the nodes.
+// Marks the output of each CacheUpdate (a node that writes rows into a KV cache) as the state that the node updates.
+// Throws if another node accesses a state that a node updates: the result would depend on the order of the nodes.
 void link_states(Graph *graph) {
   std::vector<uint32_t> readers(graph->states.size());
   for (const Node &node : graph->nodes) {

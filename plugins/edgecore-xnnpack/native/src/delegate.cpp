@@ -312,8 +312,8 @@ class Instance {
       placeholder += static_cast<uintptr_t>((bytes / kAlignment + 2) * kAlignment);
     }
     // Call xnn_setup_runtime, which plans the workspace in each call. xnn_reshape_runtime would plan only if a tensor
-    // exceeds its own previous maximum, and then with the current sizes of the other tensors; if these later grow
-    // back to their maximum, it would not plan for them.
+    // exceeds its own previous maximum, and then only for the current sizes of the other tensors: if these grew back to
+    // their maximum, the workspace would be too small.
     clear_allocation_failure();
     const xnn_status status = xnn_setup_runtime(runtime_.handle, externals_.size(), externals_.data());
     const bool no_memory = status == xnn_status_out_of_memory || allocation_failed();

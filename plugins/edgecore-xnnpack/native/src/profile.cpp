@@ -111,7 +111,8 @@ std::vector<uint32_t> nodes_of(const Graph &graph, const std::vector<bool> &is_s
     return nodes;
   }
   // Match the reported operators in order, each to the earliest possible Operation, then each to the latest possible
-  // one. If both matches of an operator belong to one node, it computes this node; otherwise its node is ambiguous.
+  // one. If both matches belong to the same node, the operator computes this node; otherwise the operator's node is
+  // ambiguous.
   size_t next = 0;
   for (size_t i = 0; i < names.size(); ++i, ++next) {
     while (next < operations.size() && !fits(i, next)) ++next;

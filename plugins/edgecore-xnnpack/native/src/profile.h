@@ -32,8 +32,8 @@ class Profile {
   // Adds a node that the delegate computed itself, between the times `begin` and `end`, as returned by now().
   void add_own(const Node &node, uint64_t begin, uint64_t end);
 
-  // Reports an event to the host for each XNNPACK operator, and for each node that the delegate computed, in the last
-  // run, with names such as "Conv2d: Convolution (NHWC, F32) GEMM".
+  // Reports to the host the events of the last run: one for each XNNPACK operator, and one for each node that the
+  // delegate computed itself. Their names are such as "Conv2d: Convolution (NHWC, F32) GEMM".
   void report(xnn_runtime_t runtime, const backend::Host &host);
 
  private:

@@ -2,8 +2,8 @@
 //
 // A tile of m x m outputs is computed from (m + 2) x (m + 2) inputs. Inputs, filter and products are transformed;
 // between the transforms, each of the P = (m + 2)^2 positions of a tile has a matrix product over the channels. F(4x4)
-// interpolates at the points 0, +-sqrt(1/2), +-sqrt(2) (and infinity), whose error is a fifth of the error with 0, +-1,
-// +-2.
+// interpolates at the points 0, +-sqrt(1/2), +-sqrt(2) (and infinity); with 0, +-1, +-2 the error would be five times
+// as large.
 #ifndef EDGECORE_XNNPACK_WINOGRAD_H_
 #define EDGECORE_XNNPACK_WINOGRAD_H_
 

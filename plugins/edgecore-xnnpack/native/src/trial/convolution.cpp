@@ -198,8 +198,8 @@ void run_windows(Trial *trial, const LayerTypes &types, const std::vector<Window
   }
 }
 
-// Tests 2x2 convolutions whose numbers of output pixels leave every possible remainder for the last tile of pixels,
-// with more input channels than a kernel multiplies at a time (64 bytes). A last tile of one row is a special case: AMX
+// Tests 2x2 convolutions whose numbers of output pixels make the last tile of pixels have every possible size. They
+// have more input channels than a kernel multiplies at a time (64 bytes). A last tile of one row is a special case: AMX
 // kernels have a separate loop for it.
 void run_last_tiles(Trial *trial, const LayerTypes &types) {
   const bool is_full = trial->extent == Extent::kFull;

@@ -1,6 +1,6 @@
-// Trials (tests) of XNNPACK's kernels: run every kind of kernel that the delegate can use on small shapes, and compare
-// the results with a reference that is computed in double precision from the definition of the operation. A family is
-// an operation with the types of its inputs and outputs.
+// Trials (tests) of XNNPACK's kernels: run, on small shapes, every kind of kernel that the delegate can use, and
+// compare the results with a reference that is computed in double precision from the definition of the operation. A
+// family is an operation with the types of its inputs and outputs.
 //
 // The reference does not imitate XNNPACK's computation. Where a kernel rounds, either the inputs are chosen so that the
 // rounding is exact (with dynamic quantization, every element is an integer multiple of its row's scale), or the

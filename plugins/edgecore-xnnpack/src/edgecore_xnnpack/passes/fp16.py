@@ -164,7 +164,7 @@ class _Fp16Converter:
         return self.fp16_values[value]
 
     def _to_fp32(self, value: SubgraphValue, reader: SubgraphNode) -> None:
-        """Insert a conversion to fp32 before `reader`, the first fp32 reader of `value`, if it exists in fp16 only."""
+        """If `value` exists only in fp16, insert a conversion to fp32 before `reader`, its first fp32 reader."""
         if value in self.pending:
             self.pending.remove(value)
             self.nodes.append(

@@ -142,9 +142,9 @@ def _add_in_integers(subgraph: Subgraph) -> None:
 
     Identity: clamp(x + a) * b = clamp'(b * x + a * b), where the limits of clamp' are b times the limits of clamp.
     Integers q with scale s represent q * s, so b * x has the integers of x with scale b * s: no operation is needed.
-    This requires that x is the result of an integer convolution or linear layer with no other reader. Its scales of
-    weight, bias and output, and its clamp limits, are multiplied by b. a * b becomes the int8 constant 127 or -127 with
-    scale |a * b| / 127.
+    This requires that x is the result of an integer convolution or linear layer with no other reader. The layer's clamp
+    limits, and its scales of weight, bias and output, are multiplied by b. a * b becomes the int8 constant 127 or -127
+    with scale |a * b| / 127.
     """
     producers, uses = subgraph.producers(), subgraph.uses()
     elided: set[SubgraphNode] = set()
