@@ -69,8 +69,8 @@ struct DeviceCopy;
 // A tensor whose data is in device memory of a mutable buffer: the mutable buffer itself, an alias, or its new content.
 struct ResidentSlot {
   TensorSlot *slot;
-  DeviceCopy *copy;  // the tensor's device copy, if the host uses the tensor as well: then only the copy is in the
-                     // mutable buffer's device memory; otherwise NULL
+  DeviceCopy *copy;  // if the host also uses the tensor: its device copy, which alone is in the mutable buffer's device
+                     // memory; otherwise NULL
   DeviceState *state;
   bool is_new_content;  // true: the tensor's data is in DeviceState::spare; false: in DeviceState::content
   ResidentSlot *next;
@@ -232,7 +232,7 @@ constexpr uint8_t kIsRebound = 16;      // bit of a tensor whose memory a view o
 // loaded, unless the comment of the member names another file.
 struct Bindings {
   Span<edgecore_value> values;       // current values of the method; written by set_input, moves and kernels
-  Span<edgecore_value> declared;     // the value of each input of the method in the file
+  Span<edgecore_value> declared;     // for each input: its value as the file declares it
   Span<TensorSlot *> tensor_of;      // for each value: its TensorSlot; NULL if the value is not a tensor
   Span<ListSlot *> list_of;          // for each value: its ListSlot; NULL if the value is not a list
   Span<MutableBytes> arenas;         // planned memory

@@ -67,7 +67,7 @@ Status MethodImpl::stage_in(size_t pc, Error &error) {
     if (run_state.args[i].tag != EDGECORE_TAG_TENSOR) continue;
     const DelegateArgument argument = {backend, pc, instruction.call->staging[i], slot_of(run_state.args[i].as.tensor)};
     const edgecore_tensor &tensor = argument.slot.tensor;
-    // the tensor is in device memory already, perhaps since an earlier argument
+    // the tensor is already in device memory, perhaps because it is also an earlier argument of the call
     if (tensor.buffer != nullptr) continue;
     if (tensor.dl.data == nullptr && current_bytes(argument.slot) != 0) {
       return fail(error, EDGECORE_INVALID_STATE, "Method '", name, "', instruction ", pc, ", backend '",

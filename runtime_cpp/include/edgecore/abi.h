@@ -126,7 +126,7 @@ typedef struct edgecore_buffer edgecore_buffer;  // a block of device memory, se
 typedef struct edgecore_tensor {
   edgecore_header header;
   uint32_t flags;
-  int32_t scalar_type;  // element type as a number of the .pte's ScalarType; unlike dl.dtype, it tells quantized types
+  int32_t scalar_type;  // element type: a number of the .pte's ScalarType; dl.dtype cannot express quantized types
   edgecore_dl_tensor dl;
   const uint8_t *dim_order;  // the tensor's dims in the order of memory, outermost first; ndim entries
   const int64_t *max_shape;  // maximum shape of the tensor, for which its memory was planned; ndim sizes

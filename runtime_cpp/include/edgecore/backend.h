@@ -94,7 +94,7 @@ typedef struct edgecore_compile_spec {
 typedef struct edgecore_memory_need {
   edgecore_header header;
   uint32_t kind;
-  uint32_t space;  // memory space: 0 is host memory; other numbers are the backend's, as in the file's metadata
+  uint32_t space;  // 0: host memory; other numbers have a meaning that the backend defines, also in the file's metadata
   uint64_t bytes;
   uint64_t alignment;
   edgecore_str shared_group;  // needs of one non-empty group may share one block: only the largest counts

@@ -70,10 +70,10 @@ struct TraceInfo {
 
 // A value that an operation inside of a delegate has computed.
 struct OperationValue {
-  size_t delegate;        // index in the method
+  size_t delegate;        // index of the delegate in the method
   std::string operation;  // the backend's name of the operation
   int64_t id;             // the backend's number of the operation, or -1; the file's metadata list names and numbers
-  Tensor value;           // the operation's result, its dims in memory order; empty if the memory limit was reached
+  Tensor value;           // the operation's result, its dims in memory order; Tensor() if the memory limit was reached
 };
 
 // Returns the default Limits, but with at most the machine's physical memory for planned tensors.
@@ -232,7 +232,7 @@ class Module {
   // backends.
   Status reset(Error &error);
 
-  // Sets options that may change after loading on all delegates of a backend. No method may be running. All names and
+  // Sets, on all delegates of a backend, options that may change after loading. No method may be running. All names and
   // types are checked before the first option is set; if the backend refuses an option, the options before it stay set.
   // Errors: NOT_FOUND (the backend was not added), INVALID_ARGUMENT (name or type), and errors of the backend.
   Status set_options(StringView backend_id, Span<const edgecore_option> options, Error &error);

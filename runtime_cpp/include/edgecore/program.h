@@ -105,7 +105,7 @@ class MethodInfo {
   DimInfo output_dim(size_t index, size_t dim) const;
   // Returns the index of the input called `name`. Errors: NOT_FOUND with the names of all inputs.
   Result<size_t> find_input(StringView name, Error &error) const;
-  size_t arena_count() const;  // number n of arenas: arenas 1 to n of the file have the indices 0 to n-1
+  size_t arena_count() const;  // the file numbers arenas from 1; here the indices begin at 0
   uint64_t arena_bytes(size_t index) const;
   size_t delegate_count() const;
   DelegateInfo delegate(size_t index) const;

@@ -58,7 +58,7 @@ struct DeviceState {
   const edgecore_backend *table = nullptr;  // backend of the device; NULL: the buffer is in host memory only
   edgecore_driver *driver = nullptr;
   uint32_t memory_kind = 0;
-  uint64_t bytes = 0;  // of each device buffer
+  uint64_t bytes = 0;  // size of each device buffer
   uint64_t alignment = 0;
   edgecore_buffer *content = nullptr;
   edgecore_buffer *spare = nullptr;  // device buffer that receives the new content in a run; NULL if no method needs it

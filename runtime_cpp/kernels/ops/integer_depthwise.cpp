@@ -131,8 +131,8 @@ class Depthwise {
 
   static constexpr int64_t kMaxColumns = 1024;  // maximum number of columns of a block of outputs
   static constexpr int64_t kBlock = (kHasCache ? 24576 : 1024) / sizeof(Element);
-  static constexpr int64_t kStep = kTapsOfElement == 1 ? 12 : max_of(kSumLanes, 4);  // sums computed together
-  static constexpr int64_t kBatch = (kHasCache ? 256 : 64) / kStep * kStep;          // sums requantized together
+  static constexpr int64_t kStep = kTapsOfElement == 1 ? 12 : max_of(kSumLanes, 4);  // number of sums computed together
+  static constexpr int64_t kBatch = (kHasCache ? 256 : 64) / kStep * kStep;          // number requantized together
 
   static Element element(Value first, Value second) {
     if constexpr (kTapsOfElement == 1) return first;

@@ -135,7 +135,7 @@ bool check_types(Call &call, Tensor real, Tensor quantized) {
          call.check(is_integral(quantized.type()), "the quantized tensor must have an integer dtype");
 }
 
-// Returns the number in a tensor with one element, a scale or a zero point.
+// Returns the only element of a tensor: a scale or a zero point.
 double single_value(Call &call, Tensor t) {
   double value = 1;
   if (!call.check(!call.failed() && t.numel() == 1, "scale and zero_point must have one element each")) return value;

@@ -90,7 +90,7 @@ edgecore_tensor &checked_tensor(const Arguments &args, const Value &value) {
     fail(EDGECORE_INVALID_TYPE, "argument %u has scalar type %d where the graph has %s", value.argument,
          tensor.scalar_type, type_name(value.type));
   }
-  // Accept a tensor without dims for the shape [1], by which ExecuTorch's compiler declares it.
+  // Accept a tensor without dims where the graph has the shape [1]: ExecuTorch's compiler declares it as [1].
   if (tensor.dl.ndim == 0 && value.shape.rank == 1 && element_count(value.shape) == 1) return tensor;
   if (static_cast<uint32_t>(tensor.dl.ndim) != value.shape.rank) {
     fail(EDGECORE_INVALID_ARGUMENT, "argument %u has %d dims instead of %u", value.argument, tensor.dl.ndim,
@@ -395,7 +395,7 @@ class Instance {
   const bool watches_;                         // true if the host wants the values of all nodes
   const Exposed exposed_;
   ExposedMemory memory_;
-  std::vector<void *> data_;  // the address of every value outside of XNNPACK's workspace, else null
+  std::vector<void *> data_;  // for each value: its address, or null if it is in XNNPACK's workspace
   Copies scratch_memory_;
   uint8_t *scratch_ = nullptr;
 };

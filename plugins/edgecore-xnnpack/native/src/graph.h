@@ -128,7 +128,7 @@ struct Graph {
   // For each argument of a call, the index of its value; kNone: the delegate does not use it.
   std::vector<uint32_t> externals;
   std::vector<State> states;
-  Copies owned;  // scales and widened constants
+  Copies owned;  // memory of scales, and of constants converted to fp32
 };
 
 }  // namespace edgecore::xnnpack

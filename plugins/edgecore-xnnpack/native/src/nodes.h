@@ -23,7 +23,8 @@ struct NodeKind {
   uint32_t constants;  // a bit for each input that must be a constant, because XNNPACK packs it
   uint32_t optional;   // a bit for each input that may be absent
 
-  // Copies the fields of the flatbuffer table into the node; values are named by ids. Throws if a list is too long.
+  // Copies the fields of the flatbuffer table into the node; the node then refers to values by their ids. Throws if a
+  // list is too long.
   void (*read)(const void *table, Node *node);
   // Checks types, quantization and parameters, once after load. check_graph has already checked that the operands are
   // defined.

@@ -49,7 +49,7 @@ class Profile {
 
   std::vector<Operator> operators_;
   std::vector<Own> own_;
-  std::vector<uint64_t> times_;  // in XNNPACK's unit
+  std::vector<uint64_t> times_;  // times of operators_, in XNNPACK's unit
   std::chrono::steady_clock::time_point start_ = {};
   uint64_t before_ = 0;  // nanoseconds from start() to start_operators()
 };

@@ -14,8 +14,8 @@ namespace edgecore::xnnpack {
 
 struct WinogradLayer {
   uint32_t form = 2;                                        // m: 2 or 4
-  uint64_t batch = 0, height = 0, width = 0, channels = 0;  // of the input
-  uint64_t rows = 0, columns = 0, outputs = 0;              // of the output
+  uint64_t batch = 0, height = 0, width = 0, channels = 0;  // sizes of the input
+  uint64_t rows = 0, columns = 0, outputs = 0;              // sizes of the output
   int64_t top = 0, left = 0;      // zeros above and left of the image; those below and right follow from the sizes
   float min = 0, max = 0;         // output range
   const float *packed = nullptr;  // packed weights, from pack_winograd

@@ -10,7 +10,7 @@ namespace edgecore::xnnpack::trial {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr size_t kMaxEdge = 40;  // the test each_tile uses at most this many pixels, and output channels
+constexpr size_t kMaxEdge = 40;  // maximum number of pixels, and of output channels, in the test each_tile
 
 struct Window {
   uint32_t height, width, stride, dilation, padding;

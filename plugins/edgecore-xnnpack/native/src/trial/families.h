@@ -24,7 +24,7 @@ enum class Extent {
 // The result of the tests of one family (an operation with the types of its inputs and outputs).
 struct Outcome {
   std::string family;
-  uint64_t cases = 0;  // shapes that were run
+  uint64_t cases = 0;  // number of shapes that were run
   uint64_t errors = 0;
   std::string first_error;   // text about the first error: shape, element's index, wrong number, reference
   bool unsupported = false;  // true if XNNPACK has no such kernels for this processor

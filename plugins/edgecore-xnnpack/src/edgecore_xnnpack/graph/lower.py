@@ -205,7 +205,7 @@ class Lowering:
         return zero_points is not None and bool(np.any(self.numbers(zero_points)))
 
     def numbers(self, value: Any) -> Any:
-        """Return an argument, a number or a constant node, as an array."""
+        """Return an argument (a number or a constant node) as an array."""
         return np.asarray(self._tensors[value].detach().numpy() if isinstance(value, Node) else value)
 
     def scales(self, node: Any) -> Array | None:

@@ -143,7 +143,7 @@ class SubgraphValue:
 
 
 class QuantizePerToken:
-    """Kind of an operation that marks a tensor for dynamic quantization, which `passes/quantize.py` replaces.
+    """Kind of an operation that marks a tensor for dynamic quantization; `passes/quantize.py` replaces the mark.
 
     In XNNPACK, only linear layers and convolutions with integer weights can read a dynamically quantized tensor.
     """
