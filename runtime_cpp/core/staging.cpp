@@ -22,8 +22,8 @@ bool meets(const TensorSlot &slot, const edgecore_buffer_requirement &need) {
   return bytes == 0 || (address % need.alignment == 0 && slot.readable >= readable);
 }
 
-// Returns true if the copy of an argument needs the old content: an input, an output that is also another argument, or
-// a mutable buffer, of which the delegate may overwrite only a part.
+// Returns true if the copy of an argument needs the old content. This is true for an input, for an output that is also
+// another argument, and for a mutable buffer, because the delegate may overwrite only a part.
 bool is_read(const DelegateArgument &argument) {
   return !argument.staging.written || argument.staging.repeated ||
          (argument.slot.tensor.flags & EDGECORE_TENSOR_STATE) != 0;

@@ -22,8 +22,8 @@
 
 namespace edgecore {
 
-// What a trace records, each level in addition to the levels before it: runs; instructions and the operations inside of
-// delegates; the time of each thread in each parallel loop.
+// The levels of a trace. Each level records more than the one before: runs; then also instructions and the operations
+// inside of delegates; then also the time of each thread in each parallel loop.
 enum class TraceLevel : uint8_t { kCalls, kOperators, kThreads };
 
 // The values that a trace holds in addition to times: none; the outputs of runs; also the results of instructions, and

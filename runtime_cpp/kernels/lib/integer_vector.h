@@ -212,8 +212,7 @@ inline Sums multiply_high(Sums v, int32_t multiplier) {
 #endif
 }
 
-// Requantizes those of the first sums that fill whole vectors, by a factor of at most 1. Returns how many of n these
-// are.
+// Requantizes the first of n sums, as many as fill whole vectors, by a factor of at most 1. Returns their number.
 inline int64_t requantize_vectors(const int32_t *sums, int64_t n, int32_t bias, Factor factor, Range<int8_t> range,
                                   int8_t *out) {
   typedef int8_t Bytes __attribute__((vector_size(kSumLanes)));

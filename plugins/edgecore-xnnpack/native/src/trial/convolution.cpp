@@ -273,8 +273,8 @@ void transposed(Trial *trial, const LayerTypes &types) {
       false, true);
 }
 
-// Tests convolutions with each fp32 tile, with numbers of pixels and output channels below, at and above the sizes of
-// the tiles: 1x1 (GEMM), 3x3 in two groups (indirect GEMM), and transposed.
+// Tests 1x1 convolutions (GEMM), 3x3 convolutions in two groups (indirect GEMM), and transposed convolutions with each
+// fp32 tile. The numbers of pixels and output channels are below, at and above the sizes of the tiles.
 void each_tile(Trial *trial, const LayerTypes &types) {
   const size_t step = trial->extent == Extent::kFull ? 1 : trial->extent == Extent::kQuick ? 37 : 203;
   size_t index = 0;
