@@ -184,7 +184,7 @@ struct All {
 };
 
 // Computes m outputs of a reduction: acc[i] becomes the reduction of the input elements of output i. `input` is the
-// address of the first input element of output 0; the first input elements of adjacent outputs are `stride` bytes apart.
+// address of the first input element of output 0; the next output's first input element is `stride` bytes further on.
 // If the caller passes `prepare`, prepare(x, n, columns) transforms n loaded elements in place before they are reduced:
 // if `columns` is true, x[i] is an input element of output i; otherwise all n elements belong to output 0.
 struct NoPrepare {};
