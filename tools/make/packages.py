@@ -162,8 +162,6 @@ def build_wheel(folder: str) -> Path:
     for old in (ROOT / "dist").glob(f"{name}-*.whl"):
         run("rm", old)
     options = ["--verbose", "--no-deps", "--no-build-isolation", "--wheel-dir", "dist"]
-    if folder != ".":  # the headers of this tree, as in the C++ tests, so that ccache has the objects of both
-        options.append(f"--config-settings=cmake.define.edgecore_DIR={ROOT}/cmake")
     run_build(VENV_PYTHON, "-m", "pip", "--disable-pip-version-check", "wheel", *options, f"./{folder}")
     return next((ROOT / "dist").glob(f"{name}-*.whl"), Path(f"dist/{name}-*.whl"))
 
