@@ -69,7 +69,7 @@ def setup_steps() -> dict[str, Step]:
             after=("venv",),
         ),
         "openvino-2025": Step("OpenVINO 2025 for executorch (50 MB)", install_openvino_2025, after=("openvino",)),
-        **{name: group(name) for name in ("wheel", "lint", "zig", "release")},
+        **{name: group(name) for name in ("wheel", "lint", "zig", "publish", "release")},
     }
 
 
