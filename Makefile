@@ -110,8 +110,7 @@ vulkan-threads: .stamps/vulkan-thread  ## the C++ tests of edgecore-vulkan under
 fuzz-long: install .stamps/fuzzers  ## the fuzzers for INPUTS=1000000 inputs, with coverage; goes on where it was stopped
 	mkdir -p build/fuzz-long/seeds
 	build/fuzz/runtime_cpp/fuzz/edgecore_make_seeds build/fuzz-long/seeds
-	cd tests && ../$(PY) -m fuzz.seeds ../build/fuzz-long/seeds
-	cd tests && ../$(PY) -m fuzz.long --inputs $(INPUTS) --jobs $(JOBS)
+	cd tests && ../$(PY) -m fuzz.seeds ../build/fuzz-long/seeds && ../$(PY) -m fuzz.long --inputs $(INPUTS) --jobs $(JOBS)
 
 fuzz-graphs: install .stamps/test  ## GRAPHS=20000 random graphs, MODELS=300 models; goes on where it was stopped
 	cd tests && ../$(PY) -m fuzz.run --graphs $(GRAPHS) --progress ../build/fuzz-graphs

@@ -168,7 +168,7 @@ def mark(hits: Path, tree: Path) -> None:
             seen = set()
 
             def hit(index):
-                line = f"{{index}} {{os.environ.get('PYTEST_CURRENT_TEST', '').rpartition(' ')[0]}}\\n"
+                line = f"{{index}} {{os.environ.get('PYTEST_CURRENT_TEST', '').rpartition(' (')[0]}}\\n"
                 if line not in seen:
                     seen.add(line)
                     with Path({str(hits)!r}).open("a", encoding="utf-8") as file:
@@ -255,7 +255,7 @@ def first_failure(tree: Path, tests: list[str]) -> tuple[str | None, str]:
     if done.returncode == pytest.ExitCode.USAGE_ERROR:
         missing = set(re.findall(r"^ERROR: not found: .*?/((?:tests|plugins)/.*)$", output, re.MULTILINE))
         kept = [test for test in tests if test not in missing]
-        return first_failure(tree, kept) if kept and missing else (None, output.strip().splitlines()[-1])
+        return first_failure(tree, kept) if 0 < len(kept) < len(tests) else (None, output.strip().splitlines()[-1])
     failed = re.search(r"^(?:FAILED|ERROR) (\S+?::.*?)(?: - |$)", output, re.MULTILINE)
     if failed is None and done.returncode != pytest.ExitCode.OK:
         return None, f"pytest ends with {done.returncode}: {output[-300:]}"
