@@ -48,7 +48,7 @@ def add(app: typer.Typer, built_in: int, arguments: Sequence[str]) -> None:
 
 
 def _stub() -> None:
-    """Stand for a package's command in the help of `edgecore`, which never calls it."""
+    """Placeholder that shows a package's command in the help of `edgecore`; it is never called."""
 
 
 def _load(app: typer.Typer, provider: Provider) -> None:

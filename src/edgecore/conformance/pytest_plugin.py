@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the part of the plugin that adds tests if `--edgecore-backend` is given."""
+    """If `--edgecore-backend` is given, register the part of the plugin that adds tests."""
     if config.getoption("edgecore_backend"):
         config.pluginmanager.register(_plugin(), "edgecore-conformance-checks")
 

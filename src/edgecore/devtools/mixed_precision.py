@@ -32,7 +32,7 @@ class Step:
     Attributes:
         skip: The modules that stay in floating point.
         score: The program's metric on this machine.
-        kept: True if the search continued from these modules.
+        kept: True if the search continued with these modules in floating point.
         bytes: Size of the file.
     """
 
@@ -117,10 +117,9 @@ def suggest(
     The search first measures in eager mode how much noise each quantized layer adds to the noise of its inputs, and
     tries the noisiest layers first. Each step compiles the model with one more module in floating point, scores the
     program on this machine, and measures the noise of the other layers again. A module that does not raise the score
-    is quantized again, but the following steps include it, because two damaged layers may help only together. Once
-    such a group helps, each member without which the score does not fall is quantized again. Operators directly in a
-    module with submodules, such as the addition of a residual block, can be left in floating point only with the whole
-    module.
+    is quantized again, but the following steps include it, because two damaged layers may help only together. Once such
+    a group helps, each member is quantized again if the score does not fall. Operators directly in a module with
+    submodules, such as the addition of a residual block, can be left in floating point only with the whole module.
 
     Args:
         model: The float model, in eval mode.
@@ -163,7 +162,7 @@ def suggest(
     def build(skip: tuple[str, ...]) -> tuple[Any, float]:
         chosen = _with_skip(recipe, skip)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", QuantizationWarning)  # hide accuracy warnings: the search measures it
+            warnings.simplefilter("ignore", QuantizationWarning)  # the search measures the loss itself
             program = edgecore.compile(model, inputs, backends=backends, quantize=chosen, calibration=calibration)
         loaded = edgecore.load(program.buffer, trust=True)
         return program, measured(on_device(loaded))
@@ -243,7 +242,7 @@ class _Search:
                 waiting.append(module)
 
     def _attempt(self, modules: tuple[str, ...], or_equal: bool = False) -> tuple[bool, Any]:
-        """Compile with these modules in floating point; keep the set if its score is higher (`or_equal`: not lower)."""
+        """Compile with these modules in floating point; adopt them if the score is higher (`or_equal`: not lower)."""
         suggestion = self.suggestion
         program, score = self.build(modules)
         is_kept = score > suggestion.score or (or_equal and score == suggestion.score)

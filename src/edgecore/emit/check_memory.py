@@ -79,7 +79,7 @@ class _Replay:
         """Return (values read, values written) of a kernel call.
 
         The arguments in the file are the operator's arguments, then its results as `out` arguments, then the return
-        value, which repeats the result, or is a list of all results.
+        value: the single result again, or a list of all results.
         """
         if self.plan.operators[call.op_index].name == "executorch_prim::et_copy_index":
             return [call.args[1]], [call.args[0]]

@@ -95,7 +95,7 @@ def between_delegates(subject: BackendUnderTest) -> str:
 
 
 def dynamic_sizes(subject: BackendUnderTest) -> str:
-    """Check tensors of symbolic sizes that pass between delegates, in device buffers of the maximum size."""
+    """Check tensors of symbolic sizes that pass between delegates in device buffers, which have the maximum size."""
     model, inputs, program = _zigzag(subject, dynamic=True)
     loaded = load(subject, program)
     for size in SIZES:
@@ -268,7 +268,7 @@ def _zigzag(subject: BackendUnderTest, dynamic: bool = False) -> tuple[nn.Module
 
 
 def _state(subject: BackendUnderTest) -> Iterator[tuple[str, Any, Any]]:
-    """Yield (name, model, program) of each model whose mutable buffers the runtime keeps and only delegates use.
+    """Yield (name, model, program) of each model with mutable buffers that the runtime stores and only delegates use.
 
     Raises:
         Skipped: The backend has no device memory, or in each model an operator on the host uses the buffers, too.

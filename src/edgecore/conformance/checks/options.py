@@ -139,8 +139,8 @@ class _LoadOption:
 def _declared(field: FieldInfo, key: str) -> list[Any]:
     """Return the values of an option that a backend declares as `Field(..., json_schema_extra={key: [...]})`.
 
-    The keys are `device_only` (values with which a file does not run on the machine that compiles) and
-    `compiles_elsewhere` (values with which some machines cannot compile).
+    The keys are `device_only` (files compiled with these values run only on a device, not on this machine) and
+    `compiles_elsewhere` (some machines cannot compile with these values).
     """
     extra = field.json_schema_extra
     return list(extra.get(key, [])) if isinstance(extra, dict) else []  # type: ignore[arg-type]
@@ -178,7 +178,7 @@ def _expect_load_rejection(subject: BackendUnderTest, name: str, value: Any) -> 
     try:
         loaded = load(subject, program, options=options)
         if subject.runner is not None:
-            loaded.forward(*inputs)  # call it: a runner (an external command) loads the file at the first call
+            loaded.forward(*inputs)  # a runner (an external command) loads the file only when called
     except (EdgecoreError, TypeError) as error:
         return _text_naming_option(error, name, value)
     raise Failed(f"{name}={value!r} is accepted when loading")

@@ -223,8 +223,8 @@ class _Case:
 def on_steps(program: ExportedProgram, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Round each input that the program quantizes with a constant scale to the nearest multiple (step) of the scale.
 
-    Without this, a backend that reads inputs in a lower precision could round a number between two steps to the other
-    step, and one step of an input changes results by several steps.
+    A backend that reads inputs in a lower precision may otherwise round a number between two steps to the other step. A
+    difference of one step in an input then changes results by several steps.
     """
     nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
 

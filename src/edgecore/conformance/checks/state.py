@@ -88,7 +88,7 @@ def sessions(subject: BackendUnderTest) -> str:
         pairs = [(session, Eager(model)) for session in (first, first.new_session(), load(subject, program))]
         for number, step in enumerate(STEPS):
             for index, (session, reference) in enumerate(pairs):
-                if number >= index:  # so that the histories differ
+                if number >= index:  # start the sessions at different steps
                     check_calls(subject, f"{name}, session {index}", SEPARATE, session, reference, [step])
     return f"3 sessions in turn: {_names(subject)}"
 
@@ -139,7 +139,7 @@ def export_and_import(subject: BackendUnderTest) -> str:
 def _in_another_process(
     subject: BackendUnderTest, program: Any, model: StateModel, calls: Calls, state: bytes
 ) -> tuple[list[list[torch.Tensor]], bytes]:
-    """In another process, import `state` unless it is empty, and make `calls`. Return (results, state after them)."""
+    """In another process, import `state` unless it is empty, make `calls`, return their results and the final state."""
     if subject.runner is not None:
         session = load(subject, program)
         if state:
@@ -254,7 +254,7 @@ def methods(subject: BackendUnderTest) -> str:
 
 
 def initial_values_outside(subject: BackendUnderTest) -> str:
-    """Check that buffers take initial values from the `.ptd` that is loaded, even if it is not the compiled one."""
+    """Check that buffers take initial values from the loaded `.ptd`, even if the compiled one had others."""
     for name, model, _ in _claimed(subject):
         subject.trying(f"{name}, initial values in a .ptd")
         files = [model.compile(subject.backend, offset, external_data="state") for offset in (0, 0.5)]

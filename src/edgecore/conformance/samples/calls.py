@@ -39,7 +39,7 @@ VOLUME: Shape = (2, 3, 4, 6, 7)
 
 @dataclass(frozen=True)
 class Weight:
-    """A tensor argument of a sample call that is a constant of the test model, not one of its inputs."""
+    """A tensor argument of a sample call. It becomes a constant of the test model, not an input."""
 
     tensor: torch.Tensor
 

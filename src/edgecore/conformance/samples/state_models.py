@@ -50,7 +50,7 @@ class StateModel:
 
 
 def without_claims(subject: BackendUnderTest) -> edgecore.Backend:
-    """Return the backend with the option set by which the runtime, not the backend, keeps all mutable buffers."""
+    """Set the backend's option that leaves all mutable buffers to the runtime; return the backend with this option."""
     return edgecore.Backend(subject.name, skip_mutable_buffer=True, **subject.options)
 
 
@@ -69,7 +69,7 @@ class Eager:
 def check_calls(
     subject: BackendUnderTest, what: str, remedy: str, session: Any, reference: Eager, calls: Calls = STEPS
 ) -> None:
-    """Make the same calls of a loaded program and of the reference, and compare the results.
+    """Call a loaded program and the reference in the same way, and compare the results.
 
     Args:
         subject: The backend under test.

@@ -127,9 +127,9 @@ class Call:
         operator: Its name.
         function: Computes the result from the inputs.
         inputs: Inputs of the model.
-        labels: The inputs that each element of the result reads, in row-major order.
-        read: The n input values that each element of the result selects from, [elements, n], as for `amax`; None if the
-            operator computes new numbers.
+        labels: For each element of the result, in row-major order, the names of the input elements that it reads.
+        read: [elements, n]: for each element of the result the n input values of which it selects one, as `amax` does;
+            None if the operator computes new numbers.
         is_index: True if the results are indices into the rows of `read`.
     """
 
@@ -194,7 +194,7 @@ class _Function:
 
 
 def _pairs(dtype: torch.dtype) -> tuple[list[Label], torch.Tensor, torch.Tensor]:
-    """Return all pairs of elements, then the same pairs in reverse order: labels, and two operands [16, 8]."""
+    """Return all pairs of elements, twice, the second time in reverse order: their labels, and two operands [16, 8]."""
     pairs = list(product(_elements(dtype), repeat=2))
     pairs += pairs[::-1]
     left, right = (torch.tensor([pair[side][1] for pair in pairs]).to(dtype).reshape(16, 8) for side in (0, 1))
@@ -355,7 +355,7 @@ def _pools(operator: str, dtype: torch.dtype) -> Iterator[Call]:
 
 
 def _image(windows: torch.Tensor, kernel: Sequence[int], grid: Sequence[int]) -> torch.Tensor:
-    """Lay windows [channels, windows, elements of the kernel] side by side in an image [1, channels, grid x kernel]."""
+    """Lay windows [channels, windows, elements of a window] side by side in an image [1, channels, height, width]."""
     dims = len(kernel)
     spread = windows.reshape(windows.shape[0], *grid, *kernel)
     order = [0, *(axis for dim in range(dims) for axis in (1 + dim, 1 + dims + dim))]

@@ -142,7 +142,7 @@ def measure(
 
 
 def check_page(page: Path, measured: Measured) -> None:
-    """Compare the tables of a page with the measured differences; in the environment EDGECORE_WRITE_PAGES=1 write them.
+    """Compare the tables of a page with the measured differences; with EDGECORE_WRITE_PAGES=1 set, write the tables.
 
     The table of the set of kernels NAME stands between the lines `<!-- special values: NAME -->` and
     `<!-- end of special values -->`; a backend with one set of kernels has one table, with the NAME `all`. The first
@@ -225,12 +225,12 @@ def _references(case: Call) -> list[torch.Tensor]:
     try:
         exact = case.function(*(tensor.double() for tensor in case.inputs))
     except RuntimeError:
-        return [want]  # no result in float64, because a constant of the call has the dtype of `want`
+        return [want]  # no result in float64: the call fails, because one of its constants has the dtype of `want`
     return [want, exact.to(want.dtype)]
 
 
 def _delegated(name: str | None, program: Any, operators: set[str]) -> tuple[list[str], list[str]]:
-    """Return two lists: the operators that run in the backend, and the operators of which it runs no call.
+    """Return two lists: the operators with a call that runs in the backend, and the operators without such a call.
 
     Operators that edgecore replaces by others are in neither list.
 

@@ -164,7 +164,7 @@ def load_without_library(emit: Emit, backend_id: str, program: str) -> None:
 
 
 def load_patched(emit: Emit, backend_id: str, program: str, library: str) -> None:
-    """Set the interface version in the library's table to 99.0, load a file for it, and emit the error message."""
+    """Set the interface version in the library's table to 99.0, load a file that needs the library, emit the error."""
     emit("input", "a library that declares interface version 99.0")
     table = writable_table(library)
     table.header.major, table.header.minor = 99, 0

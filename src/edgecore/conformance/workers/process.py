@@ -75,7 +75,7 @@ def call(
 
 
 def _server() -> Worker:
-    """Return the server process (see `_servers`) for the present `sys.path`; start it if it is not running."""
+    """Return the server process (see `_servers`) for the current `sys.path`; start it if it is not running."""
     key = tuple(sys.path)
     if key not in _servers or not _servers[key].alive:
         worker = _servers[key] = Worker(f"{_CHILD}:call_in_forks", searched())

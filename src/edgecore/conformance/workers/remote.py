@@ -134,7 +134,7 @@ class _Process:
         self._outcomes: list[str] = []
 
     def add(self, session: int, line: str) -> int:
-        """Add a line to `calls.txt`, which a session of the program is to execute; return the line's index."""
+        """Add a line, an action for one session of the program, to `calls.txt`; return the line's index."""
         if session != self._current:
             self.lines.append(f"session {session}")
             self._current = session
@@ -164,7 +164,7 @@ class _Process:
             LoadFailed: The file does not load.
             Died: The command does not end as edgecore-run does, or a repeated call has another outcome than before.
         """
-        # Delete the outputs of earlier processes, which must not pass for results of this one.
+        # Delete the outputs of earlier processes, so that they cannot be mistaken for results of this process.
         for path in [*self.folder.glob("call_*_output_*.npy"), self.folder / "run.etdp"]:
             path.unlink(missing_ok=True)
         (self.folder / "calls.txt").write_text("".join(f"{line}\n" for line in self.lines))

@@ -127,7 +127,7 @@ def compare(
 
 
 def _tapped(engine: Engine, progress: Progress) -> Iterator[CompareRow | CompareOutput]:
-    """Compare, for each sample, the inner values that additional outputs of a program show, then the outputs."""
+    """For each sample, compare the inner values that a program returns as additional outputs, then its outputs."""
     hidden = {site.tap for site in engine.taps.changed}
     engine.prepare([site for site in engine.sites if site.tap not in hidden])
     for number, sample in enumerate(engine.samples):

@@ -114,7 +114,7 @@ class EagerEdge:
         device = device or {}
 
         def show(node: Node, result: Any) -> Any:
-            """If the node's value is to be compared, report it, and return the device's value in its place."""
+            """Report a value to compare, and return the device's value in its place; return other values."""
             site = self._sites.get(node.name)
             if site is None:
                 return result
@@ -125,7 +125,7 @@ class EagerEdge:
             behind, before = self._nodes[site.tap], node.args[0]
             assert callable(behind.target) and callable(node.target) and isinstance(before, Node)
             see(site, behind.target(result, *behind.args[1:], **behind.kwargs), evaluator.env[before])
-            # The device's values are multiples of the scale, so quantizing them again is exact.
+            # The device's values are exact multiples of the scale, so quantizing them again loses nothing.
             return result if value is None else node.target(value, *node.args[1:], **node.kwargs)
 
         rounding = Rounding(self._dtype, noise, seed, by_row=by_row)

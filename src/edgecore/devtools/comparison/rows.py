@@ -65,7 +65,7 @@ class CompareRow:
         return self.judgement.ratio > 1
 
     def worst_of(self, other: CompareRow) -> CompareRow:
-        """Return a row with the worse figures of two rows, which are of one operator and two samples."""
+        """Merge the rows of one operator for two samples: return a row with the worse figures of both."""
         local = max(self, other, key=lambda row: (row.judgement.ratio, -row.local.sqnr))
         return replace(
             local,
@@ -136,7 +136,7 @@ class Conditions:
 
     @property
     def way(self) -> str:
-        """A sentence that says how the values were read from the device, and which operators have no row therefore."""
+        """A sentence that says how the values were read from the device, and which operators therefore have no row."""
         if self.cut:
             return "the program was cut instead of tapped: only the operator that was searched for has a row"
         if not self.sites:

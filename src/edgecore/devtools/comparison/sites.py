@@ -132,7 +132,7 @@ def depends_on_inputs(edge: ExportedProgram) -> set[Node]:
 
 
 def _may_end(node: Node) -> bool:
-    """Guess if a node's result exists on the device, for a backend that does not declare which operators it fuses."""
+    """Guess whether a node's result exists on the device, if the backend does not declare which operators it fuses."""
     name = short_name(node)
     if is_quantize(node) or is_dequantize(node) or node.target in DATA_MOVEMENT or name.startswith(_SIZES):
         return False

@@ -43,7 +43,7 @@ def difference(a: Sequence[float], b: Sequence[float], *, paired: bool = False) 
 
     Returns:
         The keys `difference` (the median ratio `b / a`, minus 1), `interval` (contains the true difference with a
-        probability of at least 95 %; None with fewer than 10 times of a file) and `verdict`: "slower" or "faster" (the
+        probability of at least 95 %; None if a file has fewer than 10 times) and `verdict`: "slower" or "faster" (the
         interval excludes 0), "same" (the interval is within 3 % of 0) or "cannot tell".
     """
     if paired:
@@ -126,7 +126,8 @@ def traced_times(traces: Sequence[Trace]) -> dict[str, Any]:
 
 
 def read_traces(programs: Sequence[PteFile], dumps: Sequence[Any], method: str) -> list[Trace]:
-    """Read the runs of a method from the trace of each program, without the first run, in which backends prepare.
+    """Read the runs of a method from the trace of each program, without the first run, in which backends do one-time
+    work.
 
     Raises:
         FormatError: A trace is damaged.

@@ -163,7 +163,7 @@ def _of_one_content(a: list[Weight], b: list[Weight]) -> _Pairs:
 
 
 def _of_one_name(a: list[Weight], b: list[Weight]) -> _Pairs:
-    """Pair weights whose name is unique in each file, although their methods have other names or are unknown."""
+    """Pair weights whose name is unique in each file, even if their methods have different names or are unknown."""
     counts = [Counter(weight.name for weight in side) for side in (a, b)]
     by_name = {weight.name: weight for weight in b}
     return [(old, by_name[old.name]) for old in a if counts[0][old.name] == counts[1][old.name] == 1]
@@ -178,7 +178,7 @@ def _of_one_size(a: list[Weight], b: list[Weight]) -> _Pairs:
 
 
 def _fit(old: Weight, new: Weight) -> bool:
-    """Return False if the dtypes or shapes differ. Data of a delegate has no dtype, and fits all other data."""
+    """Return False if the dtypes or shapes differ. A delegate's data has no dtype, so it fits any other such data."""
     return not old.dtype or not new.dtype or (old.dtype, old.shape) == (new.dtype, new.shape)
 
 

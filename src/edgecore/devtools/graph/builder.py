@@ -185,9 +185,9 @@ class _Builder:
     def _input_count(self, step: int, args: Sequence[int]) -> int:
         """Infer the number of inputs of a delegate call; in `args` the inputs precede the outputs.
 
-        The file does not record this number. All arguments up to the last one that was written before are inputs. The
-        arguments after it are outputs, or inputs that are views of written memory; the outputs begin at the first
-        argument that a later instruction reads.
+        The file does not record this number. The last argument that an earlier instruction wrote, and all arguments
+        before it, are inputs. The arguments after it are outputs, or inputs that are views of memory that was written
+        earlier; the outputs begin at the first argument that a later instruction reads.
         """
         last = max((number for number, index in enumerate(args) if self._is_written(index)), default=-1)
         while last + 1 < len(args) and not any(first > step for first in self._reads.get(args[last + 1], ())):

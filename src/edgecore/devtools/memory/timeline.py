@@ -196,7 +196,7 @@ def delegate_needs(pte: fmt.PteFile, method: str) -> dict[str, dict[str, int]] |
     """Sum up the memory that the delegates of a method declare, in bytes by backend and use; None without metadata.
 
     A use is `scratch`, `persistent` or `staging`, followed by ` on device` if the memory is not the host's. Delegates
-    with the same `shared_group` use the same memory, so only the largest of a group counts.
+    with the same `shared_group` use the same memory, so only the largest need of a group counts.
     """
     meta = fmt.get_meta(pte)
     about = meta.method(method) if meta else None

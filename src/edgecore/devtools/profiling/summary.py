@@ -114,9 +114,10 @@ def middle(runs: Sequence[Run]) -> list[Run]:
 
 
 def parts(run: Run) -> Iterator[tuple[TraceEvent, str]]:
-    """Yield the events of a run, each with a text; their `own` times (without nested events) add up to the run's time.
+    """Yield the events of a run, whose `own` times (without nested events) add up to the run's time, each with a text.
 
-    The text is empty for an event of an operator; otherwise it describes the runtime's or delegate's time in between.
+    The text is empty for an event of an operator; otherwise it says that the runtime or a delegate used this time,
+    between operators or operations.
     """
     calls_inside = {id(event.parent) for event in run.events if event.kind == "operation" and event.parent}
     for event in run.events:

@@ -51,7 +51,7 @@ class Symbols(Protocol):
         ...
 
     def size(self, method: str) -> int:
-        """Return the number of events in a run of the method in which each instruction is executed once."""
+        """Return the number of events of one run of the method, if the run executes each instruction once."""
         ...
 
     def find(self, method: str, event: ProfileEvent) -> Meaning:

@@ -134,7 +134,7 @@ def _pair(computed: Any, recorded: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def _fitting(value: Any, others: Sequence[Any], default: Any) -> Any:
-    """Return the value in `others` that alone has the shape, or the shape and dtype, of `value`; else `default`."""
+    """Return the only value in `others` with the shape, or the shape and dtype, of `value`; otherwise `default`."""
     for kind in (_shape, lambda value: (_shape(value), getattr(value, "dtype", None))):
         matches = [other for other in others if kind(other) == kind(value)]
         if len(matches) == 1:

@@ -52,7 +52,7 @@ def greedy(
     graph_signature: ExportGraphSignature | None = None,
     extra_padding: int = 0,
 ) -> MemoryAlgoResult:
-    """Place the largest tensor first, each at the lowest offset that is free during its lifetime.
+    """Place the tensors from the largest to the smallest, each at the lowest offset that is free during its lifetime.
 
     Args:
         alignment: Every offset is a multiple of this number of bytes.
