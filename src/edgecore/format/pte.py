@@ -164,7 +164,7 @@ def _add_tensors(layout: Layout, buffers: Sequence[Buffer], name: str) -> Subseg
 
 
 def _add_delegates(layout: Layout, blobs: Sequence[Buffer]) -> tuple[list[BackendDelegateDataReference], bool]:
-    """Add a segment for each blob; return the references to them, and True if a blob is empty.
+    """Add a segment for each blob; return references to the segments, and True if a blob is empty.
 
     Equal blobs share a segment. Empty blobs have no segment; they refer to a common empty entry in the flatbuffer
     (`backend_delegate_data`).

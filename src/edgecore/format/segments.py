@@ -120,7 +120,7 @@ class Layout:
 
 
 class MappedFile(mmap.mmap):
-    """A memory mapping of a part of a file that no longer changes, so that its pages can be dropped and read again."""
+    """A memory mapping of a part of a file. The file no longer changes, so pages can be dropped and read again."""
 
 
 def align(value: int, alignment: int) -> int:

@@ -450,7 +450,7 @@ def _check_method_meta(method: MethodMeta, plan: ExecutionPlan, pte: PteFile) ->
         try:
             digest = blob_digest(pte.delegate_blob(delegate))
         except FormatError:
-            continue  # `_check_delegates` reports it
+            continue  # `_check_delegates` reports this error
         if bytes(delegate_meta.sha256) != digest:
             yield f"the SHA-256 of delegate {index} is {digest.hex()}, not {bytes(delegate_meta.sha256).hex()}"
     yield from _check_arguments(method, plan)

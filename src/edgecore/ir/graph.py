@@ -321,7 +321,7 @@ def edit(program: ExportedProgram) -> Iterator[GraphModule]:
 
 
 def _has_effect(node: Node) -> bool:
-    """Return True for a node that stays without users: inputs, the output, and calls that write arguments or state."""
+    """Return True for a node to keep even without users: an input, the output, or a call that writes."""
     if is_delegate_call(node):
         return module_of(node).writes_state
     # A region under `torch.no_grad()` or `torch.autocast()` may write, too, so its call stays even without users.

@@ -88,7 +88,8 @@ class MemoryPlanningPass:
     def run(self, graph_module: GraphModule, graph_signature: ExportGraphSignature | None = None) -> PassResult:
         """Choose arenas by node: set `mem_id` of the tensor specs in `node.meta["spec"]` before memory is planned.
 
-        The base class chooses none. One that overrides `run` returns `super().run(graph_module, graph_signature)`.
+        The base class chooses none. A subclass that overrides `run` returns `super().run(graph_module,
+        graph_signature)`.
 
         Args:
             graph_module: The graph, in the edge dialect; each tensor of a node has a `TensorSpec`.
@@ -120,7 +121,7 @@ class MemoryPlanningPass:
         shared = set(plan.state.values()) if self.share_mutable_buffers else set()
         lifetimes = _Lifetimes(program, self.alloc_graph_input, self.alloc_graph_output)
         for spec in lifetimes.unplanned:
-            spec.mem_id = None  # undo a choice of `run`: a tensor in `unplanned` needs no arena
+            spec.mem_id = None  # undo the choice that `run` made: a tensor in `unplanned` needs no arena
         for spec in lifetimes.planned:
             spec.mem_id = SHARED_ARENA if spec in shared else self.arena_of(spec)
             if shared and spec.mem_id == SHARED_ARENA and spec not in shared:

@@ -30,7 +30,7 @@ class TensorSpec:
         shape: Largest size of each dim.
         dim_order: Dims in the order of memory, outermost first.
         dynamic: True if a size is symbolic.
-        lifetime: Positions of the first and last node, in the order of execution, that use the tensor or its aliases.
+        lifetime: Positions, in the order of execution, of the first and last node that use the tensor or its aliases.
         mem_id: Number of the arena, from 1; None if the tensor is not in an arena.
         mem_offset: Bytes from the start of the arena.
         base: The tensor whose memory this tensor shares, if any.

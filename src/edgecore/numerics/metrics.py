@@ -71,7 +71,7 @@ def measure(want: torch.Tensor, got: torch.Tensor, step: float | None = None, sa
         want: The expected value.
         got: The value to measure.
         step: The scale, if the value is quantized.
-        sample: The number of the sample, which the result repeats.
+        sample: The number of the sample, for `Difference.sample`.
     """
     equal = Difference(step=step, sample=sample)
     if want.shape != got.shape:

@@ -42,7 +42,7 @@ def _tag(node: Node) -> str | None:
 
 
 def _conflict(buffer: MutableBuffer) -> str | None:
-    """Return why the uses of a mutable buffer in one program forbid that a backend keeps its content, or None."""
+    """Return why a backend cannot keep a mutable buffer's content, given its uses in one program; None if it can."""
     if buffer.update.op == "placeholder" and buffer.is_written:
         return f"its new content is the input {buffer.update.name}, which no operator computes"
     results = buffer.node.graph.output_node().args[0]

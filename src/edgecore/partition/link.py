@@ -18,7 +18,7 @@ def link_delegates(
     diagnostics: Mapping[str, PartitionDiagnostics],
     required: Collection[str],
 ) -> None:
-    """Replace the results of a backend's delegates by the results of `link`, if it has two or more delegates.
+    """Replace the results of a backend's delegates by those of `link`, if the backend has two or more delegates.
 
     If `link` fails, the delegates stay as they were compiled, and a `FallbackWarning` names the backend.
 

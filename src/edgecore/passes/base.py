@@ -36,9 +36,9 @@ class ExportPass(PassBase):
     A subclass overrides methods among `placeholder`, `output`, `call_operator`, `call_getitem`, `call_sym`,
     `call_cond`, `call_while`, `call_map`, `call_scan`, `call_delegate`, `call_submodule`, `on_attr`, `inputs`, `call`.
     Each method receives a visited node and returns the value that later nodes read in its place: the result of its
-    `super()` method, the result of a call of `super().call_operator`, of which it may make several, or one of its
-    arguments. Values are instances of `ProxyValue`: `value.data` is the fake tensor or the number, `value.node` the
-    node; other attributes, such as `value.target`, come from the node.
+    `super()` method, one of its arguments, or the result of `super().call_operator`, which it may call several times.
+    Values are instances of `ProxyValue`: `value.data` is the fake tensor or the number, `value.node` the node; other
+    attributes, such as `value.target`, come from the node.
 
     A new call with the operator and the arguments of the visited node keeps its name and its `val`. If nothing changes,
     the graph stays as it is. The methods `requires` and `ensures` check the graph before and after the pass.

@@ -38,10 +38,9 @@ VERIFY_VARIABLE = "EDGECORE_VERIFY_PASSES"
 class PassManager:
     """A list of passes to run on a program or a graph module.
 
-    A pass that is a function receives the argument of the manager, a program or a graph module. If it is a graph
-    module, the function edits it, and returns a `PassResult` or nothing.
-    An exception in a pass becomes a `CompileError` that names the pass. The manager computes each `val` that a call
-    lacks.
+    A pass that is a function receives the argument of the manager, a program or a graph module. A function that
+    receives a graph module edits the module, and returns a `PassResult` or nothing. An exception in a pass becomes a
+    `CompileError` that names the pass. The manager computes each `val` that a call lacks.
 
     Args:
         passes: The passes.

@@ -25,7 +25,8 @@ _PROTECTED = _OF_THE_VALUE | {"stack_trace", "nn_module_stack", "debug_handle"}
 class ProxyValue:
     """A value of a graph.
 
-    A number that is known when the pass runs behaves like one: `int(value)`, `bool(value)`. A symbolic number does not.
+    If the value is a number that is known when the pass runs, `int(value)` and `bool(value)` return it. A symbolic
+    number does not support them.
 
     Attributes:
         data: The value: a fake tensor, a number, or a tuple of these.

@@ -219,8 +219,8 @@ def _values(values: list[Any], plan: fmt.ExecutionPlan | None, indices: Sequence
 def _value(value: Any, expected: Any, where: str) -> fmt.BundledTensor | fmt.Int | fmt.Bool | fmt.Double:
     """Convert an input or output of a test case to a flatbuffer table.
 
-    A tensor takes the dim order of `expected`, which is the same input or output in the program. `fmt.verify_cases`
-    checks afterwards that the values match the method.
+    A tensor takes the dim order of `expected`, the program's tensor for this input or output. `fmt.verify_cases` checks
+    afterwards that the values match the method.
     """
     if isinstance(value, torch.Tensor):
         order = tuple(range(value.dim()))

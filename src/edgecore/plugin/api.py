@@ -61,7 +61,8 @@ class NamedBlob:
         readers: The debug handles of the nodes that read the data, if it holds packed or converted weights. With
             `external_data` the data moves to the same file as the weights of these nodes.
         repeats_blob: True if the blob also contains the weights in `data`, as for a simulator that needs the whole
-            partition. Then `data` moves to the file of the weights, but the weights stay in the `.pte`.
+            partition. With `external_data`, `data` then moves to the `.ptd` file, but the blob in the `.pte` still has
+            the weights.
     """
 
     data: bytes | memoryview

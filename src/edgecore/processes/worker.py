@@ -113,7 +113,7 @@ class Worker:
         return self._process.poll() is None
 
     def printed(self) -> str:
-        """Return all that the worker has printed since its start or since `forget_printed`.
+        """Return everything that the worker has printed since its start or the last `forget_printed`.
 
         Call it only between requests, when the worker prints nothing: both processes share the file's position.
         """
@@ -122,7 +122,7 @@ class Worker:
 
     def forget_printed(self) -> None:
         """Discard all output that the worker has printed. Call it only between requests, like `printed`."""
-        self._printed.seek(0)  # also moves the position at which the worker prints
+        self._printed.seek(0)  # the worker shares the file position, so it also prints from the start
         self._printed.truncate()
 
     def close(self, seconds: float = 0) -> None:

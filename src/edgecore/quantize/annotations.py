@@ -64,7 +64,7 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
         self._types: dict[str, Config | None] = {}
         self._functions: dict[str, Config | None] = {}
         self._global: Config | None = None
-        self._is_branch = False  # True for a branch of a model, which need not call all configured modules
+        self._is_branch = False  # True if the graph is a branch of a model: it need not call all configured modules
 
     def set_global(self: Self, quantization_config: Config | None) -> Self:
         """Set the configuration of all operators for which no other configuration is set."""
@@ -255,7 +255,7 @@ def activation_observer(observer: Any, low: int, high: int, *, is_qat: bool, eps
 def _is_lost(node: Node) -> bool:
     """Return True for a call whose write torchao loses: through a view, to a tensor with views, or to a buffer.
 
-    A `copy_` to a buffer or input is kept: a functional module writes back its state by `copy_`.
+    torchao preserves a `copy_` to a buffer or input: a functional module writes back its state by `copy_`.
     """
     if node.op != "call_function" or not is_mutable(node) or functional_form(node.target) is None:
         return False
@@ -301,7 +301,7 @@ def mark(
 
 
 def _fixed_spec(node: Node) -> FixedQParamsQuantizationSpec | None:
-    """Return the specification of a node's result if it has a fixed scale and zero point, maybe those of an input."""
+    """Return the specification of a node's result if its scale and zero point are fixed, possibly by an input."""
     spec = output_spec(node)
     while isinstance(spec, SharedQuantizationSpec) and isinstance(spec.edge_or_node, tuple):
         source, user = spec.edge_or_node

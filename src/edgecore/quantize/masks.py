@@ -36,7 +36,7 @@ _SCORES = {
 
 @contextmanager
 def collect_hidden_observers(observed: GraphModule) -> Iterator[set[str]]:
-    """Yield a set that collects the names of observers before a softmax that see magnitudes of 1000 (`HIDDEN`) or more.
+    """Yield a set that collects the names of observers that see magnitudes of 1000 (`HIDDEN`) or more before a softmax.
 
     Once in the set, an observer observes nothing, because torchao's histogram fails on such large numbers. At the end,
     the set also receives the observers of values that a multiplication turns into such numbers.

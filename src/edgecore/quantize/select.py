@@ -33,8 +33,8 @@ class SelectingQuantizer(Quantizer):  # type: ignore[misc]
     def annotate(self, model: GraphModule) -> GraphModule:
         """Write annotations into the `meta` of the nodes; return `model`.
 
-        While a quantizer runs, the nodes of other recipes are marked as annotated, so that it does not quantize values
-        only for them. If it annotates such a node nevertheless, the annotation is dropped.
+        While a quantizer runs, the nodes of other recipes are marked as annotated, so that the quantizer does not
+        quantize values only for these nodes. If it annotates such a node nevertheless, the annotation is dropped.
         """
         kept: dict[Node, Any] = {}
         for quantizer, selects in self.quantizers:

@@ -46,10 +46,10 @@ class Program:
     """A loaded file. `load` returns it.
 
     Get a method by `program["forward"]`, or by `program.forward` if no other attribute has this name. Iterating yields
-    the names of the methods, `len` returns their number. Each method is a `Method`: call it to run it, or use its
-    `start` to wait for a device later; `inputs` and `outputs` describe its arguments and results. Different methods may
-    run in several threads at the same time. Calls of one method, and of methods that share mutable buffers, run one
-    after another.
+    the names of the methods, `len` returns their number. Each method is a `Method`: call it to run it, or call `start`
+    to begin a run and wait for its result later; `inputs` and `outputs` describe its arguments and results. Different
+    methods may run in several threads at the same time. Calls of one method, and of methods that share mutable buffers,
+    run one after another.
 
     If a file has a single method, it is loaded with the file. Otherwise each method is loaded at its first call, or by
     `load_method`; this loads and prepares its backends, and allocates its memory.
@@ -306,8 +306,8 @@ def load(
 
     Args:
         path: The file: a path (by default it is memory-mapped, and must not be truncated while the program is in use),
-            its bytes, a binary file object, or the result of `edgecore.compile`, which includes its `.ptd` files. Of a
-            `.bpte` file, the program inside is loaded.
+            its bytes, a binary file object, or the result of `edgecore.compile`, which includes its `.ptd` files. From
+            a `.bpte` file, the program inside is loaded.
         data: `.ptd` files with weights that are not in the `.pte`: paths, bytes or binary file objects.
         threads: Number of threads that each method uses, including the calling thread; by default the number of
             performance cores that this process may use, limited by its CPU quota.
@@ -379,7 +379,7 @@ def _is_nested(method: Method) -> bool:
 
     Searches the text of the containers without parsing it: importing `json` takes longer than loading a small file.
     """
-    containers = method.output_containers  # JSON; a dict in it has its keys as "context": [...]
+    containers = method.output_containers  # JSON text; a dict is stored with its keys as "context": [...]
     has_nested_results = containers.count('"type": "') > 1 or '"context": "[' in containers
     return has_nested_results or any("." in info.name or "[" in info.name for info in method.inputs)
 

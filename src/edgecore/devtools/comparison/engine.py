@@ -162,7 +162,7 @@ class Engine:
         return self.compile(self._exported, with_last(self._passes, tap))
 
     def prepare(self, sites: Sequence[Site]) -> None:
-        """Set up PyTorch to compare values at `sites` (places in the graph); all nodes between two form one operator."""
+        """Set up PyTorch to compare values at `sites`, places in the graph; all nodes between two form one operator."""
         self.eager = EagerEdge(self.edge, sites, self.computes_in)
         self.groups: dict[str, Group] = self.eager.groups(sites)
         self._names = float_names(self.edge, sites)

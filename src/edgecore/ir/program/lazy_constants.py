@@ -102,7 +102,7 @@ def pieces_of(tensor: torch.Tensor) -> Iterator[memoryview] | None:
 
 
 def load(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor; load its values first if it is a lazy constant, or a view of one."""
+    """If a tensor is a lazy constant, or a view of one, load its values. Return the tensor."""
     reserved = _pending(tensor)
     if reserved is not None:
         offset = 0

@@ -290,7 +290,7 @@ def integers_of_32_bits(query: NodeQuery) -> str | None:
 
 
 def _ends(query: NodeQuery, name: str, value: Any) -> tuple[int, int] | None:
-    """Return the smallest and largest integer in an argument; None if unknown, and for a size or position."""
+    """Return the smallest and largest integer in an argument; None if unknown, or if it is a size or position."""
     if type(value) is int:
         return (value, value) if name in _NUMBERS else None
     if not isinstance(value, Node) or not query.constants.has(value) or value.meta["val"].dtype != torch.int64:

@@ -73,7 +73,7 @@ def copy_body_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> No
     """
     flow = control_flow(node)
     if node.target is WHILE and body is flow.bodies[0]:
-        return  # no copies: the conditional jump reads the condition before the loop's carried values are written
+        return  # the condition needs no copy: the conditional jump reads it before the loop writes its carried values
     output = body.graph.output_node()
     editor = Editor(body, output, mode)
     returned: list[Any] = []

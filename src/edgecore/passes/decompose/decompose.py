@@ -99,7 +99,8 @@ def _decompose_graph(
 ) -> None:
     """Rewrite one graph, then the bodies of its control flow.
 
-    `layout_changed` has the nodes whose new shape, strides or dtype are not yet reflected in the `val` of their users.
+    `layout_changed` contains the nodes whose shape, strides or dtype changed, but whose users' `val` is not updated
+    yet.
     """
     pending = calls(graph_module)[::-1]
     flows = [node for node in pending if is_control_flow(node)]
@@ -176,11 +177,12 @@ def _numbers_to_tensors(editor: Editor, node: Node) -> None:
 
 
 def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
-    """Convert operands without dims to the dtype in which eager mode computes, if only they have a wider dtype.
+    """Convert operands without dims to the dtype in which eager mode computes, if their dtype is wider than all others.
 
-    In eager mode, a float16 image times a float32 factor without dims is float16: such a factor counts as a number. Its
-    dtype matters only if it is of another kind, such as a float among integers. The kernels do not make this exception,
-    so the factor is converted first. Results may differ slightly, as some float16 operators of eager mode round later.
+    In eager mode, a float16 image times a float32 factor without dims is float16: type promotion treats such a factor
+    as a number, whose dtype matters only if it is of a higher kind, such as a float among integers. The kernels do not
+    make this exception, so the factor is converted first. Results may differ slightly, as some float16 operators of
+    eager mode round later.
     """
     assert isinstance(node.target, OpOverload)
     operands = [leaf for leaf in node.all_input_nodes if _is_tensor(leaf)]
@@ -199,7 +201,7 @@ def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
     ]
     is_comparison = _is_tensor(node) and node.meta["val"].dtype == torch.bool
     if is_comparison and not dtype.is_floating_point:
-        return  # no conversion: a comparison of integers is the same in a wider dtype
+        return  # comparing integers in a wider dtype gives the same result
     for leaf in wider:
         node.replace_input_with(leaf, editor.call(torch.ops.aten._to_copy.default, leaf, dtype=dtype))
 

@@ -102,7 +102,7 @@ def _assignments(program: ExportedProgram) -> list[Node]:
         is_copy = node.target is aten.copy_.default and node.name.startswith("copy__default")
         source = node.args[1] if is_copy else None
         name = source.meta.get("torch_fn") if isinstance(source, Node) else None
-        # for an assignment, torch.export copies `torch_fn` from the source to the copy
+        # for an assignment, the copy that torch.export inserts has the `torch_fn` of its source
         if name is None or name != node.meta.get("torch_fn"):
             break
         assignments.insert(0, node)
@@ -110,7 +110,7 @@ def _assignments(program: ExportedProgram) -> list[Node]:
 
 
 def _copy_before(program: ExportedProgram, assignments: list[Node]) -> None:
-    """Copy values that share memory with an assigned buffer, if they are returned or read by assignments.
+    """Copy values that share memory with an assigned buffer, if the program returns them or an assignment reads them.
 
     An assignment in Python leaves views of the old tensor unchanged, but `torch.export` copies into the old tensor.
     """
@@ -201,7 +201,7 @@ class _Functionalization:
             self._read_contents(node)
 
     def _read_contents(self, node: Node) -> None:
-        """Replace each input that was written before by the node that has its content after the last write."""
+        """If in-place calls have written an input, read the node with the content after the last write instead."""
         editor = Editor(self.graph_module, node, self.mode)
         for read in node.all_input_nodes:
             content = self._content(editor, self.tensor.get(read, read))

@@ -40,7 +40,7 @@ def _inline_calls(graph_module: GraphModule) -> None:
 
 
 def _inline(graph_module: GraphModule, node: Node, body: GraphModule, operands: list[Any]) -> None:
-    """Copy the nodes of a region's body before its call `node`, and let the users of the call read the results."""
+    """Copy the nodes of a region's body to a position before its call `node`; let the call's users read the results."""
     copies: dict[Node, Any] = {}
     inputs = iter(operands)
     results: Any = ()

@@ -23,7 +23,7 @@ aten = torch.ops.aten
 
 
 def make_contiguous(program: ExportedProgram) -> ExportedProgram:
-    """Give all values of a program the default dim order, except those that enter or leave it or a delegate.
+    """Give all values the default dim order, except those that enter or leave the program or a delegate.
 
     Inputs, mutable buffers and results of delegates are copied before operators read them. Results of the program and
     operands of delegates are copied back to their previous dim order. Weights are stored in the default dim order.
@@ -97,7 +97,7 @@ def _copies_back(node: Node) -> bool:
 
 
 def _copy_for_operators(graph_module: GraphModule, node: Node, mode: FakeTensorMode) -> None:
-    """Let operators read a contiguous copy of a value, except copies and nodes that read only its sizes."""
+    """Let the readers of a value read a contiguous copy, except for copies and nodes that read only its sizes."""
     computing = [user for user in node.users if isinstance(_val(user), (torch.Tensor, tuple, list))]
     readers = [user for user in computing if not _is_sink(user) and user.target is not aten.clone.default]
     if not readers:

@@ -65,7 +65,7 @@ def lower_to_edge(programs: Programs, options: LowerOptions | None = None) -> Lo
 
 @contextmanager
 def _garbage_of_this_call() -> Iterator[None]:
-    """Restrict the garbage collector to objects that the `with` block creates; the models before it stay alive anyway.
+    """Restrict the garbage collector to objects that the `with` block creates; models from before stay alive anyway.
 
     Without this, Python's full collections take a third of the time of lowering.
     """
@@ -257,7 +257,7 @@ class _Lowering:
         chosen: Mapping[str, Sequence[Partitioner]],
         diagnostics: dict[str, PartitionDiagnostics],
     ) -> dict[str, ExportedProgram]:
-        """Delegate to the partitioners' backends by priority, each over all methods."""
+        """Let the partitioners delegate nodes to their backends, one after another by priority, each in all methods."""
         for priority in range(max(map(len, chosen.values()), default=0)):
             partitioners = {
                 name: of_method[priority] for name, of_method in chosen.items() if priority < len(of_method)

@@ -104,7 +104,7 @@ class WholeOperators:
         """Return a function from a node to the priority, from 0, of the first backend that wants it undecomposed."""
         wishes: dict[OpOverload, list[tuple[int, Preserve]]] = {}
         for priority, partitioner in enumerate(self._partitioners):
-            answer = getattr(partitioner, "ops_to_not_decompose", None)  # a partitioner may lack it
+            answer = getattr(partitioner, "ops_to_not_decompose", None)  # a partitioner need not have this method
             try:
                 operators, condition = answer(program) if answer is not None else ((), None)
             except Exception as error:

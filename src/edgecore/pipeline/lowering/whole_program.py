@@ -282,14 +282,14 @@ def _place_call(
 
 
 def _output_nodes(program: ExportedProgram) -> list[Node]:
-    """Return those output nodes of a program that a call of the program returns, that is, all but constants."""
+    """Return the output nodes of a program that are not constants; a call of the program returns only these."""
     outputs = program.graph.output_node().args[0]
     assert isinstance(outputs, (list, tuple))
     return [output for output in outputs if isinstance(output, Node)]
 
 
 def _renumbered(module: LoweredBackendModule, offset: int) -> LoweredBackendModule:
-    """Return a copy of a delegate with `offset` added to its debug handles, which another program uses, too."""
+    """Add `offset` to the debug handles in a copy of a delegate, because another program uses the same handles."""
     handles = {key: tuple(handle + offset for handle in value) for key, value in module.result.debug_handle_map.items()}
     original = copy_program(module.original_module)
     for node in original.graph.nodes:

@@ -101,7 +101,7 @@ def _median(value: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Ten
 
 @decomposes(aten.nanmedian.dim, applies=_has_static_size)
 def _nan_median(value: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Return the lower of the two middle elements, without NaNs, which are last in the order."""
+    """Return the lower of the two middle elements among those that are not NaN; NaNs sort last."""
     if value.dim() == 0 or not value.is_floating_point():
         return _median(value, dim, keepdim)
     values, indices = _sort(value, dim)

@@ -53,7 +53,7 @@ def _adaptive_average_pool_1d(value: Tensor, output_size: Numbers) -> Tensor:
 
 
 def _adaptive_windows(size: int, count: int) -> tuple[Tensor, Tensor]:
-    """Return the first index of each of `count` adaptive windows over `size` elements, and the index after its last."""
+    """Return the begin and end (exclusive) of each of `count` adaptive windows over `size` elements."""
     index = torch.arange(count)
     start = torch.div(index * size, count, rounding_mode="floor")
     end = torch.div((index + 1) * size + count - 1, count, rounding_mode="floor")
@@ -61,7 +61,8 @@ def _adaptive_windows(size: int, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _windows_of_equal_size(image: Tensor, dim: int, count: int) -> tuple[Tensor, int, Tensor | None]:
-    """Place the adaptive windows along `dim` side by side, so that pooling with a stride of their size applies.
+    """Place the adaptive windows along `dim` side by side, so that pooling with a stride equal to their size visits
+    each once.
 
     A window that is smaller than the others repeats its last element. This changes neither the maximum nor its index,
     because the first of equal elements counts.

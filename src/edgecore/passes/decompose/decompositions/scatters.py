@@ -125,7 +125,7 @@ def _embedding_bag(
     starts = torch.zeros(indices.numel() + 1, dtype=torch.int64)
     starts = starts.scatter_add(0, offsets.to(torch.int64), torch.ones(count, dtype=torch.int64))
     bag = starts.cumsum(0)[:-1] - 1
-    # Rows outside of all bags (padding, or after the last offset) go into extra bags, which are then dropped.
+    # Rows that belong to no bag (padding, or after the last offset) go into extra bags, which are then dropped.
     target = bag if padding_idx < 0 else torch.where(indices == padding_idx, count, bag)
     sizes = torch.zeros(count + 1, dtype=torch.int64).scatter_add(0, target, torch.ones_like(target))[:bags]
     rows = weight[indices].to(torch.float64 if weight.dtype == torch.float64 else torch.float32)

@@ -49,7 +49,7 @@ def _viewed_parts(editor: Editor, node: Node) -> Node:
 
 @rewrites(aten.complex.default)
 def _complex(editor: Editor, node: Node) -> Node:
-    """Keep `complex(a, b)`, whose readers take a and b instead; torch's decomposition would write into views."""
+    """Keep `complex(a, b)`: its readers will read a and b instead. torch's decomposition would write into views."""
     return node
 
 
