@@ -87,7 +87,7 @@ def complain(text: str) -> None:
 
 
 def sentence(error: Exception) -> str:
-    """Format an exception as one sentence for users; the text of an `EdgecoreError` is one already."""
+    """Format an exception as one sentence for users. The text of an `EdgecoreError` already is a sentence."""
     text = " ".join(str(error).split())
     if isinstance(error, CalibrationMissing):
         recipe = text.partition(" needs calibration")[0]

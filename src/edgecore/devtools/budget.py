@@ -134,7 +134,7 @@ def check_budget(
         file: The `.pte` or `.bpte`.
         expectation: The `.toml` with the limits. Paths in it are relative to its folder.
         data: `.ptd` files that the runs need.
-        arguments: Takes a loaded method and the path of its file; returns the inputs of the runs.
+        arguments: Function that takes a loaded method and the path of its file, and returns the inputs of the runs.
 
     Returns:
         One sentence for each exceeded limit, with both numbers.

@@ -76,7 +76,7 @@ class Suggestion:
 
     @property
     def recovered(self) -> float:
-        """Share of the metric's loss by quantization that the suggestion recovers, from 0 to 1; 1 without a loss."""
+        """Share, from 0 to 1, of the score lost by quantization that the suggestion recovers; 1 if nothing was lost."""
         lost = self.float_score - self.quantized_score
         if lost <= 0:
             return 1.0
@@ -269,7 +269,7 @@ def _with_skip(recipe: Recipe, skip: tuple[str, ...]) -> Recipe:
 
 
 def _inside(skip: Iterable[str], modules: Iterable[str]) -> int:
-    """Count the modules that `skip` names, or that lie inside a module of `skip`."""
+    """Count the modules that `skip` names, and those inside a module that `skip` names."""
     return sum(any(f"{module}.".startswith(f"{outer}.") for outer in skip) for module in modules)
 
 
@@ -299,7 +299,7 @@ def _arguments(inputs: Any) -> tuple[Any, ...]:
 
 
 def _times(programs: Sequence[Any], inputs: Any, runs: int) -> tuple[float, float]:
-    """Return the median milliseconds per run of two programs. They run in turns, so that both see the same load."""
+    """Return the median milliseconds per run of two programs, which run alternately under the same load."""
     times: list[list[float]] = [[], []]
     values = [arg.detach().numpy() if isinstance(arg, torch.Tensor) else arg for arg in _arguments(inputs)]
     with tempfile.TemporaryDirectory() as folder:

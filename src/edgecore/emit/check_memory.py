@@ -1,7 +1,8 @@
 """Replay the execution plan to check that every instruction reads the bytes that were written for it.
 
-The check uses only the finished plan, not the planner's lifetimes: a value counts as overwritten once a value that
-overlaps it in memory is written. It runs in every compilation, because users can supply their own planners.
+The check uses only the finished plan, not the planner's lifetimes: a value counts as overwritten as soon as an
+instruction writes another value that overlaps it in memory. It runs in every compilation, because users can supply
+their own planners.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class _Replay:
     def _read(self, index: int, value: int, argument: int) -> None:
         """Raise an error if instruction `index` reads the overwritten value `value`.
 
-        `argument` is the argument of the instruction: `value`, or a view or concatenation that contains it.
+        `argument` is the instruction's argument: `value` itself, or a view or concatenation that contains it.
         """
         if value in self.content:
             for source in self.content[value]:

@@ -395,7 +395,7 @@ class Emitter:
             if spec.kind == OutputKind.BUFFER_MUTATION:
                 name = next(name for name, buffer in self._state_names.items() if buffer == spec.target)
                 self._new_state.append(self._write_back(value, name))
-            # as in ExecuTorch, an input that the method writes is also an output
+            # like ExecuTorch, list an input that the method writes as an output, too
             elif spec.kind == OutputKind.USER_INPUT_MUTATION:
                 self.plan.outputs.append(self._write_back(value, str(spec.target)))
             else:
@@ -410,7 +410,7 @@ class Emitter:
         """
         node = next(node for node in self.program.graph.nodes if node.name == name)
         target = self._values[node]
-        # no copy: the content is unchanged, or was computed in the buffer
+        # copy nothing if the content is unchanged or was computed in the buffer
         if value is node or value.meta[SPEC].storage is node.meta[SPEC]:
             return self._of_node(value)
         non_blocking = self.literal(fmt.Bool(False))

@@ -224,7 +224,7 @@ _WHAT = "RunData.events"
 
 
 class _DumpReader(Reader):
-    """Reads an ETDump: the events with one `struct.Struct` per vtable, and everything else as `flat.unpack` does."""
+    """Reads an ETDump. Uses one `struct.Struct` per vtable for the events, and `flat.unpack`'s method for the rest."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__(memoryview(content))

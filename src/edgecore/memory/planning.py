@@ -223,7 +223,7 @@ class _Lifetimes:
         self.planned = [spec for spec in first if spec not in unplanned]
 
     def uses(self) -> dict[TensorSpec, int]:
-        """Count how often nodes write or read each tensor with its own memory, including uses of its aliases."""
+        """For each tensor with its own memory, count the nodes that write or read it or its aliases."""
         count: dict[TensorSpec, int] = defaultdict(int)
         for node in self.order:
             for accessed in (node, *node.all_input_nodes):

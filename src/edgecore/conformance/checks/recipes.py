@@ -336,7 +336,7 @@ def _configurations(subject: BackendUnderTest) -> str:
 class _Refused(Exception):
     """The backend does not load a file with a configuration, because this machine cannot run the configuration.
 
-    The text is the error message.
+    The exception's text is the runtime's error message.
     """
 
 

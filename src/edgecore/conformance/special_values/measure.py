@@ -185,7 +185,7 @@ def check_page(page: Path, measured: Measured) -> None:
 
 
 def _changes(first: set[Difference], others: set[Difference]) -> set[Difference]:
-    """Return rows that only `others` has, and rows that only `first` has with `result` set to PyTorch's result."""
+    """Return the rows that only `others` has; also rows that only `first` has, with PyTorch's result as `result`."""
     keys = {(row.operator, row.dtype, row.reads) for row in first ^ others}
     here = {row for row in others if (row.operator, row.dtype, row.reads) in keys}
     differing = {(row.operator, row.dtype, row.reads) for row in here}
@@ -326,7 +326,7 @@ def _compare(
     got: torch.Tensor,
     tolerance: float,
 ) -> None:
-    """Record each element of `got` that agrees with none of `references`, as a difference or in `measured.faults`."""
+    """Add each element of `got` that agrees with none of `references` to `differences` or `measured.faults`."""
     want = references[0]
     dtype = dtype_name(case.inputs[0].dtype)
     if want.dtype == torch.bool:
@@ -372,7 +372,7 @@ def _compare(
 
 
 def _right(want: torch.Tensor, got: torch.Tensor, tolerance: float, tiny: float) -> torch.Tensor:
-    """Return a mask of the elements of `got` that count as equal to `want`; 0 does not count as a denormal number."""
+    """Return a mask of the elements of `got` that count as equal to `want`; 0 and a denormal number are not equal."""
     same = (want == got) | (want.isnan() & got.isnan())
     near = (want - got).abs() <= tolerance * want.abs().clamp(min=1)
     is_denormal = (want != 0) & (want.abs() < tiny)

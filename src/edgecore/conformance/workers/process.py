@@ -1,7 +1,7 @@
 """Call a function of the suite in a child process, which may crash or hang.
 
 The function receives `emit(kind, value)` and its arguments, and the parent receives each emitted event at once. If the
-child does not end normally, the last event has the kind `died`, and its value says how the process ended.
+child does not end normally, the last event has the kind `died` and a value that says how the child ended.
 """
 
 from __future__ import annotations

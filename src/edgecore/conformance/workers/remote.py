@@ -1,4 +1,4 @@
-"""Programs that an external command runs, in place of the runtime in this process; see `runner.py`."""
+"""Programs that an external command runs instead of the runtime in this process; see `runner.py`."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class RemoteProgram:
 
 
 class _Process:
-    """The process of a program and its sessions: the calls that it makes, its files, and the outcomes of the calls."""
+    """The external process of a program and its sessions: the calls to make, the files, and the calls' outcomes."""
 
     def __init__(self, subject: BackendUnderTest, environment: Mapping[str, str] | None) -> None:
         assert subject.runner is not None
@@ -162,7 +162,7 @@ class _Process:
 
         Raises:
             LoadFailed: The file does not load.
-            Died: The command does not end as edgecore-run does, or a repeated call has another outcome than before.
+            Died: The command crashes or hangs, is not edgecore-run, or a repeated call has another outcome than before.
         """
         # Delete the outputs of earlier processes, so that they cannot be mistaken for results of this process.
         for path in [*self.folder.glob("call_*_output_*.npy"), self.folder / "run.etdp"]:

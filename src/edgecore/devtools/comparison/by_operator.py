@@ -70,7 +70,7 @@ def compare(
             default 1e-3 in float32; quantized values may also be rounded to the other neighbour in a tie.
         max_bytes: Bytes of intermediate values that one tapped program may return; more are split over several
             programs.
-        cut: Find the culprit by compiling parts of the model, without taps: for a backend that taps disturb.
+        cut: Find the culprit by compiling parts of the model instead of using taps, if taps change a backend's results.
         device: The device that runs the programs, from `edgecore.devtools.connect`; by default this process.
         device_build: As for `edgecore.devtools.profile_on`.
         progress: Receives a short text before each long step.

@@ -40,7 +40,7 @@ class Group:
         operator: The names of the operators, such as `convolution + relu`.
         module: The qualified name of the module.
         source: The line of the model.
-        rounds: True if a node inside the group quantizes, so that its rounding is not visible at a site.
+        rounds: True if a node inside the group quantizes a value that is not the value of a site.
     """
 
     nodes: tuple[Node, ...]
@@ -177,7 +177,8 @@ def _only_rounds(node: Node) -> bool:
 def float_names(edge: ExportedProgram, sites: Sequence[Site]) -> dict[str, str]:
     """Return for each compared value, by node name, the name of its node in the exported program.
 
-    If lowering decomposed an exported node, only the last of its parts keeps the name, as it computes the same value.
+    If lowering decomposed an exported node, only the last of its parts has its name, because it computes the same
+    value.
     """
     name_of = {node.name: (node.meta.get("custom") or {}).get(EXPORTED_NAME) for node in calls(edge.graph_module)}
     last = {name: node for node, name in name_of.items() if name}

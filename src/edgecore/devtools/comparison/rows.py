@@ -115,10 +115,12 @@ class Conditions:
         quantized: True if the model was quantized.
         samples: The number of samples.
         origin: The source of the samples: `inputs`, `calibration` or `example`.
-        cut: True if the program was cut into parts, because taps gave no values or `compare` was asked to.
+        cut: True if the program was cut into parts, because taps returned no values or the caller of `compare`
+            requested it.
         sites: The number of values that could be compared.
         programs: The number of tapped programs.
-        left_out: The number of values without a row: tapping them changes the outputs, or does not compile.
+        left_out: The number of values without a row, because a program that taps them has other outputs or does not
+            compile.
         lowering: The error that lowering caused, as a sentence fragment; empty if none.
         device: The device that ran the programs, such as "ssh:pi@host"; empty for this machine.
     """

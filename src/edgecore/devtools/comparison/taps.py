@@ -253,7 +253,7 @@ class TapPrograms:
         tap = Tap([site.tap for site in group])
         program = tapped_program(self._compile, tap, self._place)
         if program is None or not self._operations <= program.operations():
-            return None  # reject the taps: they change which operators the backend fuses
+            return None  # reject taps that change which operators the backend fuses
         try:
             for sample, expected in zip(self._samples, self.expected, strict=True):
                 if not same_bits(program.run(sample)[: len(expected)], expected):

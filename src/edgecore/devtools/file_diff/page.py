@@ -31,7 +31,7 @@ class _Row:
         backend: Id of the backend, or "kernels".
         line: Line of the source.
         times: Nanoseconds in each run; empty if there is no trace.
-        places: Module and operator of each node that the row covers.
+        places: Module and operator of each operator in the row.
     """
 
     backend: str

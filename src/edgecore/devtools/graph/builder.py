@@ -119,7 +119,7 @@ class _Builder:
             node.bytes = memoryview(self._pte.delegate_blob(delegate)).nbytes
             if self._meta and call.delegate_index < len(self._meta.delegates):
                 handles = self._meta.delegates[call.delegate_index].handles
-        # Leave out getitem, which only delegates compute: a file's operators must not depend on the backend.
+        # Leave out getitem: only delegates list it, but a file's operators must not depend on the backend.
         origins = (self._origins[handle] for handle in handles if handle in self._origins)
         computed = [origin for origin in origins if origin.operator != "getitem"]
         node.handles = [origin.handle for origin in computed]
@@ -150,7 +150,7 @@ class _Builder:
             compiler = load_compiler(find(delegate.id))
             if isinstance(compiler, BlobGraphReader):
                 return compiler.blob_graph(bytes(self._pte.delegate_blob(delegate)), self._pte.named_data)
-        except Exception:  # no graph: the backend is missing or broken, or the blob is damaged or of another version
+        except Exception:  # return no graph if the backend or the blob is unusable
             pass
         return None
 

@@ -23,7 +23,7 @@ class Row:
         backend: The backends that ran these events.
         calls: Mean number of these events per run.
         times: Nanoseconds in each run of the summary.
-        rest: True for time of the runtime or of a delegate that belongs to no operator.
+        rest: True for time that the runtime or a delegate spends outside of operators.
     """
 
     label: str
@@ -34,7 +34,7 @@ class Row:
 
     @property
     def mean(self) -> float:
-        """Mean nanoseconds per run."""
+        """Mean of `times`, in nanoseconds."""
         return statistics.fmean(self.times)
 
 
@@ -47,7 +47,7 @@ class Summary:
         durations: Nanoseconds of the counted runs: the middle half of all runs, which excludes runs that the system
             interrupted.
         every: Nanoseconds of all runs, in the order of time.
-        unplaced: Number of events in the counted runs whose times are of another clock; no row includes them.
+        unplaced: Number of events in the counted runs with times of another clock, which no row includes.
     """
 
     rows: list[Row]

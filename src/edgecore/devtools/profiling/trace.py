@@ -247,5 +247,5 @@ def _nest(events: Sequence[TraceEvent]) -> None:
 
 def _contains(outer: TraceEvent, event: TraceEvent) -> bool:
     if outer.kind == "operation" and event.start == outer.end:
-        return False  # operations do not nest: the short `event` starts at the end of `outer`
+        return False  # operations do not nest: `event`, shorter than a clock tick, starts when `outer` ends
     return outer.start <= event.start and event.end <= outer.end

@@ -98,7 +98,7 @@ class EdgeProgramManager(LoweredProgram):
 
     @classmethod
     def of(cls, lowered: LoweredProgram) -> Self:
-        """Return a manager that takes over the programs of `lowered`, which must not be used any more."""
+        """Return a manager that takes over the programs of `lowered`; do not use `lowered` any more."""
         manager = cls.__new__(cls)
         vars(manager).update(vars(lowered))
         if manager._etrecord is None and lowered.kept is not None:

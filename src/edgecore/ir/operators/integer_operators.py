@@ -127,7 +127,7 @@ def _operator(
     factors: str = "",
     arithmetics: Sequence[Arithmetic] = (INT8, INT16),
 ) -> Callable[[Callable[..., torch.Tensor]], Callable[..., torch.Tensor]]:
-    """Register the decorated function as the operators `int8_NAME` and `int16_NAME`, or as one of them.
+    """Register the decorated function as the operators `int8_NAME` and `int16_NAME`, or as only one of them.
 
     An operator has these arguments; on int16 values it has no zero points:
 

@@ -30,7 +30,7 @@ class _Reserved(mmap.mmap):
     is_loaded: bool
 
     def read_pieces(self) -> Iterator[memoryview]:
-        """Yield the bytes of the constant from `pieces`, and check their number."""
+        """Yield the bytes of the constant from `pieces`, and check the total number of bytes."""
         count = 0
         for piece in self.pieces():
             view = memoryview(piece).cast("B") if memoryview(piece).nbytes else memoryview(b"")

@@ -207,7 +207,8 @@ class ETRecord:
             graphs[EXPORTED] = _graph(EXPORTED, self.exported_program, full)
         maps = self._maps
         if self._inputs is not None:
-            # ExecuTorch's Inspector expects a value for each output of an operation's delegate, so report one output.
+            # For each operation, ExecuTorch's Inspector expects as many values as its delegate has outputs, so report
+            # one output.
             single = {method: dict.fromkeys(counts, 1) for method, counts in maps[2].items()}
             maps = maps[0], _comparable(maps[1], self._edge), single
         saved = [None if value is None else _saved(value) for value in (self._outputs, self._inputs)]
